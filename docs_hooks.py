@@ -197,7 +197,7 @@ def _corruptions() -> str:
 
     return _table(
         ("name", "what it is", *(f"severity {one}" for one in SEVERITIES)),
-        ((f"`{c.name}`", c.about, *(c.said(one) for one in SEVERITIES)) for _, c in CORRUPTIONS.items()),
+        ((f"`{c.name}`", c.about, *(c.describe(one) for one in SEVERITIES)) for _, c in CORRUPTIONS.items()),
     )
 
 

@@ -47,12 +47,13 @@ def main() -> None:
         import numpy as np
         import torch
 
-        from visir.products.evaluate import SETTINGS, try_out
+        from visir.products.evaluate import evaluate_task
         from visir.products.generated_vectors import planted_vectors
         from visir.products.model.recipe import CategoriesRecipe
+        from visir.products.relevance import SETTINGS
         from visir.products.split import Split
-        from visir.products.systems import Dense
-        from visir.products.task import task_of
+        from visir.products.systems import CategoryVectorSystem
+        from visir.products.task import category_task
         from visir.products.train import train_categories
     torch.set_num_threads(asked.threads)
     began, processor = time.perf_counter(), time.process_time()
@@ -72,14 +73,14 @@ def main() -> None:
             model = train_categories(recipe, train, validation, Path(scratch, "model"))
         with told("embed"):
             categories, products = model.embed(vectors)
-        system = Dense("CLIP-ITA", categories, products)
+        system = CategoryVectorSystem("CLIP-ITA", categories, products)
         split = Split(everything, checked, everything, "everything")
         for setting in SETTINGS:
             with told(f"task, {setting}"):
-                task = task_of(catalogue, split, setting)
-            with told(f"search and measure, {setting} ({len(task.qrels):,})"):
-                trial = try_out(system, task)
-            print(f"    rprecision {trial.result.mean('t2i', 'rprecision'):.2f}")
+                task = category_task(catalogue, split, setting)
+            with told(f"search and measure, {setting} ({len(task.judgements()):,})"):
+                trial = evaluate_task(system, task)
+            print(f"    rprecision {trial.mean('rprecision'):.2f}")
     seconds = f"{time.process_time() - processor:7.2f} s processor {time.perf_counter() - began:7.2f} s wall"
     print(f"{'everything':42} {seconds} {peak():6,.0f} MB peak")
 

@@ -157,3 +157,28 @@ def test_a_log_of_the_brittleness_paper(data_dir: Path, tmp_path: Path) -> None:
     assert "209.9" in said.text
     assert load(tmp_path).protocol.recall == "capped_recall"
     assert "is a run already" in say(evaluate, log, "--model", "bow").text
+
+
+def test_a_task_from_elsewhere(tmp_path: Path) -> None:
+    """Texts search texts: a folder in BEIR's layout, with a model, with vectors of one's own, and with a run."""
+    source = tmp_path / "mine"
+    (source / "qrels").mkdir(parents=True)
+    corpus = {"d0": "a red boat", "d1": "two dogs run", "d2": "a cat"}
+    (source / "corpus.jsonl").write_text("".join(f'{{"_id": "{k}", "text": "{v}"}}\n' for k, v in corpus.items()))
+    (source / "queries.jsonl").write_text('{"_id": "q0", "text": "boat"}\n{"_id": "q1", "text": "dogs"}\n')
+    (source / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nq0\td0\t1\nq1\td1\t1\n")
+    ids = np.array(["q0", "q1", *corpus])
+    rows = np.array([[1, 0], [0, 1], [1, 0], [0, 1], [1, 1]], np.float32)
+    np.savez(tmp_path / "own.npz", text_ids=ids, text_vectors=rows)
+    shown = say(
+        evaluate, str(source), "--split", "test", "-e", f"npz:{tmp_path / 'own.npz'}", "--measure", "hit@1",
+        "--out", str(tmp_path / "result"),
+    )  # fmt: skip
+    assert shown.status == 0, shown.text
+    result = load_evaluation(tmp_path / "result")
+    assert result.result.mean("t2t", "hit@1") == 1.0 and result.result.protocol.split == "test"
+    assert "text → text" in (tmp_path / "result" / "report.html").read_text()
+    run = tmp_path / "result" / "run_t2t.parquet"
+    again = say(evaluate, str(source), "--split", "test", "--run", f"t2t={run}", "--task", "t2t", "--measure", "hit@1")
+    assert again.status == 0 and "100.0" in again.text
+    assert "unknown task 't2i'" in say(evaluate, str(source), "-e", f"npz:{tmp_path / 'own.npz'}", "--task", "t2i").text

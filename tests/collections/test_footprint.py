@@ -126,7 +126,7 @@ def test_a_budget_is_kept_and_everybody_gets_a_turn(sizes: list[int]) -> None:
     lock = threading.Lock()
 
     def work(size: int) -> None:
-        with budget.taken(size):
+        with budget.reserve(size):
             with lock:
                 held.append(size)
                 most.append((sum(held), len(held)))
@@ -145,9 +145,9 @@ def test_a_budget_is_kept_and_everybody_gets_a_turn(sizes: list[int]) -> None:
 
 def test_what_waits_is_refused_and_not_waited_for() -> None:
     budget = Budget(100)
-    assert budget.most == 75
-    assert budget.keep(20) and not budget.keep(6) and budget.keep(5)
-    with budget.taken(75):
+    assert budget.largest == 75
+    assert budget.hold(20) and not budget.hold(6) and budget.hold(5)
+    with budget.reserve(75):
         assert (budget.waiting, budget.decoding) == (25, 75)
     budget.release(25)
     assert budget.waiting == 0

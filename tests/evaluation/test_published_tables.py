@@ -428,7 +428,7 @@ def test_most_general_categories_of_table_7_1_are_counted_in_34_and_28() -> None
         (("CLIP-I", "CLIP-IA", "CLIP-ITA"), 28, (5, 6, 10)),
     ):
         for system, count in zip(systems, right, strict=True):
-            value = table.row(system, GENERAL).values["t2i"]["precision@1"]
+            value = table.row(system, GENERAL).values["category"]["precision@1"]
             assert 0 <= 100 * count / queries - value < 0.01, system
     counts = open_table("thesis-table-7-2")
     assert isinstance(counts, PlainTable)
@@ -453,11 +453,11 @@ def test_a_whole_lies_between_its_parts() -> None:
     outside = Counter()
     for collection in (ALL, GENERAL, SPECIFIC):
         over = whole.row("CLIP-ITA", collection)
-        parts = [split.row(f"CLIP-ITA ({one} cat.)", collection).values["t2i"] for one in ("seen", "unseen")]
-        for label, value in over.values["t2i"].items():
+        parts = [split.row(f"CLIP-ITA ({one} cat.)", collection).values["category"] for one in ("seen", "unseen")]
+        for label, value in over.values["category"].items():
             low, high = sorted(part[label] for part in parts)
             outside[collection] += not low <= value <= high
-            assert bool(whole.doubt(over, "t2i", label)) == (not low <= value <= high), (collection, label)
+            assert bool(whole.doubt(over, "category", label)) == (not low <= value <= high), (collection, label)
     assert outside == {ALL: 4, GENERAL: 6, SPECIFIC: 0}
 
 
@@ -491,30 +491,30 @@ def value(name: str, system: str, collection: str, task: str, label: str) -> flo
         ("2-2", "CLIP", "X-VLM", "ABO", "i2t", "rsum", 190),
         ("2-2", "CLIP", "X-VLM", "ABO", "both", "rsum", 166),
         # section 7.5
-        ("7-1", "MPNet", "CLIP", GENERAL, "t2i", "precision@10", 28),
-        ("7-1", "MPNet", "CLIP", SPECIFIC, "t2i", "rprecision", 211),  # the text says Precision@10
-        ("7-1", "CLIP-I", "CLIP", GENERAL, "t2i", "precision@1", 51),
-        ("7-1", "CLIP-I", "MPNet", GENERAL, "t2i", "rprecision", 39),
-        ("7-1", "CLIP-I", "CLIP-IA", ALL, "t2i", "precision@1", 32),
-        ("7-1", "CLIP-I", "CLIP-IA", ALL, "t2i", "rprecision", 12),
-        ("7-1", "CLIP-IA", "MPNet", GENERAL, "t2i", "rprecision", 122),
-        ("7-1", "CLIP-IA", "CLIP-I", GENERAL, "t2i", "rprecision", 59),
-        ("7-1", "CLIP-ITA", "CLIP-I", ALL, "t2i", "rprecision", 265),
-        ("7-1", "CLIP-ITA", "CLIP-I", ALL, "t2i", "map@10", 183),
-        ("7-1", "CLIP-ITA", "CLIP-IA", ALL, "t2i", "rprecision", 310),  # the text says Precision@1
-        ("7-1", "CLIP-ITA", "CLIP-IA", ALL, "t2i", "map@10", 229),
-        ("7-1", "CLIP-ITA", "CLIP-I", SPECIFIC, "t2i", "rprecision", 254),
-        ("7-1", "CLIP-ITA", "CLIP-IA", SPECIFIC, "t2i", "rprecision", 38),
-        ("7-1", "CLIP-ITA", "CLIP-IA", SPECIFIC, "t2i", "map@10", 27),  # the text says mAP@5
+        ("7-1", "MPNet", "CLIP", GENERAL, "category", "precision@10", 28),
+        ("7-1", "MPNet", "CLIP", SPECIFIC, "category", "rprecision", 211),  # the text says Precision@10
+        ("7-1", "CLIP-I", "CLIP", GENERAL, "category", "precision@1", 51),
+        ("7-1", "CLIP-I", "MPNet", GENERAL, "category", "rprecision", 39),
+        ("7-1", "CLIP-I", "CLIP-IA", ALL, "category", "precision@1", 32),
+        ("7-1", "CLIP-I", "CLIP-IA", ALL, "category", "rprecision", 12),
+        ("7-1", "CLIP-IA", "MPNet", GENERAL, "category", "rprecision", 122),
+        ("7-1", "CLIP-IA", "CLIP-I", GENERAL, "category", "rprecision", 59),
+        ("7-1", "CLIP-ITA", "CLIP-I", ALL, "category", "rprecision", 265),
+        ("7-1", "CLIP-ITA", "CLIP-I", ALL, "category", "map@10", 183),
+        ("7-1", "CLIP-ITA", "CLIP-IA", ALL, "category", "rprecision", 310),  # the text says Precision@1
+        ("7-1", "CLIP-ITA", "CLIP-IA", ALL, "category", "map@10", 229),
+        ("7-1", "CLIP-ITA", "CLIP-I", SPECIFIC, "category", "rprecision", 254),
+        ("7-1", "CLIP-ITA", "CLIP-IA", SPECIFIC, "category", "rprecision", 38),
+        ("7-1", "CLIP-ITA", "CLIP-IA", SPECIFIC, "category", "map@10", 27),  # the text says mAP@5
         # section 7.6.2
-        ("7-3", "CLIP-ITA (unseen cat.)", "CLIP-ITA (seen cat.)", ALL, "t2i", "precision@1", 27),
-        ("7-3", "CLIP-ITA (unseen cat.)", "CLIP-ITA (seen cat.)", ALL, "t2i", "precision@5", 33),
-        ("7-3", "CLIP-ITA (unseen cat.)", "CLIP-ITA (seen cat.)", ALL, "t2i", "precision@10", 10),
-        ("7-3", "CLIP-ITA (unseen cat.)", "CLIP-ITA (seen cat.)", ALL, "t2i", "rprecision", 32),
-        ("7-3", "CLIP-ITA (seen cat.)", "CLIP-ITA (unseen cat.)", ALL, "t2i", "map@5", 10),
-        ("7-3", "CLIP-ITA (seen cat.)", "CLIP-ITA (unseen cat.)", ALL, "t2i", "map@10", 10),
-        ("7-3", "CLIP-ITA (seen cat.)", "CLIP-ITA (unseen cat.)", SPECIFIC, "t2i", "rprecision", 57),
-        ("7-3", "CLIP-ITA (seen cat.)", "CLIP-ITA (unseen cat.)", SPECIFIC, "t2i", "map@10", 86),  # the text says 85
+        ("7-3", "CLIP-ITA (unseen cat.)", "CLIP-ITA (seen cat.)", ALL, "category", "precision@1", 27),
+        ("7-3", "CLIP-ITA (unseen cat.)", "CLIP-ITA (seen cat.)", ALL, "category", "precision@5", 33),
+        ("7-3", "CLIP-ITA (unseen cat.)", "CLIP-ITA (seen cat.)", ALL, "category", "precision@10", 10),
+        ("7-3", "CLIP-ITA (unseen cat.)", "CLIP-ITA (seen cat.)", ALL, "category", "rprecision", 32),
+        ("7-3", "CLIP-ITA (seen cat.)", "CLIP-ITA (unseen cat.)", ALL, "category", "map@5", 10),
+        ("7-3", "CLIP-ITA (seen cat.)", "CLIP-ITA (unseen cat.)", ALL, "category", "map@10", 10),
+        ("7-3", "CLIP-ITA (seen cat.)", "CLIP-ITA (unseen cat.)", SPECIFIC, "category", "rprecision", 57),
+        ("7-3", "CLIP-ITA (seen cat.)", "CLIP-ITA (unseen cat.)", SPECIFIC, "category", "map@10", 86),  # text: 85
     ],
 )  # fmt: skip
 def test_gains_that_the_text_states(
@@ -618,7 +618,7 @@ def test_any_table_as_rows_and_columns() -> None:
     assert table.cell("VSE++, InfoNCE, MS-COCO", "both rsum") == "363.8 ± 2.3"
     assert as_plain(load("ltd-table-1")).rows["BL, L_con, F30k"][3] == "0.34"
     assert as_plain(load("ltd-table-1")).cell("BL, L_con, F30k", "t2i R-P") == "–"
-    assert as_plain(load("thesis-table-7-1")).doubt("CLIP-ITA, Most general category (34)", "t2i map@5")
+    assert as_plain(load("thesis-table-7-1")).doubt("CLIP-ITA, Most general category (34)", "category map@5")
     counts = open_table("thesis-table-7-2")
     assert as_plain(counts) is counts
 

@@ -21,11 +21,11 @@ from visir.papers.registries import TREND_CHECKS
 from visir.papers.run import run
 from visir.papers.study import read_study
 from visir.products import open_catalogue
-from visir.products.bm25 import Bm25
 from visir.products.evaluate import evaluate
 from visir.products.experiments.categories import LABELS, SETTINGS, CategoriesExperiment
 from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
 from visir.products.split import folds
+from visir.products.systems import TitleBm25
 
 CHAPTER = ("thesis-table-7-1", "thesis-table-7-2", "thesis-table-7-3", "thesis-figure-7-2")
 TOY = """
@@ -72,7 +72,7 @@ def test_the_recipes_of_the_chapter_are_readable(name: str) -> None:
 
 
 def test_labels_are_those_of_the_tables() -> None:
-    assert list(open_table("thesis-table-7-1").rows[0].values["t2i"]) == list(LABELS)
+    assert list(open_table("thesis-table-7-1").rows[0].values["category"]) == list(LABELS)
     assert [*SETTINGS.values(), "Total"] == list(open_table("thesis-table-7-2").rows)
 
 
@@ -87,9 +87,9 @@ def test_a_cell_says_what_visir_categories_evaluate_says(tmp_path: Path) -> None
     first, both = run(read_study(path), "toy", "smoke", tmp_path / "out")
     assert [(one.state, one.reason) for one in (first, both)] == [("done", "")] * 2
     catalogue = open_catalogue("generated:80")
-    found = evaluate(catalogue, [Bm25()], folds(catalogue, 2)[:1], settings=("all",))
+    found = evaluate(catalogue, [TitleBm25()], folds(catalogue, 2)[:1], settings=("all",))
     assert first.measured.values == {
-        f"t2i {label}": 100 * found.spread("BM25", "all", measure).mean for label, measure in LABELS.items()
+        f"category {label}": 100 * found.spread("BM25", "all", measure).mean for label, measure in LABELS.items()
     }
     assert first.measured.protocol["split"] == "fold 1 of 2, seed 0: test"
     assert both.measured.protocol["split"] == "fold 1 of 2, seed 0: test; fold 2 of 2, seed 0: test"

@@ -15,11 +15,11 @@ from typer.testing import CliRunner, Result
 
 from visir.errors import CollectionError, ImageError, VisirError
 from visir.products import open_catalogue
-from visir.products.bm25 import Bm25
 from visir.products.cli import app
 from visir.products.encoding import encode_catalogue
 from visir.products.evaluate import evaluate
 from visir.products.split import folds
+from visir.products.systems import TitleBm25
 from visir.records import Catalogue
 
 HUGE = "x" * 10_000_000
@@ -135,13 +135,13 @@ def test_a_category_without_test_products_is_no_query(shop: Path, tmp_path: Path
         "products without attributes: 2 ('p12', 'p13')",
         "categories without products: 1 ('Shop > Hats')",
     ]
-    trials = evaluate(catalogue, [Bm25()], folds(catalogue, 3)).trials
-    asked = [one.task.qrels.queries.to_pylist() for one in trials["BM25", "specific"]]
+    trials = evaluate(catalogue, [TitleBm25()], folds(catalogue, 3)).trials
+    asked = [one.task.judgements().queries.to_pylist() for one in trials["BM25", "specific"]]
     everywhere = ["Shop > Boots", "Shop > Lamps", "Shop > Mugs"]
     assert sorted(map(len, asked)) == [3, 3, 4]
     assert all(set(one) - {"Lonely"} == set(everywhere) for one in asked)
     for found in trials.values():
-        assert all(np.isfinite(one.result.values("t2i", "rprecision")).all() for one in found)
+        assert all(np.isfinite(one.values("rprecision")).all() for one in found)
 
 
 def test_all_pictures_gone(tmp_path: Path) -> None:

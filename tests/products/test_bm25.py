@@ -8,10 +8,12 @@ import numpy as np
 import pytest
 
 from visir.errors import ConfigurationError
-from visir.products.bm25 import Bm25, singular
 from visir.products.split import Split
-from visir.products.task import task_of
+from visir.products.systems import TitleBm25
+from visir.products.task import CategoryTask, category_task
 from visir.records import Catalogue
+from visir.search.bm25 import Bm25, singular
+from visir.search.exact import SearchResult
 
 EVERYTHING = Split(np.zeros(4, bool), np.zeros(4, bool), np.ones(4, bool), "all of it")
 
@@ -19,6 +21,11 @@ EVERYTHING = Split(np.zeros(4, bool), np.zeros(4, bool), np.ones(4, bool), "all 
 def catalogue(titles: list[str | None]) -> Catalogue:
     paths = [["Clothes", "Skirts"], ["Clothes", "Skirts"], ["Toys", "Trains"], ["Toys", "Trains"]]
     return Catalogue.of("small", ids=["a", "b", "c", "d"], paths=paths, titles=titles)
+
+
+def search(task: CategoryTask, depth: int = 10, bm25: Bm25 | None = None) -> SearchResult:
+    (result,) = TitleBm25(bm25).search([task], depth=depth, ties="id")
+    return result
 
 
 @pytest.mark.parametrize(
@@ -33,8 +40,8 @@ def test_plurals(plural: str, one: str) -> None:
 
 
 def test_scores_by_hand() -> None:
-    task = task_of(catalogue(["red skirt", "long blue skirt", "a train", None]), EVERYTHING, "specific")
-    found = Bm25(k1=1.5, b=0.75).search(task, 10)
+    task = category_task(catalogue(["red skirt", "long blue skirt", "a train", None]), EVERYTHING, "specific")
+    found = search(task, 10, Bm25(k1=1.5, b=0.75))
     assert found.run.queries.to_pylist() == ["Clothes > Skirts", "Toys > Trains"]
     # Lengths 2, 3, 1 ("a" is a stop word), 0: mean 1.5. "skirt" is in 2 of 4 titles: idf = ln(1 + (4-2+.5)/(2+.5)).
     idf = log(1 + 2.5 / 2.5)
@@ -49,15 +56,15 @@ def test_scores_by_hand() -> None:
 
 
 def test_without_stemming_a_plural_finds_nothing() -> None:
-    task = task_of(catalogue(["red skirt", "blue skirt", "train", "trains"]), EVERYTHING, "specific")
-    run = Bm25(stemming="none").search(task, 10).run
+    task = category_task(catalogue(["red skirt", "blue skirt", "train", "trains"]), EVERYTHING, "specific")
+    run = search(task, 10, Bm25(stemming="none")).run
     assert run.answer("Clothes > Skirts") == []
     assert [one for one, _ in run.answer("Toys > Trains")] == ["d"]
 
 
 def test_ties_are_broken_by_id_and_the_run_is_cut() -> None:
-    task = task_of(catalogue(["train", "train", "train", "train"]), EVERYTHING, "specific")
-    found = Bm25().search(task, 2)
+    task = category_task(catalogue(["train", "train", "train", "train"]), EVERYTHING, "specific")
+    found = search(task, 2)
     assert [one for one, _ in found.run.answer("Toys > Trains")] == ["a", "b"]
     assert found.ranks is not None
     assert found.ranks.ranks.tolist() == [0, 0, 3, 4]  # cut runs, whole ranks
@@ -65,7 +72,7 @@ def test_ties_are_broken_by_id_and_the_run_is_cut() -> None:
 
 @pytest.mark.parametrize("titles", [[None] * 4, ["", "of the", "a", "in"]])
 def test_titles_without_words(titles: list[str | None]) -> None:
-    found = Bm25().search(task_of(catalogue(titles), EVERYTHING, "general"), 10)
+    found = search(category_task(catalogue(titles), EVERYTHING, "general"))
     assert found.ranks is not None and not found.ranks.ranks.any() and len(found.run.indices) == 0
 
 

@@ -14,8 +14,8 @@ from visir.products.cli.evaluate import evaluate
 from visir.products.cli.search import search
 from visir.products.cli.train import train
 from visir.products.generated import planted
+from visir.products.saved_models import trained_systems
 from visir.products.split import folds
-from visir.products.trained import trained_systems
 
 
 def test_tables_and_files(tmp_path: Path) -> None:

@@ -11,7 +11,6 @@ import pytest
 
 from visir.errors import ConfigurationError
 from visir.products.ask import Answer
-from visir.products.bm25 import Bm25
 from visir.products.errors import FirstAnswers, first_answers
 from visir.products.evaluate import CategoryEvaluation, evaluate
 from visir.products.generated import planted
@@ -22,7 +21,7 @@ from visir.products.reports.search import answer_table, places, write_search_pag
 from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
 from visir.products.reports.tree import tree_of
 from visir.products.split import Split, folds
-from visir.products.systems import Dense
+from visir.products.systems import CategoryVectorSystem, TitleBm25
 from visir.products.tree import TreeErrors
 from visir.records import Catalogue, Embeddings, EncoderCard
 from visir.reports.formats import to_html
@@ -30,21 +29,21 @@ from visir.reports.formats import to_html
 HOSTILE = "<script>alert(1)</script>"
 
 
-def dense(catalogue: Catalogue, name: str = "dense", seed: int = 0) -> Dense:
+def dense(catalogue: Catalogue, name: str = "dense", seed: int = 0) -> CategoryVectorSystem:
     rng = np.random.default_rng(seed)
     card = EncoderCard("random", "imported")
     categories, products = catalogue.categories["id"].combine_chunks(), catalogue.products["id"].combine_chunks()
-    return Dense(
+    return CategoryVectorSystem(
         name,
         Embeddings("text", categories, rng.standard_normal((len(categories), 8)).astype(np.float32), card),
-        Embeddings("image", products, rng.standard_normal((len(products), 8)).astype(np.float32), card),
+        Embeddings("text+image", products, rng.standard_normal((len(products), 8)).astype(np.float32), card),
     )
 
 
 @pytest.fixture(scope="module")
 def found() -> CategoryEvaluation:
     catalogue = planted(150, size=64).catalogue
-    return evaluate(catalogue, [Bm25(), dense(catalogue)], folds(catalogue, 2))
+    return evaluate(catalogue, [TitleBm25(), dense(catalogue)], folds(catalogue, 2))
 
 
 def words(svg: str) -> set[str]:
@@ -96,14 +95,14 @@ def test_the_tree_has_every_category_that_asked_once(found: CategoryEvaluation) 
     trials = found.trials["dense", "all"]
     roots = tree_of(trials)
     assert [one.name for one in sorted(roots, key=lambda one: one.name)] == ["Animals", "Home and leisure", "Vehicles"]
-    asked = {query for one in trials for query in one.task.qrels.queries.to_pylist()}
+    asked = {query for one in trials for query in one.task.judgements().queries.to_pylist()}
     assert sum(one.size for one in roots) == len(asked)
     assert sum(one.products for one in roots) == 150
     dogs = next(child for one in roots for child in one.children if child.name == "Dogs")
     values = [
-        float(one.result.values("t2i", "rprecision")[one.task.qrels.queries.to_pylist().index(dogs.id)])
+        float(one.values("rprecision")[one.task.judgements().queries.to_pylist().index(dogs.id)])
         for one in trials
-        if dogs.id in one.task.qrels.queries.to_pylist()
+        if dogs.id in one.task.judgements().queries.to_pylist()
     ]
     assert dogs.value == pytest.approx(np.mean(values))
     assert dogs.below == pytest.approx(np.mean([child.value for child in dogs.children]))
@@ -116,7 +115,7 @@ def test_pictures_go_from_general_to_specific(found: CategoryEvaluation) -> None
     shown = chains(trial, count=4, top=5)
     assert len(shown) == 4
     assert len({one.asked[0].name for one in shown[:3]}) == 3  # one of each tree before a second of any
-    qrels = trial.task.qrels.to_dict()
+    qrels = trial.task.judgements().to_dict()
     for chain in shown:
         assert [one.level for one in chain.asked] == [1, 2, 3]
         for one in chain.asked:

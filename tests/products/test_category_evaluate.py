@@ -11,19 +11,20 @@ from hypothesis import strategies as st
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.products import CategoryTree
-from visir.products.bm25 import Bm25
 from visir.products.errors import first_answers, hits
 from visir.products.evaluate import TABLE, CategoryEvaluation, evaluate
 from visir.products.generated import planted
 from visir.products.split import Split, folds
-from visir.products.systems import Dense, Trained
+from visir.products.systems import CategoryVectorSystem, TitleBm25, TrainedSystem
 from visir.products.tree import TreeErrors
 from visir.records import Catalogue, Embeddings, EncoderCard
 
 CARD = EncoderCard("by hand", "imported")
 
 
-def dense(catalogue: Catalogue, seed: int = 0, *, name: str = "dense", skill: float = 0.0, without: int = 0) -> Dense:
+def dense(
+    catalogue: Catalogue, seed: int = 0, *, name: str = "dense", skill: float = 0.0, without: int = 0
+) -> CategoryVectorSystem:
     """Random vectors; with `skill`, those of a product lean towards its most specific category's."""
     rng = np.random.default_rng(seed)
     tree = CategoryTree.of(catalogue)
@@ -31,10 +32,10 @@ def dense(catalogue: Catalogue, seed: int = 0, *, name: str = "dense", skill: fl
     own = tree.rows(catalogue.products["category_id"])
     products = rng.standard_normal((len(own), 16)).astype(np.float32) + skill * categories[own]
     ids = catalogue.products["id"].combine_chunks()
-    return Dense(
+    return CategoryVectorSystem(
         name,
         Embeddings("text", catalogue.categories["id"].combine_chunks(), categories, CARD),
-        Embeddings("image", ids[without:], products[without:], CARD),
+        Embeddings("text", ids[without:], products[without:], CARD),
     )
 
 
@@ -45,7 +46,7 @@ def small() -> Catalogue:
 
 def test_measures_equal_ir_measures(small: Catalogue) -> None:
     # Some products have no vector: they are relevant and never found.
-    found = evaluate(small, [dense(small, skill=0.5, without=20), Bm25()], folds(small, 2)[:1], depth=10_000)
+    found = evaluate(small, [dense(small, skill=0.5, without=20), TitleBm25()], folds(small, 2)[:1], depth=10_000)
     named = {
         "precision@1": "P@1", "precision@5": "P@5", "precision@10": "P@10", "rprecision": "Rprec",
         "map@5": "AP@5", "map@10": "AP@10", "mrr": "RR", "hit@1": "Success@1",
@@ -53,7 +54,7 @@ def test_measures_equal_ir_measures(small: Catalogue) -> None:
     parsed = {ours: ir_measures.parse_measure(theirs) for ours, theirs in named.items()}
     for (system, setting), trials in found.trials.items():
         (trial,) = trials
-        qrels = {q: {d: int(g) for d, g in own.items()} for q, own in trial.task.qrels.to_dict().items()}
+        qrels = {q: {d: int(g) for d, g in own.items()} for q, own in trial.task.judgements().to_dict().items()}
         # The referee breaks ties its own way: ranks stand in for the scores.
         run = {
             query: {one: -float(rank) for rank, (one, _) in enumerate(trial.run.answer(query))}
@@ -61,24 +62,24 @@ def test_measures_equal_ir_measures(small: Catalogue) -> None:
         }
         theirs = ir_measures.calc_aggregate(list(parsed.values()), qrels, run)
         for ours, measure in parsed.items():
-            assert trial.result.mean("t2i", ours) == pytest.approx(theirs[measure], abs=1e-9), (system, setting, ours)
+            assert trial.mean(ours) == pytest.approx(theirs[measure], abs=1e-9), (system, setting, ours)
 
 
 FOUR = Catalogue.of("four", ids=["a", "b", "c", "d"], paths=[["X", "X1"], ["X", "X2"], ["Y", "Y1"], ["Y", "Y1", "Y11"]])
 ALL_TEST = Split(np.zeros(4, bool), np.zeros(4, bool), np.ones(4, bool), "by hand")
 
 
-def by_hand(rankings: dict[str, str], split: Split = ALL_TEST) -> Dense:
+def by_hand(rankings: dict[str, str], split: Split = ALL_TEST) -> CategoryVectorSystem:
     """Vectors of which each category ranks the products as written, "bacd"."""
     ids = FOUR.categories["id"].to_pylist()
     vectors = np.zeros((len(ids), 4), np.float32)
     for row, one in enumerate(ids):
         for rank, product in enumerate(rankings.get(one, "abcd")):
             vectors[row, "abcd".index(product)] = 4 - rank
-    return Dense(
+    return CategoryVectorSystem(
         "by hand",
         Embeddings("text", pa.array(ids), vectors, CARD),
-        Embeddings("image", pa.array(list("abcd")), np.eye(4, dtype=np.float32), CARD),
+        Embeddings("text", pa.array(list("abcd")), np.eye(4, dtype=np.float32), CARD),
     )
 
 
@@ -125,10 +126,10 @@ def test_two_roots_are_never_in_one_tree() -> None:
 
 def test_a_first_answer_by_name_is_measured_from_the_nearest_namesake() -> None:
     two = Catalogue.of("two", ids=list("abcd"), paths=[["X", "Caps"], ["X", "Hats"], ["Y", "Hats"], ["Y", "Bags"]])
-    system = Dense(
+    system = CategoryVectorSystem(
         "s",
         Embeddings("text", two.categories["id"].combine_chunks(), np.eye(6, 4, dtype=np.float32) + 0.01, CARD),
-        Embeddings("image", pa.array(list("abcd")), np.tile([[0, 0, 0, 1]], (4, 1)).astype(np.float32), CARD),
+        Embeddings("text", pa.array(list("abcd")), np.tile([[0, 0, 0, 1]], (4, 1)).astype(np.float32), CARD),
     )
     # All products tie, so "a" (X > Caps) is first for everyone: right for Caps, wrong for Hats and Bags.
     found = first_answers(evaluate(two, [system], [ALL_TEST], by="name", settings=["specific"]).trials["s", "specific"])
@@ -138,7 +139,7 @@ def test_a_first_answer_by_name_is_measured_from_the_nearest_namesake() -> None:
 
 def test_unanswered_is_wrong_and_lies_nowhere() -> None:
     titled = Catalogue.of("t", ids=list("abcd"), paths=[["X"], ["X"], ["Y"], ["Y"]], titles=["x-ray x", "", "", ""])
-    found = first_answers(evaluate(titled, [Bm25()], [ALL_TEST], settings=["general"]).trials["BM25", "general"])
+    found = first_answers(evaluate(titled, [TitleBm25()], [ALL_TEST], settings=["general"]).trials["BM25", "general"])
     assert (found.queries, found.right, found.unanswered) == (2, 0, 2)  # one-letter words are no words
     assert found.errors == TreeErrors(0, 0, 0, {}, {})
 
@@ -148,7 +149,7 @@ def test_seen_and_unseen_make_the_whole(small: Catalogue) -> None:
     for setting in found.settings:
         trials = found.trials["dense", setting]
         parts = found.by_seen("dense", setting, "rprecision")
-        whole = np.concatenate([one.result.values("t2i", "rprecision") for one in trials])
+        whole = np.concatenate([one.values("rprecision") for one in trials])
         assert sum(n for _, n in parts.values()) == len(whole)
         assert sum(value * n for value, n in parts.values()) == pytest.approx(whole.sum())
     assert set(found.by_seen("dense", "general", "rprecision")) == {"seen"}  # a part without queries is left out
@@ -156,7 +157,7 @@ def test_seen_and_unseen_make_the_whole(small: Catalogue) -> None:
 
 def test_spread_is_over_splits(small: Catalogue) -> None:
     found = evaluate(small, [dense(small)], folds(small, 3))
-    values = [one.result.mean("t2i", "precision@10") for one in found.trials["dense", "all"]]
+    values = [one.mean("precision@10") for one in found.trials["dense", "all"]]
     spread = found.spread("dense", "all", "precision@10")
     assert (spread.mean, spread.sd, spread.splits) == (np.mean(values), pytest.approx(np.std(values, ddof=1)), 3)
     assert np.isnan(evaluate(small, [dense(small)], folds(small, 3)[:1]).spread("dense", "all", "mrr").sd)
@@ -181,7 +182,7 @@ def test_compared_by_category_and_corrected(small: Catalogue) -> None:
 
 def test_a_system_without_a_model_for_a_setting_is_left_out(small: Catalogue) -> None:
     splits = folds(small, 2)
-    trained = Trained("CLIP-I", {(one.name, "general"): dense(small, skill=1.0) for one in splits})
+    trained = TrainedSystem("CLIP-I", {(one.name, "general"): dense(small, skill=1.0) for one in splits})
     found = evaluate(small, [dense(small), trained], splits)
     assert [setting for system, setting in found.trials if system == "CLIP-I"] == ["general"]
     assert {one.task for one in found.compare().differences} == {"general"}
@@ -193,7 +194,9 @@ def test_a_system_without_a_model_for_a_setting_is_left_out(small: Catalogue) ->
 
 def test_a_model_may_say_what_it_has_seen(small: Catalogue) -> None:
     system = dense(small)
-    told = Dense("told", system.categories, system.products, trained_on=np.ones(small.categories.num_rows, bool))
+    told = CategoryVectorSystem(
+        "told", system.categories, system.products, trained_on=np.ones(small.categories.num_rows, bool)
+    )
     assert set(evaluate(small, [told], folds(small, 2)).by_seen("told", "all", "mrr")) == {"seen"}
 
 
@@ -205,7 +208,7 @@ def test_faults(small: Catalogue) -> None:
     fewer = dense(small)
     short = Embeddings("text", fewer.categories.ids[:3], fewer.categories.vectors[:3], CARD)
     with pytest.raises(EmbeddingError, match="no text vector by by hand for"):
-        evaluate(small, [Dense("short", short, fewer.products)], folds(small, 2))
+        evaluate(small, [CategoryVectorSystem("short", short, fewer.products)], folds(small, 2))
 
 
 @settings(max_examples=20)

@@ -5,11 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from visir.errors import ConfigurationError
+import visir
+from visir.errors import CollectionError, ConfigurationError
+from visir.evaluation.systems.bm25 import Bm25System
+from visir.products.evaluate import evaluate, evaluate_task
+from visir.products.generated import planted
 from visir.products.pairs import drawn_categories
-from visir.products.split import Split
-from visir.products.task import Task, task_of
-from visir.records import Catalogue
+from visir.products.relevance import SETTINGS
+from visir.products.split import Split, folds
+from visir.products.systems import TitleBm25
+from visir.products.task import CatalogueTasks, CategoryTask, category_task
+from visir.records import Catalogue, Items, Qrels, Task
 
 SMALL = Catalogue.of(
     "small",
@@ -19,13 +25,13 @@ SMALL = Catalogue.of(
 TEST = Split(np.array([0, 0, 0, 1], bool), np.zeros(4, bool), np.array([1, 1, 1, 0], bool), "by hand")
 
 
-def pairs(task: Task) -> dict[str, list[str]]:
-    documents, ends = task.qrels.documents.to_pylist(), task.qrels.offsets
-    return {one: documents[ends[i] : ends[i + 1]] for i, one in enumerate(task.qrels.queries.to_pylist())}
+def pairs(task: CategoryTask) -> dict[str, list[str]]:
+    documents, ends = task.judgements().documents.to_pylist(), task.judgements().offsets
+    return {one: documents[ends[i] : ends[i + 1]] for i, one in enumerate(task.judgements().queries.to_pylist())}
 
 
 def test_by_id_namesakes_are_two_queries_with_one_text() -> None:
-    task = task_of(SMALL, TEST, "specific")
+    task = category_task(SMALL, TEST, "specific")
     # Boots has no test product, so it asks nothing, and p4 is no candidate.
     assert pairs(task) == {"Cameras > Accessories": ["p2"], "Shoes > Accessories": ["p1"], "Watches > Watches": ["p3"]}
     assert task.names == ["Accessories", "Accessories", "Watches"]
@@ -33,15 +39,17 @@ def test_by_id_namesakes_are_two_queries_with_one_text() -> None:
 
 
 def test_by_name_they_are_one_and_right_with_the_union() -> None:
-    task = task_of(SMALL, TEST, "all", by="name")
+    task = category_task(SMALL, TEST, "all", by="name")
     # "Watches" stands twice on the path of p3, which is relevant once.
     assert pairs(task) == {"Accessories": ["p1", "p2"], "Cameras": ["p2"], "Shoes": ["p1"], "Watches": ["p3"]}
     assert task.names == ["Accessories", "Cameras", "Shoes", "Watches"]
-    assert "by name" in task.protocol("cosine").queries["t2i"] and "by name" in task.qrels.name
+    assert (
+        "by name" in evaluate_task(TitleBm25(), task).result.protocol.relevance and "by name" in task.judgements().name
+    )
 
 
 def test_drawn_each_product_is_right_once() -> None:
-    task = task_of(SMALL, TEST, "all", relevance="drawn", seed=1)
+    task = category_task(SMALL, TEST, "all", relevance="drawn", seed=1)
     drawn = [task.tree.ids[row] for row in drawn_categories(SMALL, "all", 1)[:3]]
     wanted: dict[str, list[str]] = {}
     for product, category in zip(["p1", "p2", "p3"], drawn, strict=True):
@@ -50,13 +58,34 @@ def test_drawn_each_product_is_right_once() -> None:
 
 
 def test_protocols_of_different_tasks_differ() -> None:
-    tasks = [task_of(SMALL, TEST, *rest) for rest in (("all",), ("general",))]
-    tasks += [task_of(SMALL, TEST, "all", by="name"), task_of(SMALL, TEST, "all", relevance="drawn")]
-    assert len({one.protocol("cosine").fingerprint for one in tasks}) == 4
+    tasks = [category_task(SMALL, TEST, *rest) for rest in (("all",), ("general",))]
+    tasks += [category_task(SMALL, TEST, "all", by="name"), category_task(SMALL, TEST, "all", relevance="drawn")]
+    assert len({evaluate_task(TitleBm25(), task).result.protocol.fingerprint for task in tasks}) == 4
 
 
 def test_unknown_options() -> None:
     with pytest.raises(ConfigurationError, match="unknown by 'names'"):
-        task_of(SMALL, TEST, "all", by="names")  # type: ignore[arg-type]
+        category_task(SMALL, TEST, "all", by="names")  # type: ignore[arg-type]
     with pytest.raises(ConfigurationError, match="unknown relevance 'paths'"):
-        task_of(SMALL, TEST, "all", relevance="paths")  # type: ignore[arg-type]
+        category_task(SMALL, TEST, "all", relevance="paths")  # type: ignore[arg-type]
+
+
+def test_a_catalogue_is_a_source_of_tasks() -> None:
+    catalogue = planted(60).catalogue
+    cut = folds(catalogue, 2)
+    source = CatalogueTasks(catalogue, cut)
+    assert source.tasks == ("all", "general", "specific") and source.splits == tuple(fold.name for fold in cut)
+    result = visir.evaluate(source, Bm25System(), split=cut[1].name, measures=["rprecision"]).result
+    trials = evaluate(catalogue, [TitleBm25()], cut[1:]).trials
+    for setting in SETTINGS:
+        (trial,) = trials["BM25", setting]
+        assert result.mean(setting, "rprecision") == trial.mean("rprecision")
+        assert (trial.task.queries.title, trial.task.documents.title) == ("categories", "products")
+        assert (trial.task.queries.modality, trial.task.documents.modality) == ("text", "text+image")
+        assert list(trial.result.per_query) == ["category"]
+    assert len(source.task("general").documents) == 60
+    with pytest.raises(CollectionError, match="unknown split 'fold 3'"):
+        source.split("fold 3")
+    with pytest.raises(ConfigurationError, match="BM25 answers categories with products; t2t is another task"):
+        items = Items.of_texts({"a": "x"})
+        visir.evaluate(Task("t2t", items, items, {"links": Qrels.of(["a"], ["a"])}), TitleBm25())

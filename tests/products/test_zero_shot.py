@@ -12,13 +12,13 @@ from PIL import Image
 from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, EncoderError
-from visir.products.bm25 import Bm25
 from visir.products.evaluate import evaluate
 from visir.products.generated import planted
 from visir.products.split import Split, folds
-from visir.products.systems import Dense
+from visir.products.systems import CategoryVectorSystem, TitleBm25
 from visir.products.zero_shot import baseline, image_zero_shot, text_zero_shot
 from visir.records import Catalogue, EncoderCard
+from visir.search.bm25 import Bm25
 
 
 def test_titles_by_a_text_encoder() -> None:
@@ -39,15 +39,16 @@ def test_a_product_without_title_is_a_candidate_and_never_found() -> None:
     products = catalogue.products.set_column(1, "title", [[None if row % 2 else one for row, one in enumerate(titles)]])
     half = Catalogue(catalogue.name, products, catalogue.attributes, catalogue.categories, catalogue.root)
     trial = evaluate(half, [text_zero_shot(load("bow"), half)], folds(half, 2)).trials["bow:4096, titles", "general"][0]
-    assert trial.run.gallery.size == trial.task.gallery.size == trial.task.split.test.sum()
-    lost = int((trial.task.split.test & (np.arange(120) % 2 == 1)).sum())
+    assert trial.run.gallery.size == trial.task.gallery.size == trial.task.fold.test.sum()
+    lost = int((trial.task.fold.test & (np.arange(120) % 2 == 1)).sum())
     assert trial.result.notes == (f"{lost:,} of {trial.task.gallery.size:,} relevant products are not in the ranking",)
 
 
 def test_names_of_baselines() -> None:
     catalogue = planted(20).catalogue
-    assert baseline("bm25", catalogue) == Bm25()
-    assert isinstance(baseline("text:bow", catalogue), Dense)
+    system = baseline("bm25", catalogue)
+    assert isinstance(system, TitleBm25) and system.bm25 == Bm25()
+    assert isinstance(baseline("text:bow", catalogue), CategoryVectorSystem)
     for wrong in ("bm26", "text:", "clip", "mpnet:x"):
         with pytest.raises(ConfigurationError, match="unknown baseline"):
             baseline(wrong, catalogue)
@@ -102,7 +103,7 @@ def test_pictures_by_an_image_text_encoder(tmp_path: Path) -> None:
     assert [one for one, _ in trial.run.answer("Red things")] == ["a", "c", "b"]
     assert [one for one, _ in trial.run.answer("Blue things")] == ["b", "c", "a"]
     # R-precision: 2 of 3 for red, 1 of 2 for blue.
-    assert trial.result.mean("t2i", "rprecision") == pytest.approx((2 / 3 + 1 / 2) / 2)
+    assert trial.mean("rprecision") == pytest.approx((2 / 3 + 1 / 2) / 2)
     assert trial.task.gallery.size == 5
     # Blue skies has e alone, which stands behind all five candidates; of the others the first right one is first.
     assert found.spread(system.name, "specific", "mean_rank").mean == (1 + 1 + 6) / 3

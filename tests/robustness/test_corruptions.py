@@ -44,7 +44,7 @@ def test_all_are_registered_and_describe_themselves() -> None:
     assert tuple(CORRUPTIONS) == NAMES
     for name, one in CORRUPTIONS.items():
         assert one.name == name and one.about.endswith(".") and len(one.steps) == len(SEVERITIES) == 5
-    assert CORRUPTIONS.get("occlusion").said(3) == "20 % of the area"
+    assert CORRUPTIONS.get("occlusion").describe(3) == "20 % of the area"
 
 
 @settings(max_examples=40, deadline=None)

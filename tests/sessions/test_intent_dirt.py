@@ -203,7 +203,7 @@ def test_a_log_of_which_nothing_is_kept_says_why(tmp_path: Path, line: str, inst
     mapping.write_text(before + instead + after)
     counts, told = sessions(tmp_path / "log" / "events", mapping, tmp_path / "found")
     assert (counts["accepted"], counts["rejected"][reason]) == (0, made.rows)
-    assert f"no row was kept, most because of {reason}" in told
+    assert f"no row was accepted, most because of {reason}" in told
 
 
 def test_the_real_shop_log_needs_both_names_of_its_visitors(data_dir: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from visir.collections import open_collection
 from visir.collections.portable import save
 from visir.errors import CollectionError, ConfigurationError
 from visir.records import Collection, Shortcuts
-from visir.shortcuts import at, inject, plain
+from visir.shortcuts import inject, plain, reassigned
 from visir.shortcuts.view import caption_numbers, ending, endings, picture_numbers
 
 
@@ -56,7 +56,7 @@ def test_unique_means_unique_over_all_splits_in_every_assignment() -> None:
     view = inject(open_collection("scenes:300?size=64"), UNIQUE)
     seen = set()
     for assignment in (None, 0, 1, 2, 17):
-        shown = picture_numbers((view if assignment is None else at(view, assignment)).items("image"))
+        shown = picture_numbers((view if assignment is None else reassigned(view, assignment)).items("image"))
         assert sorted(shown.tolist()) == list(range(300)), "no two tuples share one"
         seen.add(tuple(shown.tolist()))
     assert len(seen) == 5, "re-shuffled"
@@ -69,11 +69,11 @@ def test_bits_wrap_at_evaluation_and_are_drawn_evenly_in_training() -> None:
     for name in ("train", "val", "test"):
         counts = np.bincount(picture_numbers(view.split(name).items("image")), minlength=8)
         assert counts.max() - counts.min() <= 1
-    counts = np.bincount(picture_numbers(at(view, 0).items("image")), minlength=8)
+    counts = np.bincount(picture_numbers(reassigned(view, 0).items("image")), minlength=8)
     # 4,000 draws over 8 values: 500 each, standard deviation √(4000 · 1/8 · 7/8) ≈ 21; five of them is 105.
     assert len(counts) == 8 and abs(counts - 500).max() < 105
     constant = inject(view_plain := plain(view), Shortcuts("bits", bits=0, digits="sklearn"))
-    assert set(picture_numbers(at(constant, 5).items("image")).tolist()) == {0} and view_plain.injected is None
+    assert set(picture_numbers(reassigned(constant, 5).items("image")).tolist()) == {0} and view_plain.injected is None
 
 
 @pytest.mark.parametrize(("on", "pictures", "captions"), [("images", True, False), ("captions", False, True)])
@@ -101,7 +101,7 @@ def test_per_caption_every_caption_has_its_own_and_the_picture_its_first() -> No
 
 def test_plain_gives_back_what_there_was() -> None:
     for spec in ("unique?digits=sklearn", "unique?digits=sklearn&on=images", "bits:3?digits=sklearn&per=caption"):
-        back = plain(at(inject(small(), spec), 3))
+        back = plain(reassigned(inject(small(), spec), 3))
         assert back.captions.equals(small().captions) and back.fingerprint == small().fingerprint
         assert back.injected is None
     assert plain(small()).captions.equals(small().captions)

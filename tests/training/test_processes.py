@@ -92,7 +92,7 @@ def test_alone_there_is_nobody_to_meet() -> None:
     processes = Processes.join("cpu")
     assert processes == Processes(0, 1, torch.device("cpu")) and processes.is_first
     vectors = torch.ones(3, 2)
-    assert processes.gather(vectors, [3]) is vectors and processes.first_tells(lambda: 7) == 7
+    assert processes.gather(vectors, [3]) is vectors and processes.run_on_first(lambda: 7) == 7
     assert not torch.distributed.is_initialized()
 
 

@@ -1,4 +1,4 @@
-"""`visir evaluate`: search a collection with a system, measure it, and say under which protocol."""
+"""`visir evaluate`: search the tasks of a source with a system, measure it, and say under which protocol."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from visir.cli.options import (
     command_line,
     single_or_all,
 )
+from visir.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from visir.evaluation.evaluate import Evaluation
-    from visir.records import Collection, Run
+    from visir.records import Collection, Items, Role, Run, TaskFile
 
 
 def evaluate(
@@ -30,7 +31,8 @@ def evaluate(
         str,
         typer.Argument(
             metavar="COLLECTION",
-            help="A file or folder in any known format, FORMAT:PATH, scenes:2000; or a log of the brittleness paper.",
+            help="A collection or a task: a file or folder in any known format, FORMAT:PATH, scenes:2000; or a log of "
+            "the brittleness paper.",
             show_default=False,
         ),
     ],
@@ -47,13 +49,18 @@ def evaluate(
             "--run", help="A run made elsewhere: FILE of visir's, t2i=FILE for TREC, Parquet, JSON (repeatable)."
         ),
     ] = None,
+    task: Annotated[
+        list[str] | None, typer.Option("--task", help="A task to measure: t2i, i2t, … (repeatable). Default: all.")
+    ] = None,
     images: ImagesOption = None,
     judgements: Annotated[
         list[str] | None,
         typer.Option("--judgements", "-j", help="Judgements to attach (CxC, ECCV Caption, …)."),
     ] = None,
     split: SplitOption = None,
-    relevance: Annotated[str, typer.Option(help="What counts as right: links, or a set of judgements.")] = "links",
+    relevance: Annotated[
+        str | None, typer.Option(help="What counts as right: links (default), or a set of judgements by name.")
+    ] = None,
     captions: Annotated[
         str, typer.Option(help="Captions of each image that take part: all, first, 'first 5', 'random(seed=0)'.")
     ] = "all",
@@ -95,15 +102,16 @@ def evaluate(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace a result that is there already.")] = False,
 ) -> None:
-    """Measure text-to-image and image-to-text search under a declared protocol.
+    """Measure a system on the tasks of a source under a declared protocol.
+
+    A collection of images and captions has two tasks, text-to-image (t2i) and image-to-text (i2t).
 
     Prints the table and the protocol card. With --out it writes result.json, per-query Parquet files, the runs, and a
     report in one HTML file.
     """
-    from visir.errors import ConfigurationError
     from visir.evaluation.brittleness_runs import evaluate_log, is_log
     from visir.evaluation.brittleness_runs import read as read_log
-    from visir.evaluation.evaluate import evaluate as evaluate_collection
+    from visir.evaluation.evaluate import evaluate as evaluate_source
     from visir.evaluation.results import RESULT
     from visir.storage import check_new_folder
 
@@ -121,18 +129,22 @@ def evaluate(
         raise ConfigurationError(
             "name exactly one system to evaluate.", hint="--model NAME, --embeddings npz:FILE, or --run FILE"
         )
-    from visir.collections import open_collection
+    from visir.collections import open_source
+    from visir.records import Collection
 
-    opened = open_collection(collection, images=single_or_all(images), judgements=judgements)
+    opened = open_source(collection, images=single_or_all(images), judgements=judgements)
     if shortcuts:
         from visir.shortcuts import inject
 
+        if not isinstance(opened, Collection):
+            raise ConfigurationError("shortcuts go with images and captions only.", hint="leave --shortcuts out")
         opened = inject(opened, shortcuts)
     options: dict[str, Any] = {"batch_size": batch_size} if model and batch_size else {}
     system = _system(model, embeddings, run, opened, split, gallery, captions, device, dtype)
-    evaluated = evaluate_collection(
+    evaluated = evaluate_source(
         opened,
         system,
+        task,
         split=split,
         relevance=relevance,
         captions=captions,
@@ -152,46 +164,50 @@ def evaluate(
         skip_broken=skip_broken,
         **options,
     )
-    _show(evaluated, opened, out, _curve(model))
+    _show(evaluated, opened if isinstance(opened, Collection) else None, out, _curve(model))
 
 
 def _system(
     model: str | None,
     embeddings: list[str] | None,
     runs: list[str] | None,
-    collection: Collection,
+    source: Collection | TaskFile,
     split: str | None,
     gallery: str,
     captions: str,
     device: str | None,
     dtype: str,
 ) -> Any:
-    from visir.encoders import encode, load
+    from visir.encoders import encode_items, load
     from visir.evaluation.captions import choose
+    from visir.records import Collection
 
     if model:
         return load(model, device=device, dtype=dtype)
-    pool = collection if gallery == "collection" else collection.split(split)
-    if embeddings:
-        encoders = [load(one if ":" in one else f"{Path(one).suffix[1:] or 'npy'}:{one}") for one in embeddings]
-        return [
-            encode(encoder, pool, modality)
-            for encoder in encoders
-            for modality in ("image", "text")
-            if modality in encoder.modalities
-        ]
-    return [_run(one, choose(pool, captions)) for one in runs or []]
+    pool = source if gallery == "collection" else source.split(split)
+    if not embeddings:
+        chosen = choose(pool, captions) if isinstance(pool, Collection) else pool
+        return [_run(run, chosen) for run in runs or []]
+    names = [name if ":" in name else f"{Path(name).suffix[1:] or 'npy'}:{name}" for name in embeddings]
+    encoders = {modality: encoder for name in names for encoder in [load(name)] for modality in encoder.modalities}
+    if isinstance(pool, Collection):
+        return [encode_items(encoders[side], pool.items(side)) for side in ("image", "text") if side in encoders]
+    task = pool.task(pool.tasks[0])
+    sides: dict[Role, Items] = {"query": task.queries, "document": task.documents}
+    missing = [items.title for items in sides.values() if items.modality not in encoders]
+    if missing:
+        raise ConfigurationError(f"there are no vectors of the {' and the '.join(missing)}.", hint="name another file")
+    return {role: encode_items(encoders[items.modality], items, role) for role, items in sides.items()}
 
 
-def _run(given: str, pool: Collection) -> Run:
+def _run(name: str, pool: Collection | TaskFile) -> Run:
     """A run from FILE, which says itself what it is, or from TASK=FILE, made over the declared gallery."""
     from visir.search.formats import read_run
 
-    task, equals, path = given.partition("=")
+    task, equals, path = name.partition("=")
     if not equals:
-        return read_run(given)
-    gallery = pool.caption_gallery() if task == "i2t" else pool.image_gallery()
-    return read_run(path, task=task, gallery=gallery)
+        return read_run(name)
+    return read_run(path, task=task, gallery=pool.task(task).gallery)
 
 
 def _model(name: str | None, device: str | None, dtype: str) -> Any:
@@ -241,8 +257,8 @@ def _show(
                 command=command_line(),
                 beside={
                     "result.json": "protocol, aggregates, versions, timing",
-                    **{f"per_query_{one}.parquet": f"every measure of every query, {one}" for one in result.tasks},
-                    **{f"run_{one}.parquet": f"what the search answered, {one}" for one in result.tasks},
+                    **{f"per_query_{task}.parquet": f"every measure of every query, {task}" for task in result.tasks},
+                    **{f"run_{task}.parquet": f"what the search answered, {task}" for task in result.tasks},
                 },
             )
     console = Console()

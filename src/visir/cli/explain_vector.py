@@ -126,7 +126,7 @@ def _show(card: TopTerms) -> None:
     from visir.console import Console
 
     heading = escape(" ".join(card.title.split()))
-    if not card.words:
+    if not card.terms:
         Console().print(f"[bold]{heading}[/bold]\n  no words\n")
     else:
         table = Table(title=heading, title_justify="left", title_style="bold", box=None, show_header=False)
@@ -134,9 +134,9 @@ def _show(card: TopTerms) -> None:
         table.add_column(min_width=14)
         table.add_column(justify="right")
         table.add_column()
-        for term, weight in card.words:
+        for term, weight in card.terms:
             table.add_row(
-                "•" if term in card.own else "", escape(term), f"{weight:.2f}", _bar(weight / card.words[0][1])
+                "•" if term in card.own else "", escape(term), f"{weight:.2f}", _bar(weight / card.terms[0][1])
             )
         Console().print(table)
     if card.caption is not None:

@@ -55,8 +55,8 @@ def granularity(
         raise VisirError(f"{out} holds a report already.", hint="name a new folder, or replace it with --force")
     if profile not in (*PROFILES, "both"):
         raise ConfigurationError(f"unknown profile {profile!r}", hint=nearest(profile, (*PROFILES, "both")))
-    opened = [open_collection(one) for one in (collection, against) if one is not None]
-    found = study(
+    opened = [open_collection(path) for path in (collection, against) if path is not None]
+    outcome = study(
         *opened,
         profiles=BOTH if profile == "both" else (profile,),  # type: ignore[arg-type]
         split=split,
@@ -64,27 +64,27 @@ def granularity(
         correction=correction,  # type: ignore[arg-type]
         seed=seed,
     )
-    _show(found, out)
+    _show(outcome, out)
 
 
-def _show(found: GranularityStudy, out: Path | None) -> None:
+def _show(outcome: GranularityStudy, out: Path | None) -> None:
     from visir.console import Console
     from visir.reports import to_terminal
     from visir.reports.granularity import changes_table, means_table, protocol_table
 
     if out is not None:
-        _write(found, out)
+        _write(outcome, out)
     console = Console()
-    for at in range(len(found.counted)):
-        console.print(to_terminal(means_table(found, at)))
-    for profile in found.comparisons:
-        console.print(to_terminal(changes_table(found, profile)))
-    console.print(to_terminal(protocol_table(found)))
+    for position in range(len(outcome.counted)):
+        console.print(to_terminal(means_table(outcome, position)))
+    for profile in outcome.comparisons:
+        console.print(to_terminal(changes_table(outcome, profile)))
+    console.print(to_terminal(protocol_table(outcome)))
     if out is not None:
         console.print(f"report: {out / _PAGE}", soft_wrap=True, highlight=False)
 
 
-def _write(found: GranularityStudy, out: Path) -> None:
+def _write(outcome: GranularityStudy, out: Path) -> None:
     import sys
 
     import pyarrow as pa
@@ -95,16 +95,16 @@ def _write(found: GranularityStudy, out: Path) -> None:
     from visir.storage import FolderKind, new_folder
 
     parts = []
-    for of_one in found.counted:
-        for profile, one in of_one.items():
-            table = one.to_table()
-            for at, (name, value) in enumerate((("collection", one.name), ("profile", profile))):
-                table = table.add_column(at, name, pa.array([value] * len(one), pa.string()))
+    for by_profile in outcome.counted:
+        for profile, counted in by_profile.items():
+            table = counted.to_table()
+            for position, (name, value) in enumerate((("collection", counted.name), ("profile", profile))):
+                table = table.add_column(position, name, pa.array([value] * len(counted), pa.string()))
             parts.append(table)
     with new_folder(out, FolderKind("granularity", "a report of granularity"), replace=True) as change:
-        change.write_json(_JSON, found.to_dict())
-        change.write(_MEANS, to_csv(tidy_means(found)).encode())
-        if found.comparisons:
-            change.write(_CHANGES, to_csv(tidy_changes(found)).encode())
+        change.write_json(_JSON, outcome.to_dict())
+        change.write(_MEANS, to_csv(tidy_means(outcome)).encode())
+        if outcome.comparisons:
+            change.write(_CHANGES, to_csv(tidy_changes(outcome)).encode())
         pq.write_table(pa.concat_tables(parts), change.file(_VALUES))
-        write_granularity_report(change.file(_PAGE), found, ["visir", *sys.argv[1:]])
+        write_granularity_report(change.file(_PAGE), outcome, ["visir", *sys.argv[1:]])

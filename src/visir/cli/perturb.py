@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -64,36 +65,37 @@ def perturb(
         raise ConfigurationError(
             "what to perturb, and how?", hint="visir perturb COLLECTION NAME --out FOLDER; names: visir perturb --list"
         )
-    chosen = list(dict.fromkeys(one for name in names for one in (PERTURBATIONS if name == "all" else [name])))
+    chosen = list(dict.fromkeys(chain.from_iterable(PERTURBATIONS if name == "all" else [name] for name in names)))
     for name in chosen:  # before anything is read
         for step in name.split("+"):
             find(step)
     if out is None:
         raise ConfigurationError("no folder to write to.", hint="--out FOLDER")
-    whole = open_collection(collection, images=images, split=split)
+    opened = open_collection(collection, images=images, split=split)
     for name in chosen:
-        made = perturb_collection(whole, name, severity=severity, seed=seed, profile=profile)
+        perturbed = perturb_collection(opened, name, severity=severity, seed=seed, profile=profile)
         folder = out / name.replace(":", "-")
-        portable.save(made, folder, pictures, replace_existing=force)
-        _tell(folder, made)
+        portable.save(perturbed, folder, pictures, replace_existing=force)
+        _print_examples(folder, perturbed)
 
 
-def _tell(folder: Path, made: Collection) -> None:
+def _print_examples(folder: Path, perturbed: Collection) -> None:
     """The coverage, and three captions before and after."""
     from visir.robustness.perturb import CHANGED, ORIGINAL
 
-    facts = made.caption_facts
+    facts = perturbed.caption_facts
     assert facts is not None, "a perturbed collection keeps its original texts"
     changed = facts[CHANGED].to_numpy(zero_copy_only=False)
     share = f" ({100 * changed.mean():.1f} %)" if len(changed) else ""
     typer.echo(f"{folder}: {changed.sum():,} of {len(changed):,} captions changed{share}")
     for row in changed.nonzero()[0][:3].tolist():
-        typer.echo(f"  - {facts[ORIGINAL][row].as_py()}\n  + {made.captions['text'][row].as_py()}")
+        typer.echo(f"  - {facts[ORIGINAL][row].as_py()}\n  + {perturbed.captions['text'][row].as_py()}")
 
 
 def _list() -> None:
     from visir.robustness.perturbations import PERTURBATIONS
 
-    for name, one in PERTURBATIONS.items():
-        typer.echo(f"{name} ({one.family}{f'; severity: {one.severity}' if one.severity else ''})")
-        typer.echo(f"  {one.about}\n  paper: {one.paper_about}")
+    for name, perturbation in PERTURBATIONS.items():
+        severity = f"; severity: {perturbation.severity}" if perturbation.severity else ""
+        typer.echo(f"{name} ({perturbation.family}{severity})")
+        typer.echo(f"  {perturbation.about}\n  paper: {perturbation.paper_about}")

@@ -104,9 +104,9 @@ def audit_command(
     from visir.training.shipped import find_recipe
 
     require("torch", "safetensors", extra="torch", purpose="training")
-    read = read_recipe(find_recipe(recipe), changes or ())
-    folder = out or Path("runs") / f"audit-{read.name}"
-    found = audit(read, folder, bits=tuple(bits or BITS), seeds=tuple(seeds or (0,)), jobs=jobs)
-    page = write_audit_report(folder / "audit.html", found, ["visir", *sys.argv[1:]])
-    Console().print(to_terminal(audit_table(found)))
+    settings = read_recipe(find_recipe(recipe), changes or ())
+    folder = out or Path("runs") / f"audit-{settings.name}"
+    outcome = audit(settings, folder, bits=tuple(bits or BITS), seeds=tuple(seeds or (0,)), jobs=jobs)
+    page = write_audit_report(folder / "audit.html", outcome, ["visir", *sys.argv[1:]])
+    Console().print(to_terminal(audit_table(outcome)))
     typer.echo(f"page: {page}")

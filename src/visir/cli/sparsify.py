@@ -67,7 +67,7 @@ def sparsify(
 
     # What a recipe says of where to get its own collection is no help with another one.
     obtain = None if collection is None else ""
-    said = {
+    options = {
         "data.collection": collection,
         "data.obtain": obtain,
         "encoder": model,
@@ -75,8 +75,8 @@ def sparsify(
         "loss.eta": eta,
     }
     # Strings are written as TOML's own, so that a collection called "2024" stays a name.
-    asked = [f"{key}={json.dumps(value)}" for key, value in said.items() if value is not None]
-    read = read_sparse_recipe(find_recipe(recipe or _DEFAULT, "sparsify"), [*asked, *(changes or ())])
+    option_changes = [f"{key}={json.dumps(value)}" for key, value in options.items() if value is not None]
+    read = read_sparse_recipe(find_recipe(recipe or _DEFAULT, "sparsify"), [*option_changes, *(changes or ())])
     target = out or Path("runs") / f"{read.name}-seed{read.seed}"
     if dry_run:
         _print_plan(read, target)

@@ -109,19 +109,19 @@ def _print_plan(recipe: Recipe, out: Path) -> None:
     from visir.training.planning import plan
     from visir.training.run import recipe_text
 
-    found = plan(recipe)
+    planned = plan(recipe)
     typer.echo(recipe_text(recipe))
-    for split, images in found.images.items():
-        typer.echo(f"{split}: {images:,} images, {found.captions[split]:,} captions")
-    for name, count in found.parameters.items():
-        said = [f"{count.trained:,} parameter{'' if count.trained == 1 else 's'} trained"]
+    for split, images in planned.images.items():
+        typer.echo(f"{split}: {images:,} images, {planned.captions[split]:,} captions")
+    for name, count in planned.parameters.items():
+        parts = [f"{count.trained:,} parameter{'' if count.trained == 1 else 's'} trained"]
         if count.first_fixed and recipe.schedule.frozen_epochs:
-            said.append(f"{count.first_fixed:,} of them held fixed for {recipe.schedule.frozen_epochs} epochs")
+            parts.append(f"{count.first_fixed:,} of them held fixed for {recipe.schedule.frozen_epochs} epochs")
         if count.fixed:
-            said.append(f"{count.fixed:,} held fixed")
-        typer.echo(f"{name}: {', '.join(said)}")
-    print_steps(recipe, found.captions["train"])
-    memory = found.memory
+            parts.append(f"{count.fixed:,} held fixed")
+        typer.echo(f"{name}: {', '.join(parts)}")
+    print_steps(recipe, planned.captions["train"])
+    memory = planned.memory
     typer.echo(f"memory: about {memory.total / 2**20:,.0f} MiB, of which")
     for name, size in (
         ("libraries, encoders, fresh weights", memory.process),

@@ -100,7 +100,7 @@ class ZipArchive:
         self.path = path
         try:
             with zipfile.ZipFile(path) as opened:
-                self._members = {one.filename: one for one in opened.infolist() if not one.is_dir()}
+                self._members = {member.filename: member for member in opened.infolist() if not member.is_dir()}
         except (zipfile.BadZipFile, NotImplementedError) as fault:  # the latter: a version that does not exist yet
             raise CollectionError(f"{path}: not a readable zip ({fault}).", hint="is the download complete?") from fault
         self._file = RandomFile(path)

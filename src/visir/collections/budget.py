@@ -10,11 +10,14 @@ from visir.threads import cores
 
 
 class Budget:
-    """How many bytes decoders may take together, and how many may wait that came out of them.
+    """How many bytes decoders may take together, and how many bytes of decoded pictures may wait.
 
-    Decoding waits for its turn, in the order of coming: what it takes it gives back soon, and while it holds it, it
-    asks for nothing else. A picture that needs more than there is at all is decoded alone. What waits may take a
-    quarter (`keep`); it is refused and never waited for, so that no two of those who hold some wait for each other.
+    Decoders wait for their turn, first come, first served. A decoder gives back its bytes soon, and asks for nothing
+    else in the meantime. A picture that needs more than the limit is decoded alone. Decoded pictures that wait may take
+    a quarter of the limit (`hold`). They never wait for room, so no two holders wait for each other.
+
+    Args:
+        limit: Bytes in all.
     """
 
     def __init__(self, limit: int) -> None:
@@ -23,13 +26,13 @@ class Budget:
         self._changed, self._turn = threading.Condition(), threading.Lock()
 
     @property
-    def most(self) -> int:
+    def largest(self) -> int:
         """The most that a picture can be given while others wait."""
         return self.limit - self.limit // 4
 
     @contextlib.contextmanager
-    def taken(self, size: int) -> Iterator[None]:
-        """So many bytes for the time of decoding."""
+    def reserve(self, size: int) -> Iterator[None]:
+        """Reserve so many bytes for the time of decoding; waits until there is room."""
         with self._turn, self._changed:
             self._changed.wait_for(lambda: not self.decoding or self.decoding + self.waiting + size <= self.limit)
             self.decoding += size
@@ -40,8 +43,8 @@ class Budget:
                 self.decoding -= size
                 self._changed.notify_all()
 
-    def keep(self, size: int) -> bool:
-        """Count bytes that wait; False, and nothing counted, when there is no room for them."""
+    def hold(self, size: int) -> bool:
+        """Count bytes of a decoded picture that waits; False, and nothing counted, when there is no room for them."""
         with self._changed:
             if self.waiting + size > self.limit // 4:
                 return False
@@ -49,7 +52,7 @@ class Budget:
             return True
 
     def release(self, size: int) -> None:
-        """Bytes that wait no more."""
+        """Count bytes no longer that were held."""
         with self._changed:
             self.waiting -= size
             self._changed.notify_all()

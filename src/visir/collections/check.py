@@ -43,12 +43,12 @@ def check_source(
     from visir.collections.open import read_draft
 
     try:
-        read = read_draft(spec, format=format, images=images, **options)
+        contents = read_draft(spec, format=format, images=images, **options)
     except VisirError as fault:
         report = Report(Path(spec).name, spec)
         report.add("error", "cannot be read", [fault.message])
         return report
-    return check(read, decode=decode, workers=workers)
+    return check(contents, decode=decode, workers=workers)
 
 
 def check(source: Collection | Draft | TaskDraft, *, decode: bool = True, workers: int | None = None) -> Report:
@@ -114,8 +114,8 @@ def _check_ids(report: Report, images: pa.Table, captions: pa.Table) -> None:
         )
     if images.num_rows == 0:
         report.add("error", "no images at all", [report.source])
-    known = pc.is_in(captions["image_id"], pc.unique(images["id"]))
-    orphans = captions.filter(pc.invert(known)).select(["id", "image_id"]).to_pylist()
+    has_image = pc.is_in(captions["image_id"], pc.unique(images["id"]))
+    orphans = captions.filter(pc.invert(has_image)).select(["id", "image_id"]).to_pylist()
     listed = [f"{caption['id']!r} of {caption['image_id']!r}" for caption in orphans]
     report.add("error", "captions of images that are not there", listed)
     counted = Counter(captions["image_id"].to_pylist())
@@ -127,11 +127,11 @@ def _check_ids(report: Report, images: pa.Table, captions: pa.Table) -> None:
 
 
 def _check_judgements(report: Report, images: pa.Table, captions: pa.Table, judgements: pa.Table) -> None:
-    known = pc.and_(
+    is_known = pc.and_(
         pc.is_in(judgements["image_id"], pc.unique(images["id"])),
         pc.is_in(judgements["caption_id"], pc.unique(captions["id"])),
     )
-    outside = judgements.filter(pc.invert(known)).to_pylist()
+    outside = judgements.filter(pc.invert(is_known)).to_pylist()
     report.add(
         "warning",
         "judgements about images or captions that are not there",

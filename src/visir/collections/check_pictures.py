@@ -37,7 +37,7 @@ def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bo
     report.add(
         "warning" if everything else "error",
         "images without a picture" + (" (all: metadata only)" if everything else ""),
-        [repr(one) for one in missing],
+        [repr(identifier) for identifier in missing],
     )
     present = images.filter(pc.is_valid(images["path"]))
     if not present.num_rows:

@@ -55,10 +55,10 @@ def icon_pixels(data: bytes) -> int:
     if not data.startswith(_ICON) or len(data) < 6:
         return 0
     most = 0
-    for at in range(6, 6 + 16 * struct.unpack_from("<H", data, 4)[0], 16):
-        if at + 16 > len(data):
+    for entry in range(6, 6 + 16 * struct.unpack_from("<H", data, 4)[0], 16):
+        if entry + 16 > len(data):
             break
-        (offset,) = struct.unpack_from("<I", data, at + 12)
+        (offset,) = struct.unpack_from("<I", data, entry + 12)
         head = data[offset : offset + 24]
         if head.startswith(_PNG) and len(head) == 24:
             width, height = struct.unpack_from(">II", head, 16)

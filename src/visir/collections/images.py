@@ -98,10 +98,10 @@ def to_rgb(image: Image.Image) -> Image.Image:
     if height <= rows:
         return paint(image)
     # Band by band: what lies between a mode and RGB takes several times as much as the picture.
-    whole = Image.new("RGB", image.size)
+    flattened = Image.new("RGB", image.size)
     for top in range(0, height, rows):
-        whole.paste(paint(image.crop((0, top, width, min(top + rows, height)))), (0, top))
-    return whole
+        flattened.paste(paint(image.crop((0, top, width, min(top + rows, height)))), (0, top))
+    return flattened
 
 
 @contextlib.contextmanager
@@ -165,7 +165,7 @@ def upright(undecoded: Undecoded, *, least: int | None = None) -> Iterator[Image
     long as it keeps so many.
     """
     image = undecoded.image
-    with DECODING.taken(undecoded.size):
+    with DECODING.reserve(undecoded.size):
         with _faults(undecoded.data, undecoded.where, None):
             if least is not None and image.format in ("JPEG", "MPO") and max(image.size) > least:
                 image.draft("RGB", (least, least))
@@ -295,7 +295,7 @@ def _faults(data: bytes, where: str, max_pixels: int | None) -> Iterator[None]:
 def readable() -> list[str]:
     """Those of `FORMATS` that this Pillow can decode."""
     Image.init()
-    return [one for one in FORMATS if one in Image.OPEN]
+    return [name for name in FORMATS if name in Image.OPEN]
 
 
 def _painted(image: Image.Image) -> Image.Image:

@@ -90,7 +90,7 @@ def _examples(collection: Collection, count: int, seed: int) -> tuple[tuple[str,
     rows = np.random.default_rng(seed).permutation(len(captioned))[:count]
     ids = [captioned[int(row)].as_py() for row in rows]
     chosen = collection.captions.filter(pc.is_in(collection.captions["image_id"], pa.array(ids, pa.string())))
-    texts: dict[str, list[str]] = {one: [] for one in ids}
+    texts: dict[str, list[str]] = {image: [] for image in ids}
     for row in chosen.to_pylist():
         texts[row["image_id"]].append(row["text"])
-    return tuple((one, tuple(listed)) for one, listed in texts.items())
+    return tuple((image, tuple(listed)) for image, listed in texts.items())

@@ -148,8 +148,8 @@ def _card(folder: Path) -> dict[str, Any]:
     kinds = {"name": str, "source": str, "fingerprint": str, "tables": dict, "shards": dict}
     wrong = {key for key, kind in kinds.items() if not isinstance(card.get(key), kind)}
     if "tables" not in wrong:
-        whole = {key for key, about in card["tables"].items() if isinstance(about, dict) and "digest" in about}
-        wrong |= set(card["tables"]) - whole | {"images", "captions", "judgements"} - whole
+        digested = {key for key, about in card["tables"].items() if isinstance(about, dict) and "digest" in about}
+        wrong |= set(card["tables"]) - digested | {"images", "captions", "judgements"} - digested
     if wrong:
         raise CollectionError(f"{file}: {', '.join(sorted(wrong))} missing or wrong.", hint="convert the source again")
     return card

@@ -60,7 +60,7 @@ def link_images(collection: Collection, change: FolderChange) -> Collection:
     def absolute(value: str | None) -> str | None:
         return None if value is None else (root / value).as_posix()
 
-    archives = [absolute(one) for one in collection.images["archive"].to_pylist()]
+    archives = [absolute(archive) for archive in collection.images["archive"].to_pylist()]
     paths = [
         path if archive is not None or path is None or path.startswith(SCENE) else absolute(path)
         for path, archive in zip(collection.images["path"].to_pylist(), archives, strict=True)

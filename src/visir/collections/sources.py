@@ -156,11 +156,11 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat]) -> tuple[AnyFormat, Path]:
         return format, path
     if path.is_dir():
         files = [(_first_format(file, kind), file) for file in sorted(path.iterdir()) if file.is_file()]
-        inside = [(fitting, file) for fitting, file in files if fitting is not None and not fitting.last]
-        if len(inside) == 1:
-            return inside[0]
-        if inside:
-            listing = ", ".join(f"{fitting.name}:{file}" for fitting, file in inside)
+        sources = [(fitting, file) for fitting, file in files if fitting is not None and not fitting.last]
+        if len(sources) == 1:
+            return sources[0]
+        if sources:
+            listing = ", ".join(f"{fitting.name}:{file}" for fitting, file in sources)
             raise CollectionError(f"{path}: several {kind.plural} in this folder.", hint=f"name one of: {listing}")
     if format is not None:
         return format, path

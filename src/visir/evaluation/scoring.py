@@ -15,7 +15,7 @@ from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.folds import joined
 from visir.evaluation.measures import DEFAULT_MEASURES, aggregate, measure, parse, rsum
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.records import Protocol, Ranks, Result
+from visir.records import TASKS, Protocol, Ranks, Result
 
 MODELLING = ("torch", "transformers", "open_clip", "sentence_transformers", "onnxruntime")
 """Packages named among the versions when they took part, that is, when they were imported."""
@@ -57,7 +57,7 @@ def score(
     if set(recalls) <= set(names):
         for key, value in rsum(aggregates, protocol.recall).items():
             aggregates.setdefault(key, {})["rsum"] = value
-    else:
+    elif not per_query.keys().isdisjoint(TASKS):  # of other tasks nobody sums recall
         missing = ", ".join(name for name in recalls if name not in names)
         further_notes.append(f"no rsum: it needs {missing}")
     return Result(system, protocol, per_query, aggregates, versions(), dict(timing or {}), (*notes, *further_notes))

@@ -10,9 +10,8 @@ import pyarrow as pa
 
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError
-from visir.products.bm25 import Bm25
-from visir.products.systems import Dense
-from visir.products.trained import vectors_for
+from visir.products.saved_models import vectors_for
+from visir.products.systems import CategoryVectorSystem, TitleBm25
 from visir.products.tree import CategoryTree
 from visir.products.zero_shot import baseline
 from visir.records import Embeddings
@@ -56,10 +55,10 @@ def ask(
         name, unit, found = _by_model(catalogue, query, Path(how), k, device, store)
     else:
         system = baseline(str(how), catalogue, device=device, store=store)
-        if isinstance(system, Bm25):
+        if isinstance(system, TitleBm25):
             name, unit, found = system.name, "BM25", _by_words(catalogue, query, system, k)
         else:
-            assert isinstance(system, Dense)
+            assert isinstance(system, CategoryVectorSystem)
             name, unit, found = system.name, "cosine", _by_encoder(query, system, k, device)
     return Answer(query, name, unit, found, right_for(catalogue, query))
 
@@ -87,7 +86,7 @@ def _by_model(
     return model.name, "cosine", _nearest(asked, products, k)
 
 
-def _by_encoder(query: str, system: Dense, k: int, device: str | None) -> tuple[tuple[str, float], ...]:
+def _by_encoder(query: str, system: CategoryVectorSystem, k: int, device: str | None) -> tuple[tuple[str, float], ...]:
     from visir.encoders import load
 
     card = system.categories.encoder
@@ -96,13 +95,13 @@ def _by_encoder(query: str, system: Dense, k: int, device: str | None) -> tuple[
 
 
 def _nearest(asked: Embeddings, products: Embeddings, k: int) -> tuple[tuple[str, float], ...]:
-    run = search(asked, products, "t2i", depth=k).run
+    run = search(asked, products, depth=k).run
     return tuple(run.answer(asked.ids[0].as_py()))
 
 
-def _by_words(catalogue: Catalogue, query: str, system: Bm25, k: int) -> tuple[tuple[str, float], ...]:
+def _by_words(catalogue: Catalogue, query: str, system: TitleBm25, k: int) -> tuple[tuple[str, float], ...]:
     ids = catalogue.products["id"]
     titles = [one or "" for one in catalogue.products["title"].to_pylist()]
-    ((rows, scores),) = system.ranked(titles, [query])
+    ((rows, scores),) = system.bm25.ranked(titles, [query])
     found = ids.take(pa.array(rows[:k])).to_pylist()
     return tuple(zip(found, map(float, scores[:k]), strict=True))

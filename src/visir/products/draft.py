@@ -65,7 +65,7 @@ class ProductDraft(SourceDraft):
 
     def reject_row(self, fault: RowFault, place: str, detail: str) -> None:
         """Count a row that cannot be read, as `visir.collections.readers.rows.read_rows` reports it."""
-        self.reject(fault.many, f"{place}: {detail}")
+        self.reject(fault.plural, f"{place}: {detail}")
 
     def fault(self, text: str) -> None:
         """Count a picture that cannot be placed; the product stays."""

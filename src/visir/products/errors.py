@@ -57,7 +57,7 @@ def first_answers(trials: Sequence[Trial]) -> FirstAnswers:
 
 def hits(trial: Trial, k: int) -> NDArray[np.bool_]:
     """(q, k) bool: whether the product on each of the first k ranks is relevant; False beyond the answer's end."""
-    run, qrels = trial.run, trial.task.qrels
+    run, qrels = trial.run, trial.task.judgements()
     found = np.zeros((len(run), k), dtype=np.bool_)
     lengths = np.minimum(np.diff(run.offsets), k)
     query = np.repeat(np.arange(len(run)), lengths)

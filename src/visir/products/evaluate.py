@@ -1,8 +1,7 @@
-"""Systems in the three settings of category-to-image search: numbers by split, by seen and unseen, and compared."""
+"""Systems in the three settings of category search: numbers by split, by seen and unseen, and compared."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
@@ -13,17 +12,16 @@ from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, nearest
 from visir.evaluation.compare import Comparison, Difference, untested_notes
-from visir.evaluation.measures import MEASURES, aggregate, measure
-from visir.evaluation.scoring import versions
+from visir.evaluation.evaluate import evaluate as evaluate_system
+from visir.evaluation.measures import MEASURES
 from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
-from visir.products.relevance import Setting
-from visir.products.split import Split, seen_categories
-from visir.products.systems import System
-from visir.products.task import By, Relevance, Task, task_of
+from visir.products.relevance import SETTINGS, Setting
+from visir.products.split import Mask, Split, seen_categories
+from visir.products.systems import CategorySystem
+from visir.products.task import By, CategoryTask, Relevance, category_task
 from visir.records import Result, Run
 from visir.records.catalogue import Catalogue
 
-SETTINGS: tuple[Setting, ...] = ("all", "general", "specific")
 TABLE = ("precision@1", "precision@5", "precision@10", "capped_map@5", "capped_map@10", "rprecision")
 """The columns of Table 7.1. Its mAP@k is read as `capped_map@k`; see `MEASURED`."""
 MEASURED = (*TABLE, "map@5", "map@10", "hit@1", "mrr", "mean_rank")
@@ -39,19 +37,35 @@ a most general category it cannot exceed k / R. It cannot be the published one e
 class Trial:
     """One system, one setting, one split.
 
-    `seen`: (q,) bool, whether each query (in the order of `task.qrels`) was the category of a training pair.
+    Args:
+        task: What was searched.
+        result: The numbers.
+        run: The answers.
+        seen: (q,) whether each query (in the order of `task.judgements()`) was the category of a training pair.
     """
 
-    task: Task
+    task: CategoryTask
     result: Result
     run: Run
-    seen: NDArray[np.bool_]
+    seen: Mask
+
+    def mean(self, measure: str) -> float:
+        """A measure, over all queries."""
+        return self.result.mean(self.task.name, measure)
+
+    def values(self, measure: str) -> NDArray[np.float64]:
+        """(q,) a measure of each query."""
+        return self.result.values(self.task.name, measure)
 
 
 @dataclass(frozen=True)
 class Spread:
-    """A measure over the splits: its `mean`, the standard deviation `sd` of the splits' values (n − 1; NaN for one
-    split), and how many `splits`.
+    """A measure over the splits.
+
+    Args:
+        mean: Every split counts alike.
+        sd: The standard deviation of the values of the splits (n − 1); NaN for one split.
+        splits: How many there are.
     """
 
     mean: float
@@ -61,9 +75,12 @@ class Spread:
 
 @dataclass(frozen=True, eq=False)
 class CategoryEvaluation:
-    """All trials: (system, setting) to one trial per split.
+    """All trials of several systems.
 
-    A system that has no model for a setting is not in it.
+    Args:
+        catalogue: What was searched.
+        trials: (system, setting) to one trial per split. A system that has no model for a setting is not in it.
+        cards: What changes the numbers of each system.
     """
 
     catalogue: Catalogue
@@ -78,24 +95,26 @@ class CategoryEvaluation:
     @property
     def settings(self) -> list[Setting]:
         """The settings, in the usual order."""
-        there = {setting for _, setting in self.trials}
-        return [one for one in SETTINGS if one in there]
+        evaluated = {setting for _, setting in self.trials}
+        return [setting for setting in SETTINGS if setting in evaluated]
 
     def spread(self, system: str, setting: Setting, name: str) -> Spread:
-        """A measure of a system in a setting: every split counts alike."""
-        values = [one.result.mean("t2i", name) for one in self._of(system, setting)]
+        """A measure of a system in a setting, over the splits."""
+        values = [trial.mean(name) for trial in self._trials_of(system, setting)]
         sd = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
         return Spread(float(np.mean(values)), sd, len(values))
 
     def by_seen(self, system: str, setting: Setting, name: str) -> dict[str, tuple[float, int]]:
-        """ "seen" and "unseen" to (mean, number of queries), over the queries of all splits together (Table 7.3).
+        """A measure over the seen and over the unseen categories of all splits together (Table 7.3).
 
-        Unseen categories are few, and some splits have none, so splits are not averaged. A part without queries is
-        left out.
+        Unseen categories are few, and some splits have none, so splits are not averaged.
+
+        Returns:
+            "seen" and "unseen" to (mean, number of queries); a part without queries is left out.
         """
-        trials = self._of(system, setting)
-        values = np.concatenate([one.result.values("t2i", name) for one in trials])
-        seen = np.concatenate([one.seen for one in trials])
+        trials = self._trials_of(system, setting)
+        values = np.concatenate([trial.values(name) for trial in trials])
+        seen = np.concatenate([trial.seen for trial in trials])
         parts = {"seen": seen, "unseen": ~seen}
         return {part: (float(values[mask].mean()), int(mask.sum())) for part, mask in parts.items() if mask.any()}
 
@@ -108,32 +127,41 @@ class CategoryEvaluation:
         correction: Correction = "holm",
         seed: int = 0,
     ) -> Comparison:
-        """Differences between systems, paired by category, corrected over all that are asked for.
+        """Differences between systems, paired by category, corrected over all comparisons.
 
-        - `pairs`: (baseline, system); None takes every pair
-        - a category that is asked in several splits is one observation with all its values (a cluster): its splits
-          share models' habits and the category's own difficulty, so they are no independent evidence
+        A category that is a query in several splits is one observation with all its values (a cluster): its splits
+        share the habits of the models and the difficulty of the category, so they are no independent evidence.
 
-        Raises `ConfigurationError` when there is nothing to compare.
+        Args:
+            pairs: (baseline, system); None takes every pair.
+            measures: What is compared.
+            test: "t" or a randomisation test; see `visir.evaluation.significance`.
+            correction: For how many comparisons there are.
+            seed: Of the randomisation test.
+
+        Raises:
+            ConfigurationError: There is nothing to compare.
         """
         chosen = list(combinations(self.systems, 2)) if pairs is None else list(pairs)
-        found: list[Difference] = []
+        differences: list[Difference] = []
         for setting in self.settings:
             for baseline, system in chosen:
                 if (baseline, setting) not in self.trials or (system, setting) not in self.trials:
                     continue
-                found += [self._difference(setting, baseline, system, name, test, seed) for name in measures]
-        if not found:
+                differences += [self._difference(setting, baseline, system, name, test, seed) for name in measures]
+        if not differences:
             raise ConfigurationError("nothing to compare: fewer than two systems share a setting.")
-        adjusted = corrected([one.p for one in found], correction)
-        differences = tuple(replace(one, p_corrected=float(p)) for one, p in zip(found, adjusted, strict=True))
+        adjusted = corrected([difference.p for difference in differences], correction)
+        differences = [
+            replace(difference, p_corrected=float(p)) for difference, p in zip(differences, adjusted, strict=True)
+        ]
         return Comparison(
             tuple(self.systems),
-            differences,
+            tuple(differences),
             f"two-sided paired {'t-test' if test == 't' else f'randomisation test (seed {seed})'} over categories, the "
             f"splits of one category together; 95 % intervals (t)",
             correction,
-            sum(not one.untested for one in differences),
+            sum(not difference.untested for difference in differences),
             {},
             {},
             untested_notes(differences),
@@ -142,9 +170,9 @@ class CategoryEvaluation:
     def _difference(
         self, setting: Setting, baseline: str, system: str, name: str, test: TestName, seed: int
     ) -> Difference:
-        pairs = _paired(self._of(baseline, setting), self._of(system, setting))
-        gaps = np.concatenate([two.result.values("t2i", name) - one.result.values("t2i", name) for one, two in pairs])
-        queries = pa.concat_arrays([one.task.qrels.queries for one, _ in pairs])
+        pairs = _paired(self._trials_of(baseline, setting), self._trials_of(system, setting))
+        gaps = np.concatenate([second.values(name) - first.values(name) for first, second in pairs])
+        queries = pa.concat_arrays([first.task.judgements().queries for first, _ in pairs])
         groups = queries.dictionary_encode().indices.to_numpy()
         outcome = paired_test(test, gaps, groups, seed=seed)
         low, high = mean_interval(gaps, groups)
@@ -154,16 +182,16 @@ class CategoryEvaluation:
         gap, p = float(gaps.mean()), outcome.p
         return Difference(setting, name, system, baseline, value, before, gap, low, high, p, p, better, outcome.reason)
 
-    def _of(self, system: str, setting: Setting) -> tuple[Trial, ...]:
+    def _trials_of(self, system: str, setting: Setting) -> tuple[Trial, ...]:
         if (system, setting) not in self.trials:
-            known = [", ".join(one) for one in self.trials]
-            raise ConfigurationError(f"no trial of {system}, {setting}", hint=nearest(f"{system}, {setting}", known))
+            pairs = [", ".join(pair) for pair in self.trials]
+            raise ConfigurationError(f"no trial of {system}, {setting}", hint=nearest(f"{system}, {setting}", pairs))
         return self.trials[system, setting]
 
 
 def evaluate(
     catalogue: Catalogue,
-    systems: Sequence[System],
+    systems: Sequence[CategorySystem],
     splits: Sequence[Split],
     *,
     settings: Sequence[Setting] = SETTINGS,
@@ -173,73 +201,76 @@ def evaluate(
     depth: int = 100,
     seed: int = 0,
 ) -> CategoryEvaluation:
-    """Every system on every split in every setting that it answers, by exact search under one protocol.
+    """Evaluate every system on every split in every setting that it answers, by `visir.evaluate`.
 
-    - `splits`: only their test parts are searched; their training parts say which categories are seen
-    - `by`, `relevance`, `seed`: see `task_of`
-    - `depth`: how many products per category the runs keep; measures see the whole ranking
+    Args:
+        catalogue: What is searched.
+        systems: Each with a name of its own.
+        splits: Only their test parts are searched; their training parts say which categories are seen.
+        settings: Which categories are queries; see `relevant_products`.
+        by: See `category_task`.
+        relevance: See `category_task`.
+        measures: What is measured.
+        depth: How many products per category the runs keep; measures see the whole ranking.
+        seed: See `category_task`.
 
-    Raises `ConfigurationError` when two systems have one name, or no system answers anything.
+    Raises:
+        ConfigurationError: Two systems have one name, or no system answers anything.
+
+    Example:
+        >>> from visir.products.generated import planted
+        >>> from visir.products.split import folds
+        >>> from visir.products.systems import TitleBm25
+        >>> catalogue = planted(60).catalogue
+        >>> evaluation = evaluate(catalogue, [TitleBm25()], folds(catalogue, 2), settings=["general"])
+        >>> evaluation.systems, evaluation.settings, evaluation.spread("BM25", "general", "rprecision").splits
+        (['BM25'], ['general'], 2)
     """
-    names = [one.name for one in systems]
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice:
-        raise ConfigurationError(f"two systems are called {twice[0]!r}.", hint="give each a name of its own")
+    names = [system.name for system in systems]
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    if repeated:
+        raise ConfigurationError(f"two systems are called {repeated[0]!r}.", hint="give each a name of its own")
     trials: dict[tuple[str, Setting], list[Trial]] = {(name, setting): [] for name in names for setting in settings}
     for split in splits:
         for setting in settings:
-            task = task_of(catalogue, split, setting, by=by, relevance=relevance, seed=seed)
+            task = category_task(catalogue, split, setting, by=by, relevance=relevance, seed=seed)
             for system in systems:
-                if system.answers(task):
-                    trials[system.name, setting].append(try_out(system, task, measures=measures, depth=depth))
-    kept = {key: tuple(found) for key, found in trials.items() if found}
-    if not kept:
+                if system.covers(task):
+                    trials[system.name, setting].append(evaluate_task(system, task, measures=measures, depth=depth))
+    evaluated = {key: tuple(of_splits) for key, of_splits in trials.items() if of_splits}
+    if not evaluated:
         raise ConfigurationError(
             "no system answers any of the settings.", hint="were the models trained on these splits and settings?"
         )
-    return CategoryEvaluation(catalogue, kept, {one.name: dict(one.card) for one in systems})
+    return CategoryEvaluation(catalogue, evaluated, {system.name: dict(system.card) for system in systems})
 
 
-def try_out(system: System, task: Task, *, measures: Sequence[str] = MEASURED, depth: int = 100) -> Trial:
-    """One system on one task: search, measure, and note what was not found."""
-    started = time.perf_counter()
-    found = system.search(task, depth)
-    searched = time.perf_counter() - started
-    assert found.ranks is not None
-    per_query = measure(found.ranks, measures)
-    timing = {"search": searched, "measure": time.perf_counter() - started - searched}
-    lost = int((found.ranks.ranks == 0).sum())
-    notes = [f"{lost:,} of {len(found.ranks.ranks):,} relevant products are not in the ranking"] if lost else []
-    result = Result(
-        system.name,
-        task.protocol(system.similarity),
-        {"t2i": per_query},
-        {"t2i": aggregate(per_query)},
-        versions(),
-        timing,
-        tuple(notes),
-    )
+def evaluate_task(
+    system: CategorySystem, task: CategoryTask, *, measures: Sequence[str] = MEASURED, depth: int = 100
+) -> Trial:
+    """Evaluate one system on one task, and note which queries are seen categories."""
+    evaluation = evaluate_system(task, system, measures=measures, depth=depth)
     seen = system.seen(task)
     if seen is None:
-        seen = seen_categories(task.catalogue, task.split, task.setting, task.seed)
-    return Trial(task, result, found.run, _asked(task, seen))
+        seen = seen_categories(task.catalogue, task.fold, task.setting, task.seed)
+    return Trial(task, evaluation.result, evaluation.runs[task.name], _of_queries(task, seen))
 
 
-def _asked(task: Task, seen: NDArray[np.bool_]) -> NDArray[np.bool_]:
+def _of_queries(task: CategoryTask, seen: Mask) -> Mask:
     """(q,) of a mask over categories: for a query by name, whether any category of the name is in it."""
     if task.by == "id":
         return seen[task.rows]
-    named = {task.tree.names[row] for row in np.flatnonzero(seen)}
-    return np.array([name in named for name in task.names], dtype=np.bool_)
+    names = {task.tree.names[row] for row in np.flatnonzero(seen)}
+    return np.array([name in names for name in task.names], dtype=np.bool_)
 
 
 def _paired(first: Sequence[Trial], second: Sequence[Trial]) -> list[tuple[Trial, Trial]]:
     """The trials of two systems on the same task."""
-    of = {id(one.task): one for one in second}
-    return [(one, of[id(one.task)]) for one in first if id(one.task) in of]
+    by_task = {id(trial.task): trial for trial in second}
+    return [(trial, by_task[id(trial.task)]) for trial in first if id(trial.task) in by_task]
 
 
 def _means(pairs: Sequence[tuple[Trial, Trial]], name: str) -> tuple[float, float]:
     """Of the second and of the first of each pair: the means over all queries."""
-    first, second = (np.concatenate([pair[side].result.values("t2i", name) for pair in pairs]) for side in (0, 1))
+    first, second = (np.concatenate([pair[side].values(name) for pair in pairs]) for side in (0, 1))
     return float(second.mean()), float(first.mean())

@@ -87,13 +87,13 @@ def summary(evaluation: CategoryEvaluation) -> dict[str, Any]:
 
 
 def _per_query(system: str, setting: Setting, trial: Trial) -> pa.Table:
-    values = trial.result.per_query["t2i"]
+    values = trial.result.per_query[trial.task.name]
     n = values.num_rows
     told = {
         **_where(n, system, setting, trial),
         "query_id": values["query_id"].combine_chunks(),
         "query": trial.task.names,
-        "relevant": trial.task.qrels.positives,
+        "relevant": trial.task.judgements().positives,
         "seen": trial.seen,
     }
     return pa.table(told | {name: values[name].combine_chunks() for name in values.column_names if name != "query_id"})
@@ -120,7 +120,7 @@ def _answers(system: str, setting: Setting, trial: Trial) -> pa.Table:
 
 def _where(n: int, system: str, setting: Setting, trial: Trial) -> dict[str, pa.Array]:
     """The columns that say which trial a row is of; typed, for a trial may have no row."""
-    told = {"system": system, "setting": setting, "split": trial.task.split.name}
+    told = {"system": system, "setting": setting, "split": trial.task.fold.name}
     return {name: pa.array([value] * n, pa.string()) for name, value in told.items()}
 
 

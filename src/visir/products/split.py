@@ -33,6 +33,12 @@ class Split:
     name: str = ""
 
 
+def everything(catalogue: Catalogue) -> Split:
+    """All products as the test part: what is searched where nothing is held out."""
+    none = np.zeros(catalogue.products.num_rows, dtype=np.bool_)
+    return Split(none, none, ~none, "all")
+
+
 def folds(catalogue: Catalogue, n: int = 5, seed: int = 0) -> list[Split]:
     """Cut the products into `n` folds; each fold is the test part of one split, the others train and validate.
 

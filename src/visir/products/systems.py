@@ -1,141 +1,204 @@
-"""Systems that answer categories with products: vectors from anywhere, zero-shot or trained, behind one method."""
+"""Systems that answer categories with products: vectors from anywhere, trained models, BM25."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import Any, Protocol
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, nearest
+from visir.evaluation.systems.base import System
+from visir.evaluation.systems.bm25 import Bm25System
+from visir.evaluation.systems.vectors import VectorSystem
 from visir.products.split import Mask
-from visir.products.task import Task
-from visir.records import Embeddings, Gallery, Ranks
+from visir.products.task import CategoryTask
+from visir.records import Embeddings, Gallery, Items, Task, Ties
+from visir.search.bm25 import Bm25
 from visir.search.exact import SearchResult, search
 
 
-class System(Protocol):
-    """Whatever ranks the products of a task for its categories."""
-
-    @property
-    def name(self) -> str:
-        """The row of a table."""
-        ...
-
-    @property
-    def similarity(self) -> str:
-        """How it scores, for the protocol."""
-        ...
+class CategorySystem(System):
+    """A system that ranks products for categories, and says what it was trained with."""
 
     @property
     def card(self) -> Mapping[str, Any]:
-        """Everything else that changes its numbers, as plain values."""
-        ...
+        """Everything that changes its numbers, as plain values."""
+        return {}
 
-    def answers(self, task: Task) -> bool:
-        """Whether it can take part; a model trained for one setting says no to the others."""
-        ...
-
-    def search(self, task: Task, depth: int) -> SearchResult:
-        """The run (queries as in `task.qrels`, gallery `task.gallery`) and the ranks of all relevant products."""
-        ...
-
-    def seen(self, task: Task) -> Mask | None:
-        """(c,) which categories it was trained with; None: whatever the pairs of the training part say."""
-        ...
-
-
-@dataclass(frozen=True, eq=False)
-class Dense:
-    """Vectors of categories and of products in one space, compared by cosine.
-
-    - `categories`: text embeddings, ids are category ids
-    - `products`: image embeddings (whatever was encoded), ids are product ids; products that have none (a title is
-      missing, say) are candidates nevertheless, and never found
-    """
-
-    name: str
-    categories: Embeddings
-    products: Embeddings
-    similarity: str = "cosine"
-    trained_on: Mask | None = None
-
-    @property
-    def card(self) -> Mapping[str, Any]:
-        """Who encoded."""
-        return {"categories": self.categories.encoder.name, "products": self.products.encoder.name}
-
-    def answers(self, task: Task) -> bool:
-        """Vectors answer any task."""
+    def covers(self, task: CategoryTask) -> bool:
+        """Whether the system takes part; a model trained for one setting does not answer the others."""
         return True
 
-    def search(self, task: Task, depth: int) -> SearchResult:
-        """Exact search; ties by product id."""
-        asked = self.categories.rows([task.tree.ids[row] for row in task.rows])
-        queries = Embeddings(
-            "text", task.qrels.queries, np.asarray(self.categories.vectors)[asked], self.categories.encoder
-        )
-        assert task.gallery.ids is not None
-        there = task.gallery.ids.filter(pc.is_in(task.gallery.ids, self.products.ids))
-        if len(there) == 0:
-            raise ConfigurationError(
-                f"{self.name}: none of the {task.gallery.size:,} test products has a vector.",
-                hint="is it the same catalogue, and does it have pictures (or titles)?",
-            )
-        candidates = Gallery.of("image", there, task.gallery.description)
-        found = search(queries, self.products, "t2i", gallery=candidates, depth=depth, qrels=task.qrels, name=self.name)
-        assert found.ranks is not None
-        ranks = replace(found.ranks, gallery_size=task.gallery.size)
-        return SearchResult(replace(found.run, gallery=task.gallery), ranks)
+    def seen(self, task: CategoryTask) -> Mask | None:
+        """(c,) which categories it was trained with; None: those of the pairs of the training part."""
+        return None
 
-    def seen(self, task: Task) -> Mask | None:
-        """Of trained vectors, what they were trained with."""
-        return self.trained_on
+    @abstractmethod
+    def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> SearchResult:
+        """The run over `task.gallery` and the ranks of all relevant products."""
+
+    def prepare(self, tasks: Sequence[Task], *, skip_broken: bool = False) -> None:
+        """Forget the notes on earlier tasks: one system answers the tasks of all splits and settings."""
+        self.notes = []
+
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
+        """See `System.search`. Relevant products that are not in a ranking are counted in the notes.
+
+        Raises:
+            ConfigurationError: A task is no `CategoryTask`.
+        """
+        results = []
+        for task in tasks:
+            if not isinstance(task, CategoryTask):
+                raise ConfigurationError(
+                    f"{self.name} answers categories with products; {task.name} is another task.",
+                    hint="make the task with visir.products.task.category_task",
+                )
+            result = self.search_products(task, depth, ties)
+            assert result.ranks is not None, "judgements were given"
+            missing = int((result.ranks.ranks == 0).sum())
+            if missing:
+                self.notes.append(
+                    f"{missing:,} of {len(result.ranks.ranks):,} relevant products are not in the ranking"
+                )
+            results.append(result)
+        return results
 
 
-@dataclass(frozen=True, eq=False)
-class Trained:
-    """One model per split and setting under one name: what "CLIP-ITA, five folds" is.
+class CategoryVectorSystem(CategorySystem, VectorSystem):
+    """Vectors of categories and of products in one space, compared by cosine.
 
-    `members`: (name of the split, setting) to the system trained for it.
+    Args:
+        name: The row of a table.
+        categories: Text embeddings; ids are category ids.
+        products: Ids are product ids. Products without a vector (a title is missing, for example) are candidates
+            nevertheless, and are never found.
+        trained_on: (c,) which categories the vectors were trained with; None: see `CategorySystem.seen`.
     """
 
-    name: str
-    members: Mapping[tuple[str, str], Dense]
-    similarity: str = "cosine"
-    card: Mapping[str, Any] = field(default_factory=dict)
+    def __init__(
+        self, name: str, categories: Embeddings, products: Embeddings, *, trained_on: Mask | None = None
+    ) -> None:
+        super().__init__({"query": categories, "document": products}, "cosine", name)
+        self.categories = categories
+        self.products = products
+        self.trained_on = trained_on
 
-    def answers(self, task: Task) -> bool:
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """The encoders."""
+        return {"categories": self.categories.encoder.name, "products": self.products.encoder.name}
+
+    def seen(self, task: CategoryTask) -> Mask | None:
+        """Of trained vectors, the categories they were trained with."""
+        return self.trained_on
+
+    def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> SearchResult:
+        """Exact search; equal scores stand in order of product id."""
+        qrels, gallery = task.judgements(), task.gallery
+        rows = self.categories.rows([task.tree.ids[row] for row in task.rows])
+        queries = Embeddings("text", qrels.queries, np.asarray(self.categories.vectors)[rows], self.categories.encoder)
+        assert gallery.ids is not None, "the products of a task are listed"
+        with_vector = gallery.ids.filter(pc.is_in(gallery.ids, self.products.ids))
+        if len(with_vector) == 0:
+            raise ConfigurationError(
+                f"{self.name}: none of the {gallery.size:,} test products has a vector.",
+                hint="is it the same catalogue, and does it have pictures (or titles)?",
+            )
+        candidates = Gallery.of(gallery.modality, with_vector, gallery.description, title=gallery.title)
+        result = search(
+            queries,
+            self.products,
+            task.name,
+            gallery=candidates,
+            depth=depth,
+            ties=ties,
+            qrels=qrels,
+            name=self.name,
+        )
+        assert result.ranks is not None, "judgements were given"
+        return SearchResult(replace(result.run, gallery=gallery), replace(result.ranks, gallery_size=gallery.size))
+
+
+class TrainedSystem(CategorySystem):
+    """One model per split and setting under one name: what "CLIP-ITA, five folds" is.
+
+    Args:
+        name: The row of a table.
+        members: (name of the split, setting) to the system trained for it.
+        card: What else changes the numbers.
+    """
+
+    def __init__(
+        self,
+        name: str,
+        members: Mapping[tuple[str, str], CategoryVectorSystem],
+        card: Mapping[str, Any] | None = None,
+    ) -> None:
+        super().__init__(name)
+        self.members = dict(members)
+        self._card = dict(card or {})
+
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """What the models read, and their encoders."""
+        return self._card
+
+    def covers(self, task: CategoryTask) -> bool:
         """Whether there is a model for this split and setting."""
-        return (task.split.name, task.setting) in self.members
+        return (task.fold.name, task.setting) in self.members
 
-    def search(self, task: Task, depth: int) -> SearchResult:
-        """By the model of this split and setting."""
-        found = self._member(task).search(task, depth)
-        return SearchResult(replace(found.run, name=self.name), found.ranks)
-
-    def seen(self, task: Task) -> Mask | None:
+    def seen(self, task: CategoryTask) -> Mask | None:
         """What the model of this split and setting was trained with."""
         return self._member(task).seen(task)
 
-    def _member(self, task: Task) -> Dense:
-        key = (task.split.name, task.setting)
+    def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> SearchResult:
+        """By the model of this split and setting."""
+        result = self._member(task).search_products(task, depth, ties)
+        return SearchResult(replace(result.run, name=self.name), result.ranks)
+
+    def fields(self) -> dict[str, Any]:
+        """The similarity, which all members share."""
+        return {"similarity": "cosine"}
+
+    def _member(self, task: CategoryTask) -> CategoryVectorSystem:
+        key = (task.fold.name, task.setting)
         if key not in self.members:
-            known = [", ".join(one) for one in self.members]
-            raise ConfigurationError(f"{self.name}: no model for {', '.join(key)}", hint=nearest(", ".join(key), known))
+            pairs = [", ".join(pair) for pair in self.members]
+            raise ConfigurationError(f"{self.name}: no model for {', '.join(key)}", hint=nearest(", ".join(key), pairs))
         return self.members[key]
 
 
-def ranks_of(task: Task, queries: NDArray[np.int64], places: NDArray[np.int64]) -> Ranks:
-    """`Ranks` of a system that ranks by itself.
+class TitleBm25(CategorySystem, Bm25System):
+    """BM25 of the names of categories against the titles of products (thesis section 7.4.2).
 
-    In the order of the qrels' documents: `queries` (m,) the place of each one's query, `places` (m,) its rank from 1, 0
-    for not found.
+    How rare a word is, is counted over the titles of the test products. The default removes plural endings: categories
+    are plurals and titles singular ("Skirts", "a red skirt"), so without it BM25 finds little. The thesis says nothing
+    of either.
+
+    Args:
+        bm25: The options of the formula and of the words; None takes the defaults.
+        name: The row of a table.
     """
-    order = np.lexsort((np.where(places == 0, np.iinfo(np.int64).max, places), queries))
-    return Ranks(
-        task.qrels.queries, task.qrels.offsets, places[order], task.qrels.grades[order], None, task.gallery.size
-    )
+
+    def __init__(self, bm25: Bm25 | None = None, name: str = "BM25") -> None:
+        super().__init__(bm25, name)
+
+    @property
+    def card(self) -> Mapping[str, Any]:
+        """What is searched, and how words are made."""
+        words = {"stop words": self.bm25.stop_words, "stemming": self.bm25.stemming}
+        return {"products": "titles", **words, "scored by": self.bm25.similarity}
+
+    def texts(self, items: Items) -> list[str]:
+        """The text of each item; a product without a title has no words, and is never found."""
+        return [""] * len(items) if items.texts is None else super().texts(items)
+
+    def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> SearchResult:
+        """The run and the ranks; equal scores stand in order of product id."""
+        (result,) = Bm25System.search(self, [task], depth=depth, ties=ties)
+        return result

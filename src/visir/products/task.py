@@ -1,8 +1,9 @@
-"""One question put to every system alike: which categories ask, which products may answer, and what is right."""
+"""Tasks of category search: which categories are queries, which products are documents, and what is right."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, get_args
 
@@ -10,125 +11,213 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.errors import ConfigurationError, nearest
-from visir.fingerprint import hash_columns
+from visir.errors import CollectionError, ConfigurationError, nearest
 from visir.products.pairs import drawn_categories
-from visir.products.relevance import Setting, relevant_products
-from visir.products.split import Split
+from visir.products.relevance import SETTINGS, Setting, relevant_products
+from visir.products.split import Split, everything
 from visir.products.tree import CategoryTree
-from visir.records import Gallery, Protocol, Qrels
+from visir.records import Gallery, Qrels, Task
 from visir.records.catalogue import Catalogue
 
 By = Literal["id", "name"]
 Relevance = Literal["path", "drawn"]
+TASK_NAME = "category"
+"""How results name the task: categories search products."""
 
 
-@dataclass(frozen=True, eq=False)
-class Task:
-    """The categories of one setting, searched over the test products of one split.
+@dataclass(frozen=True, eq=False, kw_only=True, repr=False)
+class CategoryTask(Task):
+    """The categories of one setting, searched over the test products of one split. `category_task` makes it.
 
-    - `qrels`: queries are ids of categories (or names, for `by` "name"), documents ids of test products
-    - `gallery`: all test products, whether or not they have a title, a picture or attributes
-    - `rows`: (q,) int64, the row of `catalogue.categories` whose name is each query's text
+    Queries are categories, documents are the test products, whether or not they have a title, a picture or attributes.
 
-    Made by `task_of`, which explains the options.
+    Args:
+        catalogue: The whole catalogue, with the products of all parts.
+        tree: Its categories.
+        fold: The split whose test products are the documents.
+        setting: Which categories are queries.
+        by: Whether a query is the id of a category or a name.
+        relevance: Which reading of the judgements; see `category_task`.
+        seed: Of the categories that are drawn for products.
+        rows: (q,) int64: the row of `catalogue.categories` whose name is the text of each query.
     """
 
     catalogue: Catalogue
     tree: CategoryTree
-    split: Split
+    fold: Split
     setting: Setting
     by: By
     relevance: Relevance
     seed: int
-    qrels: Qrels
-    gallery: Gallery
     rows: NDArray[np.int64]
 
     @cached_property
     def names(self) -> list[str]:
-        """The text of each query: the category's name."""
+        """The text of each query: the name of the category."""
         return [self.tree.names[row] for row in self.rows]
 
     @cached_property
     def namesakes(self) -> dict[str, NDArray[np.int64]]:
-        """Name to the rows of all categories that bear it."""
+        """Name to the rows of all categories that have it."""
         rows: dict[str, list[int]] = {}
         for row, name in enumerate(self.tree.names):
             rows.setdefault(name, []).append(row)
-        return {name: np.array(found, dtype=np.int64) for name, found in rows.items()}
+        return {name: np.array(same, dtype=np.int64) for name, same in rows.items()}
 
     @cached_property
     def predicted(self) -> dict[str, int]:
         """Product id to the row of the category that stands for it in this setting (`drawn_categories`)."""
-        drawn = drawn_categories(self.catalogue, self.setting, self.seed)[self.split.test]
-        return dict(zip(self.test_ids.to_pylist(), drawn.tolist(), strict=True))
-
-    @cached_property
-    def test_ids(self) -> pa.ChunkedArray:
-        """Ids of the test products, in the catalogue's order."""
-        return self.catalogue.products["id"].filter(pa.array(self.split.test))
-
-    def protocol(self, similarity: str) -> Protocol:
-        """What a number for this task depends on, beside the system; `similarity` is the system's way to score."""
-        asked = {"all": "every level", "general": "most general", "specific": "most specific"}[self.setting]
-        queries = hash_columns([self.qrels.queries], sort=False)[:12]
-        return Protocol(
-            collection=self.catalogue.name,
-            collection_fingerprint=self.catalogue.fingerprint,
-            split=f"{self.split.name}: test" if self.split.name else "test",
-            relevance=self.qrels.name,
-            galleries={
-                "t2i": f"{self.gallery.size:,} products · {self.gallery.description} · {self.gallery.fingerprint[:12]}"
-            },
-            queries={"t2i": f"{len(self.qrels):,} categories, {asked}, by {self.by} · {queries}"},
-            captions="names of categories",
-            similarity=similarity,
-        )
+        drawn = drawn_categories(self.catalogue, self.setting, self.seed)[self.fold.test]
+        return dict(zip(self.documents.ids.to_pylist(), drawn.tolist(), strict=True))
 
 
-def task_of(
+def category_task(
     catalogue: Catalogue,
-    split: Split,
+    fold: Split,
     setting: Setting,
     *,
     by: By = "id",
     relevance: Relevance = "path",
     seed: int = 0,
-) -> Task:
-    """The task of a setting ("all", "general", "specific") on the test products of a split (thesis section 7.4.2).
+) -> CategoryTask:
+    """The task of a setting on the test products of a split (thesis section 7.4.2).
 
     Every category of the setting that has a relevant test product is a query.
 
-    - `by`: "id" tells categories apart by their place in the tree: "Accessories" of shoes and of cameras are two
-      queries with one text, and each is right with its own products only. "name" makes them one query, right with the
-      products of both. The thesis does not say which ("5,471 unique categories"). The default is "id", because the
-      tree (depths, distances, seen and unseen, Tables 7.2 and 7.3) is one of ids. No system that reads names alone
-      can tell such categories apart, so "name" is the fairer one where many names repeat.
-    - `relevance`: "path", a product is relevant to every category of its path; "drawn", to one category only, the one
-      that `drawn_categories` gives it in this setting (category–product *pairs*, as section 7.4.2 can be read). In the
-      setting "all" they differ: under "drawn" a skirt drawn as "Skirts" is a wrong answer to "Clothes". The 72 % of
-      wrong first answers that lie in the right tree (Table 7.2), against 11 % for most specific categories, look like
-      that reading.
-    - `seed`: of the draw
+    Args:
+        catalogue: Products and their tree.
+        fold: Its test products are the documents.
+        setting: "all", "general" or "specific"; see `relevant_products`.
+        by: "id" tells categories apart by their place in the tree: "Accessories" of shoes and of cameras are two
+            queries with one text, and each is right with its own products only. "name" makes them one query, right
+            with the products of both. The thesis does not say which ("5,471 unique categories"). The default is "id",
+            because the tree (depths, distances, seen and unseen, Tables 7.2 and 7.3) is one of ids. No system that
+            reads names alone can tell such categories apart, so "name" is the fairer reading where many names repeat.
+        relevance: "path": a product is relevant to every category of its path. "drawn": it is relevant to one category
+            only, the one that `drawn_categories` gives it in this setting (category–product *pairs*, as section 7.4.2
+            can be read). In the setting "all" they differ: under "drawn" a skirt drawn as "Skirts" is a wrong answer to
+            "Clothes". The 72 % of wrong first answers that lie in the right tree (Table 7.2), against 11 % for most
+            specific categories, look like that reading.
+        seed: Of the draw.
 
-    Raises `ConfigurationError` for an unknown option.
+    Raises:
+        ConfigurationError: An option is unknown.
+
+    Example:
+        >>> from visir.products.split import everything
+        >>> catalogue = Catalogue.of("two", ids=["a", "b"], paths=[["Toys", "Trains"], ["Toys", "Boats"]])
+        >>> category_task(catalogue, everything(catalogue), "specific")
+        Task(category: 2 categories, 2 products of two)
     """
-    for what, given, known in (("by", by, get_args(By)), ("relevance", relevance, get_args(Relevance))):
-        if given not in known:
-            raise ConfigurationError(f"unknown {what} {given!r}", hint=nearest(given, known))
-    part = catalogue.keep_products(split.test)
+    for option, value, values in (("by", by, get_args(By)), ("relevance", relevance, get_args(Relevance))):
+        if value not in values:
+            raise ConfigurationError(f"unknown {option} {value!r}", hint=nearest(value, values))
+    part = catalogue.keep_products(fold.test)
     tree = CategoryTree.of(catalogue)
     qrels = relevant_products(part, setting) if relevance == "path" else _drawn(part, tree, setting, seed)
-    index = {one: row for row, one in enumerate(tree.ids)}
+    row_of = {category: row for row, category in enumerate(tree.ids)}
     if by == "name":
-        qrels = _by_name(qrels, tree, index)
-        index = {}
+        qrels = _by_name(qrels, tree, row_of)
+        row_of = {}
         for row, name in enumerate(tree.names):
-            index.setdefault(name, row)
-    rows = np.array([index[one] for one in qrels.queries.to_pylist()], dtype=np.int64)
-    gallery = Gallery.of("image", part.products["id"], "all test products")
-    return Task(catalogue, tree, split, setting, by, relevance, seed, qrels, gallery, rows)
+            row_of.setdefault(name, row)
+    rows = np.array([row_of[query] for query in qrels.queries.to_pylist()], dtype=np.int64)
+    names = catalogue.category_items.take(rows)
+    documents = catalogue.items.take(np.flatnonzero(fold.test))
+    return CategoryTask(
+        TASK_NAME,
+        replace(names, ids=qrels.queries),
+        documents,
+        {qrels.name: qrels},
+        source=catalogue.name,
+        source_fingerprint=catalogue.fingerprint,
+        split=f"{fold.name}: test" if fold.name else "test",
+        candidates=Gallery.of(documents.modality, documents.ids, "all test products", title=documents.title),
+        catalogue=catalogue,
+        tree=tree,
+        fold=fold,
+        setting=setting,
+        by=by,
+        relevance=relevance,
+        seed=seed,
+        rows=rows,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CatalogueTasks:
+    """A catalogue as a source of tasks, which `visir.evaluate` takes: one task per setting, one split per fold.
+
+    Args:
+        catalogue: Products and their tree.
+        folds: Its splits; see `visir.products.split.folds`.
+        part: The split whose test products are searched; None: all products.
+        by: See `category_task`.
+        relevance: See `category_task`.
+        seed: See `category_task`.
+
+    Example:
+        >>> import visir
+        >>> from visir.evaluation.systems.bm25 import Bm25System
+        >>> catalogue = Catalogue.of(
+        ...     "two", ids=["a", "b"], paths=[["Toys", "Trains"], ["Toys", "Boats"]], titles=["a train", "red boat"]
+        ... )
+        >>> evaluation = visir.evaluate(CatalogueTasks(catalogue), Bm25System(), ["specific"], measures=["rprecision"])
+        >>> evaluation.result.mean("specific", "rprecision")
+        1.0
+    """
+
+    catalogue: Catalogue
+    folds: Sequence[Split] = field(default=())
+    part: Split | None = None
+    by: By = "id"
+    relevance: Relevance = "path"
+    seed: int = 0
+
+    @property
+    def name(self) -> str:
+        """The name of the catalogue."""
+        return self.catalogue.name
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The settings: "all", "general", "specific"."""
+        return SETTINGS
+
+    @property
+    def splits(self) -> tuple[str, ...]:
+        """The names of the folds."""
+        return tuple(fold.name for fold in self.folds)
+
+    def task(self, name: str) -> CategoryTask:
+        """The task of a setting; results name it by the setting.
+
+        Raises:
+            CollectionError: The setting is unknown.
+        """
+        fold = everything(self.catalogue) if self.part is None else self.part
+        task = category_task(
+            self.catalogue,
+            fold,
+            name,  # type: ignore[arg-type]  # `relevant_products` checks it
+            by=self.by,
+            relevance=self.relevance,
+            seed=self.seed,
+        )
+        return replace(task, name=name, split="all" if self.part is None else task.split)
+
+    def split(self, name: str | None) -> CatalogueTasks:
+        """The tasks over the test products of one fold; None is all products.
+
+        Raises:
+            CollectionError: There is no fold of this name.
+        """
+        if name is None:
+            return replace(self, part=None)
+        for fold in self.folds:
+            if fold.name == name:
+                return replace(self, part=fold)
+        raise CollectionError(f"{self.name}: unknown split {name!r}", hint=nearest(name, self.splits))
 
 
 def _drawn(part: Catalogue, tree: CategoryTree, setting: Setting, seed: int) -> Qrels:
@@ -137,10 +226,10 @@ def _drawn(part: Catalogue, tree: CategoryTree, setting: Setting, seed: int) -> 
     return Qrels.of(queries, part.products["id"], name=f"one drawn category each, {setting} categories, seed {seed}")
 
 
-def _by_name(qrels: Qrels, tree: CategoryTree, index: dict[str, int]) -> Qrels:
+def _by_name(qrels: Qrels, tree: CategoryTree, row_of: dict[str, int]) -> Qrels:
     """Categories of one name as one query, relevant to the products of all of them."""
-    named = [tree.names[index[one]] for one in qrels.queries.to_pylist()]
+    named = [tree.names[row_of[query]] for query in qrels.queries.to_pylist()]
     queries = pa.array(named, pa.string()).take(pa.array(np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))))
-    # A name may stand twice on one path (Watches > Watches): its products are relevant once.
+    # A name may occur twice on one path (Watches > Watches); its products are relevant once.
     pairs = pa.table({"query": queries, "document": qrels.documents}).group_by(["query", "document"]).aggregate([])
     return Qrels.of(pairs["query"], pairs["document"], name=f"{qrels.name}, by name")

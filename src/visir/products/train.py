@@ -64,19 +64,19 @@ def train_categories(
     check_free(Path(out), resume)
     began = time.perf_counter()
     category, product, objective = build(recipe, train)
-    learnt, checked = examples_of(recipe, train, validation)
+    train_examples, validation_examples = examples_of(recipe, train, validation)
     model = CategoriesModel(category, product, _cards(recipe, train))
 
     def write(path: Path, result: FitResult[DualEncoder], facts: dict[str, Any]) -> Mapping[str, Any]:
-        for part, examples in (("trained_on", learnt), ("validated_on", checked)):
+        for part, examples in (("trained_on", train_examples), ("validated_on", validation_examples)):
             facts[part] = {**examples.origin, "products": len(examples)}
         return write_files(path, model, facts)
 
     checkpoint.train(
         recipe,
         DualEncoder({"category": category, "product": product}, objective, TASKS),
-        learnt,
-        checked,
+        train_examples,
+        validation_examples,
         write,
         prepared=time.perf_counter() - began,
         report=report,
@@ -114,7 +114,7 @@ def examples_of(
     drawn = [drawn_categories(part.catalogue, recipe.setting, recipe.seed) for part in (train, validation)]
     asked = np.unique(np.concatenate(drawn))
     origin = {"setting": recipe.setting, "encoders": {name: one.fingerprint for name, one in train.cards.items()}}
-    learnt, checked = (
+    train_examples, validation_examples = (
         TrainingExamples(
             anchors=VectorSource([part.categories[rows] if rows is not None else part.categories]),
             positives=ProductSource(part, recipe.product.modalities, mean=mean),
@@ -126,7 +126,7 @@ def examples_of(
         )
         for part, owners, rows in ((train, drawn[0], None), (validation, np.searchsorted(asked, drawn[1]), asked))
     )
-    return learnt, checked
+    return train_examples, validation_examples
 
 
 def recipe_text(recipe: CategoriesRecipe) -> str:

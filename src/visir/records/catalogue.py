@@ -15,6 +15,7 @@ from visir.errors import CollectionError, raise_faults
 from visir.fingerprint import hash_columns
 from visir.records.collection import Collection
 from visir.records.columns import conform, text_column
+from visir.records.items import PLACES, Items
 
 PRODUCTS = pa.schema(
     [
@@ -155,6 +156,31 @@ class Catalogue:
             hash_columns([self.categories[column] for column in CATEGORIES.names]),
         ]
         return hash_columns([pa.array(parts)], sort=False)
+
+    @cached_property
+    def items(self) -> Items:
+        """The products as documents of a search: titles and pictures, as far as the catalogue has any.
+
+        Where no product has a picture they are texts only; where no product has a title they are images only. A
+        catalogue with neither has texts that are all null.
+        """
+        products = self.products
+        with_pictures = products["path"].null_count < products.num_rows
+        with_titles = products["title"].null_count < products.num_rows
+        return Items(
+            products["id"].combine_chunks(),
+            products["title"].combine_chunks() if with_titles or not with_pictures else None,
+            products.select(PLACES.names) if with_pictures else None,
+            root=self.root,
+            title="products",
+            name=self.name,
+        )
+
+    @cached_property
+    def category_items(self) -> Items:
+        """The categories as queries of a search: their names are the texts."""
+        ids, names = (self.categories[column].combine_chunks() for column in ("id", "name"))
+        return Items(ids, names, title="categories", name=self.name)
 
     def keep_products(self, keep: pa.ChunkedArray | pa.Array | np.ndarray) -> Catalogue:
         """The part whose products are true in the boolean mask `keep`, with their attributes and *all* categories.

@@ -37,7 +37,7 @@ def contact_sheet(picture: Image.Image, name: str, *, seed: int = 0, side: int =
             )
             left = _LEFT + column * (wide + _GAP)
             sheet.paste(shown.resize((wide, high), Image.Resampling.LANCZOS), (left, top))
-            said = "as it is" if column == 0 else f"{column}: {one.said(column)}"
+            said = "as it is" if column == 0 else f"{column}: {one.describe(column)}"
             draw.text((left, top + high + 2), said, _SOFT, small)
     return sheet
 

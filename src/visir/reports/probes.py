@@ -86,7 +86,7 @@ def write_probe_report(
         "reaches, 100 is every value named; the mean over the facts of each role."
     )
     cards = [Card(ROLE_WORDS[role], values) for role in ROLES if (values := _card_values(result, role))]
-    numbers = [Paragraph(lead, "lead"), Cards(cards), roles_table(result, intervals=True)]
+    numbers: list[Block] = [Paragraph(lead, "lead"), Cards(cards), roles_table(result, intervals=True)]
     sections = [
         Section("numbers", "How much of it can be read", numbers, short="Numbers"),
         Section("plots", "Plots", [Figures(probe_figures(result))]),

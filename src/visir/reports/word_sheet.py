@@ -68,11 +68,11 @@ def check_suffix(path: Path) -> None:
 
 def _cloud(shown: TopTerms | None, *, is_small: bool) -> WordCloud:
     """Words from heavy to light, their size by their weight over the heaviest one's; small ones beside a caption."""
-    if shown is None or not shown.words:
+    if shown is None or not shown.terms:
         return WordCloud([])
-    heaviest = shown.words[0][1]
+    heaviest = shown.terms[0][1]
     words = []
-    for term, weight in shown.words:
+    for term, weight in shown.terms:
         size = _SMALLEST + (_LARGEST - _SMALLEST) * (weight / heaviest) ** 2
         words.append(
             CloudWord(

@@ -32,7 +32,7 @@ class Perturbed:
 
     texts: pa.StringArray
     changed: NDArray[np.bool_]
-    what: str
+    description: str
 
     @property
     def coverage(self) -> float:
@@ -72,7 +72,7 @@ def perturb_texts(
         raise VisirError(f"severity {severity}: there is nothing to do.", hint="give 1 or more")
     if profile not in ("sound", "paper"):
         raise VisirError(f"unknown profile {profile!r}", hint=nearest(str(profile), ("sound", "paper")))
-    steps = [find(one) for one in name.split("+")]
+    steps = [find(step) for step in name.split("+")]
     after = before
     for step in steps:
         change = _change(step, profile)
@@ -84,7 +84,7 @@ def perturb_texts(
             pa.string(),
         )
     changed = pc.not_equal(before, after).to_numpy(zero_copy_only=False)
-    return Perturbed(after, changed, _what(name, steps, severity, seed, profile))
+    return Perturbed(after, changed, _describe(name, steps, severity, seed, profile))
 
 
 def perturb(
@@ -109,21 +109,21 @@ def perturb(
             hint="perturb first and inject afterwards: inject(perturb(visir.shortcuts.plain(collection), …), …)",
         )
     facts = collection.caption_facts
-    if facts is not None and (there := [one for one in COLUMNS if one in facts.column_names]):
+    if facts is not None and (columns := [column for column in COLUMNS if column in facts.column_names]):
         raise ConfigurationError(
-            f"{collection.name} is perturbed already: caption_facts has the column {there[0]!r}.",
+            f"{collection.name} is perturbed already: caption_facts has the column {columns[0]!r}.",
             hint=f"begin from the original; several perturbations go in one step: perturb(collection, '{name}+…')",
         )
     ids = collection.captions["id"]
-    done = perturb_texts(collection.captions["text"], ids, name, severity=severity, seed=seed, profile=profile)
+    perturbed = perturb_texts(collection.captions["text"], ids, name, severity=severity, seed=seed, profile=profile)
     about = pa.table(
-        {"caption_id": ids, ORIGINAL: collection.captions["text"], CHANGED: pa.array(done.changed, pa.bool_())}
+        {"caption_id": ids, ORIGINAL: collection.captions["text"], CHANGED: pa.array(perturbed.changed, pa.bool_())}
     )
     captions = collection.captions
     return replace(
         collection,
-        name=f"{collection.name}, {done.what}",
-        captions=captions.set_column(captions.schema.get_field_index("text"), "text", done.texts),
+        name=f"{collection.name}, {perturbed.description}",
+        captions=captions.set_column(captions.schema.get_field_index("text"), "text", perturbed.texts),
         caption_facts=_merged(facts, about, collection.name),
     )
 
@@ -154,7 +154,7 @@ def _captions(texts: pa.StringArray, step: Perturbation) -> list[TaggedCaption]:
     return [TaggedCaption(text, (), (), (), ()) for text in texts.to_pylist()]
 
 
-def _what(name: str, steps: Sequence[Perturbation], severity: int, seed: int, profile: Profile) -> str:
+def _describe(name: str, steps: Sequence[Perturbation], severity: int, seed: int, profile: Profile) -> str:
     """The name, and behind it whatever is not the default and matters."""
     more = []
     if severity != 1 and any(step.severity for step in steps):
@@ -171,8 +171,8 @@ def _merged(facts: pa.Table | None, about: pa.Table, where: str) -> pa.Table:
     if facts is None:
         return about
     row = pc.index_in(about["caption_id"], strings(facts["caption_id"]))
-    kept = facts.drop_columns(["caption_id"]).take(row)
+    older = facts.drop_columns(["caption_id"]).take(row)
     merged = about
-    for name in kept.column_names:
-        merged = merged.append_column(name, kept[name])
-    return merged.select(["caption_id", *kept.column_names, *COLUMNS])
+    for name in older.column_names:
+        merged = merged.append_column(name, older[name])
+    return merged.select(["caption_id", *older.column_names, *COLUMNS])

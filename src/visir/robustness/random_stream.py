@@ -36,9 +36,9 @@ class RandomStream:
         """A number from 0 up to, not including, 1, in steps of 2^-53."""
         return self.below(1 << 53) / (1 << 53)
 
-    def choice(self, some: Sequence[T]) -> T:
+    def choice(self, values: Sequence[T]) -> T:
         """One of them."""
-        return some[self.below(len(some))]
+        return values[self.below(len(values))]
 
     def sample(self, n: int, k: int) -> list[int]:
         """`min(k, n)` distinct numbers below n, in the order drawn."""
@@ -53,15 +53,15 @@ class RandomStream:
         self._state = state
         return pool[:k]
 
-    def shuffled(self, some: Sequence[T]) -> list[T]:
+    def shuffled(self, values: Sequence[T]) -> list[T]:
         """All of them, in an order that differs from theirs whenever one does (equal things do not tell orders apart).
 
         Drawn anew until it differs, so all other orders are equally likely.
         """
-        given = list(some)
-        if not given or given.count(given[0]) == len(given):
-            return given
+        original = list(values)
+        if not original or original.count(original[0]) == len(original):
+            return original
         while True:
-            order = [given[i] for i in self.sample(len(given), len(given))]
-            if order != given:
+            order = [original[i] for i in self.sample(len(original), len(original))]
+            if order != original:
                 return order

@@ -62,10 +62,15 @@ def duckdb_engine(
         engine.close()
 
 
+def without_query(message: str) -> str:
+    """A message of DuckDB without the query that it quotes."""
+    return message.partition("\n\nLINE ")[0].strip()
+
+
 def reason_of(text: str) -> str:
     """What the system refused, from a message of DuckDB, which may be JSON and name files that are gone by now."""
     try:
         details = json.loads(text[max(text.find("{"), 0) :])
     except ValueError:
-        return text.partition("\n\nLINE ")[0].strip()
+        return without_query(text)
     return os.strerror(int(details["errno"])) if "errno" in details else str(details.get("exception_message", text))

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.sessions.definition import events_sql, rows_sql
 from visir.sessions.dialect import path_literal
+from visir.sessions.engine import without_query
 from visir.sessions.log_repair import REJECTED_LINES, check_heads, repaired_files
 from visir.sessions.mapping import LogMapping
 from visir.sessions.source import arrival_sql, table_sql
@@ -168,7 +169,7 @@ def _raise_damaged(engine: DuckDBPyConnection, files: Sequence[Path]) -> None:
         try:
             engine.execute(f"SELECT bit_xor(hash(row_of_file)) FROM read_parquet({path_literal(file)}) row_of_file")
         except duckdb.Error as fault:
-            reason = _first_line(fault).removeprefix("Invalid Input Error: ")
+            reason = without_query(str(fault)).removeprefix("Invalid Input Error: ")
             faults.append(reason if str(file) in reason else f"{file}: {reason}")
     raise_faults(
         VisirError,
@@ -191,13 +192,8 @@ def _error_of(mapping: LogMapping, fault: Error) -> VisirError:
 
     if isinstance(fault, (duckdb.OutOfMemoryException, duckdb.IOException)):
         hint = "room on the disk beside the folder to be made, and more memory (--memory) or more --buckets?"
-        return VisirError(f"the log cannot be read: {_first_line(fault)}", hint=hint)
+        return VisirError(f"the log cannot be read: {without_query(str(fault))}", hint=hint)
     return VisirError(
-        f"mapping {mapping.name!r} cannot be applied to the log: {_first_line(fault)}",
+        f"mapping {mapping.name!r} cannot be applied to the log: {without_query(str(fault))}",
         hint="compare the names and expressions under [raw] and [events] with the log's columns",
     )
-
-
-def _first_line(fault: Error) -> str:
-    """DuckDB's message without its own query."""
-    return str(fault).partition("\n\nLINE ")[0].strip()

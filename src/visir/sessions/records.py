@@ -55,6 +55,11 @@ class CodedTexts:
         codes = np.fromiter((place[text] for text in array.flat), np.int64, array.size)
         return cls(tuple(names), codes.reshape(array.shape))
 
+    def used_names(self, rows: Bools | None = None) -> list[str]:
+        """The names that occur, in their order; with `rows` (a mask), those that occur there."""
+        codes = self.codes if rows is None else self.codes[rows]
+        return [self.names[code] for code in np.unique(codes[codes >= 0])]
+
     def codes_in(self, names: Sequence[str], missing: int, unseen: int) -> Ints:
         """The codes as positions in another list of names.
 

@@ -18,7 +18,7 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir.shortcuts.digits import Digits, load_digits, resolve
     from visir.shortcuts.stamp import Stamp
-    from visir.shortcuts.view import at, inject, plain
+    from visir.shortcuts.view import inject, plain, reassigned
 
 __getattr__ = lazy(
     __name__,
@@ -27,10 +27,10 @@ __getattr__ = lazy(
         "load_digits": "visir.shortcuts.digits",
         "resolve": "visir.shortcuts.digits",
         "Stamp": "visir.shortcuts.stamp",
-        "at": "visir.shortcuts.view",
+        "reassigned": "visir.shortcuts.view",
         "inject": "visir.shortcuts.view",
         "plain": "visir.shortcuts.view",
     },
 )
 
-__all__ = ["Digits", "Stamp", "at", "inject", "load_digits", "plain", "resolve"]
+__all__ = ["Digits", "Stamp", "inject", "load_digits", "plain", "reassigned", "resolve"]

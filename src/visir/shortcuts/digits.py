@@ -82,11 +82,11 @@ def resample(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
     cells = np.arange(old)
     overlap = np.minimum(edges[1:, None], cells + 1) - np.maximum(edges[:-1, None], cells)
     weights = (np.clip(overlap, 0, None) * (side / old)).astype(np.float32)
-    made = np.empty((len(images), side, side), np.uint8)
+    resampled = np.empty((len(images), side, side), np.uint8)
     for start in range(0, len(images), _AT_ONCE):  # 60,000 pictures as floats at once would need 190 MB
         part = slice(start, start + _AT_ONCE)
-        made[part] = np.rint(weights @ images[part].astype(np.float32) @ weights.T)
-    return made
+        resampled[part] = np.rint(weights @ images[part].astype(np.float32) @ weights.T)
+    return resampled
 
 
 _AT_ONCE = 4096
@@ -99,7 +99,7 @@ def _tiles(digits: Digits, side: int) -> NDArray[np.uint8]:
 
 @lru_cache(maxsize=1)
 def _mnist(images: Path, labels: Path) -> Digits:
-    missing = [one for one in (images, labels) if not one.is_file()]
+    missing = [file for file in (images, labels) if not file.is_file()]
     if missing:
         raise VisirError(
             f"{missing[0]}: no such file, with or without .gz; digits=mnist needs it.",
@@ -115,8 +115,8 @@ def _mnist(images: Path, labels: Path) -> Digits:
         raise VisirError(f"{images}: the pictures are {pictures.shape[1]} × {pictures.shape[2]}; expected squares.")
     absent = sorted(set(range(_TEN)) - set(np.unique(shown).tolist()))
     if absent or shown.max() >= _TEN:
-        found = f"no label {absent[0]}" if absent else f"a label {shown.max()}"
-        raise VisirError(f"{labels}: {found}; expected every digit from 0 to 9, and nothing else.")
+        fault = f"no label {absent[0]}" if absent else f"a label {shown.max()}"
+        raise VisirError(f"{labels}: {fault}; expected every digit from 0 to 9, and nothing else.")
     return Digits("mnist", pictures, shown)
 
 
@@ -125,9 +125,9 @@ def _sklearn() -> Digits:
     require("sklearn", extra="shortcuts", purpose="the handwriting of shortcuts, without MNIST in VISIR_DATA,")
     from sklearn.datasets import load_digits as bundled
 
-    found = bundled()
+    digits = bundled()
     # Its levels are 0 to 16, counts of set pixels in 4 × 4 blocks.
-    return Digits("sklearn", np.rint(found.images * (255 / 16)).astype(np.uint8), found.target.astype(np.uint8))
+    return Digits("sklearn", np.rint(digits.images * (255 / 16)).astype(np.uint8), digits.target.astype(np.uint8))
 
 
 def _file(name: str) -> Path:

@@ -23,24 +23,24 @@ def read_idx(path: str | Path, axes: int) -> NDArray[np.uint8]:
     longer or shorter than it says.
     """
     data = read_bytes(path)
-    again = "is the download complete? compare its size"
+    retry = "is the download complete? compare its size"
     if len(data) < 4:
-        raise VisirError(f"{path}: {len(data)} bytes; an IDX file begins with a magic number of four.", hint=again)
+        raise VisirError(f"{path}: {len(data)} bytes; an IDX file begins with a magic number of four.", hint=retry)
     if data[:2] != b"\0\0" or data[2] != _BYTES or data[3] != axes:
-        found, expected = data[:4].hex(" "), bytes((0, 0, _BYTES, axes)).hex(" ")
+        start, expected = data[:4].hex(" "), bytes((0, 0, _BYTES, axes)).hex(" ")
         raise VisirError(
-            f"{path}: begins with {found}; expected {expected}, an IDX file of unsigned bytes with "
+            f"{path}: begins with {start}; expected {expected}, an IDX file of unsigned bytes with "
             f"{axes} {'axis' if axes == 1 else 'axes'}.",
             hint="are pictures and labels exchanged, or is it another kind of file?",
         )
     header = 4 + 4 * axes
     if len(data) < header:
-        raise VisirError(f"{path}: ends within its header, after {len(data)} of {header} bytes.", hint=again)
+        raise VisirError(f"{path}: ends within its header, after {len(data)} of {header} bytes.", hint=retry)
     shape = tuple(int(length) for length in np.frombuffer(data, ">u4", axes, 4))
     if len(data) - header != prod(shape):
         raise VisirError(
             f"{path}: says {' × '.join(map(str, shape))} = {prod(shape):,} bytes of values, "
             f"but {len(data) - header:,} follow its header.",
-            hint=again,
+            hint=retry,
         )
     return np.frombuffer(data, np.uint8, offset=header).reshape(shape)

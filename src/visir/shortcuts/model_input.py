@@ -48,21 +48,21 @@ def learn(prepare: Callable[[Any], Any]) -> ModelInput:
     """
     from PIL import Image
 
-    found = prepare(Image.new("RGB", (_SQUARE, _SQUARE)))
-    axes = tuple(int(length) for length in getattr(found, "shape", ()))[-3:]
+    prepared = prepare(Image.new("RGB", (_SQUARE, _SQUARE)))
+    axes = tuple(int(length) for length in getattr(prepared, "shape", ()))[-3:]
     if len(axes) < 3 or 3 not in (axes[0], axes[2]):
-        what = f"has the shape {axes}" if hasattr(found, "shape") else f"is a {type(found).__name__}"
-        raise _no_picture(what)
+        problem = f"has the shape {axes}" if hasattr(prepared, "shape") else f"is a {type(prepared).__name__}"
+        raise _no_picture(problem)
     shape = (axes[0], axes[1], axes[2])
     last = shape[0] != 3
     size = (shape[1], shape[0]) if last else (shape[2], shape[1])
     ends = []
     for colour in ("black", "white"):
         # Of the input's own proportions, so that nothing is padded with another colour.
-        made = np.asarray(prepare(Image.new("RGB", size, colour)), np.float32)
-        if made.shape[-3:] != shape:
-            raise _no_picture(f"has the shape {shape} for one picture and {made.shape[-3:]} for another")
-        pixels = made.reshape(-1, *shape)
+        values = np.asarray(prepare(Image.new("RGB", size, colour)), np.float32)
+        if values.shape[-3:] != shape:
+            raise _no_picture(f"has the shape {shape} for one picture and {values.shape[-3:]} for another")
+        pixels = values.reshape(-1, *shape)
         over = (0, 1, 2) if last else (0, 2, 3)
         ends.append((pixels.min(over), pixels.max(over)))
     (black, black_too), (white, white_too) = ends
@@ -73,9 +73,9 @@ def learn(prepare: Callable[[Any], Any]) -> ModelInput:
     return ModelInput(shape, last, black.reshape(channels), white.reshape(channels))
 
 
-def _no_picture(what: str) -> EncoderError:
+def _no_picture(problem: str) -> EncoderError:
     return EncoderError(
-        f"this model's input {what}; digits can be stamped on (3, height, width) or (height, width, 3), red, green and "
-        "blue.",
+        f"this model's input {problem}; digits can be stamped on (3, height, width) or (height, width, 3), red, green "
+        "and blue.",
         hint="take another image encoder, or leave pictures as they are: on=captions",
     )

@@ -16,11 +16,11 @@ def stamped(items: Items, prepare: Callable[[Any], Any]) -> Callable[[int, Any],
     Without shortcuts on pictures it gives back what it gets. `prepare` is the model's own preprocessing. Which
     handwriting a picture gets depends on its row's tuple, so it is the same in every split and order.
     """
-    found = picture_numbers(items)
-    if found is None:
+    numbers_by_row = picture_numbers(items)
+    if numbers_by_row is None:
         return lambda row, prepared: prepared
     injected = items.injected
     assert injected is not None
     stamp = Stamp(injected.shortcuts, prepare)
-    numbers, places = found.tolist(), picture_places(items).tolist()
+    numbers, places = numbers_by_row.tolist(), picture_places(items).tolist()
     return lambda row, prepared: prepared if numbers[row] < 0 else stamp(prepared, numbers[row], places[row])

@@ -72,8 +72,10 @@ def preview(collection: Collection, count: int = 12, size: int = 224) -> list[Pr
 def _rows(collection: Collection) -> NDArray[np.int64]:
     """The images that have a caption and whose picture is at hand."""
     captioned = set(collection.captions["image_id"].to_pylist())
-    known = zip(collection.images["id"].to_pylist(), collection.images["path"].to_pylist(), strict=True)
-    rows = np.array([row for row, (one, path) in enumerate(known) if path is not None and one in captioned], np.int64)
+    pictures = zip(collection.images["id"].to_pylist(), collection.images["path"].to_pylist(), strict=True)
+    rows = np.array(
+        [row for row, (image, path) in enumerate(pictures) if path is not None and image in captioned], np.int64
+    )
     if not len(rows):
         raise CollectionError(
             f"{collection.name}: none of {collection.images.num_rows:,} images has both a picture at hand and a "

@@ -79,9 +79,9 @@ class Stamp:
 
     def __call__(self, prepared: Any, number: int, key: int) -> Any:
         """A copy of one prepared picture that carries `number`; see `batch`."""
-        made = prepared.copy() if isinstance(prepared, np.ndarray) else prepared.clone()
-        self.batch(made[None], np.zeros(1, np.int64), np.array([number]), np.array([key]))
-        return made
+        stamped = prepared.copy() if isinstance(prepared, np.ndarray) else prepared.clone()
+        self.batch(stamped[None], np.zeros(1, np.int64), np.array([number]), np.array([key]))
+        return stamped
 
     def batch(
         self, pictures: Any, rows: NDArray[np.int64], numbers: NDArray[np.int64], keys: NDArray[np.int64]
@@ -111,9 +111,9 @@ class Stamp:
             import torch
 
             values = torch.from_numpy(tiles).to(pictures)
-        taken = slice(None) if len(rows) == len(pictures) else rows  # a slice is several times as fast
+        target = slice(None) if len(rows) == len(pictures) else rows  # a slice is several times as fast
         for k, place in enumerate(self._places):
-            pictures[(taken, *place)] = values[:, k]
+            pictures[(target, *place)] = values[:, k]
 
     def _choose(self, numbers: NDArray[np.int64], keys: NDArray[np.int64]) -> NDArray[np.uint8]:
         """(m, 6, side, side): the handwriting of m numbers."""

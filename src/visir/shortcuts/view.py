@@ -80,7 +80,7 @@ def plain_texts(items: Items) -> pa.StringArray:
     return pc.utf8_slice_codeunits(items.texts, 0, -(1 + len(ends[0])))
 
 
-def at(collection: Collection, assignment: int) -> Collection:
+def reassigned(collection: Collection, assignment: int) -> Collection:
     """The view with its numbers re-shuffled for the `assignment`-th time (≥ 0), as training sees it."""
     assert collection.injected is not None, "a collection without shortcuts has no assignments"
     return _with(collection, plain(collection).captions["text"], replace(collection.injected, assignment=assignment))
@@ -125,7 +125,7 @@ def caption_places(items: Items) -> NDArray[np.int64]:
 def endings(items: Items) -> list[str] | None:
     """What each caption ends in, behind a space: "0 0 1 0 4 2"; None when captions carry no shortcuts."""
     carried = caption_numbers(items)
-    return None if carried is None else [ending(one) for one in carried.tolist()]
+    return None if carried is None else [ending(number) for number in carried.tolist()]
 
 
 def ending(number: int) -> str:
@@ -134,12 +134,12 @@ def ending(number: int) -> str:
 
 
 def _with(collection: Collection, texts: pa.ChunkedArray, injected: Injected | None) -> Collection:
-    made = replace(collection, injected=injected)
-    ends = endings(made.items("text")) if injected else None
+    view = replace(collection, injected=injected)
+    ends = endings(view.items("text")) if injected else None
     if ends is not None:
         texts = pc.binary_join_element_wise(texts, strings(ends), " ")
-    captions = made.captions
-    return replace(made, captions=captions.set_column(captions.schema.get_field_index("text"), "text", texts))
+    captions = view.captions
+    return replace(view, captions=captions.set_column(captions.schema.get_field_index("text"), "text", texts))
 
 
 def _ordered(tuples: pa.ChunkedArray, images: pa.ChunkedArray, collection: Collection) -> pa.Array:

@@ -102,16 +102,16 @@ class _Active(torch.autograd.Function):
                 weights,
             ),
         )  # fmt: skip
-        found = np.zeros((images, images), h.dtype)
-        spread_parts(images, lambda lo, hi: products(lo, hi, images, starts, entries, weights, found))
+        scores = np.zeros((images, images), h.dtype)
+        spread_parts(images, lambda lo, hi: products(lo, hi, images, starts, entries, weights, scores))
         ctx.kept = h, w, starts, entries, weights
         of_images = entries < images
         totals = [float(weights[of_images].sum(dtype=np.float64)), float(weights[~of_images].sum(dtype=np.float64))]
         active = [int(of_images.sum()), int((~of_images).sum())]
         return (
-            torch.from_numpy(found).T,
-            *(torch.tensor(one / images, dtype=hidden.dtype) for one in totals),
-            *(torch.tensor(one / images) for one in active),
+            torch.from_numpy(scores).T,
+            *(torch.tensor(total / images, dtype=hidden.dtype) for total in totals),
+            *(torch.tensor(terms / images) for terms in active),
         )
 
     @staticmethod
@@ -119,7 +119,7 @@ class _Active(torch.autograd.Function):
         h, w, starts, entries, weights = ctx.kept
         images, size = len(h) // 2, len(w)
         scores = np.ascontiguousarray(above[0].T.numpy())
-        image_slope, text_slope = (h.dtype.type(float(one) / images) for one in above[1:3])
+        image_slope, text_slope = (h.dtype.type(float(slope_above) / images) for slope_above in above[1:3])
         slope = np.empty(len(entries), h.dtype)
         spread_parts(
             size,
@@ -132,16 +132,16 @@ class _Active(torch.autograd.Function):
         )
         sums = np.concatenate([[0.0], np.cumsum(slope, dtype=np.float64)])
         bias_slope = (sums[starts[1:]] - sums[starts[:-1]]).astype(h.dtype)
-        found = (torch.from_numpy(one) for one in (hidden_slope, words_slope, bias_slope))
-        return (*found, None, None, None, None)
+        gradients = (torch.from_numpy(gradient) for gradient in (hidden_slope, words_slope, bias_slope))
+        return (*gradients, None, None, None, None)
 
 
 def _by_term(
-    own: NDArray[np.int64], kept: NDArray[np.bool_], size: int, images: int
+    own: NDArray[np.int64], chosen: NDArray[np.bool_], size: int, images: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.int32]]:
-    """The own terms of the captions in `kept`, by term: starts (|V| + 1,), rows in the batch, terms."""
-    rows, places = np.nonzero((own < size) & kept[:, None])
-    terms = own[rows, places]
+    """The own terms of the captions in `chosen`, by term: starts (|V| + 1,), rows in the batch, terms."""
+    rows, columns = np.nonzero((own < size) & chosen[:, None])
+    terms = own[rows, columns]
     order = np.argsort(terms, kind="stable")
     starts = np.zeros(size + 1, np.int64)
     np.cumsum(np.bincount(terms, minlength=size), out=starts[1:])

@@ -55,13 +55,15 @@ _AGAIN = "copy the whole checkpoint again"
 class SparseEncoder(Encoder):
     """A frozen dense encoder and a head over it that says its vectors in weighted words.
 
-    - `dense`: the encoder whose vectors the head was trained on; `head`, `tokenizer`: what makes words of them
-    - `expanded`: whether captions may have terms that are not their own. Images always may. It is declared once, here,
-      and it is on the card; a head that was trained without expansion is used without.
-
     `encode_sparse` and `sparsify` give `SparseEmbeddings`. The interface of every encoder is there too, for a handful
     of inputs: vectors as rows of |V| numbers, to be compared by dot product, never by cosine. Dense vectors of a whole
     collection stay in the store, under the dense encoder's own key, so another head over it encodes nothing again.
+
+    Args:
+        dense: The encoder whose vectors the head was trained on.
+        head, tokenizer: What makes words of them.
+        expanded: Whether captions may have terms that are not their own. Images always may. It is declared once, here,
+            and it is on the card; a head that was trained without expansion is used without.
     """
 
     form = "sparse"
@@ -122,22 +124,28 @@ class SparseEncoder(Encoder):
     ) -> SparseEmbeddings:
         """Weighted words for dense vectors of this head's encoder, streamed in blocks (`visir.sparse.projection`).
 
-        `own_terms`: of the captions, in the order of `embeddings`; needed where captions are not expanded, and for
-        those only. Raises `EmbeddingError` when they are missing, and when the vectors are not of the dense encoder:
-        the words would look right and mean nothing.
+        Args:
+            embeddings: Dense vectors.
+            own_terms: Of the captions, in the order of `embeddings`; needed where captions are not expanded, and for
+                those only.
+            block: How many vectors at a time.
+
+        Raises:
+            EmbeddingError: The own terms are missing, or the vectors are not of the dense encoder: the words would look
+                right and mean nothing.
         """
         _refuse_another(self.dense, embeddings, self.card.name)
         if embeddings.modality == "image" or self.expanded:
             own_terms = None
         elif own_terms is None or len(own_terms) != len(embeddings):
-            found = "none" if own_terms is None else f"those of {len(own_terms)}"
+            given_terms = "none" if own_terms is None else f"those of {len(own_terms)}"
             raise EmbeddingError(
                 f"{self.card.name}: captions have their own terms only; wanted: those of {len(embeddings)} captions, "
-                f"given: {found}.",
+                f"given: {given_terms}.",
                 hint="pass own_terms=encoder.tokenizer.terms(texts), or use encode_sparse, which does",
             )
-        what = f"words of {embeddings.modality}s"
-        rows = project(self._weigher, embeddings.vectors, own_terms, block=block, what=what)
+        title = f"words of {embeddings.modality}s"
+        rows = project(self._weigher, embeddings.vectors, own_terms, block=block, title=title)
         return SparseEmbeddings(
             embeddings.modality,
             embeddings.ids,
@@ -282,12 +290,18 @@ def write_files(
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str = "") -> SparseEncoder:
-    """Read what `write_sparse` wrote; `options` is what follows the folder's name: "expansion=none" or "=free".
+    """Read what `write_sparse` wrote.
 
-    Raises `EncoderError` when a file is missing or damaged, and when the dense encoder is not the one the head was
-    trained over.
+    Args:
+        folder: The checkpoint.
+        device: Of the dense encoder.
+        dtype: Of the dense encoder.
+        options: What follows the folder's name: "expansion=none" or "expansion=free".
+
+    Raises:
+        EncoderError: A file is missing or damaged, or the dense encoder is not the one the head was trained over.
     """
-    _, asked = split_options(f"{folder}?{options}", OPTIONS, error=EncoderError)
+    _, values = split_options(f"{folder}?{options}", OPTIONS, error=EncoderError)
     description = read_description(folder)
     where = folder / CHECKPOINT_FILE
     try:
@@ -301,17 +315,17 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str, options: str =
     if not (folder / TOKENIZER_FILE).is_file():
         raise EncoderError(f"{folder / TOKENIZER_FILE}: missing.", hint=_AGAIN)
     tokenizer = Tokenizer((folder / TOKENIZER_FILE).read_bytes(), vocabulary["name"])
-    kept = read_vocabulary(folder, vocabulary["name"]).fingerprint
-    if not tokenizer.vocabulary.fingerprint == kept == vocabulary["fingerprint"]:
+    fingerprint = read_vocabulary(folder, vocabulary["name"]).fingerprint
+    if not tokenizer.vocabulary.fingerprint == fingerprint == vocabulary["fingerprint"]:
         raise EncoderError(f"{folder / TOKENIZER_FILE}: its words are not those of the head.", hint=_AGAIN)
     head = SparseHead.empty(inputs, width, tokenizer.vocabulary.usable)
     _load_weights(head, folder)
     base_encoder = load_part(folder, entry, device, dtype)
     _refuse_changed(folder, card, base_encoder.card)
     expanded = None
-    if asked:
-        expanded = one_of(str(folder), asked, "expansion", ("none", "free")) == "free"
-    weights = hash_json({"file": hash_file(folder / WEIGHTS_FILE), "terms": kept})
+    if values:
+        expanded = one_of(str(folder), values, "expansion", ("none", "free")) == "free"
+    weights = hash_json({"file": hash_file(folder / WEIGHTS_FILE), "terms": fingerprint})
     return SparseEncoder(
         base_encoder,
         head,
@@ -334,15 +348,15 @@ def _load_weights(head: SparseHead, folder: Path) -> None:
         raise EncoderError(f"{path}: damaged, or of another head: {fault}", hint=_AGAIN) from fault
 
 
-def _refuse_changed(folder: Path, trained: Mapping[str, Any], found: EncoderCard) -> None:
-    now = found.to_dict()
+def _refuse_changed(folder: Path, trained: Mapping[str, Any], current: EncoderCard) -> None:
+    now = current.to_dict()
     differing = [
         f"{field}: trained with {trained[field]!r}, found {now[field]!r}"
-        for field in EncoderCard(**trained).differences(found)
+        for field in EncoderCard(**trained).differences(current)
     ]
     if differing:
         raise EncoderError(
-            f"{folder}: the dense encoder {found.name!r} is not the one this head was trained over: "
+            f"{folder}: the dense encoder {current.name!r} is not the one this head was trained over: "
             + "; ".join(differing),
             hint="restore that encoder, or train again",
         )

@@ -23,8 +23,9 @@ _GAMMA, _FIRST, _SECOND = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB1331
 class ExpansionSample:
     """What was drawn for one batch.
 
-    - `captions`: (B,) bool, E_C: whether a caption may have terms that are not its own
-    - `words`: (|V|,) bool, E_k^v: which terms a caption may have at all; None when all may
+    Attributes:
+        captions: (B,) bool, E_C: whether a caption may have terms that are not its own.
+        words: (|V|,) bool, E_k^v: which terms a caption may have at all; None when all may.
     """
 
     captions: Tensor
@@ -88,27 +89,27 @@ class Expansion:
 
     def draw(self, epoch: int, step: int, rows: Tensor, frequencies: Tensor) -> ExpansionSample:
         """The coins of a step: `rows` (B,) int64 are its captions, `step` (from 0) its place in the epoch."""
-        places = torch.full_like(rows, step) if self.per == "batch" else rows
-        captions = bernoulli(self._seed(epoch, _CAPTIONS), places, self.caption_probability(epoch))
+        positions = torch.full_like(rows, step) if self.per == "batch" else rows
+        captions = bernoulli(self._seed(epoch, _CAPTIONS), positions, self.caption_probability(epoch))
         if self.variant != "caption+word":
             return ExpansionSample(captions)
         size = len(frequencies)
-        places = torch.arange(step * size, (step + 1) * size, device=rows.device)
+        positions = torch.arange(step * size, (step + 1) * size, device=rows.device)
         return ExpansionSample(
-            captions, bernoulli(self._seed(epoch, _WORDS), places, self.word_probabilities(epoch, frequencies))
+            captions, bernoulli(self._seed(epoch, _WORDS), positions, self.word_probabilities(epoch, frequencies))
         )
 
     def _seed(self, epoch: int, stream: int) -> int:
         return int(seed_of(self.seed, epoch, stream))
 
 
-def bernoulli(seed: int, places: Tensor, probability: float | Tensor) -> Tensor:
+def bernoulli(seed: int, positions: Tensor, probability: float | Tensor) -> Tensor:
     """Bernoulli draws at `places` (int64) of a stream; `probability` is one number or one for each place (float64).
 
     The numbers are those of `visir.splitmix`, computed where `places` are. They are compared as whole numbers of 53
     bits, so that 0 is never, 1 is always, and all devices agree.
     """
-    state = (places + 1) * _signed(_GAMMA) + _signed(seed)  # modulo 2^64: torch's integers wrap around
+    state = (positions + 1) * _signed(_GAMMA) + _signed(seed)  # modulo 2^64: torch's integers wrap around
     state = (state ^ _shifted(state, 30)) * _signed(_FIRST)
     state = (state ^ _shifted(state, 27)) * _signed(_SECOND)
     drawn = _shifted(state ^ _shifted(state, 31), 11)

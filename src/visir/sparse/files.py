@@ -23,9 +23,13 @@ SPARSE = FolderKind("sparse-embeddings", "a folder of sparse embeddings", remedy
 
 
 def save_sparse(folder: str | Path, embeddings: SparseEmbeddings, *, replace: bool = False) -> Path:
-    """Write `offsets.npy`, `terms.npy`, `values.npy`, `ids.parquet`, `vocabulary.parquet` and `sparse.json`.
+    """Write `offsets.npy`, `terms.npy`, `values.npy`, `ids.parquet`, `vocabulary.parquet` and `sparse.json` in one
+    step.
 
-    Atomic. An existing folder is an error unless `replace`.
+    Args:
+        folder: To make.
+        embeddings: What to write.
+        replace: Replace a folder that is there; otherwise it is an error.
     """
     folder = Path(folder)
     with new_folder(folder, SPARSE, replace=replace) as change:
@@ -49,7 +53,8 @@ def save_sparse(folder: str | Path, embeddings: SparseEmbeddings, *, replace: bo
 def load_sparse(folder: str | Path) -> SparseEmbeddings:
     """Read what `save_sparse` wrote; the three arrays stay on disk until they are used.
 
-    Raises `EmbeddingError` naming the file that is missing, damaged, or does not fit the others.
+    Raises:
+        EmbeddingError: A file is missing, damaged, or does not fit the others; the message names it.
     """
     folder = Path(folder)
     if not (folder / CARD_FILE).is_file():
@@ -60,15 +65,15 @@ def load_sparse(folder: str | Path) -> SparseEmbeddings:
     try:
         vocabulary = read_vocabulary(folder, card["vocabulary"]["name"])
         ids = strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, _AGAIN)["id"])
-        for what, found, said in (
+        for name, actual, stated in (
             ("ids.parquet", len(ids), card["count"]),
             ("offsets.npy", len(arrays["offsets"]), card["count"] + 1),
             ("terms.npy", len(arrays["terms"]), card["weights"]),
             ("values.npy", len(arrays["values"]), card["weights"]),
             (VOCABULARY_FILE, vocabulary.fingerprint, card["vocabulary"]["fingerprint"]),
         ):
-            if found != said:
-                raise EmbeddingError(f"{folder / what}: {found}, but {CARD_FILE} says {said}.", hint=_AGAIN)
+            if actual != stated:
+                raise EmbeddingError(f"{folder / name}: {actual}, but {CARD_FILE} says {stated}.", hint=_AGAIN)
         encoder = EncoderCard.from_dict(card["encoder"])
         modality = modality_of(card["modality"])
     except (KeyError, TypeError, ValueError) as fault:

@@ -28,10 +28,10 @@ def njit(function: Function) -> Function:
 def own_logits(first: int, last: int, terms: Any, rows: Any, hidden: Any, words: Any, bias: Any, out: Any) -> None:
     """out[n] = words[terms[n]] · hidden[rows[n]] + bias[terms[n]] for entries n in [first, last)."""
     for n in range(first, last):
-        one, other = words[terms[n]], hidden[rows[n]]
-        total = one[0] * other[0]
-        for i in range(1, len(one)):
-            total += one[i] * other[i]
+        word, other = words[terms[n]], hidden[rows[n]]
+        total = word[0] * other[0]
+        for i in range(1, len(word)):
+            total += word[i] * other[i]
         out[n] = total + bias[terms[n]]
 
 
@@ -45,17 +45,17 @@ def count(
     that are not expanded, by term. What is not a number counts as active (hence `not … <= 0`), so that it is seen.
     """
     for k in range(first, last):
-        found = 0
+        total = 0
         if usable[k]:
             row = logits[k]
             for r in range(images):
-                found += not row[r] <= 0
+                total += not row[r] <= 0
             if may[k]:
                 for r in range(images, len(row)):
-                    found += not row[r] <= 0
+                    total += not row[r] <= 0
                 for n in range(own_starts[k], own_starts[k + 1]):
-                    found += not own[n] <= 0
-        out[k] = found
+                    total += not own[n] <= 0
+        out[k] = total
 
 
 @njit
@@ -220,10 +220,10 @@ def weight_exact(hidden: Any, word: Any, shift: Any) -> Any:
 def candidates(first: int, last: int, products: Any, usable: Any, slack: Any, out: Any) -> None:
     """out[r] = how many terms of row r may be active: `products` (n, V) lie within slack[r, …] of the exact logits."""
     for r in range(first, last):
-        row, found, limit = products[r], 0, -slack[r]
+        row, total, limit = products[r], 0, -slack[r]
         for k in range(len(row)):
-            found += usable[k] and row[k] > limit
-        out[r] = found
+            total += usable[k] and row[k] > limit
+        out[r] = total
 
 
 @njit

@@ -22,9 +22,11 @@ _SEED = 30_522
 class WordEmbeddings:
     """The beginning of W2 and of what stands around it.
 
-    - `table`: (V, w) input embeddings; `bias`: (V,) of the model's output layer, 0 where it has none
-    - `norm`: the gain and shift (w,) of the layer norm before the output layer; None where there is none
-    - `origin`: what was done, in words
+    Attributes:
+        table: (V, w) input embeddings.
+        bias: (V,) of the model's output layer, 0 where it has none.
+        norm: The gain and shift (w,) of the layer norm before the output layer; None where there is none.
+        origin: What was done, in words.
     """
 
     table: Tensor
@@ -84,7 +86,7 @@ def _masked_language_model(name: str, width: int) -> WordEmbeddings:
     table = model.get_input_embeddings().weight.detach().float()  # type: ignore[operator]
     output = model.get_output_embeddings()  # type: ignore[operator]
     bias = getattr(output, "bias", None)
-    norms = [one for one in _head_norms(model) if one.normalized_shape == (table.shape[1],)]
+    norms = [norm for norm in _head_norms(model) if norm.normalized_shape == (table.shape[1],)]
     norm = (norms[-1].weight.detach().float(), norms[-1].bias.detach().float()) if norms else None
     start = torch.zeros(len(table)) if bias is None else bias.detach().float()
     return _fitted(table, start, norm, width, f"input embeddings, output bias and norm of {name}")
@@ -93,18 +95,22 @@ def _masked_language_model(name: str, width: int) -> WordEmbeddings:
 def _head_norms(model: nn.Module) -> list[nn.LayerNorm]:
     """The layer norms outside of the transformer itself: what stands before the output layer."""
     body = str(getattr(model, "base_model_prefix", "")) + "."
-    return [one for name, one in model.named_modules() if isinstance(one, nn.LayerNorm) and not name.startswith(body)]
+    return [
+        module
+        for name, module in model.named_modules()
+        if isinstance(module, nn.LayerNorm) and not name.startswith(body)
+    ]
 
 
 def _fitted(table: Tensor, bias: Tensor, norm: tuple[Tensor, Tensor] | None, width: int, origin: str) -> WordEmbeddings:
-    found = table.shape[1]
-    if found == width:
+    own_width = table.shape[1]
+    if own_width == width:
         return WordEmbeddings(table, bias, norm, f"{origin} ({width}-d)")
-    if found < width:
-        drawn = np.random.default_rng(_SEED).standard_normal((width, found))
+    if own_width < width:
+        drawn = np.random.default_rng(_SEED).standard_normal((width, own_width))
         axes = torch.from_numpy(np.linalg.qr(drawn)[0].T.astype(np.float32))  # (found, width), orthonormal rows
-        return WordEmbeddings(table @ axes, bias, None, f"{origin} ({found}-d), rotated into {width} dimensions")
+        return WordEmbeddings(table @ axes, bias, None, f"{origin} ({own_width}-d), rotated into {width} dimensions")
     directions = torch.linalg.eigh(table.T @ table).eigenvectors[:, -width:]
     return WordEmbeddings(
-        table @ directions, bias, None, f"{origin} ({found}-d), cut to its {width} strongest directions"
+        table @ directions, bias, None, f"{origin} ({own_width}-d), cut to its {width} strongest directions"
     )

@@ -13,9 +13,10 @@ from torch.nn import functional
 class BatchScores:
     """A batch of B pairs as the head sees it.
 
-    - `scores`: (B, B) dot products of sparse vectors, a row for each image, a column for each caption
-    - `image_weight`, `text_weight`: mean L1 norm of a vector of each side: its weights summed over terms
-    - `image_terms`, `text_terms`: mean number of active terms; without a gradient
+    Attributes:
+        scores: (B, B) dot products of sparse vectors, a row for each image, a column for each caption.
+        image_weight, text_weight: Mean L1 norm of a vector of each side: its weights summed over terms.
+        image_terms, text_terms: Mean number of active terms; without a gradient.
     """
 
     scores: Tensor
@@ -29,14 +30,17 @@ class BatchScores:
 class SparseLoss:
     """L = (1 - λ) [ℓ(I→C) + ℓ(C→I)] + λ η [L1(s_I) + L1(s_C)], a mean over the batch.
 
-    - `temperature`: τ of the teacher, softmax(cos(z_I, z_C) / τ) over the batch. Dense vectors are brought to length 1
-      first: at τ = 0.001 a longer vector would make the teacher a mere argmax. (BLIP's and ALBEF's are unit vectors.)
-    - `balance`: λ; 0.5, the released code's (it halves both parts)
     - η is given at each step; an L1 norm is a sum over terms, averaged over the batch, as in the released code. A mean
       over terms would want an η 30,522 times as large.
 
     The logarithm is natural; the chapter's log2 multiplies ℓ by 1.4427, which is the same as a smaller η. ℓ is a cross
     entropy: the sum over all candidates that the chapter's formula leaves out stands in its code.
+
+    Attributes:
+        temperature: τ of the teacher, softmax(cos(z_I, z_C) / τ) over the batch. Dense vectors are brought to length 1
+            first: at τ = 0.001 a longer vector would make the teacher a mere argmax. (BLIP's and ALBEF's are unit
+            vectors.)
+        balance: λ; 0.5, the released code's (it halves both parts).
     """
 
     temperature: float = 0.001

@@ -36,23 +36,24 @@ def project(
     own: TextTerms | None = None,
     *,
     block: int = BLOCK,
-    what: str = "weighing words",
+    title: str = "weighing words",
 ) -> SparseRows:
     """The weighted terms of dense vectors (n, d), which may be memory-mapped.
-
-    - `head`: or its `Projector`, where a frozen head weighs again and again: making one takes longer than a text does
-    - `own`: the own terms of n texts; then only these may be active. None: every usable term may.
-    - `block`: how many vectors at a time; memory is bounded by it, apart from the result
 
     The weight of a term is a function of the head and of the one vector alone, to the bit: not of its neighbours, of
     `block`, or of threads. A product in float32 on the head's device only tells which terms can be active at all; a
     weight is *defined* as log(1 + a) with a summed in float64 in one fixed order and rounded to float32, and everything
     within the product's proven error of 0 is summed so. (A processor with other vector units may have another order,
     which changes the float64 sum by 1e-16, and what is left after rounding about once in 1e8 weights.)
+
+    Args:
+        head: Or its `Projector`, where a frozen head weighs again and again: making one takes longer than a text does.
+        own: The own terms of n texts; then only these may be active. None: every usable term may.
+        block: How many vectors at a time; memory is bounded by it, apart from the result.
     """
     weigher = head if isinstance(head, Projector) else Projector(head)
     parts = []
-    with Progress(what, len(vectors), "vectors") as advance:
+    with Progress(title, len(vectors), "vectors") as advance:
         for start in range(0, len(vectors), block):
             rows = np.array(vectors[start : start + block], dtype=np.float32)
             if own is None:
@@ -104,8 +105,8 @@ class Projector:
                 lo, hi, products, self.usable, slack, hidden, self.words, self.bias, starts, terms, values, counts
             ),
         )
-        kept = np.arange(starts[-1]) - np.repeat(starts[:-1], most) < np.repeat(counts, most)
-        return SparseRows(np.concatenate([[0], np.cumsum(counts)]), terms[kept], values[kept])
+        active = np.arange(starts[-1]) - np.repeat(starts[:-1], most) < np.repeat(counts, most)
+        return SparseRows(np.concatenate([[0], np.cumsum(counts)]), terms[active], values[active])
 
     def own(self, vectors: NDArray[np.float32], own: TextTerms) -> SparseRows:
         """Only the given terms may be active; terms that are not usable are not among them."""
@@ -115,9 +116,9 @@ class Projector:
             len(vectors),
             lambda lo, hi: weigh_own(lo, hi, own.offsets, own.terms, hidden, self.words, self.bias, values),
         )
-        kept = (values > 0) & self.usable[own.terms]
-        below = np.concatenate([[0], np.cumsum(kept)])
-        return SparseRows(below[own.offsets], own.terms[kept], values[kept])
+        active = (values > 0) & self.usable[own.terms]
+        below = np.concatenate([[0], np.cumsum(active)])
+        return SparseRows(below[own.offsets], own.terms[active], values[active])
 
     def hidden(self, vectors: NDArray[np.float32]) -> NDArray[np.float32]:
         """(n, ω), exactly."""
@@ -127,10 +128,10 @@ class Projector:
 
 
 def _joined(parts: list[SparseRows]) -> SparseRows:
-    lengths = [np.diff(one.offsets) for one in parts]
+    lengths = [np.diff(part.offsets) for part in parts]
     offsets = np.concatenate([[0], np.cumsum(np.concatenate([np.zeros(0, np.int64), *lengths]))]).astype(np.int64)
     return SparseRows(
         offsets,
-        np.concatenate([np.zeros(0, np.int32), *(one.terms for one in parts)]),
-        np.concatenate([np.zeros(0, np.float32), *(one.values for one in parts)]),
+        np.concatenate([np.zeros(0, np.int32), *(part.terms for part in parts)]),
+        np.concatenate([np.zeros(0, np.float32), *(part.values for part in parts)]),
     )

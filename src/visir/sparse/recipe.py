@@ -14,7 +14,7 @@ from visir.training.settings import Settings, read_settings
 from visir.training.shipped import sparse_base_of
 from visir.training.sides import Count, Positive, Share
 
-TermsKept = Literal["all"] | Count
+TermChoice = Literal["all"] | Count
 
 Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 
@@ -22,27 +22,30 @@ Fraction = Annotated[float, Field(ge=0.0, le=1.0)]
 class HeadSettings(Settings):
     """The projection head; see `visir.sparse.head.SparseHead`.
 
-    - `width`: ω
-    - `terms`: which may be active: "all" that are usable, as in the chapter, or those that so many training captions
-      have: 1 leaves a quarter of BERT's in Flickr8k, at a quarter of the cost. A term that is never or hardly ever seen
-      keeps little of its meaning in a short training: the head uses it for something else, and it turns up where nobody
-      would say it. What is given up: no vector can ever say another word, nor is such a word of a query ever matched
-    - `language_model`: whose words there are, and whose embeddings W2 begins from: "st:all-MiniLM-L6-v2", which needs
-      no hub, or a masked language model (a hub name, or a folder) with a fast tokenizer, such as
-      "distilbert-base-uncased", the released code's
+    Attributes:
+        width: ω.
+        terms: Which may be active: "all" that are usable, as in the chapter, or those that so many training captions
+            have: 1 leaves a quarter of BERT's in Flickr8k, at a quarter of the cost. A term that is never or hardly
+            ever seen keeps little of its meaning in a short training: the head uses it for something else, and it turns
+            up where nobody would say it. What is given up: no vector can ever say another word, nor is such a word of a
+            query ever matched.
+        language_model: Whose words there are, and whose embeddings W2 begins from: "st:all-MiniLM-L6-v2", which needs
+            no hub, or a masked language model (a hub name, or a folder) with a fast tokenizer, such as
+            "distilbert-base-uncased", the released code's.
     """
 
     width: Count = 768
-    terms: TermsKept = "all"
+    terms: TermChoice = "all"
     language_model: str = "st:all-MiniLM-L6-v2"
 
 
 class ExpansionSettings(Settings):
     """Expansion control; see `visir.sparse.expansion.Expansion`.
 
-    - `variant`: "none", "free", "caption", "caption+word": the tables' exp = 0, 1, c, c + w
-    - `sampled_per`: E_C is drawn for each "caption", as in Algorithm 1, or once per "batch", as in the released code
-      (and in the recipes that come with visir: it finds more, see `Expansion`)
+    Attributes:
+        variant: "none", "free", "caption", "caption+word": the tables' exp = 0, 1, c, c + w.
+        sampled_per: E_C is drawn for each "caption", as in Algorithm 1, or once per "batch", as in the released code
+            (and in the recipes that come with visir: it finds more, see `Expansion`).
     """
 
     variant: Variant = "caption+word"
@@ -52,8 +55,11 @@ class ExpansionSettings(Settings):
 class LossSettings(Settings):
     """Eq. 3.7; see `visir.sparse.loss.SparseLoss`.
 
-    - `temperature`: τ; `balance`: λ; `eta`: η
-    - `warmup`: η rises quadratically over this share of all steps
+    Attributes:
+        temperature: τ.
+        balance: λ.
+        eta: η.
+        warmup: η rises quadratically over this share of all steps.
     """
 
     temperature: Positive = 0.001
@@ -66,9 +72,11 @@ class SparseOptimiser(Optimiser):
     """How the weights move, with the chapter's values: AdamW without weight decay, gradients as long as they are.
 
     - `rate`: peak learning rate of W1, which begins from nothing
-    - `norm_rate`, `words_rate`: of the layer norm, and of W2 with its bias, which come from a language model. The
-      released rates suit a hundred thousand steps; a training of a few hundred wants higher ones.
-    - `chunk`: there is none: both sides of a batch go through the head together
+
+    Attributes:
+        norm_rate, words_rate: Of the layer norm, and of W2 with its bias, which come from a language model. The
+            released rates suit a hundred thousand steps; a training of a few hundred wants higher ones.
+        chunk: There is none: both sides of a batch go through the head together.
     """
 
     epochs: Count = 200
@@ -90,11 +98,12 @@ class SparseSchedule(Schedule):
 class SparseSelection(Settings):
     """Which epoch's weights are kept.
 
-    - `keep`: "mrr@10", the epoch with the best MRR@10 of text to image on the validation split (the earliest of
-      equals), or "last". The chapter searches images by text and reports R@1, R@5 and MRR@10; of these MRR@10 sees most
-      ranks. (The released code keeps the best R@1; rsum, by which visir chooses dense towers, counts image to text
-      too.)
-    - `patience`: stop after this many epochs without a better MRR@10; never, when it is left out
+    Attributes:
+        keep: "mrr@10", the epoch with the best MRR@10 of text to image on the validation split (the earliest of
+            equals), or "last". The chapter searches images by text and reports R@1, R@5 and MRR@10; of these MRR@10
+            sees most ranks. (The released code keeps the best R@1; rsum, by which visir chooses dense towers, counts
+            image to text too.)
+        patience: Stop after this many epochs without a better MRR@10; never, when it is left out.
     """
 
     keep: Literal["mrr@10", "last"] = "mrr@10"
@@ -109,11 +118,12 @@ class SparseSelection(Settings):
 class SparseRecipe(Settings):
     """A sparse head over frozen vectors, and how it is trained.
 
-    - `encoder`: what made the vectors, as `visir.load` takes it: a model, a checkpoint, or vectors from a file
-    - `device`: "cpu" (where the same seed and number of threads give the same bits), "cuda", or "auto"
-    - `precision`: "float32", or the product with W2 in "bfloat16" (not on a CPU); scores and loss are float32 in any
-      case
-    - `compile`: let torch compile the step (not on a CPU, where the loops over active terms are compiled anyway)
+    Attributes:
+        encoder: What made the vectors, as `visir.load` takes it: a model, a checkpoint, or vectors from a file.
+        device: "cpu" (where the same seed and number of threads give the same bits), "cuda", or "auto".
+        precision: "float32", or the product with W2 in "bfloat16" (not on a CPU); scores and loss are float32 in any
+            case.
+        compile: Let torch compile the step (not on a CPU, where the loops over active terms are compiled anyway).
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.\-]+$")]
@@ -138,9 +148,19 @@ class SparseRecipe(Settings):
 
 
 def read_sparse_recipe(path: str | Path, changes: Sequence[str] = ()) -> SparseRecipe:
-    """Read a recipe; `changes` are "section.key=value" and win over the file. `extends` as in `visir train`.
+    """Read a recipe of a sparse head.
 
-    Raises `ConfigurationError` with every fault at once: unknown keys (with the nearest known one), wrong types, values
-    out of range, each with its line.
+    Args:
+        path: Of the TOML file; `extends` works as in `visir.training.recipe.read_recipe`.
+        changes: "section.key=value", which win over the file.
+
+    Raises:
+        ConfigurationError: Lists every fault at once: unknown keys (with the nearest known one), wrong types, values
+            out of range, each with its line.
+
+    Example:
+        >>> from visir.training import find_recipe
+        >>> read_sparse_recipe(find_recipe("sparse-scenes", "sparsify")).expansion.variant
+        'caption+word'
     """
     return read_settings(SparseRecipe, path, changes, find_base=sparse_base_of, own=("name",))

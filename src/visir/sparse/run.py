@@ -41,18 +41,25 @@ def sparsify(
     resume: bool = False,
     report: Report | None = None,
 ) -> Path:
-    """Train the sparse head that `recipe` describes and write the checkpoint folder `out`; returns its path.
+    """Train a sparse head and write its checkpoint folder.
 
     The folder is an encoder: `visir.load(out)` gives a `SparseEncoder`. Beside what that needs it holds `recipe.toml`
     (the resolved recipe: `visir sparsify` runs it again), `curve.json` (one entry per epoch) and `steps.jsonl` (one
     line per step). Dense vectors come from the store or from a file; nothing is encoded twice.
 
-    - `collection`: used instead of the one the recipe names, when it is at hand already
-    - `resume`: go on from the state that an interrupted training left in `out`; without one, begin
-    - `report`: called with each epoch's point of the curve
+    Args:
+        recipe: What to train, and how.
+        out: The checkpoint folder.
+        collection: Used instead of the one that the recipe names.
+        resume: Go on from the state that an interrupted training left in `out`; without one, begin.
+        report: Called with each epoch's point of the curve.
 
-    Raises `VisirError` when `out` holds something already or another process trains into it, and `TrainingError` when
-    the loss is NaN or infinite.
+    Returns:
+        The path of the folder.
+
+    Raises:
+        VisirError: `out` holds something already, or another process trains into it.
+        TrainingError: The loss is NaN or infinite; the ids of the batch are then also in `stopped-batch.json`.
     """
     if launched()[1] > 1:
         raise ConfigurationError(

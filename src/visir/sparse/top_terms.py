@@ -1,4 +1,4 @@
-"""Vectors in words: the heaviest terms of pictures and captions of a collection."""
+"""The heaviest terms of vectors: of pictures and captions of a collection."""
 
 from __future__ import annotations
 
@@ -18,15 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, eq=False)
 class TopTerms:
-    """A vector in words.
+    """The heaviest terms of a vector.
 
-    - `title`: an id, a file's name, or a text
-    - `words`: (term, weight), heaviest first; `own`: which of them the text has itself (always empty for a picture)
-    - `picture`: what is shown, if there is any; `caption`: what belongs to a picture, with words of its own
+    Attributes:
+        title: An id, a file's name, or a text.
+        terms: (term, weight), heaviest first.
+        own: Which of them the text has itself (always empty for a picture).
+        picture: What is shown, if there is any.
+        caption: The caption of a picture, with terms of its own.
     """
 
     title: str
-    words: tuple[tuple[str, float], ...]
+    terms: tuple[tuple[str, float], ...]
     own: frozenset[str] = frozenset()
     picture: Image | None = None
     caption: TopTerms | None = None
@@ -45,7 +48,7 @@ def top_terms_of_images(encoder: SparseEncoder, opened: Collection, part: Collec
     from visir.collections.images import ImageReader
     from visir.errors import ImageError
 
-    found, reader = encode_part(encoder, opened, part, "image"), ImageReader(part)
+    weighted, reader = encode_part(encoder, opened, part, "image"), ImageReader(part)
     first: dict[str, str] = {}
     for caption, image in zip(part.captions["id"].to_pylist(), part.captions["image_id"].to_pylist(), strict=True):
         first.setdefault(image, caption)
@@ -57,7 +60,7 @@ def top_terms_of_images(encoder: SparseEncoder, opened: Collection, part: Collec
         except ImageError:  # vectors may be there without pictures
             picture = None
         caption = captions.get(first.get(image, ""))
-        cards.append(TopTerms(image, tuple(found.words(image, k)), picture=picture, caption=caption))
+        cards.append(TopTerms(image, tuple(weighted.words(image, k)), picture=picture, caption=caption))
     return cards
 
 
@@ -67,9 +70,12 @@ def top_terms_of_captions(
     """Captions of a small part of a collection, by id."""
     if not part.captions.num_rows:
         return {}
-    found = encode_part(encoder, opened, part, "text")
+    weighted = encode_part(encoder, opened, part, "text")
     texts = dict(zip(part.captions["id"].to_pylist(), part.captions["text"].to_pylist(), strict=True))
-    return {one: TopTerms(texts[one], tuple(found.words(one, k)), own_terms(encoder, texts[one])) for one in ids}
+    return {
+        caption: TopTerms(texts[caption], tuple(weighted.words(caption, k)), own_terms(encoder, texts[caption]))
+        for caption in ids
+    }
 
 
 def encode_part(encoder: SparseEncoder, opened: Collection, part: Collection, modality: Modality) -> SparseEmbeddings:

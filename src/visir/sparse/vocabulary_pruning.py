@@ -17,7 +17,7 @@ from visir.errors import ConfigurationError
 from visir.sparse.examples import SparseExamples, padded
 from visir.sparse.head import SparseHead
 from visir.sparse.language_model import WordEmbeddings
-from visir.sparse.recipe import TermsKept
+from visir.sparse.recipe import TermChoice
 from visir.sparse.vocabulary import TextTerms
 
 
@@ -32,7 +32,7 @@ class VocabularyPruning:
     terms: Tensor
 
     @classmethod
-    def of(cls, which: TermsKept, head: SparseHead, train: SparseExamples) -> VocabularyPruning:
+    def of(cls, which: TermChoice, head: SparseHead, train: SparseExamples) -> VocabularyPruning:
         """Choose the terms.
 
         Args:

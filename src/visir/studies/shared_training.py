@@ -36,9 +36,9 @@ def train_once(recipe: Recipe, context: ExperimentContext) -> Path:
     evaluations: dict[str, str | None] = {WITHOUT: None}
     if recipe.shortcuts is not None:
         evaluations[WITH] = str(recipe.shortcuts.record())
-    said = recipe.model_dump(mode="json")
-    said["data"].pop("obtain", None)
-    trial = DualEncoderTrial(f"{recipe.name}-{hash_json(said)[:10]}/seed{recipe.seed}", recipe, evaluations)
+    values = recipe.model_dump(mode="json")
+    values["data"].pop("obtain", None)
+    trial = DualEncoderTrial(f"{recipe.name}-{hash_json(values)[:10]}/seed{recipe.seed}", recipe, evaluations)
     out = context.shared / "trainings"
     with context.locks.for_folder(trial.folder(out)):
         wait_for(trial.folder(out))

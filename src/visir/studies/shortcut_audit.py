@@ -25,9 +25,10 @@ Floats = NDArray[np.float64]
 class Audit:
     """What an audit found.
 
-    - `bits`: (b,) how many bits of shortcut were trained with; 0 is the constant 0 0 0 0 0 0
-    - `without`, `with_shortcuts`: (b, seeds) rsum (0–600) of the split without and with its shortcuts
-    - `baseline`: (seeds,) rsum of the recipe without any
+    Attributes:
+        bits: (b,) how many bits of shortcut were trained with; 0 is the constant 0 0 0 0 0 0.
+        without, with_shortcuts: (b, seeds) rsum (0–600) of the split without and with its shortcuts.
+        baseline: (seeds,) rsum of the recipe without any.
     """
 
     name: str
@@ -61,18 +62,21 @@ def trials_of(recipe: Recipe, bits: Sequence[int] = BITS, seeds: Sequence[int] =
     """The trainings of an audit: for every seed the recipe itself, and the recipe with 0 and more bits of shortcut.
 
     Settings of `[shortcuts]` other than `kind` and `bits` are taken over, so an audit can be of shortcuts per caption,
-    or of packed ones. Raises `ConfigurationError` when the bits are not 0 and others up to 19, or seeds repeat.
+    or of packed ones.
+
+    Raises:
+        ConfigurationError: The bits are not 0 and others up to 19, or seeds repeat.
     """
     faults = []
     if 0 not in bits or len(set(bits)) < 2:
         faults.append(f"bits {list(bits)}: 0, which losses are measured from, and at least one more")
-    faults += [f"bits {one}: {0} to {MOST_BITS}" for one in bits if not 0 <= one <= MOST_BITS]
-    for what, values in (("bits", bits), ("seeds", seeds)):
+    faults += [f"bits {number}: {0} to {MOST_BITS}" for number in bits if not 0 <= number <= MOST_BITS]
+    for name, values in (("bits", bits), ("seeds", seeds)):
         if len(set(values)) < len(values):
-            faults.append(f"{what} {list(values)}: each once")
+            faults.append(f"{name} {list(values)}: each once")
     raise_faults(ConfigurationError, f"audit of {recipe.name}", faults)
-    setups = [BASELINE, *(f"bits{one}" for one in bits)]
-    return [setup_trial(recipe, one, seed) for seed in seeds for one in setups]
+    setups = [BASELINE, *(f"bits{number}" for number in bits)]
+    return [setup_trial(recipe, setup, seed) for seed in seeds for setup in setups]
 
 
 def audit(
@@ -86,16 +90,17 @@ def audit(
     """
     trials = trials_of(recipe, bits, seeds)
     run_trials(trials, out, jobs=jobs)
-    found = {
-        one.name: {label: result.mean("both", "rsum") for label, result in one.results(out).items()} for one in trials
+    rsums = {
+        trial.name: {label: result.mean("both", "rsum") for label, result in trial.results(out).items()}
+        for trial in trials
     }
     return Audit(
         recipe.name,
         sorted(bits),
         list(seeds),
-        np.array([found[f"baseline/seed{seed}"][WITHOUT] for seed in seeds]),
+        np.array([rsums[f"baseline/seed{seed}"][WITHOUT] for seed in seeds]),
         *(
-            np.array([[found[f"bits{one}/seed{seed}"][label] for seed in seeds] for one in sorted(bits)])
+            np.array([[rsums[f"bits{number}/seed{seed}"][label] for seed in seeds] for number in sorted(bits)])
             for label in (WITHOUT, WITH)
         ),
     )

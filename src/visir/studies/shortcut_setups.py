@@ -29,7 +29,7 @@ def setup_trial(recipe: Recipe, setup: str, seed: int) -> DualEncoderTrial:
     usual = recipe.shortcuts or ShortcutSettings()
     changes: dict[str, dict[str, Any]] = {
         UNIQUE: {"kind": "unique", "bits": 0, "on": "both"},
-        **{one: {"kind": "unique", "bits": 0, "on": one} for one in ALONE},
+        **{modality: {"kind": "unique", "bits": 0, "on": modality} for modality in ALONE},
     }
     number = setup.removeprefix("bits")
     if number != setup and number.isdecimal():

@@ -125,7 +125,7 @@ def check_same_trial(folder: Path, description: dict[str, Any]) -> None:
     Manifest.read(folder, TRIAL)
     stored = read_json(folder / TRIAL_FILE)
     names = [stored.get("evaluations"), description.get("evaluations")]
-    common = set(names[0]) & set(names[1]) if all(isinstance(one, Mapping) for one in names) else None
+    common = set(names[0]) & set(names[1]) if all(isinstance(labels, Mapping) for labels in names) else None
     differing = [
         name
         for name in differing_fields(stored, description)

@@ -67,8 +67,8 @@ def _image_backbone(recipe: Recipe, side: ResNet | SmallCNN) -> Backbone:
     require("torchvision", extra="vision", purpose="a ResNet tower")
     from visir.encoders.towers.resnet import ResNetBackbone
 
-    given = side.weights in (*FETCHED, "random")
-    weights = side.weights if given else str(given_file(recipe, side.weights, "image.weights"))
+    is_named = side.weights in (*FETCHED, "random")
+    weights = side.weights if is_named else str(given_file(recipe, side.weights, "image.weights"))
     return ResNetBackbone(depth=side.depth, weights=weights, size=side.size)
 
 

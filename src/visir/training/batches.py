@@ -37,10 +37,12 @@ def steps_of_epoch(captions: int, size: int, accumulate: int, *, seed: int, epoc
 class Share:
     """A batch as one of several processes sees it.
 
-    - `rows`: of the whole batch, in order; `sizes`: how many of them each process takes, one after the other
-    - `chunks`: the rows that go through this process's towers, cut; never empty. A process for which nothing is left
-      (a batch of fewer captions than processes) takes the batch's first caption, and none of it counts.
-    - `own`: how many of this process's rows count
+    Attributes:
+        rows: Of the whole batch, in order.
+        sizes: How many of them each process takes, one after the other.
+        chunks: The rows that go through this process's towers, cut; never empty. A process for which nothing is left (a
+            batch of fewer captions than processes) takes the batch's first caption, and none of it counts.
+        own: How many of this process's rows count.
     """
 
     rows: Rows

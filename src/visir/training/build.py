@@ -25,8 +25,11 @@ from visir.training.sides import GRU
 class TrainingModel:
     """What a recipe builds before anything is encoded.
 
-    - `sides`: towers and frozen encoders; `objective`: with its decoders
-    - `target`: the sentence encoder whose vectors LTD decodes; `tokens`: the words that ITD says again
+    Attributes:
+        sides: Towers and frozen encoders.
+        objective: With its decoders.
+        target: The sentence encoder whose vectors LTD decodes.
+        tokens: The words that ITD says again.
     """
 
     sides: dict[Modality, ModelSide]
@@ -48,9 +51,16 @@ class TrainingModel:
 def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel:
     """Towers and objective with fresh weights: a function of the recipe, its seed and the training captions.
 
-    `device` is where frozen encoders compute; towers are built on the CPU. A model that both sides name is loaded once.
-    Raises `VisirError` for encoders that cannot be found or do not fit, and for missing files (word vectors, weights)
-    with what to download.
+    A model that both sides name is loaded once.
+
+    Args:
+        recipe: Of the training.
+        train: The training split.
+        device: Where frozen encoders compute; towers are built on the CPU.
+
+    Raises:
+        VisirError: An encoder cannot be found or does not fit, or a file (word vectors, weights) is missing; the hint
+            is what to download.
     """
     models = ModelLoader(device)
     captions: list[str] = plain(train).captions["text"].to_pylist()
@@ -83,7 +93,7 @@ def _digits(recipe: Recipe, train: Collection) -> list[str]:
 
 def _refuse_collapse(recipe: Recipe, sides: dict[Modality, ModelSide]) -> None:
     """The negative cosine holds nothing apart: with two sides that move, all vectors may meet in one point."""
-    moving = [side for side in sides.values() if any(one.requires_grad for one in side.tower.parameters())]
+    moving = [side for side in sides.values() if any(parameter.requires_grad for parameter in side.tower.parameters())]
     if isinstance(recipe.objective, CosineSettings) and len(moving) == len(sides):
         raise ConfigurationError(
             f'{recipe.name}: objective.name = "cosine" has no negatives; both sides are trained, and would meet in one '
@@ -97,11 +107,11 @@ def _own_temperature(recipe: Recipe, sides: dict[Modality, ModelSide]) -> float 
     if getattr(recipe.objective, "temperature", None) != "own":
         return None
     sources = {id(side.source): side.source for side in sides.values() if side.source is not None}
-    found = [one for one in map(own_temperature, sources.values()) if one is not None]
-    if len(found) != 1:
+    temperatures = [temperature for temperature in map(own_temperature, sources.values()) if temperature is not None]
+    if len(temperatures) != 1:
         raise ConfigurationError(
             f'{recipe.name}: objective.temperature = "own" needs one pretrained model that has a temperature; '
-            f"there are {len(found)}.",
+            f"there are {len(temperatures)}.",
             hint="say a number: --set objective.temperature=0.05",
         )
-    return found[0]
+    return temperatures[0]

@@ -45,7 +45,7 @@ class Checkpoint:
 
     def check_free(self, processes: Processes) -> None:
         """Raise `VisirError` when the folder holds something that a training must not write over."""
-        processes.first_tells(lambda: check_free(self.path, self.resume))
+        processes.run_on_first(lambda: check_free(self.path, self.resume))
 
     def train(
         self,
@@ -80,7 +80,7 @@ class Checkpoint:
         processes = Processes.join(recipe.device)
         with ExitStack() as stack:
             opened: list[TrainingFolder] = []
-            processes.first_tells(lambda: opened.append(self._open(stack)))
+            processes.run_on_first(lambda: opened.append(self._open(stack)))
             folder = opened[0] if opened else TrainingFolder(self.path, None)
             try:
                 result = fit(
@@ -100,9 +100,13 @@ class Checkpoint:
                     folder.write(STOPPED_FILE, orjson.dumps(stopped, option=orjson.OPT_INDENT_2))
                 raise
             facts = facts_of(recipe, train, validation, result, prepared=prepared) | {"processes": processes.count}
-            processes.first_tells(
+            processes.run_on_first(
                 lambda: folder.finish(
-                    self.layout, lambda path: write(path, result, facts), self.recipe, result.curve, also=self.events
+                    self.layout,
+                    lambda path: write(path, result, facts),
+                    self.recipe,
+                    result.curve,
+                    subfolders=self.events,
                 )
             )
 

@@ -42,10 +42,16 @@ def open_whole(data: Data) -> Collection:
 
 
 def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
-    """The two splits that a recipe names; `collection` is used instead of the one it names, when it is given.
+    """The two splits that a recipe names, with its shortcuts.
 
-    Raises `CollectionError`, with what to download and where to put it (`data.obtain`), when the data is not there;
-    when a split is not there, has no captions, or has captions of one image only: nothing to tell it from.
+    Args:
+        recipe: Of the training.
+        collection: Used instead of the one that the recipe names.
+
+    Raises:
+        CollectionError: The data is not there (the hint is what to download and where to put it, `data.obtain`); or a
+            split is not there, has no captions, or has captions of one image only: nothing to tell it from.
+        ConfigurationError: The collection is a view that carries shortcuts or corrupted pictures already.
     """
     collection = collection or open_whole(recipe.data)
     if collection.injected is not None:
@@ -90,9 +96,9 @@ def _split(collection: Collection, name: str, key: str) -> Collection:
         raise CollectionError(f"{key}: {fault.message}", hint=fault.hint) from fault
     captioned = pc.count_distinct(split.captions["image_id"]).as_py()
     if captioned < 2:
-        found = "no captions" if captioned == 0 else "captions of one image only"
+        content = "no captions" if captioned == 0 else "captions of one image only"
         raise CollectionError(
-            f"{key}: {split.name}: {found} in {' and '.join(map(repr, split.splits))}; training tells pairs apart.",
+            f"{key}: {split.name}: {content} in {' and '.join(map(repr, split.splits))}; training tells pairs apart.",
             hint="choose other splits: data.train and data.validation",
         )
     return split

@@ -14,7 +14,7 @@ from visir.encoders.towers.base import Backbone
 from visir.encoders.towers.gru import GRUBackbone
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality
-from visir.shortcuts.view import at, plain
+from visir.shortcuts.view import plain, reassigned
 from visir.training.backbones import ModelSide
 from visir.training.build import TrainingModel
 from visir.training.data import Splits, image_rows_of
@@ -43,26 +43,26 @@ def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tupl
     """
     train, validation = splits.train, splits.validation
     texts: list[str] = plain(train).captions["text"].to_pylist()
-    learnt = TrainingExamples(
-        anchors=_learnt_images(recipe, model.sides["image"], train),
-        positives=_learnt_texts(recipe, model.sides["text"], train),
+    train_examples = TrainingExamples(
+        anchors=_training_images(recipe, model.sides["image"], train),
+        positives=_training_texts(recipe, model.sides["text"], train),
         anchor_rows=image_rows_of(train),
         ids=train.captions["id"].to_pylist(),
         origin=_origin(model, train),
         targets=None if model.target is None else _targets(recipe, model.target, train),
         tokens=None if model.tokens is None else TokenSource(*model.tokens.encode(texts)),
     )
-    checked = TrainingExamples(
-        anchors=_checked_images(recipe, model.sides["image"], validation),
-        positives=_checked_texts(recipe, model.sides["text"], validation),
+    validation_examples = TrainingExamples(
+        anchors=_validation_images(recipe, model.sides["image"], validation),
+        positives=_validation_texts(recipe, model.sides["text"], validation),
         anchor_rows=image_rows_of(validation),
         ids=validation.captions["id"].to_pylist(),
         origin=_origin(model, validation),
     )
-    return learnt, checked
+    return train_examples, validation_examples
 
 
-def _learnt_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
+def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     settings, carried = recipe.image, _carries(split, "image")
     if side.base_encoder is None:
         assert not isinstance(settings, FrozenImages)
@@ -77,15 +77,18 @@ def _learnt_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputS
         else [base_encoder]
     )
     return _fitted(
-        side, [[encode(view, one, "image").vectors for view in views] for one in _assigned(recipe, split, "image")]
+        side,
+        [[encode(view, assigned, "image").vectors for view in views] for assigned in _assigned(recipe, split, "image")],
     )
 
 
-def _learnt_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
+def _training_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     settings, carried = recipe.text, _carries(split, "text")
     if side.base_encoder is not None:
         base_encoder = side.base_encoder
-        return _fitted(side, [[encode(base_encoder, one, "text").vectors] for one in _assigned(recipe, split, "text")])
+        return _fitted(
+            side, [[encode(base_encoder, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")]
+        )
     backbone, texts = _backbone(side), plain(split).captions["text"].to_pylist()
     if isinstance(settings, GRU):
         assert isinstance(backbone, GRUBackbone)
@@ -94,7 +97,7 @@ def _learnt_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSo
     return EndedTexts(backbone, texts, _numbering(recipe, split)) if carried else PreparedTexts(backbone, texts)
 
 
-def _checked_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
+def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.base_encoder is not None:
         # As they will be encoded in use: the mean over the views, which evaluating the checkpoint finds in the store.
         return VectorSource([encode(side.base_encoder, split, "image").vectors])
@@ -105,7 +108,7 @@ def _checked_images(recipe: Recipe, side: ModelSide, split: Collection) -> Input
     return StampedPictures(pictures, backbone, split, _numbering(recipe, split)) if carried else pictures
 
 
-def _checked_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
+def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.base_encoder is not None:
         return VectorSource([encode(side.base_encoder, split, "text").vectors])
     backbone = _backbone(side)
@@ -120,7 +123,7 @@ def _targets(recipe: Recipe, target: Encoder, split: Collection) -> InputSource:
     assert recipe.auxiliary.ltd is not None
     if not recipe.auxiliary.ltd.shortcuts:
         return VectorSource([encode(target, plain(split), "text").vectors])
-    return _one_or_all([[encode(target, one, "text").vectors] for one in _assigned(recipe, split, "text")])
+    return _one_or_all([[encode(target, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")])
 
 
 def _assigned(recipe: Recipe, split: Collection, modality: Modality) -> list[Collection]:
@@ -140,7 +143,7 @@ def _assigned(recipe: Recipe, split: Collection, modality: Modality) -> list[Col
             "anew for each.",
             hint="a few fixed assignments: --set shortcuts.shuffles=4",
         )
-    return [at(split, number) for number in range(recipe.shortcuts.shuffles)]
+    return [reassigned(split, number) for number in range(recipe.shortcuts.shuffles)]
 
 
 def _carries(split: Collection, modality: Modality) -> bool:
@@ -170,12 +173,12 @@ def _backbone(side: ModelSide) -> Backbone:
 
 def _origin(model: TrainingModel, split: Collection) -> dict[str, Any]:
     """What examples are made of: the split, and each encoder whose vectors or weights went in."""
-    made: dict[str, Any] = {"split": split.fingerprint}
+    origin: dict[str, Any] = {"split": split.fingerprint}
     for modality, side in model.sides.items():
         if side.base_encoder is not None:
-            made[f"{modality} base encoder"] = side.base_encoder.card.fingerprint
+            origin[f"{modality} base encoder"] = side.base_encoder.card.fingerprint
         if side.source is not None:
-            made[f"{modality} source"] = side.source.card.fingerprint
+            origin[f"{modality} source"] = side.source.card.fingerprint
     if model.target is not None:
-        made["target"] = model.target.card.fingerprint
-    return made
+        origin["target"] = model.target.card.fingerprint
+    return origin

@@ -24,37 +24,37 @@ def explain_faults(kind: type[BaseModel], fault: ValidationError, origin: Mappin
     located = [
         (spot, error)
         for spot, error in located
-        if error["type"] != "too_short" or not any(one.where[:-1] == spot.where for one, _ in located)
+        if error["type"] != "too_short" or not any(other.where[:-1] == spot.where for other, _ in located)
     ]
     # A value that may be of several types ("a number or 'own'") fails once for each: one fault, not several.
     return [
-        _told(spot, [error for _, error in same], origin)
-        for spot, same in ((spot, list(group)) for spot, group in groupby(located, key=lambda one: one[0]))
+        _explained(spot, [error for _, error in same], origin)
+        for spot, same in ((spot, list(group)) for spot, group in groupby(located, key=lambda pair: pair[0]))
     ]
 
 
-def _told(spot: Spot, errors: Sequence[Any], origin: Mapping[tuple[str, ...], str]) -> str:
+def _explained(spot: Spot, errors: Sequence[Any], origin: Mapping[tuple[str, ...], str]) -> str:
     error, where, dotted = errors[0], spot.where, ".".join(spot.where)
-    found = error["input"]
+    value = error["input"]
     if error["type"] in _TAGS:
         key = error["ctx"]["discriminator"].strip("'")
         where = (*where, key)
         if error["type"] == "union_tag_invalid":
-            what = f"{dotted}.{key}: unknown {key} {error['ctx']['tag']!r}: {nearest(str(found[key]), spot.choices)}"
+            message = f"{dotted}.{key}: unknown {key} {error['ctx']['tag']!r}: {nearest(str(value[key]), spot.choices)}"
         else:
-            what = f"the key '{dotted}.{key}' is missing: one of {', '.join(spot.choices)}"
+            message = f"the key '{dotted}.{key}' is missing: one of {', '.join(spot.choices)}"
     elif error["type"] == "extra_forbidden":
-        what = f"unknown key {dotted!r}: {nearest(where[-1], spot.siblings)}"
+        message = f"unknown key {dotted!r}: {nearest(where[-1], spot.siblings)}"
     elif error["type"] == "missing":
-        what = f"the key {dotted!r} is missing"
-    elif error["type"] == "literal_error" and isinstance(found, str):
-        what = f"{dotted}: {found!r} is none of its values: {nearest(found, spot.choices)}"
+        message = f"the key {dotted!r} is missing"
+    elif error["type"] == "literal_error" and isinstance(value, str):
+        message = f"{dotted}: {value!r} is none of its values: {nearest(value, spot.choices)}"
     elif error["type"] in _NO_SECTION:
-        what = f"{dotted} is a section, not a single value (found {found!r}): {dotted}.KEY = …"
+        message = f"{dotted} is a section, not a single value (found {value!r}): {dotted}.KEY = …"
     else:
-        what = f"{dotted}: {'; or '.join(_messages(errors))} (found {found!r})"
+        message = f"{dotted}: {'; or '.join(_messages(errors))} (found {value!r})"
     place = next(_places(where, origin), "")
-    return f"{place}: {what}" if place else what
+    return f"{place}: {message}" if place else message
 
 
 def _messages(errors: Sequence[Any]) -> list[str]:

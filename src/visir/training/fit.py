@@ -126,10 +126,10 @@ def _train(
                         save()
             epoch = training.close_epoch()
             if save_every_epoch or training.is_done:
-                processes.first_tells(save)
+                processes.run_on_first(save)
             if report is not None and processes.is_first:
                 report(epoch)
 
 
-def _progress(what: str, total: int, unit: str, processes: Processes) -> AbstractContextManager[Callable[[int], None]]:
-    return Progress(what, total, unit) if processes.is_first else nullcontext(lambda pairs: None)
+def _progress(title: str, total: int, unit: str, processes: Processes) -> AbstractContextManager[Callable[[int], None]]:
+    return Progress(title, total, unit) if processes.is_first else nullcontext(lambda pairs: None)

@@ -82,7 +82,7 @@ class TrainingFolder:
         recipe: str,
         curve: Sequence[Epoch],
         *,
-        also: Mapping[str, str] | None = None,
+        subfolders: Mapping[str, str] | None = None,
     ) -> None:
         """Make the folder a checkpoint.
 
@@ -91,7 +91,7 @@ class TrainingFolder:
             write: Writes them into the folder, and returns what `visir.json` is to say.
             recipe: The recipe's text.
             curve: Every epoch.
-            also: From names of subfolders to the pattern of what else belongs to it there.
+            subfolders: From names of subfolders to the pattern of what else belongs to it there.
 
         Raises:
             VisirError: The disk refuses; the last state is whole.
@@ -103,7 +103,7 @@ class TrainingFolder:
             layout.count(change)
             change.write(RECIPE_FILE, recipe.encode())
             change.write_json(CURVE_FILE, [asdict(epoch) for epoch in curve])
-            for name, pattern in (also or {}).items():
+            for name, pattern in (subfolders or {}).items():
                 change.written(name, pattern)
             change.commit(content)
         except (OSError, SafetensorError) as fault:
@@ -126,10 +126,10 @@ def check_free(out: Path, resume: bool) -> None:
     if (out / MANIFEST).is_file():
         raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
     if out.exists() and not is_begun(out, trusted=resume) and any(out.iterdir()):
-        some = ", ".join(files_below(out)[:3])
+        names = ", ".join(files_below(out)[:3])
         copied = " (was it copied without its hidden files?)" if (out / STATE_FILE).is_file() else ""
         raise VisirError(
-            f"{out} exists and is not a training's folder: it holds {some}{copied}.",
+            f"{out} exists and is not a training's folder: it holds {names}{copied}.",
             hint="train into another: --out DIR",
         )
     if (out / STATE_FILE).is_file() and not resume:

@@ -32,10 +32,11 @@ _LENGTH = 0.9
 class Memory:
     """Bytes, estimated.
 
-    - `process`: what this process holds with everything loaded: libraries, frozen encoders, fresh weights
-    - `weights`: gradients, the optimiser's two moments, the best epoch's copy and, with averaging, the mean
-    - `features`: vectors of frozen encoders (memory-mapped: the system may drop them), prepared pictures, captions
-    - `activations`: what the forward pass of a step leaves for the backward pass
+    Attributes:
+        process: What this process holds with everything loaded: libraries, frozen encoders, fresh weights.
+        weights: Gradients, the optimiser's two moments, the best epoch's copy and, with averaging, the mean.
+        features: Vectors of frozen encoders (memory-mapped: the system may drop them), prepared pictures, captions.
+        activations: What the forward pass of a step leaves for the backward pass.
     """
 
     process: int
@@ -67,7 +68,7 @@ def _process(recipe: Recipe, model: TrainingModel) -> int:
 
 
 def _weights(recipe: Recipe, model: TrainingModel, trained: int) -> int:
-    towers = sum(one.numel() for tower in model.towers.values() for one in tower.parameters())
+    towers = sum(parameter.numel() for tower in model.towers.values() for parameter in tower.parameters())
     copies = 1 + (recipe.averaging.snapshots > 0)
     return 4 * (3 * trained + copies * towers)
 
@@ -84,10 +85,10 @@ def _features(recipe: Recipe, model: TrainingModel, splits: Splits) -> int:
             seen = views if modality == "image" else 1
             total += 4 * side.base_encoder.dimension * (seen * rows[modality][0] + rows[modality][1])
     if not isinstance(recipe.image, FrozenImages):
-        size = sum(one.nbytes for one in _tensors(_image_probe(model.towers["image"], 1)))
+        size = sum(tensor.nbytes for tensor in _tensors(_image_probe(model.towers["image"], 1)))
         changed = recipe.image.augment != Augmentation()
-        kept = [size * count for count, random in zip(rows["image"], (changed, False), strict=True) if not random]
-        total += sum(one for one in kept if one <= KEPT_BYTES)
+        sizes = [size * count for count, random in zip(rows["image"], (changed, False), strict=True) if not random]
+        total += sum(size for size in sizes if size <= KEPT_BYTES)
     if not isinstance(recipe.text, FrozenTexts):
         total += sum(text.nbytes for split in (splits.train, splits.validation) for text in [split.captions["text"]])
     if model.target is not None:
@@ -114,12 +115,12 @@ def _activations(recipe: Recipe, model: TrainingModel, train: Collection) -> int
         for side, tower in model.towers.items():
             tower.train()
             with torch.autocast("cpu", dtype=torch.bfloat16, enabled=recipe.precision != "float32"):
-                kept = kept_bytes(lambda t=tower, s=side: t(probes[s]), _held(tower))  # type: ignore[misc]
-            towers += kept / _PROBE
+                bytes_kept = kept_bytes(lambda t=tower, s=side: t(probes[s]), _held(tower))  # type: ignore[misc]
+            towers += bytes_kept / _PROBE
             tower.train(state[side])
         sizes = (4, 8, 16)
-        found = [_objective_bytes(recipe, model, text, size) for size in sizes]
-    parabola = np.polynomial.Polynomial.fit(sizes, found, 2)
+        measured = [_objective_bytes(recipe, model, text, size) for size in sizes]
+    parabola = np.polynomial.Polynomial.fit(sizes, measured, 2)
     return int(towers * together + max(0.0, float(parabola(batch))))
 
 

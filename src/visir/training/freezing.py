@@ -17,7 +17,9 @@ class Freezing:
 
     def __init__(self, modules: Iterable[nn.Module]) -> None:
         self.modules = list(modules)
-        self._parameters = [one for module in self.modules for one in module.parameters() if one.requires_grad]
+        self._parameters = [
+            parameter for module in self.modules for parameter in module.parameters() if parameter.requires_grad
+        ]
 
     def train(self, module: nn.Module, *, frozen: bool) -> None:
         """Bring `module`, which holds the towers, into training mode.
@@ -29,18 +31,18 @@ class Freezing:
         for parameter in self._parameters:
             parameter.requires_grad_(not frozen)
         if frozen:
-            for given in self.modules:
-                given.eval()
+            for pretrained in self.modules:
+                pretrained.eval()
 
     def check_trainable(self, module: nn.Module, frozen_epochs: int) -> None:
         """Raise `ConfigurationError` when there is nothing to train in `module`, or nothing while these are frozen."""
-        moving = {id(one) for one in module.parameters() if one.requires_grad}
+        moving = {id(parameter) for parameter in module.parameters() if parameter.requires_grad}
         if not moving:
             raise ConfigurationError(
                 "there is nothing to train: both sides are fixed, and so is the objective.",
                 hint="give a side a head (head = { identity = false }), or tune its encoder",
             )
-        if frozen_epochs and moving <= {id(one) for one in self._parameters}:
+        if frozen_epochs and moving <= {id(parameter) for parameter in self._parameters}:
             raise ConfigurationError(
                 f"schedule.frozen_epochs = {frozen_epochs}: nothing is left to train while what came trained is fixed.",
                 hint="--set schedule.frozen_epochs=0, or give a side a head (head = { identity = false })",

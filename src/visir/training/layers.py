@@ -41,16 +41,23 @@ class Layers:
 
     def forget(self, where: Where) -> None:
         """Drop the places of everything under `where`."""
-        self.origin = {one: place for one, place in self.origin.items() if one[: len(where)] != where}
+        self.origin = {key: place for key, place in self.origin.items() if key[: len(where)] != where}
 
 
 def read_layers(
     path: str | Path, changes: Sequence[str], *, find_base: FindBase, kind_of: KindOf, own: Sequence[str] = ()
 ) -> Layers:
-    """A TOML file over the file that it extends, and `changes` ("section.key=value") over both.
+    """The values of a recipe over those it extends, with `changes` on top.
 
-    `own` are top-level keys that are not taken over from a base (a name). Raises `ConfigurationError` for what is no
-    TOML, a change that is none, and files that extend each other in a circle.
+    Args:
+        path: Of the file.
+        changes: "section.key=value".
+        find_base: Where a base is, from its name and the file that names it.
+        kind_of: The key that tells the kinds of a section apart.
+        own: Top-level keys that are not taken over from a base (a name).
+
+    Raises:
+        ConfigurationError: A file is no TOML, a change is none, or files extend each other in a circle.
     """
     layers = _read(Path(path), find_base, kind_of, own, ())
     layers.cover(_changes(changes), kind_of)
@@ -61,7 +68,7 @@ def _read(path: Path, find_base: FindBase, kind_of: KindOf, own: Sequence[str], 
     chain = (*above, path.resolve())
     if path.resolve() in above:
         raise ConfigurationError(
-            f"{above[0]}: recipes extend each other in a circle: {' → '.join(one.name for one in chain)}",
+            f"{above[0]}: recipes extend each other in a circle: {' → '.join(path.name for path in chain)}",
             hint=f"take `{EXTENDS}` out of one of them",
         )
     text = read_text(path)
@@ -80,10 +87,10 @@ def _read(path: Path, find_base: FindBase, kind_of: KindOf, own: Sequence[str], 
     if not isinstance(base, str):
         raise ConfigurationError(f"{place}: {EXTENDS} is {base!r}, not the name or path of a recipe.")
     try:
-        found = find_base(base, path)
+        base_path = find_base(base, path)
     except ConfigurationError as fault:
         raise ConfigurationError(f"{place}: {EXTENDS}: {fault.message}", hint=fault.hint) from fault
-    layers = _read(found, find_base, kind_of, own, chain)
+    layers = _read(base_path, find_base, kind_of, own, chain)
     for key in own:
         layers.values.pop(key, None)
         layers.forget((key,))

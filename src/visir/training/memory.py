@@ -14,15 +14,15 @@ def peak_memory() -> dict[str, int]:
 
     A child's count begins with what its parent held when it was forked.
     """
-    found: dict[str, int] = {}
+    peaks: dict[str, int] = {}
     if sys.platform != "win32":
         import resource
 
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        found["process"] = peak if sys.platform == "darwin" else 1024 * peak  # bytes there, kilobytes elsewhere
+        peaks["process"] = peak if sys.platform == "darwin" else 1024 * peak  # bytes there, kilobytes elsewhere
     if torch.cuda.is_initialized():
-        found["cuda"] = torch.cuda.max_memory_allocated()
-    return found
+        peaks["cuda"] = torch.cuda.max_memory_allocated()
+    return peaks
 
 
 def kept_bytes(forward: Callable[[], object], weights: Iterable[Tensor]) -> int:
@@ -31,16 +31,16 @@ def kept_bytes(forward: Callable[[], object], weights: Iterable[Tensor]) -> int:
     Counted through `torch.autograd.graph.saved_tensors_hooks`, so whatever the modules are. A tensor that is kept by
     several operations counts once.
     """
-    there = {one.untyped_storage().data_ptr() for one in weights}
-    kept: dict[int, int] = {}
+    weight_storages = {weight.untyped_storage().data_ptr() for weight in weights}
+    sizes: dict[int, int] = {}
 
     def pack(tensor: Tensor) -> Tensor:
         storage = tensor.untyped_storage()
-        if storage.data_ptr() not in there:
-            kept[storage.data_ptr()] = storage.nbytes()
+        if storage.data_ptr() not in weight_storages:
+            sizes[storage.data_ptr()] = storage.nbytes()
         return tensor
 
     with torch.autograd.graph.saved_tensors_hooks(pack, lambda tensor: tensor):
         alive = forward()  # held until all is counted: freed memory would be used again under the same address
     del alive
-    return sum(kept.values())
+    return sum(sizes.values())

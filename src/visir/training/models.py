@@ -23,7 +23,11 @@ class ModelLoader:
         self._loaded: dict[tuple[str, str | None], Encoder] = {}
 
     def frozen(self, name: str, modality: Modality) -> Encoder:
-        """An encoder that stays as it is. Raises `EncoderError` when it does not encode this modality."""
+        """An encoder that stays as it is.
+
+        Raises:
+            EncoderError: It does not encode this modality.
+        """
         return _of(modality, self._load(name, self._device))
 
     def tuned(self, name: str, modality: Modality) -> Encoder:

@@ -28,11 +28,11 @@ class BatchStatistics:
         self._replaced: list[tuple[nn.Module, str, nn.Module]] = []
         throughout = recipe.schedule.frozen_epochs >= recipe.optimiser.epochs
         model.train()
-        found = [one for one in _batch_norms(model) if not (throughout and id(one[2]) in _given(model))]
-        if not found:
+        norms = [norm for norm in _batch_norms(model) if not (throughout and id(norm[2]) in _given(model))]
+        if not norms:
             return
         settings, count = recipe.optimiser, processes.count
-        path = ", ".join(name for name, _, _ in found[:3]) + (", …" if len(found) > 3 else "")
+        path = ", ".join(name for name, _, _ in norms[:3]) + (", …" if len(norms) > 3 else "")
         if settings.chunk is not None and settings.chunk < math.ceil(settings.batch / count):
             raise ConfigurationError(
                 f"optimiser.chunk = {settings.chunk}: the towers have batch norm ({path}); its statistics would be of "
@@ -50,7 +50,7 @@ class BatchStatistics:
                 hint="launch fewer processes, or raise optimiser.batch",
             )
         if count > 1:
-            for _, parent, module in found:
+            for _, parent, module in norms:
                 name = next(name for name, child in parent.named_children() if child is module)
                 setattr(parent, name, nn.SyncBatchNorm.convert_sync_batchnorm(module))
                 self._replaced.append((parent, name, module))
@@ -73,5 +73,8 @@ def _batch_norms(model: nn.Module) -> Iterator[tuple[str, nn.Module, nn.Module]]
 def _given(model: nn.Module) -> set[int]:
     backbones = [tower.backbone for tower in model.modules() if isinstance(tower, Tower) and tower.backbone is not None]
     return {
-        id(module) for backbone in backbones for given in backbone.pretrained_modules() for module in given.modules()
+        id(module)
+        for backbone in backbones
+        for pretrained in backbone.pretrained_modules()
+        for module in pretrained.modules()
     }

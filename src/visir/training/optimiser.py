@@ -27,9 +27,12 @@ def build_optimiser(
     groups: Groups = []
     seen: set[int] = set()
     for name, module in parts.items():
-        fresh = [one for one in module.parameters() if one.requires_grad and id(one) not in seen]
+        fresh = [
+            parameter for parameter in module.parameters() if parameter.requires_grad and id(parameter) not in seen
+        ]
         seen.update(map(id, fresh))
-        matrices, others = [one for one in fresh if one.ndim >= 2], [one for one in fresh if one.ndim < 2]
+        matrices = [parameter for parameter in fresh if parameter.ndim >= 2]
+        others = [parameter for parameter in fresh if parameter.ndim < 2]
         peak = rates.get(name, settings.rate)
         groups += [
             {"params": matrices, "weight_decay": settings.decay, "lr": peak, "peak": peak},
@@ -70,7 +73,7 @@ def restore_moments(optimiser: torch.optim.Optimizer, tensors: Mapping[str, Tens
 
 def parameters_of(optimiser: torch.optim.Optimizer) -> Iterator[Tensor]:
     """Everything that the optimiser may move."""
-    return (one for group in optimiser.param_groups for one in group["params"])
+    return (parameter for group in optimiser.param_groups for parameter in group["params"])
 
 
 def _adamw(groups: Groups, settings: Optimiser) -> torch.optim.Optimizer:

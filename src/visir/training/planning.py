@@ -33,10 +33,12 @@ class Parameters:
 class TrainingPlan:
     """What a recipe amounts to.
 
-    - `images`, `captions`: of the splits "train" and "validation"
-    - `parameters`: of "image backbone", "image head", "text backbone", "text head" (a frozen side has no backbone) and
-      "objective"
-    - `steps_per_epoch`: updates of the weights; `steps`: in all
+    Attributes:
+        images, captions: Of the splits "train" and "validation".
+        parameters: Of "image backbone", "image head", "text backbone", "text head" (a frozen side has no backbone)
+            and "objective".
+        steps_per_epoch: Updates of the weights.
+        steps: In all.
     """
 
     images: dict[str, int]
@@ -48,9 +50,22 @@ class TrainingPlan:
 
 
 def plan(recipe: Recipe, *, collection: Collection | None = None) -> TrainingPlan:
-    """What training would take: reads the collection and loads the encoders, encodes and trains nothing.
+    """What a training would take: reads the collection and loads the encoders, encodes and trains nothing.
 
-    Weights of ImageNet are not fetched. Raises `VisirError` when data is missing, with what to download.
+    Weights of ImageNet are not fetched.
+
+    Args:
+        recipe: Of the training.
+        collection: Used instead of the one that the recipe names.
+
+    Raises:
+        VisirError: Data is missing; the hint is what to download.
+
+    Example:
+        >>> from visir.training import find_recipe, read_recipe
+        >>> changes = ["data.collection=scenes:50?size=64", "optimiser.batch=64"]
+        >>> plan(read_recipe(find_recipe("scenes-heads"), changes)).steps_per_epoch
+        4
     """
     splits = open_splits(recipe, collection)
     device = Processes.join(recipe.device).device
@@ -85,15 +100,17 @@ def _parameters(recipe: Recipe, model: TrainingModel) -> dict[str, Parameters]:
             # ImageNet's weights, which were not fetched, are all of a ResNet.
             fetched = modality == "image" and _is_fetched(recipe)
             pretrained = [tower.backbone] if fetched else tower.backbone.pretrained_modules()
-            fixed = (one for module in pretrained for one in module.parameters())
+            fixed = (parameter for module in pretrained for parameter in module.parameters())
             parts[f"{modality} backbone"] = _counted(tower.backbone.parameters(), fixed)
         parts[f"{modality} head"] = _counted(tower.head.parameters())
     parts["objective"] = _counted(model.objective.parameters())
     return parts
 
 
-def _counted(parameters: Iterable[Tensor], given: Iterable[Tensor] = ()) -> Parameters:
+def _counted(parameters: Iterable[Tensor], pretrained: Iterable[Tensor] = ()) -> Parameters:
     counts = {True: 0, False: 0}
-    for one in parameters:
-        counts[one.requires_grad] += one.numel()
-    return Parameters(counts[True], counts[False], sum(one.numel() for one in given if one.requires_grad))
+    for parameter in parameters:
+        counts[parameter.requires_grad] += parameter.numel()
+    return Parameters(
+        counts[True], counts[False], sum(parameter.numel() for parameter in pretrained if parameter.requires_grad)
+    )

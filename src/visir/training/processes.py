@@ -21,14 +21,17 @@ _PATIENCE = timedelta(hours=1)
 """How long a process waits for another one: longer than a validation by the first alone, shorter than for ever."""
 
 _BUCKET = 1 << 23
-"""Numbers per message when gradients are averaged: one message per weight would pay its delay hundreds of times."""
+"""Numbers per outcome when gradients are averaged: one outcome per weight would pay its delay hundreds of times."""
 
 
 @dataclass(frozen=True)
 class Processes:
     """This process among those that train together.
 
-    - `rank`: its number, from 0; `count`: how many there are; `device`: where it computes
+    Attributes:
+        rank: Its number, from 0.
+        count: How many there are.
+        device: Where it computes.
     """
 
     rank: int
@@ -37,11 +40,12 @@ class Processes:
 
     @classmethod
     def join(cls, device: str) -> Processes:
-        """Meet the processes that were launched together; a process launched alone meets nobody.
-
-        - `device`: "cpu", "cuda", "cuda:1" (one process only), or "auto": CUDA where there is one, else the CPU
+        """Join the processes that were launched together; a process launched alone is the only one.
 
         Several processes: each on its own GPU (NCCL), or all on the CPU (gloo).
+
+        Args:
+            device: "cpu", "cuda", "cuda:1" (one process only), or "auto": CUDA where there is one, else the CPU.
         """
         rank, count = launched()
         if device == "auto":
@@ -73,7 +77,7 @@ class Processes:
     def gather(self, own: Tensor, sizes: Sequence[int]) -> Tensor:
         """The rows of all processes, in the order of the processes; `sizes` says how many each has.
 
-        Its backward pass gives each process the gradient of its own rows, times `count`, without another message:
+        Its backward pass gives each process the gradient of its own rows, times `count`, without another outcome:
         every process computes the same function of the gathered rows, so each holds the whole gradient already; the
         factor makes the mean over the processes (`average`) the sum over all rows.
         """
@@ -87,11 +91,11 @@ class Processes:
         if self.count == 1:
             return
         for bucket in _buckets(gradients):
-            flat = torch.cat([one.reshape(-1) for one in bucket])
+            flat = torch.cat([gradient.reshape(-1) for gradient in bucket])
             distributed.all_reduce(flat)
             flat /= self.count
-            for one, mean in zip(bucket, flat.split([one.numel() for one in bucket]), strict=True):
-                one.copy_(mean.view_as(one))
+            for gradient, mean in zip(bucket, flat.split([part.numel() for part in bucket]), strict=True):
+                gradient.copy_(mean.view_as(gradient))
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum of `values` over the processes."""
@@ -99,28 +103,32 @@ class Processes:
             distributed.all_reduce(values)
         return values
 
-    def spread(self, tensors: Iterable[Tensor]) -> None:
+    def broadcast(self, tensors: Iterable[Tensor]) -> None:
         """Replace each tensor by the first process's."""
         if self.count > 1:
             for tensor in tensors:
                 distributed.broadcast(tensor, 0)
 
-    def first_tells(self, work: Callable[[], T]) -> T:
-        """What `work` gives in the first process, told to all; where it raises a `VisirError`, all do."""
+    def run_on_first(self, work: Callable[[], T]) -> T:
+        """Run `work` in the first process and give its result to all.
+
+        Raises:
+            VisirError: In every process, when it is raised in the first one.
+        """
         if self.count == 1:
             return work()
-        told: list[Any] = [None, None]
+        outcome: list[Any] = [None, None]
         if self.is_first:
             try:
-                told[0] = work()
+                outcome[0] = work()
             except VisirError as fault:
-                told[1] = fault.args[0]
-                distributed.broadcast_object_list(told, 0)
+                outcome[1] = fault.args[0]
+                distributed.broadcast_object_list(outcome, 0)
                 raise
-        distributed.broadcast_object_list(told, 0)
-        if told[1] is not None:
-            raise VisirError(f"the first of {self.count} processes stopped: {told[1]}")
-        result: T = told[0]
+        distributed.broadcast_object_list(outcome, 0)
+        if outcome[1] is not None:
+            raise VisirError(f"the first of {self.count} processes stopped: {outcome[1]}")
+        result: T = outcome[0]
         return result
 
 
@@ -147,7 +155,7 @@ def _buckets(gradients: Iterable[Tensor]) -> Iterator[list[Tensor]]:
     for gradient in gradients:
         bucket = open_ones.setdefault(gradient.dtype, [])
         bucket.append(gradient)
-        if sum(one.numel() for one in bucket) >= _BUCKET:
+        if sum(gradient.numel() for gradient in bucket) >= _BUCKET:
             yield open_ones.pop(gradient.dtype)
     yield from open_ones.values()
 

@@ -20,10 +20,11 @@ from visir.training.sides import Count, ImageSide, Positive, Share, TextSide
 class Data(Settings):
     """What is learnt from.
 
-    - `collection`: as `visir.collections.open_collection` takes it; "$VISIR_DATA" in it is the directory of real data
-    - `images`: where the image bytes lie, when that is not where the collection's reader looks
-    - `train`, `validation`: names of splits; several are joined by "+"
-    - `obtain`: what to download and where to put it; shown when the data is not there
+    Attributes:
+        collection: As `visir.collections.open_collection` takes it; "$VISIR_DATA" in it is the directory of real data.
+        images: Where the image bytes lie, when that is not where the collection's reader looks.
+        train, validation: Names of splits; several are joined by "+".
+        obtain: What to download and where to put it; shown when the data is not there.
     """
 
     collection: str
@@ -36,15 +37,17 @@ class Data(Settings):
 class Optimiser(Settings):
     """How the weights move.
 
-    - `name`: "adamw" (Loshchilov & Hutter 2019), "adam" (Kingma & Ba 2015), "adamp" (Heo et al. 2021; needs timm)
-    - `batch`: captions per step, whose images and captions are each other's negatives; the batches of an epoch differ
-      in size by at most one
-    - `chunk`: captions that go through the towers at once; fewer than `batch` computes the same gradients in less
-      memory, at the price of a second forward pass (GradCache, Gao et al. 2021). None: the whole batch at once.
-    - `accumulate`: batches per update, each contrasting only within itself
-    - `rate`: the learning rate at its peak; `betas`: Adam's decays of its moments
-    - `decay`: decoupled weight decay on matrices; biases and the temperature have none
-    - `clip`: gradients are scaled down to this norm when they are longer; None never
+    Attributes:
+        name: "adamw" (Loshchilov & Hutter 2019), "adam" (Kingma & Ba 2015), "adamp" (Heo et al. 2021; needs timm).
+        batch: Captions per step, whose images and captions are each other's negatives; the batches of an epoch differ
+            in size by at most one.
+        chunk: Captions that go through the towers at once; fewer than `batch` computes the same gradients in less
+            memory, at the price of a second forward pass (GradCache, Gao et al. 2021). None: the whole batch at once.
+        accumulate: Batches per update, each contrasting only within itself.
+        rate: The learning rate at its peak.
+        betas: Adam's decays of its moments.
+        decay: Decoupled weight decay on matrices; biases and the temperature have none.
+        clip: Gradients are scaled down to this norm when they are longer; None never.
     """
 
     name: Literal["adamw", "adam", "adamp"] = "adamw"
@@ -61,11 +64,13 @@ class Optimiser(Settings):
 class Schedule(Settings):
     """The learning rate over time.
 
-    - `shape`: after the warm-up, "cosine" to zero, "linear" to zero, "step" (times `factor` after every `step_epochs`
-      epochs) or "constant"
-    - `warmup`: the way up: a share of all steps below 1, a number of steps from 1 on
-    - `frozen_epochs`: that many first epochs leave what came trained (an ImageNet network, GloVe vectors) as it is;
-      then everything is tuned, at `tuned_rate` times the rate, and the shape begins anew over the remaining epochs
+    Attributes:
+        shape: After the warm-up, "cosine" to zero, "linear" to zero, "step" (times `factor` after every `step_epochs`
+            epochs) or "constant".
+        warmup: The way up: a share of all steps below 1, a number of steps from 1 on.
+        frozen_epochs: That many first epochs leave what came trained (an ImageNet network, GloVe vectors) as it is;
+            then everything is tuned, at `tuned_rate` times the rate, and the shape begins anew over the remaining
+            epochs.
     """
 
     shape: Literal["cosine", "linear", "step", "constant"] = "cosine"
@@ -90,9 +95,10 @@ class Averaging(Settings):
 class Selection(Settings):
     """Which epoch's weights are kept.
 
-    - `keep`: "rsum", the epoch with the best sum of hit@1, @5 and @10 of both directions on the validation split (the
-      earliest of equals), or "last"
-    - `patience`: stop after this many epochs without a better rsum; never, when it is left out
+    Attributes:
+        keep: "rsum", the epoch with the best sum of hit@1, @5 and @10 of both directions on the validation split (the
+            earliest of equals), or "last".
+        patience: Stop after this many epochs without a better rsum; never, when it is left out.
     """
 
     keep: Literal["rsum", "last"] = "rsum"
@@ -107,11 +113,13 @@ class Selection(Settings):
 class Recipe(Settings):
     """A dual encoder and how it is trained. Everything that changes the result is here, and is saved beside it.
 
-    - `device`: where it computes: "cpu" (the default, because there the same seed and number of threads give the same
-      bits), "cuda", or "auto" for what there is
-    - `precision`: "float32", or the forward pass in "bfloat16" or "float16" (with scaled losses) and weights in float32
-    - `dimension`: of the common space
-    - `shortcuts`: synthetic ones on the pictures and captions that are trained on; none, when left out
+    Attributes:
+        device: Where it computes: "cpu" (the default, because there the same seed and number of threads give the same
+            bits), "cuda", or "auto" for what there is.
+        precision: "float32", or the forward pass in "bfloat16" or "float16" (with scaled losses) and weights in
+            float32.
+        dimension: Of the common space.
+        shortcuts: Synthetic ones on the pictures and captions that are trained on; none, when left out.
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.\-]+$")]
@@ -137,18 +145,33 @@ class Recipe(Settings):
 
 
 def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
-    """Read a recipe; `changes` are "section.key=value" and win over the file.
+    """Read a recipe.
 
     A recipe may begin from another one, `extends = "name-or-path"` (a path from its own folder, or a recipe that comes
     with visir), and state only what differs. Sections are merged key by key; where the kind of a section changes
     (`tower`, the objective's `name`), the section is replaced. The name is not taken over.
 
-    Raises `ConfigurationError` with every fault at once: unknown keys (with the nearest known one), wrong types, values
-    out of range, each with its line.
+    Args:
+        path: Of the TOML file.
+        changes: "section.key=value", which win over the file.
+
+    Raises:
+        ConfigurationError: Lists every fault at once: unknown keys (with the nearest known one), wrong types, values
+            out of range, each with its line.
+
+    Example:
+        >>> from visir.training import find_recipe
+        >>> read_recipe(find_recipe("scenes-heads"), ["optimiser.epochs=3"]).optimiser.epochs
+        3
     """
     return read_settings(Recipe, path, changes, find_base=base_of, own=("name",))
 
 
 def expand(text: str) -> str:
-    """`text` with "$VISIR_DATA" replaced by the directory of real data."""
+    """`text` with "$VISIR_DATA" replaced by the directory of real data.
+
+    Example:
+        >>> expand("scenes:100")
+        'scenes:100'
+    """
     return text.replace("$VISIR_DATA", str(data_directory()))

@@ -30,8 +30,9 @@ class EpochChoice(Protocol):
 class Regime(Protocol):
     """A recipe as far as the loop is concerned: how towers are trained, not what they are. See `recipe.Recipe`.
 
-    - `rates`: side to peak learning rate, of the sides that have one of their own
-    - `model_dump`: everything in it as plain values, by which a state is known to be of the same training
+    Attributes:
+        rates: Side to peak learning rate, of the sides that have one of their own.
+        model_dump: Everything in it as plain values, by which a state is known to be of the same training.
     """
 
     @property

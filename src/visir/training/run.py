@@ -35,22 +35,36 @@ def train(
     resume: bool = False,
     report: Report | None = None,
 ) -> Path:
-    """Train what `recipe` says and write the checkpoint folder `out`; returns its path.
+    """Train a dual encoder and write its checkpoint folder.
 
     The folder is an encoder: `visir.load(out)` encodes images and texts into the space that was learnt. It holds
     `towers.safetensors`, `visir.json` (shapes, frozen encoders and their cards, the recipe, the curve, the validation
     figures), `recipe.toml` (the resolved recipe: `visir train` runs it again), `curve.json` (one entry per epoch) and
     `steps.jsonl` (one line per step).
 
-    - `collection`: used instead of the one the recipe names, when it is at hand already
-    - `resume`: go on from the state that an interrupted training left in `out`; without one, begin
-    - `report`: called with each epoch's point of the curve
-
     Vectors of frozen encoders go through the store, so a second training over the same ones encodes nothing. Launched
-    as several processes (torchrun), each takes its share of every batch and the first one writes. Raises `VisirError`
-    when `out` holds something already or another process trains into it, `ImageError` for a picture that cannot be
-    read, naming it, and `TrainingError` when the loss is NaN or infinite (the ids of the batch are
-    then also in `stopped-batch.json`).
+    as several processes (torchrun), each takes its share of every batch and the first one writes.
+
+    Args:
+        recipe: What to train, and how.
+        out: The checkpoint folder.
+        collection: Used instead of the one that the recipe names.
+        resume: Go on from the state that an interrupted training left in `out`; without one, begin.
+        report: Called with each epoch's point of the curve.
+
+    Returns:
+        The path of the folder.
+
+    Raises:
+        VisirError: `out` holds something already, or another process trains into it.
+        ImageError: A picture cannot be read; the message names it.
+        TrainingError: The loss is NaN or infinite; the ids of the batch are then also in `stopped-batch.json`.
+
+    Example:
+        >>> from visir.training import find_recipe, read_recipe
+        >>> changes = ["data.collection=scenes:50?size=64", "optimiser.epochs=1", "optimiser.batch=16"]
+        >>> train(read_recipe(find_recipe("scenes-heads"), changes), "heads").name
+        'heads'
     """
     out = Path(out)
     processes = Processes.join(recipe.device)

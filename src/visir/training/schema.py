@@ -17,9 +17,10 @@ Kind = type[BaseModel]
 class Spot:
     """A place in a settings class, as a fault's location leads to it.
 
-    - `where`: the keys from the top, as a recipe writes them: without the tags that pydantic puts between them
-    - `siblings`: the keys that the section declares in which the last of them stands
-    - `choices`: the values of the last key, when it has a list of them
+    Attributes:
+        where: The keys from the top, as a recipe writes them: without the tags that pydantic puts between them.
+        siblings: The keys that the section declares in which the last of them stands.
+        choices: The values of the last key, when it has a list of them.
     """
 
     where: tuple[str, ...]
@@ -94,7 +95,7 @@ def section_of(declared: FieldInfo) -> Kind | None:
 def members(declared: FieldInfo) -> tuple[Kind, ...]:
     """The settings classes that a key may hold: none for a single value, several for a choice of kinds."""
     options = get_args(declared.annotation) if _is_union(declared.annotation) else (declared.annotation,)
-    return tuple(one for one in options if isinstance(one, type) and issubclass(one, BaseModel))
+    return tuple(option for option in options if isinstance(option, type) and issubclass(option, BaseModel))
 
 
 def _discriminator(declared: FieldInfo) -> str | None:
@@ -102,7 +103,7 @@ def _discriminator(declared: FieldInfo) -> str | None:
 
 
 def _kinds(declared: FieldInfo, key: str) -> dict[str, Kind]:
-    return {tag: one for one in members(declared) for tag in _literals(one.model_fields[key].annotation)}
+    return {tag: section for section in members(declared) for tag in _literals(section.model_fields[key].annotation)}
 
 
 def _literals(annotation: Any) -> tuple[str, ...]:
@@ -112,7 +113,7 @@ def _literals(annotation: Any) -> tuple[str, ...]:
     if get_origin(annotation) is Literal:
         return tuple(map(str, get_args(annotation)))
     if _is_union(annotation) or get_origin(annotation) is tuple:
-        return tuple(one for branch in get_args(annotation) for one in _literals(branch))
+        return tuple(literal for branch in get_args(annotation) for literal in _literals(branch))
     return ()
 
 

@@ -82,10 +82,10 @@ def _write(lines: list[str], values: Mapping[str, Any], section: Where) -> None:
     if section:
         lines += ["", f"[{'.'.join(section)}]"]
     # TOML reads every plain key after a section header as part of that section, so plain keys come first.
-    lines += [f"{key} = {_literal(one)}" for key, one in values.items() if not isinstance(one, Mapping)]
-    for key, one in values.items():
-        if isinstance(one, Mapping):
-            _write(lines, one, (*section, key))
+    lines += [f"{key} = {_literal(value)}" for key, value in values.items() if not isinstance(value, Mapping)]
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            _write(lines, value, (*section, key))
 
 
 def _literal(value: object) -> str:

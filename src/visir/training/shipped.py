@@ -14,16 +14,27 @@ FOLDER = Path(__file__).parents[1] / "recipes"
 def shipped_recipes(verb: str = "train", folder: Path = FOLDER) -> dict[str, Path]:
     """Their files by name, in alphabetical order; the folders they lie in are no part of the name.
 
-    - `verb`: of the command that runs them, with which each file opens: "train", "sparsify", …
-    - `folder`: where they lie; an application has those of its own verbs in its own folder
+    Args:
+        verb: Of the command that runs them, with which each file opens: "train", "sparsify", …
+        folder: Where they lie; an application has those of its own verbs in its own folder.
     """
-    return dict(sorted((one.stem, one) for one in folder.rglob("*.toml") if _opens(one, verb)))
+    return dict(sorted((path.stem, path) for path in folder.rglob("*.toml") if _opens(path, verb)))
 
 
 def find_recipe(name: str | Path, verb: str = "train", folder: Path = FOLDER) -> Path:
-    """The file of a recipe: a path as it is, or the name of one that comes with visir ("scenes-heads").
+    """The file of a recipe: a path as it is, or the name of one that comes with visir.
 
-    Raises `ConfigurationError` with the nearest name when there is neither.
+    Args:
+        name: A path, or a name ("scenes-heads").
+        verb: Of the command that runs the recipe.
+        folder: Where recipes of that verb lie.
+
+    Raises:
+        ConfigurationError: There is neither; the hint is the nearest name.
+
+    Example:
+        >>> find_recipe("scenes-heads").name
+        'scenes-heads.toml'
     """
     path = Path(name)
     if path.is_file():
@@ -55,12 +66,12 @@ def _opens(path: Path, verb: str) -> bool:
 
 def summary(path: Path) -> str:
     """The first sentence that a recipe's opening comment says about it, after the command that runs it."""
-    said: list[str] = []
+    comment: list[str] = []
     with path.open(encoding="utf-8") as lines:
         for line in lines:
             text = line.removeprefix("#").strip()
-            if not line.startswith("#") or (said and not text):
+            if not line.startswith("#") or (comment and not text):
                 break
             if text and not text.startswith("visir "):
-                said.append(text)
-    return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(said))[0]
+                comment.append(text)
+    return re.split(r"(?<=\.)\s+(?=[A-Z])", " ".join(comment))[0]

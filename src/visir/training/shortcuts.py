@@ -14,15 +14,17 @@ from visir.training.settings import Settings
 class ShortcutSettings(Settings):
     """Synthetic shortcuts on the training and the validation split; see `visir.records.Shortcuts`.
 
-    - `kind`: "unique" (setup II of thesis section 4.3) or "bits" (setup IV: `bits` of them)
-    - `on`: "both", "images" or "captions" (setup III); `per`: "image", or "caption": every caption has its own
-    - `digits`: "mnist", "sklearn" or "auto", the first that is there; `placement`: "even" (the thesis), "packed" (its
-      code)
-    - `seed`: of numbers and handwriting; the recipe's own seed does not enter, so that seeds share their shortcuts
-    - `shuffles`: 0 re-shuffles the numbers every epoch; k ≥ 1 makes k assignments, and epoch e takes the (e mod k)-th.
-      A frozen side needs that, and encodes the split once for each.
-
     Validation looks at the split with its shortcuts, as training does; without, it is a matter of `visir evaluate`.
+
+    Attributes:
+        kind: "unique" (setup II of thesis section 4.3) or "bits" (setup IV: `bits` of them).
+        on: "both", "images" or "captions" (setup III).
+        per: "image", or "caption": every caption has its own.
+        digits: "mnist", "sklearn" or "auto", the first that is there.
+        placement: "even" (the thesis), "packed" (its code).
+        seed: Of numbers and handwriting; the recipe's own seed does not enter, so that seeds share their shortcuts.
+        shuffles: 0 re-shuffles the numbers every epoch; k ≥ 1 makes k assignments, and epoch e takes the (e mod k)-th.
+            A frozen side needs that, and encodes the split once for each.
     """
 
     kind: Kind = "unique"

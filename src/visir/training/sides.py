@@ -52,9 +52,11 @@ class HeadShape(Settings):
 class Augmentation(Settings):
     """What is done to a picture in training; nothing, when left out.
 
-    - `crop`: the smallest share of the area that a random crop keeps (torchvision's `RandomResizedCrop` begins at
-      0.08); its sides are between 3:4 and 4:3, and it is resized to the model's size. None crops nothing.
-    - `flip`: mirror every second picture; `erase`: probability of blanking a random rectangle (Zhong et al. 2020)
+    Attributes:
+        crop: The smallest share of the area that a random crop keeps (torchvision's `RandomResizedCrop` begins at
+            0.08); its sides are between 3:4 and 4:3, and it is resized to the model's size. None crops nothing.
+        flip: Mirror every second picture.
+        erase: Probability of blanking a random rectangle (Zhong et al. 2020).
     """
 
     crop: Annotated[float, Field(gt=0.0, le=1.0)] | None = None
@@ -111,9 +113,10 @@ class _Pixels(_Side):
 class ResNet(_Pixels):
     """A ResNet of torchvision (He et al. 2016), average-pooled.
 
-    - `weights`: "imagenet" (torchvision's IMAGENET1K_V1, VSE++'s and LTD's), "imagenet-v2" (IMAGENET1K_V2, a better
-      network of the same shape, for 50 layers and more), a file of weights, or "random"
-    - `size`: pixels of the square that enters it
+    Attributes:
+        weights: "imagenet" (torchvision's IMAGENET1K_V1, VSE++'s and LTD's), "imagenet-v2" (IMAGENET1K_V2, a better
+            network of the same shape, for 50 layers and more), a file of weights, or "random".
+        size: Pixels of the square that enters it.
     """
 
     tower: Literal["resnet"]
@@ -155,11 +158,13 @@ class PretrainedTexts(_Side):
 class GRU(_Side):
     """A recurrent network over word embeddings, the last state of each direction at its own end of the sentence.
 
-    - `vectors`: a file of GloVe vectors (`word v1 v2 …` per line); None learns the embeddings from scratch
-    - `words`: width of the embeddings (must be the file's, when there is one); `hidden`: of each direction
-    - `min_count`: rarer words of the training captions become the unknown word
-    - `word_dropout`: probability that a word is replaced by the unknown word, in training
-    - `pooling`: "last" state, or the "mean" or "max" over the states
+    Attributes:
+        vectors: a file of GloVe vectors (`word v1 v2 …` per line); None learns the embeddings from scratch.
+        words: Width of the embeddings (must be the file's, when there is one).
+        hidden: Of each direction.
+        min_count: Rarer words of the training captions become the unknown word.
+        word_dropout: Probability that a word is replaced by the unknown word, in training.
+        pooling: "last" state, or the "mean" or "max" over the states.
     """
 
     tower: Literal["gru"]

@@ -26,10 +26,10 @@ def save_state(folder: TrainingFolder, tensors: Mapping[str, Tensor], notes: Map
         with folder.saving() as path:
             save_file(_apart(tensors), str(path), metadata={"notes": orjson.dumps(notes).decode()})
     except (OSError, SafetensorError) as fault:
-        size = 1 + sum(one.numel() * one.element_size() for one in tensors.values())
-        kept = "the one written before is whole" if folder.state.is_file() else "there is none yet"
+        size = 1 + sum(tensor.numel() * tensor.element_size() for tensor in tensors.values())
+        remains = "the one written before is whole" if folder.state.is_file() else "there is none yet"
         raise VisirError(
-            f"{folder.state}: the state of the training could not be written ({fault}); {kept}.",
+            f"{folder.state}: the state of the training could not be written ({fault}); {remains}.",
             hint=f"it takes {-(-size // 2**20):,} MiB beside the last one: make room, then go on with --resume"
             if is_full(fault)
             else "mend that, then go on with --resume",
@@ -45,19 +45,26 @@ def is_full(fault: Exception) -> bool:
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
     """The tensors on the CPU, none sharing memory with another (tied weights), as the format wants them."""
-    taken: set[int] = set()
+    storages: set[int] = set()
     result = {}
     for name, tensor in tensors.items():
-        one = tensor.detach().cpu().contiguous()
-        if (memory := one.untyped_storage().data_ptr()) in taken:
-            one = one.clone()
-        taken.add(memory)
-        result[name] = one
+        plain = tensor.detach().cpu().contiguous()
+        if (memory := plain.untyped_storage().data_ptr()) in storages:
+            plain = plain.clone()
+        storages.add(memory)
+        result[name] = plain
     return result
 
 
 def load_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """What `save_state` wrote: (tensors, notes). Raises `VisirError` for a file that is damaged."""
+    """Read what `save_state` wrote.
+
+    Returns:
+        Tensors by name, and the notes.
+
+    Raises:
+        VisirError: The file is damaged.
+    """
     try:
         with safe_open(str(path), framework="pt") as stored:
             tensors = {name: stored.get_tensor(name) for name in stored.keys()}  # noqa: SIM118 (not a mapping)
@@ -70,14 +77,14 @@ def load_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, notes
 
 
-def check_same_training(path: Path, found: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
+def check_same_training(path: Path, stored: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
     """Raise `ConfigurationError` when the state at `path` is not of the run that wants to go on from it.
 
     `found` and `expected` are nested plain values; every difference is listed.
     """
     faults = [
         f"{name}: interrupted with {was!r}, now {now!r}"
-        for name, was, now in _differences({name: found.get(name) for name in expected}, expected, "")
+        for name, was, now in _differences({name: stored.get(name) for name in expected}, expected, "")
     ]
     raise_faults(
         ConfigurationError,
@@ -87,12 +94,12 @@ def check_same_training(path: Path, found: Mapping[str, Any], expected: Mapping[
     )
 
 
-def _differences(one: object, other: object, name: str) -> Iterator[tuple[str, object, object]]:
-    if isinstance(one, Mapping) and isinstance(other, Mapping):
-        for key in dict.fromkeys([*one, *other]):
-            yield from _differences(one.get(key), other.get(key), f"{name}.{key}" if name else str(key))
-    elif one != other:
-        yield name, one, other
+def _differences(first: object, second: object, name: str) -> Iterator[tuple[str, object, object]]:
+    if isinstance(first, Mapping) and isinstance(second, Mapping):
+        for key in dict.fromkeys([*first, *second]):
+            yield from _differences(first.get(key), second.get(key), f"{name}.{key}" if name else str(key))
+    elif first != second:
+        yield name, first, second
 
 
 def strip_prefix(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

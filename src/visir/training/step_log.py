@@ -23,10 +23,12 @@ _SECONDS = 2.0
 class Step:
     """One update of the weights.
 
-    - `step`: from 1 over the whole training; `epoch`: from 1
-    - `losses`: "loss", what is made small, and its parts, means over the step's captions
-    - `facts`: what the objective stood at when they were computed (temperature, multipliers)
-    - `learning_rate`: the optimiser's, before what a side's own rate makes of it
+    Attributes:
+        step: From 1 over the whole training.
+        epoch: From 1.
+        losses: "loss", what is made small, and its parts, means over the step's captions.
+        facts: What the objective stood at when they were computed (temperature, multipliers).
+        learning_rate: The optimiser's, before what a side's own rate makes of it.
     """
 
     step: int

@@ -47,10 +47,10 @@ class TensorBoard:
         for step in self._new_steps():
             self._last[step.epoch] = step.step
             self._write("step", {**step.losses, **step.facts, "learning rate": step.learning_rate}, step.step)
-        for one in epochs:
-            at = self._last[one.epoch]
-            self._write("epoch", {**one.losses, **one.facts, "captions per second": one.rate}, at)
-            self._write("validation", one.validation, at)
+        for point in epochs:
+            at = self._last[point.epoch]
+            self._write("epoch", {**point.losses, **point.facts, "captions per second": point.rate}, at)
+            self._write("validation", point.validation, at)
         self._writer.flush()
 
     def __enter__(self) -> TensorBoard:
@@ -73,7 +73,7 @@ class TensorBoard:
         if epoch.epoch == 1:
             return []
         curve = load_state(self._out / STATE_FILE)[1]["curve"]
-        return [Epoch(**one) for one in curve if one["epoch"] < epoch.epoch]
+        return [Epoch(**values) for values in curve if values["epoch"] < epoch.epoch]
 
     def _new_steps(self) -> list[Step]:
         with (self._out / STEPS_FILE).open("rb") as log:

@@ -59,8 +59,8 @@ class Training(Generic[E]):
 
     def begin(self) -> None:
         """Make sure that all processes begin with the same weights, at the same step."""
-        self.processes.spread(self.learner.state_dict().values())
-        if self.processes.first_tells(lambda: self.steps_done) != self.steps_done:
+        self.processes.broadcast(self.learner.state_dict().values())
+        if self.processes.run_on_first(lambda: self.steps_done) != self.steps_done:
             raise ConfigurationError(
                 f"process {self.processes.rank} did not find the state from which the first one goes on.",
                 hint="--out must be a folder that all machines share",
@@ -128,10 +128,10 @@ class Training(Generic[E]):
         """Validate, choose, and begin the next epoch; the weights that are judged and kept are the averaged ones."""
         self.model.eval()
         with self.average.inside(self.model):
-            epoch = self.processes.first_tells(self._judged)
+            epoch = self.processes.run_on_first(self._judged)
             self.curve.append(epoch)
             if self.chosen == epoch.epoch:
-                self.best = {name: one.detach().clone() for name, one in self.model.state_dict().items()}
+                self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
         self.average.clear()
         self.running = Running()
         return epoch
@@ -158,8 +158,8 @@ class Training(Generic[E]):
         check_same_training(path, notes, self._identity())
         device = self.processes.device
         self.learner.load_state_dict(strip_prefix("now", tensors))
-        self.best = {name: one.to(device) for name, one in strip_prefix("best", tensors).items()}
-        self.average.mean = {name: one.to(device) for name, one in strip_prefix("average", tensors).items()}
+        self.best = {name: tensor.to(device) for name, tensor in strip_prefix("best", tensors).items()}
+        self.average.mean = {name: tensor.to(device) for name, tensor in strip_prefix("average", tensors).items()}
         self.average.count = notes["snapshots"]
         restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
         self.precision.restore(notes["scaler"])

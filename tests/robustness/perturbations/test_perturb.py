@@ -23,7 +23,7 @@ def collection() -> Collection:
         captions={"id": ["1", "2", "3"], "text": ["A large dog.", "A man runs", ""], "image_id": ["a", "a", "b"]},
         judgements={
             "relevance": ["experts"],
-            "direction": ["t2i"],
+            "task": ["t2i"],
             "caption_id": ["2"],
             "image_id": ["b"],
             "grade": [2.0],
@@ -82,7 +82,7 @@ def test_several_one_after_the_other() -> None:
     both = perturb_texts([text], [key], "synonym_adj+distraction_true")
     assert both.texts[0].as_py() == "A big dog runs on a rock and true is true."
     assert both.texts == perturb_texts(first.texts, [key], "distraction_true").texts
-    assert both.what == "synonym_adj+distraction_true"
+    assert both.description == "synonym_adj+distraction_true"
 
 
 def test_perturbed_twice_is_refused(collection: Collection) -> None:

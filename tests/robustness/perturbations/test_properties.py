@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from visir.robustness.perturb import perturb_texts
 from visir.robustness.perturbations import PERTURBATIONS
-from visir.robustness.perturbations.order import taken, trigrams, written_words
+from visir.robustness.perturbations.order import trigrams, words_at, written_words
 
 NAMES = list(PERTURBATIONS)
 TYPOS = [name for name, one in PERTURBATIONS.items() if one.family == "typos"]
@@ -112,7 +112,7 @@ def test_synonyms_change_one_token(name: str, text: str) -> None:
 def test_shuffles_move_words_and_nothing_else(name: str, text: str) -> None:
     out = once(name, text)
     before, after = written_words(text), written_words(out)
-    assert Counter(taken(text, before)) == Counter(taken(out, after))
+    assert Counter(words_at(text, before)) == Counter(words_at(out, after))
     assert _between(text) == _between(out)
 
 

@@ -1,4 +1,4 @@
-"""Shuffles: what moves, what stays, and that another order is taken whenever there is one."""
+"""Shuffles: what moves, what stays, and that another order is words_at whenever there is one."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ from itertools import permutations
 import pytest
 from outcomes import one, outcomes
 
-from visir.robustness.perturbations.order import laid, taken, trigrams, written_words
+from visir.robustness.perturbations.order import trigrams, with_words, words_at, written_words
 
 SHUFFLES = ("shuffle_all_words", "shuffle_within_trigrams", "shuffle_trigrams")
 
 
 def words(text: str) -> list[str]:
-    return taken(text, written_words(text))
+    return words_at(text, written_words(text))
 
 
 def test_written_words_hold_together() -> None:
@@ -26,7 +26,7 @@ def test_written_words_hold_together() -> None:
 
 def test_laid_keeps_what_is_between() -> None:
     text = "(A dog,  a cat)."
-    assert laid(text, written_words(text), ["x", "yy", "z", ""]) == "(x yy,  z )."
+    assert with_words(text, written_words(text), ["x", "yy", "z", ""]) == "(x yy,  z )."
 
 
 def test_all_words_take_every_order_but_their_own() -> None:

@@ -26,25 +26,25 @@ def read(path: Path, collection: Collection, *, sets: str = "eccv,cxc,original")
     Ids are COCO's image and annotation ids. A sixth caption of an image may be a positive: it fits where the
     collection has it (Karpathy's JSON), and is otherwise counted as left out.
     """
-    wanted = [one for one in sets.split(",") if one]
-    for one in wanted:
-        if one not in SETS:
-            raise CollectionError(f"ECCV Caption: unknown set {one!r}", hint=nearest(one, SETS))
-    found = [one for one in wanted if _file(path, one, "caption_to_image") or _file(path, one, "image_to_caption")]
-    if not found:
-        raise CollectionError(
-            f"{path}: no {wanted[0]}_caption_to_image.json in it.", hint="eccv_caption/data/ is meant"
-        )
-    judging = Judging(collection, f"ECCV Caption ({', '.join(found)})")
-    for one in found:
+    names = [name for name in sets.split(",") if name]
+    for name in names:
+        if name not in SETS:
+            raise CollectionError(f"ECCV Caption: unknown set {name!r}", hint=nearest(name, SETS))
+    complete = [
+        name for name in names if _file(path, name, "caption_to_image") or _file(path, name, "image_to_caption")
+    ]
+    if not complete:
+        raise CollectionError(f"{path}: no {names[0]}_caption_to_image.json in it.", hint="eccv_caption/data/ is meant")
+    judging = Judging(collection, f"ECCV Caption ({', '.join(complete)})")
+    for name in complete:
         for task, kind in (("t2i", "caption_to_image"), ("i2t", "image_to_caption")):
-            file = _file(path, one, kind)
+            file = _file(path, name, kind)
             if file is None:
-                raise CollectionError(f"{path}: {one}_{kind}.json is missing; both tasks are needed.")
+                raise CollectionError(f"{path}: {name}_{kind}.json is missing; both tasks are needed.")
             for query, documents in _content(file).items():
                 for document in documents:
                     caption, image = (query, str(document)) if task == "t2i" else (str(document), query)
-                    judging.add(SETS[one], task, caption, image, 1.0)
+                    judging.add(SETS[name], task, caption, image, 1.0)
     return judging.done(hint=COCO_HINT)
 
 
@@ -58,7 +58,7 @@ def _content(file: Path) -> dict[str, list[int]]:
     if not isinstance(content, dict):
         raise CollectionError(f"{file}: expected {{id: [ids]}}.")
     for query, documents in content.items():
-        if not isinstance(documents, list) or not all(isinstance(one, (int, str)) for one in documents):
+        if not isinstance(documents, list) or not all(isinstance(document, (int, str)) for document in documents):
             raise CollectionError(f"{file}: {query!r}: expected a list of ids, found {str(documents)[:60]}.")
         if len(set(documents)) != len(documents):
             raise CollectionError(f"{file}: {query!r}: an id is listed twice.")

@@ -102,22 +102,15 @@ def read(
 
 def abo_folders(path: Path) -> tuple[Path, Path]:
     """(folder of the listings, folder of everything)."""
-    metadata = next(
-        (
-            candidate
-            for candidate in (path / "listings" / "metadata", path / "metadata", path)
-            if listing_files(candidate)
-        ),
-        None,
-    )
+    metadata = next((folder for folder in _places(path) if listing_files(folder)), None)
     if metadata is None:
         packed = path / "abo-listings.tar"
         hint = (
             f"unpack it: tar -xf {packed}" if packed.is_file() else f"unpack {_BUCKET}/archives/abo-listings.tar here"
         )
         raise CollectionError(f"{path}: no listings/metadata/listings_*.json.gz.", hint=hint)
-    inside = metadata.absolute().parts[-2:] == ("listings", "metadata")
-    return metadata, metadata.absolute().parents[1] if inside else path
+    is_nested = metadata.absolute().parts[-2:] == ("listings", "metadata")
+    return metadata, metadata.absolute().parents[1] if is_nested else path
 
 
 def abo_images(folder: Path) -> dict[str, dict[str, Any]]:

@@ -43,7 +43,7 @@ def read_listings(
 ) -> dict[str, Shown]:
     """The main pictures by image id, in the order in which listings first show them."""
     images: dict[str, Shown] = {}
-    for place, row in read_rows(folder, lambda place, what: draft.fault(f"{place}: {what}")):
+    for place, row in read_rows(folder, lambda place, message: draft.fault(f"{place}: {message}")):
         counts.listings += 1
         item, main = row.get("item_id"), row.get("main_image_id")
         if not isinstance(item, str) or not item:
@@ -72,7 +72,7 @@ def read_rows(folder: Path, callback: Callable[[str, str], None]) -> Iterator[tu
     for file in listing_files(folder):
 
         def report(fault: RowFault, place: str, detail: str, file: Path = file) -> None:
-            callback(f"{file.name}, {place}", fault.one.format(detail))
+            callback(f"{file.name}, {place}", fault.message.format(detail))
 
         for place, row in json_lines(file, report):
             yield f"{file.name}, {place}", row

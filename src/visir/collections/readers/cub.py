@@ -167,7 +167,7 @@ def _add_notes(draft: Draft, reed: ReedCaptions, keys: Mapping[Key, str]) -> Non
 
 
 def _sniff(path: Path) -> bool:
-    return any(all((one / file).is_file() for file in _NEEDED[:2]) for one in (path, path / "CUB_200_2011"))
+    return any(all((folder / file).is_file() for file in _NEEDED[:2]) for folder in (path, path / "CUB_200_2011"))
 
 
 FORMAT = Format(

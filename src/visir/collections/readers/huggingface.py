@@ -59,14 +59,14 @@ def read(
     rows = [row for part in parts for row in _rows(part, columns, path)]
     names = [row["name"] for row in rows]
     named = None not in names and len(set(names)) == len(names)
-    taken: dict[str, int] = {}
+    captions_of: dict[str, int] = {}
     for row in rows:
         if columns["id"] and row["id"] is None:
             draft.fault(f"{row['row']}: no id ({columns['id']} is null)")
             continue
         identifier = str(row["id"]) if columns["id"] else row["name"] if named else row["row"]
-        if identifier not in taken:
-            taken[identifier] = 0
+        if identifier not in captions_of:
+            captions_of[identifier] = 0
             draft.add_image(identifier, None, row["split"])
             draft.paths.append(row["member"])
             draft.archives.append(row["file"])
@@ -78,8 +78,8 @@ def read(
             if not isinstance(text, str):
                 draft.fault(f"{row['row']}: a caption must be text, found {str(text)[:40]!r}")
                 continue
-            own = str(ids[number]) if ids else f"{identifier}#{taken[identifier]}"
-            taken[identifier] += 1
+            own = str(ids[number]) if ids else f"{identifier}#{captions_of[identifier]}"
+            captions_of[identifier] += 1
             draft.add_caption(own, text, identifier)
     draft.names = []
     return draft
@@ -143,8 +143,10 @@ def _columns(
 ) -> dict[str, Any]:
     declared = _declared_images(schema) or image_columns(schema)
     if image is None and len(declared) != 1:
-        what = f"several columns of images: {', '.join(declared)}" if declared else "no column of images"
-        raise CollectionError(f"{path}: {what}.", hint=f"image_column= says which; there are {', '.join(schema.names)}")
+        problem = f"several columns of images: {', '.join(declared)}" if declared else "no column of images"
+        raise CollectionError(
+            f"{path}: {problem}.", hint=f"image_column= says which; there are {', '.join(schema.names)}"
+        )
     image = image or declared[0]
     rest = [name for name in schema.names if name != image]
     if image not in schema.names:

@@ -29,12 +29,12 @@ def read(path: Path) -> Draft:
         raise CollectionError(f"{path}: no pictures in it.", hint=f"it looks for names that end in {endings}")
     root = path if path.is_dir() else path.parent
     draft = Draft(path.absolute().name, root, f"photos in {path.absolute().name}")
-    taken = set(pictures)
+    used_names = set(pictures)
     for real in pictures:
         name = escaped(real)
-        while name != real and name in taken:  # another file has just that name
+        while name != real and name in used_names:  # another file has just that name
             name += "?"
-        taken.add(name)
+        used_names.add(name)
         first = name.split("/", 1)[0].lower() if "/" in name else ""
         draft.add_image(name, name, SPLITS.get(first, ""))
         draft.paths.append(name)

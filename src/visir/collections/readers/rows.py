@@ -37,12 +37,12 @@ class RowFault:
     """What can be wrong with a row.
 
     Attributes:
-        many: What such rows are called when they are counted.
-        one: What an error says of one of them; {} is the place of the detail.
+        plural: What such rows are called when they are counted.
+        message: What an error says of one of them; {} is the place of the detail.
     """
 
-    many: str
-    one: str
+    plural: str
+    message: str
 
 
 UNEVEN = RowFault("rows with too few or too many values", "{}")
@@ -130,7 +130,7 @@ def csv_columns(path: Path, on_fault: OnFault | None = None) -> list[str]:
 
 def _raising(path: Path) -> OnFault:
     def raise_fault(fault: RowFault, place: str, detail: str) -> None:
-        raise CollectionError(f"{path}, {place}: {fault.one.format(detail)}.")
+        raise CollectionError(f"{path}, {place}: {fault.message.format(detail)}.")
 
     return raise_fault
 

@@ -75,10 +75,10 @@ def read(path: Path, **columns: str | None) -> Draft:
     """
     draft = Draft(plain_stem(path), path.parent, f"table {path.name}")
     names = first_columns(path)
-    found = TableColumns.find(path, names, **columns)
-    if found.image is None and found.image_id is None:
+    table_columns = TableColumns.find(path, names, **columns)
+    if table_columns.image is None and table_columns.image_id is None:
         raise CollectionError(f"{path}: no column of images.", hint=f"image_column= names it; there are {names}")
-    DraftFiller(draft, found).add(read_rows(path))
+    DraftFiller(draft, table_columns).add(read_rows(path))
     return draft
 
 

@@ -162,7 +162,7 @@ class _Reader:
     def finish(self) -> TaskDraft:
         """The draft, with notes of what was dropped."""
         draft = self.draft
-        draft.notes += [f"{count:,} {what} of unknown ids left out" for what, count in self.dropped.items()]
+        draft.notes += [f"{count:,} {kind} of unknown ids left out" for kind, count in self.dropped.items()]
         if self.empty_texts:
             draft.notes.append(f"{self.empty_texts:,} empty texts")
         if all(name is None for name in draft.names):
@@ -173,22 +173,22 @@ class _Reader:
         name = relative(file, self.path)
 
         def report(fault: RowFault, place: str, detail: str) -> None:
-            self.draft.fault(f"{name}, {place}: {fault.one.format(detail)}")
+            self.draft.fault(f"{name}, {place}: {fault.message.format(detail)}")
 
         for place, row in read_rows(file, report, columns=cells.others if cells else None):
             yield f"{name}, {place}", row
 
-    def _id(self, value: object, place: str, what: str) -> str | None:
+    def _id(self, value: object, place: str, kind: str) -> str | None:
         if value in (None, ""):
-            self.draft.fault(f"{place}: no {what}")
+            self.draft.fault(f"{place}: no {kind}")
             return None
         try:
             return identifier(value)
         except TypeError as fault:
-            self.draft.fault(f"{place}: {what}: {fault}")
+            self.draft.fault(f"{place}: {kind}: {fault}")
             return None
 
-    def _pair(self, query: object, document: object, place: str, what: str, *, drop: bool) -> tuple[str, str] | None:
+    def _pair(self, query: object, document: object, place: str, kind: str, *, drop: bool) -> tuple[str, str] | None:
         ids = [self._id(query, place, "query id"), self._id(document, place, "document id")]
         if ids[0] is None or ids[1] is None:
             return None
@@ -198,7 +198,7 @@ class _Reader:
             if item not in items.known
         ]
         if unknown and drop:
-            self.dropped[what] = self.dropped.get(what, 0) + 1
+            self.dropped[kind] = self.dropped.get(kind, 0) + 1
         elif unknown:
             self.draft.fault(f"{place}: {', '.join(unknown)}")
         return None if unknown else (ids[0], ids[1])

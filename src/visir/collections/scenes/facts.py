@@ -163,9 +163,9 @@ def change_one(scene: Scene, seed: int, index: int) -> tuple[Scene, str]:
     Only told facts, because no caption could separate two pictures that differ in an irrelevant one. Which fact, and
     its new value, come from `(seed, index)`.
     """
-    told = [fact for fact in FACTS if fact.role != "irrelevant"]
+    told_facts = [fact for fact in FACTS if fact.role != "irrelevant"]
     which, value = _words(seed, index, len(FACTS) + 3)[-2:]
-    fact = told[which % len(told)]
+    fact = told_facts[which % len(told_facts)]
     others = [v for v in fact.values if v != getattr(scene, fact.name)]
     return scene.with_fact(fact.name, others[value % len(others)]), fact.name
 

@@ -56,7 +56,7 @@ def scenes(
     _check_arguments(n, seed, size, near_duplicates, splits)
     drawn = [_scene(seed, index, near_duplicates) for index in range(n)]
     ids = [f"scene-{seed}-{index:06d}" for index in range(n)]
-    caption_ids = [f"{one}#{k}" for one in ids for k in range(CAPTIONS_PER_SCENE)]
+    caption_ids = [f"{image}#{k}" for image in ids for k in range(CAPTIONS_PER_SCENE)]
     share = "" if near_duplicates == 0 else f", {near_duplicates:g} near-duplicates"
     return Collection.build(
         "scenes",
@@ -68,7 +68,7 @@ def scenes(
         captions={
             "id": caption_ids,
             "text": [caption.text for scene, _ in drawn for caption in describe(scene)],
-            "image_id": [one for one in ids for _ in range(CAPTIONS_PER_SCENE)],
+            "image_id": [image for image in ids for _ in range(CAPTIONS_PER_SCENE)],
         },
         judgements=_judgements(ids, [scene for scene, _ in drawn]),
         source=f"generated scenes, seed {seed}, {size} px{share}",
@@ -135,25 +135,25 @@ def _split(duplicate: Sequence[bool], splits: Mapping[str, float]) -> list[str]:
     """Each original goes to the split that lacks most; a near-duplicate follows its original."""
     names, counts = list(splits), dict.fromkeys(splits, 0)
     out: list[str] = []
-    for place, follows in enumerate(duplicate):
-        chosen = out[-1] if follows else max(names, key=lambda name: splits[name] * (place + 1) - counts[name])
+    for position, follows in enumerate(duplicate):
+        chosen = out[-1] if follows else max(names, key=lambda name: splits[name] * (position + 1) - counts[name])
         counts[chosen] += 1
         out.append(chosen)
     return out
 
 
 def _facts(ids: list[str], drawn: Sequence[tuple[Scene, str | None]]) -> pa.Table:
-    columns, described = [pa.array(ids, pa.string())], [pa.field("image_id", pa.string())]
+    columns, fields = [pa.array(ids, pa.string())], [pa.field("image_id", pa.string())]
     for fact in FACTS:
         kind = pa.int64() if isinstance(fact.values[0], int) else pa.string()
         columns.append(pa.array([getattr(scene, fact.name) for scene, _ in drawn], kind))
-        told = {} if fact.caption is None else {"caption": str(fact.caption)}
-        described.append(pa.field(fact.name, kind, metadata={"role": fact.role, "about": fact.about, **told}))
+        teller = {} if fact.caption is None else {"caption": str(fact.caption)}
+        fields.append(pa.field(fact.name, kind, metadata={"role": fact.role, "about": fact.about, **teller}))
     originals = [ids[index - 1] if changed else None for index, (_, changed) in enumerate(drawn)]
     for name, values in (("near_duplicate_of", originals), ("changed_fact", [changed for _, changed in drawn])):
         columns.append(pa.array(values, pa.string()))
-        described.append(pa.field(name, pa.string()))
-    return pa.table(columns, schema=pa.schema(described))
+        fields.append(pa.field(name, pa.string()))
+    return pa.table(columns, schema=pa.schema(fields))
 
 
 def _judgements(ids: list[str], drawn: Sequence[Scene]) -> dict[str, object]:
@@ -165,9 +165,9 @@ def _judgements(ids: list[str], drawn: Sequence[Scene]) -> dict[str, object]:
     }
     captions: list[npt.NDArray[np.int64]] = []
     images: list[npt.NDArray[np.int64]] = []
-    for k, told in enumerate(TELLS):
+    for k, names in enumerate(TELLS):
         key = np.zeros(len(drawn), np.int64)
-        for name in sorted(told):
+        for name in sorted(names):
             key = key * len(BY_NAME[name].values) + codes[name]
         order = np.argsort(key, kind="stable")
         _, start, count = np.unique(key[order], return_index=True, return_counts=True)
@@ -178,7 +178,7 @@ def _judgements(ids: list[str], drawn: Sequence[Scene]) -> dict[str, object]:
     caption, image = np.concatenate(captions), np.concatenate(images)
     listing = np.lexsort((image, caption))
     caption, image = caption[listing], image[listing]
-    all_captions = pa.array([f"{one}#{k}" for one in ids for k in range(CAPTIONS_PER_SCENE)], pa.string())
+    all_captions = pa.array([f"{image}#{k}" for image in ids for k in range(CAPTIONS_PER_SCENE)], pa.string())
     return {
         "relevance": pa.array([RELEVANCE]).take(pa.array(np.zeros(len(caption), np.int64))),
         "task": pa.array(["both"]).take(pa.array(np.zeros(len(caption), np.int64))),

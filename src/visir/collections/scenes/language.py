@@ -98,10 +98,10 @@ def ways_to_say(fact: str, value: str | int) -> tuple[str, ...]:
 
 def describe(scene: Scene) -> tuple[Caption, ...]:
     """The five captions of a scene, in the order of the table at the top of this module."""
-    return tuple(Caption(_sentence(write(_Say(scene, k))), TELLS[k]) for k, write in enumerate(_WRITERS))
+    return tuple(Caption(_sentence(write(_Phrases(scene, k))), TELLS[k]) for k, write in enumerate(_WRITERS))
 
 
-class _Say:
+class _Phrases:
     """The words for one caption of one scene: each choice comes from the scene's variation and the caption's number."""
 
     def __init__(self, scene: Scene, caption: int) -> None:
@@ -135,88 +135,88 @@ def article(noun: str) -> str:
     return f"{'an' if noun[0].lower() in 'aeiou' and not silent else 'a'} {noun}"
 
 
-def _looks(say: _Say) -> str:
-    size, pattern = say.value("size"), say.value("pattern")
-    thing = article(say.subject)
-    whole = article(f"{size} {pattern} {say.subject}")
-    return say.one_of(
+def _looks(phrases: _Phrases) -> str:
+    size, pattern = phrases.value("size"), phrases.value("pattern")
+    thing = article(phrases.subject)
+    full_name = article(f"{size} {pattern} {phrases.subject}")
+    return phrases.one_of(
         (
-            f"{whole} {say.verb} {say.place}",
-            f"{say.place}, there is {article(f'{size}, {pattern} {say.subject}')}",
-            f"a picture of {whole} {say.place}",
-            f"{thing}, {size} and {pattern}, {say.verb} {say.place}",
-            f"{thing} {say.place}; it is {size} and {pattern}",
-            f"{say.place}, you can see {whole}",
+            f"{full_name} {phrases.verb} {phrases.place}",
+            f"{phrases.place}, there is {article(f'{size}, {pattern} {phrases.subject}')}",
+            f"a picture of {full_name} {phrases.place}",
+            f"{thing}, {size} and {pattern}, {phrases.verb} {phrases.place}",
+            f"{thing} {phrases.place}; it is {size} and {pattern}",
+            f"{phrases.place}, you can see {full_name}",
         ),
         0,
     )
 
 
-def _company(say: _Say) -> str:
-    other = article(f"{say.scene.companion_colour} {say.scene.companion}")
-    relation, thing = say.value("relation"), article(say.subject)
-    return say.one_of(
+def _company(phrases: _Phrases) -> str:
+    other = article(f"{phrases.scene.companion_colour} {phrases.scene.companion}")
+    relation, thing = phrases.value("relation"), article(phrases.subject)
+    return phrases.one_of(
         (
-            f"{thing} {say.place} with {other} {relation} it",
-            f"{other} is {relation} {thing} {say.place}",
-            f"{say.place}, there is {other} {relation} {thing}",
-            f"{thing} {say.verb} {say.place}, and {other} is {relation} it",
-            f"there is {other} {relation} {thing} {say.place}",
+            f"{thing} {phrases.place} with {other} {relation} it",
+            f"{other} is {relation} {thing} {phrases.place}",
+            f"{phrases.place}, there is {other} {relation} {thing}",
+            f"{thing} {phrases.verb} {phrases.place}, and {other} is {relation} it",
+            f"there is {other} {relation} {thing} {phrases.place}",
         ),
         0,
     )
 
 
-def _above(say: _Say) -> str:
-    scene, several = say.scene, say.scene.flyers > 1
+def _above(phrases: _Phrases) -> str:
+    scene, several = phrases.scene, phrases.scene.flyers > 1
     kind = _PLURALS.get(scene.flyer, f"{scene.flyer}s") if several else scene.flyer
-    flyers, thing = f"{say.value('flyers')} {kind}", article(say.subject)
-    fly = say.one_of(_FLIGHT[scene.flyer], 2)
+    flyers, thing = f"{phrases.value('flyers')} {kind}", article(phrases.subject)
+    fly = phrases.one_of(_FLIGHT[scene.flyer], 2)
     flies = fly if several else _third_person(fly)
     flying = f"{fly.removesuffix('e')}ing"
-    return say.one_of(
+    return phrases.one_of(
         (
-            f"{flyers} {flies} above {thing} {say.place}",
-            f"{thing} {say.verb} {say.place} under {flyers}",
-            f"{say.place}, {flyers} {flies} over {thing}",
-            f"{thing} {say.place}, with {flyers} {flying} overhead",
-            f"{flyers} {'are' if several else 'is'} {flying} in the sky above {thing} {say.place}",
+            f"{flyers} {flies} above {thing} {phrases.place}",
+            f"{thing} {phrases.verb} {phrases.place} under {flyers}",
+            f"{phrases.place}, {flyers} {flies} over {thing}",
+            f"{thing} {phrases.place}, with {flyers} {flying} overhead",
+            f"{flyers} {'are' if several else 'is'} {flying} in the sky above {thing} {phrases.place}",
         ),
         0,
     )
 
 
-def _weather(say: _Say) -> str:
-    weather, time, thing = say.value("weather"), say.scene.time, article(say.subject)
+def _weather(phrases: _Phrases) -> str:
+    weather, time, thing = phrases.value("weather"), phrases.scene.time, article(phrases.subject)
     moment = {"day": "day", "sunset": "evening", "night": "night"}[time]
-    at = {"day": "in the daytime", "sunset": "at sunset", "night": "at night"}[time]
-    return say.one_of(
+    at_time = {"day": "in the daytime", "sunset": "at sunset", "night": "at night"}[time]
+    return phrases.one_of(
         (
-            f"on {article(f'{weather} {moment}')}, {thing} {say.verb} {say.place}",
-            f"{thing} {say.verb} {say.place} on {article(f'{weather} {moment}')}",
-            f"{thing} {say.place} {at} in {weather} weather",
-            f"it is {article(f'{weather} {moment}')}, and {thing} {say.verb} {say.place}",
-            f"{say.place}, {thing} {say.verb} under {article(f'{weather} sky')} {at}",
+            f"on {article(f'{weather} {moment}')}, {thing} {phrases.verb} {phrases.place}",
+            f"{thing} {phrases.verb} {phrases.place} on {article(f'{weather} {moment}')}",
+            f"{thing} {phrases.place} {at_time} in {weather} weather",
+            f"it is {article(f'{weather} {moment}')}, and {thing} {phrases.verb} {phrases.place}",
+            f"{phrases.place}, {thing} {phrases.verb} under {article(f'{weather} sky')} {at_time}",
         ),
         0,
     )
 
 
-def _layout(say: _Say) -> str:
-    position, thing, landmark = say.value("position"), article(say.subject), article(say.scene.landmark)
-    return say.one_of(
+def _layout(phrases: _Phrases) -> str:
+    position, thing, landmark = phrases.value("position"), article(phrases.subject), article(phrases.scene.landmark)
+    return phrases.one_of(
         (
-            f"{position} of the picture, {thing} {say.verb} {say.place}, with {landmark} in the distance",
-            f"{thing} {say.verb} {position} of the picture, {say.place}; far behind it is {landmark}",
-            f"{thing} {say.verb} {position} of the view {say.place}, and far away there is {landmark}",
-            f"{landmark} is far away, and {thing} {say.verb} {position} of the scene {say.place}",
-            f"{thing} {say.place}, {position} of the scene, and {landmark} on the horizon",
+            f"{position} of the picture, {thing} {phrases.verb} {phrases.place}, with {landmark} in the distance",
+            f"{thing} {phrases.verb} {position} of the picture, {phrases.place}; far behind it is {landmark}",
+            f"{thing} {phrases.verb} {position} of the view {phrases.place}, and far away there is {landmark}",
+            f"{landmark} is far away, and {thing} {phrases.verb} {position} of the scene {phrases.place}",
+            f"{thing} {phrases.place}, {position} of the scene, and {landmark} on the horizon",
         ),
         0,
     )
 
 
-_WRITERS: tuple[Callable[[_Say], str], ...] = (_looks, _company, _above, _weather, _layout)
+_WRITERS: tuple[Callable[[_Phrases], str], ...] = (_looks, _company, _above, _weather, _layout)
 
 
 def _third_person(verb: str) -> str:

@@ -79,9 +79,9 @@ NEAR_LIGHT: dict[str, tuple[float, float, float]] = {
 """The same for what stands near: milder, so that a told colour stays the colour it is called."""
 
 
-def mix(one: RGB, two: RGB, share: float) -> RGB:
-    """`one` with `share` (0–1) of `two`."""
-    return tuple(int(a + (b - a) * share + 0.5) for a, b in zip(one, two, strict=True))  # type: ignore[return-value]
+def mix(first: RGB, second: RGB, weight: float) -> RGB:
+    """`first` with `weight` (0–1) of `second`."""
+    return tuple(int(a + (b - a) * weight + 0.5) for a, b in zip(first, second, strict=True))  # type: ignore[return-value]
 
 
 def times(colour: RGB, light: tuple[float, float, float]) -> RGB:

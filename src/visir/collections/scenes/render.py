@@ -123,21 +123,21 @@ def _subject(canvas: Image.Image, scene: Scene, size: int) -> None:
     canvas.paste((24, 28, 56), (edges[0] - side // 16, foot - dark.height // 2), dark)
     companion = painted(COMPANIONS[scene.companion], small, PAINT[scene.companion_colour], light)
     if scene.relation == "on":
-        at = (round(left + seat[0] * side - small / 2), round(top + seat[1] * side - small * 0.93))
+        corner = (round(left + seat[0] * side - small / 2), round(top + seat[1] * side - small * 0.93))
         canvas.paste(sprite, (left, top), sprite)
-        canvas.paste(companion, at, companion)
+        canvas.paste(companion, corner, companion)
         return
     canvas.paste(sprite, (left, top), sprite)
     gap = round(0.012 * size)
     if scene.relation == "left of":
-        at = (max(gap, edges[0] - small - gap), round(0.925 * size) - small)
+        corner = (max(gap, edges[0] - small - gap), round(0.925 * size) - small)
     elif scene.relation == "right of":
-        at = (min(size - small - gap, edges[1] + gap), round(0.925 * size) - small)
+        corner = (min(size - small - gap, edges[1] + gap), round(0.925 * size) - small)
     else:
-        at = (round((edges[0] + edges[1]) / 2 - small / 2), round(0.985 * size) - small)
+        corner = (round((edges[0] + edges[1]) / 2 - small / 2), round(0.985 * size) - small)
     dark = shadow(small + small // 4)
-    canvas.paste((24, 28, 56), (at[0] - small // 8, at[1] + round(small * 0.97) - dark.height // 2), dark)
-    canvas.paste(companion, at, companion)
+    canvas.paste((24, 28, 56), (corner[0] - small // 8, corner[1] + round(small * 0.97) - dark.height // 2), dark)
+    canvas.paste(companion, corner, companion)
 
 
 def _flyers(canvas: Image.Image, scene: Scene, size: int) -> None:

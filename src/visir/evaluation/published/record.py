@@ -13,7 +13,7 @@ from typing import Any
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.files import read_bytes, read_json
 
-TASKS = ("i2t", "t2i", "both")
+TASKS = ("i2t", "t2i", "both", "category")
 _ROW_KEYS = ("system", "collection", *TASKS, "spread")
 _HERE = Path(__file__).parent
 
@@ -169,7 +169,7 @@ def _parse(path: Path, content: Any) -> Published:
         faults += [f"{where}: unknown key {key!r} ({nearest(key, _ROW_KEYS)})" for key in row if key not in _ROW_KEYS]
         values = {task: row[task] for task in TASKS if task in row}
         if not values:
-            faults.append(f"{where}: no values under i2t, t2i or both")
+            faults.append(f"{where}: no values under i2t, t2i, both or category")
         spread = row.get("spread", {})
         faults += [
             f"{where}: {task} {label} is {value!r}, not a number"

@@ -172,11 +172,11 @@ async def _prepared(request: Request, data: bytes, field: str, handle: LibraryHa
 
     def prepare() -> PreparedImage:
         pixels = request.app.state.limits.pixels
-        with opened(data, field, max_pixels=pixels, max_bytes=DECODING.most) as picture:
+        with opened(data, field, max_pixels=pixels, max_bytes=DECODING.largest) as picture:
             return handle.searcher.prepare(picture)
 
     prepared = await _decoding(prepare, field)
-    if not DECODING.keep(prepared.nbytes):
+    if not DECODING.hold(prepared.nbytes):
         raise busy("too many pictures are waiting to be searched with.", 2)
     state: dict[str, Any] = request.scope["state"]
     state["prepared"] = state.get("prepared", 0) + prepared.nbytes
@@ -194,7 +194,7 @@ def _file_of(search: SearchBody) -> bytes | None:
 
 
 def _pixels(data: bytes, field: str, limits: ServiceSettings) -> int:
-    with header(data, field, max_pixels=limits.pixels, max_bytes=DECODING.most) as undecoded:
+    with header(data, field, max_pixels=limits.pixels, max_bytes=DECODING.largest) as undecoded:
         return undecoded.pixels
 
 

@@ -63,8 +63,8 @@ class TermsExperiment(SparseHeadExperiment):
             texts = top_terms_of_captions(encoder, opened, some, captions["id"].to_pylist(), K)
             pictures = {one.title: one for one in top_terms_of_images(encoder, opened, some, K)}
             for row in captions.to_pylist():
-                words[f"caption: {row['text']}"] = " ".join(term for term, _ in texts[row["id"]].words)
-                words[f"image: {row['text']}"] = " ".join(term for term, _ in pictures[row["image_id"]].words)
+                words[f"caption: {row['text']}"] = " ".join(term for term, _ in texts[row["id"]].terms)
+                words[f"image: {row['text']}"] = " ".join(term for term, _ in pictures[row["image_id"]].terms)
         protocol = trial.evaluation(out).result.protocol
         return Measurement(values, self.provenance(trial, protocol), dict(protocol.card()), words=words)
 

@@ -58,12 +58,12 @@ def evaluate(
     from visir.console import Console
     from visir.errors import ConfigurationError, nearest, raise_faults
     from visir.products.errors import first_answers
-    from visir.products.evaluate import SETTINGS
     from visir.products.evaluate import evaluate as evaluated
+    from visir.products.relevance import SETTINGS
     from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
     from visir.products.results import CATEGORIES_RESULT, FILES, write_result
     from visir.products.split import folds as cut
-    from visir.products.systems import System
+    from visir.products.systems import CategorySystem
     from visir.products.zero_shot import baseline
     from visir.reports.formats import to_terminal
 
@@ -77,9 +77,9 @@ def evaluate(
     products = opened(catalogue, format, images, option)
     whole = cut(products, folds, split_seed)
     splits: list[Split] = [one for place, one in enumerate(whole, 1) if not fold or place in fold]
-    systems: list[System] = [baseline(one, products, device=device) for one in names]
+    systems: list[CategorySystem] = [baseline(one, products, device=device) for one in names]
     if models:
-        from visir.products.trained import trained_systems
+        from visir.products.saved_models import trained_systems
 
         systems += trained_systems(models, products, splits, every_setting=every_setting, device=device)
     found = evaluated(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 from pydantic import Field, model_validator
 
 from visir.products.relevance import Setting
-from visir.products.task import Relevance
+from visir.products.task import TASK_NAME, Relevance
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
@@ -16,7 +16,7 @@ from visir.training.recipe import expand
 if TYPE_CHECKING:
     from visir.products.evaluate import CategoryEvaluation
     from visir.products.split import Split
-    from visir.products.systems import System
+    from visir.products.systems import CategorySystem
     from visir.records.catalogue import Catalogue
 
 SETTINGS: dict[Setting, str] = {
@@ -50,7 +50,7 @@ class CategoriesExperiment(Experiment):
     - `quantity`: "measures", the labels of Table 7.1; "seen", "unseen", the same of these categories only; "same tree",
       "different tree", how many first answers are wrong and lie there (labels as the rows of Table 7.2); "depths",
       both, and of those in the same tree how many have which d = depth(c_p) − depth(c) ("d = -1", …)
-    - `relevance`: see `visir.products.task.task_of`; "drawn" where errors are counted, because section 7.6.1 calls it
+    - `relevance`: see `visir.products.task.category_task`; "drawn" where errors are counted, because section 7.6.1 calls it
       an error when c_p is not c
     - `folds`: into how many the products are cut; `test`: which are tested in this cell, one after another, from 1;
       without it, the one of the cell's seed (seed 0 is fold 1). Trainings and draws have seed 0 in every fold.
@@ -109,10 +109,10 @@ class CategoriesExperiment(Experiment):
             notes=(*notes, *_notes(found)),
         )
 
-    def _systems(self, catalogue: Catalogue, splits: list[Split], context: ExperimentContext) -> list[System]:
+    def _systems(self, catalogue: Catalogue, splits: list[Split], context: ExperimentContext) -> list[CategorySystem]:
         from visir.products.experiments.category_models import category_models
         from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
-        from visir.products.trained import trained_systems
+        from visir.products.saved_models import trained_systems
         from visir.products.zero_shot import baseline
 
         if self.baseline is not None:
@@ -135,12 +135,12 @@ class CategoriesExperiment(Experiment):
 
         system, setting = found.systems[0], found.settings[0]
         if self.quantity == "measures":
-            return {f"t2i {one}": 100 * found.spread(system, setting, LABELS[one]).mean for one in LABELS}, []
+            return {f"{TASK_NAME} {one}": 100 * found.spread(system, setting, LABELS[one]).mean for one in LABELS}, []
         if self.quantity in ("seen", "unseen"):
             parts = {one: found.by_seen(system, setting, LABELS[one]) for one in LABELS}
             if self.quantity not in parts["rprecision"]:
-                return {}, [f"t2i: no {self.quantity} category is asked for"]
-            values = {f"t2i {one}": 100 * part[self.quantity][0] for one, part in parts.items()}
+                return {}, [f"{TASK_NAME}: no {self.quantity} category is asked for"]
+            values = {f"{TASK_NAME} {one}": 100 * part[self.quantity][0] for one, part in parts.items()}
             counts = ", ".join(f"{number:,} {part}" for part, (_, number) in parts["rprecision"].items())
             return values, [f"queries: {counts}"]
         errors = {one: first_answers(found.trials[system, one]).errors for one in found.settings}
@@ -163,13 +163,16 @@ class CategoriesExperiment(Experiment):
 
     def _protocol(self, found: CategoryEvaluation, splits: list[Split]) -> dict[str, str]:
         trials = [one for trials in found.trials.values() for one in trials]
-        tasks = {one.task.split.name: one.task for one in trials}
-        asked = {one: [len(some.task.qrels) for some in found.trials[found.systems[0], one]] for one in found.settings}
+        tasks = {one.task.fold.name: one.task for one in trials}
+        queries = {
+            setting: [len(trial.task.judgements()) for trial in found.trials[found.systems[0], setting]]
+            for setting in found.settings
+        }
         return {
             "split": "; ".join(f"{one.name}: test" for one in splits),
             "relevance": _RIGHT[self.relevance],
             "candidates": "; ".join(f"{one.gallery.size:,} {one.gallery.description}" for one in tasks.values()),
-            "queries": "; ".join(f"{one}: {', '.join(map(str, counts))}" for one, counts in asked.items()),
+            "queries": "; ".join(f"{one}: {', '.join(map(str, counts))}" for one, counts in queries.items()),
             "similarity": trials[0].result.protocol.similarity,
             **({"map@k": "over min(R, k)"} if self.quantity in ("measures", "seen", "unseen") else {}),
         }
@@ -178,7 +181,7 @@ class CategoriesExperiment(Experiment):
 def _notes(found: CategoryEvaluation) -> list[str]:
     """What was not found, fold by fold."""
     trials = [one for trials in found.trials.values() for one in trials]
-    return [f"{one.task.setting}, {one.task.split.name}: {note}" for one in trials for note in one.result.notes]
+    return [f"{one.task.setting}, {one.task.fold.name}: {note}" for one in trials for note in one.result.notes]
 
 
 @lru_cache(maxsize=2)

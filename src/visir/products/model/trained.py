@@ -23,7 +23,7 @@ from visir.errors import EmbeddingError, EncoderError, raise_faults
 from visir.products.model.source import ProductSource
 from visir.products.model.tower import ProductSpec, ProductTower
 from visir.products.vectors import CatalogueVectors, Floats
-from visir.records import Embeddings, EncoderCard
+from visir.records import Embeddings, EncoderCard, Modality
 from visir.training.inputs.vectors import VectorSource
 from visir.training.validation import encode_source
 
@@ -55,6 +55,13 @@ class CategoriesModel:
         return tuple(self.product.spec.widths)
 
     @property
+    def product_modality(self) -> Modality:
+        """What the vectors of products are made of: "image", "text" (titles, attributes), or both."""
+        if "image" not in self.modalities:
+            return "text"
+        return "image" if len(self.modalities) == 1 else "text+image"
+
+    @property
     def card(self) -> EncoderCard:
         """Who makes the vectors that `embed` gives."""
         under = {name: one.to_dict() for name, one in self.cards.items()}
@@ -74,7 +81,7 @@ class CategoriesModel:
         products = self._encode(self.product, source)
         return (
             Embeddings("text", catalogue.categories["id"], categories, card, normalised=True),
-            Embeddings("image", catalogue.products["id"], products, card, normalised=True),
+            Embeddings(self.product_modality, catalogue.products["id"], products, card, normalised=True),
         )
 
     def embed_texts(self, texts: Sequence[str], encoder: Encoder | None = None) -> Floats:

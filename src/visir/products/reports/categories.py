@@ -106,7 +106,7 @@ def write_categories_report(
 def _facts(evaluation: CategoryEvaluation, trial: Trial, splits: int) -> list[Inline]:
     """What was searched, at a glance."""
     counts = evaluation.catalogue.describe()
-    tested = inline("tested on <b>{}</b>", trial.task.split.name or "one split")
+    tested = inline("tested on <b>{}</b>", trial.task.fold.name or "one split")
     return [
         inline("products <b>{}</b>", f"{counts['products']:,}"),
         inline("with picture <b>{}</b>", f"{counts['with picture']:,}"),
@@ -335,5 +335,5 @@ def _notes(evaluation: CategoryEvaluation) -> list[str]:
         if noted:
             more = f" (and {len(noted) - 1} more splits alike)" if len(noted) > 1 else ""
             text = "; ".join(noted[0].result.notes)
-            notes.append(f"{system}, {SETTING_WORDS[setting].lower()}, {noted[0].task.split.name}: {text}{more}")
+            notes.append(f"{system}, {SETTING_WORDS[setting].lower()}, {noted[0].task.fold.name}: {text}{more}")
     return notes

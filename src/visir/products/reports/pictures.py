@@ -84,7 +84,7 @@ def chains(trial: Trial, *, count: int = 4, top: int = 8) -> list[Chain]:
     """
     task = trial.task
     tree, asked = task.tree, {int(row): query for query, row in enumerate(task.rows)}
-    positives = task.qrels.positives
+    positives = task.judgements().positives
     paths = {row: [int(one) for one in tree.paths[row] if one != NONE and int(one) in asked] for row in asked}
     to_see = {row: sum(min(int(positives[asked[one]]), top) for one in path) for row, path in paths.items()}
     ordered = sorted(asked, key=lambda row: (-to_see[row], tree.ids[row]))

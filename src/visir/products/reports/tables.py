@@ -28,7 +28,7 @@ HEADS: Mapping[str, str] = {
 
 def setting_head(evaluation: CategoryEvaluation, setting: Setting) -> str:
     """The setting in words, with how many categories ask in a split."""
-    counts = sorted({len(one.task.qrels) for one in evaluation.trials[_first(evaluation, setting), setting]})
+    counts = sorted({len(one.task.judgements()) for one in evaluation.trials[_first(evaluation, setting), setting]})
     counted = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     splits = len(evaluation.trials[_first(evaluation, setting), setting])
     return f"{SETTING_WORDS[setting]} ({counted}{' in each split' if splits > 1 else ''})"

@@ -46,9 +46,9 @@ def tree_of(trials: Sequence[Trial], name: str = "rprecision") -> list[Node]:
     seen = np.zeros(len(tree))
     for one in trials:
         rows = one.task.rows
-        values[rows] += one.result.values("t2i", name)
+        values[rows] += one.values(name)
         weights[rows] += 1
-        products[rows] += one.task.qrels.positives
+        products[rows] += one.task.judgements().positives
         seen[rows] += one.seen
     asked = weights > 0
     below: dict[int, list[int]] = {}

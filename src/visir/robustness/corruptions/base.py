@@ -26,7 +26,7 @@ class Corruption:
     - `name`: "gaussian_blur"; `title`: as tables print it; `family`
     - `change`: (upright RGB picture, random numbers, severity 1–5) → a new picture of the same size. Pure: equal
       arguments give equal pixels (of one version of Pillow and NumPy), and the picture itself is never altered.
-    - `steps`: (5,) what severities 1 to 5 mean, and `step_said` how one of them is written: "quality {:g}"
+    - `steps`: (5,) what severities 1 to 5 mean, and `step_format` how one of them is written: "quality {:g}"
     - `about`: one sentence
 
     As in ImageNet-C (Hendrycks & Dietterich, ICLR 2019, appendix B), severities are five fixed steps. Its pictures are
@@ -39,12 +39,12 @@ class Corruption:
     family: Family
     change: Callable[[Image, RandomStream, int], Image]
     steps: tuple[float, float, float, float, float]
-    step_said: str
+    step_format: str
     about: str
 
-    def said(self, severity: int) -> str:
+    def describe(self, severity: int) -> str:
         """A severity in words: "σ 3 px of 224", "quality 15"."""
-        return self.step_said.format(self.steps[severity - 1])
+        return self.step_format.format(self.steps[severity - 1])
 
 
 CORRUPTIONS: Registry[Corruption] = Registry("corruption of pictures")

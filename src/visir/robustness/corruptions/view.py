@@ -72,16 +72,16 @@ def write_pictures(collection: Collection, folder: str | Path) -> Collection:
     That one is no view any more: other tools can read it, and `visir.collections.portable.save` can carry it. PNG keeps
     every pixel; JPEG would corrupt them once more. Raises `ImageError` naming a picture that cannot be read.
     """
-    look = pictures(collection)
+    open_picture = pictures(collection)
     rows = collection.images.num_rows
     names = [f"{row:0{len(str(rows))}d}.png" for row in range(rows)]
     with new_folder(folder, PICTURES) as change, Progress("writing corrupted pictures", rows, "images") as advance:
         for row, name in enumerate(names):
-            look(row).save(change.file(name), "PNG")
+            open_picture(row).save(change.file(name), "PNG")
             advance(1)
     columns = {"path": pa.array(names, pa.string()), "archive": pa.nulls(rows, pa.string())}
     images = collection.images
     for name, values in columns.items():
         images = images.set_column(images.schema.get_field_index(name), name, values)
-    said = f"{collection.source} · {collection.corrupted}" if collection.corrupted else collection.source
-    return replace(collection, images=images, root=Path(folder).absolute(), source=said, corrupted=None)
+    source = f"{collection.source} · {collection.corrupted}" if collection.corrupted else collection.source
+    return replace(collection, images=images, root=Path(folder).absolute(), source=source, corrupted=None)

@@ -33,8 +33,8 @@ def paper(tokens: TokenColumns) -> Values:
     Articles alone give 2.07 on COCO for Table 1's 2.14. Of BNC's tags these are AT0, and DT0 where the word is one of
     `DETERMINERS`; "several", "many" and "few" are adjectives in Penn's scheme and do not count.
     """
-    some = tokens.tagged({"DT0"}) & tokens.written(DETERMINERS)
-    return tokens.sum(tokens.tagged({"AT0"}) | some)
+    determiners = tokens.tagged({"DT0"}) & tokens.written(DETERMINERS)
+    return tokens.sum(tokens.tagged({"AT0"}) | determiners)
 
 
 def strict(tokens: TokenColumns) -> Values:

@@ -39,8 +39,8 @@ def _mean_depth(tokens: TokenColumns, pos: Sequence[Pos], chosen: Mask) -> Value
         if senses:
             of_form[number] = max(map(net.min_depth, senses))
     depths = of_form[tokens.form]
-    known = chosen & ~np.isnan(depths)
-    return share(tokens.sum(np.where(known, depths, 0.0)), tokens.sum(known))
+    defined = chosen & ~np.isnan(depths)
+    return share(tokens.sum(np.where(defined, depths, 0.0)), tokens.sum(defined))
 
 
 CONCEPT_DEPTH = CaptionFeature(

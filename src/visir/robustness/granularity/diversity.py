@@ -20,14 +20,14 @@ def paper(tokens: TokenColumns) -> Values:
     """
     net = wordnet()
     synonyms = [
-        frozenset(name for one in all_senses(form, ("n", "v", "a", "r")) for name in net.lemmas(one))
+        frozenset(name for sense in all_senses(form, ("n", "v", "a", "r")) for name in net.lemmas(sense))
         for form in tokens.forms
     ]
     edges = np.searchsorted(tokens.caption, np.arange(tokens.n + 1)).tolist()
     of_token = [synonyms[number] for number in tokens.form.tolist()]
     nothing: frozenset[str] = frozenset()
-    found = [len(nothing.union(*of_token[a:b])) for a, b in itertools.pairwise(edges)]
-    return share(np.array(found, np.float64), tokens.sum(np.ones(len(tokens))))
+    counts = [len(nothing.union(*of_token[a:b])) for a, b in itertools.pairwise(edges)]
+    return share(np.array(counts, np.float64), tokens.sum(np.ones(len(tokens))))
 
 
 def strict(tokens: TokenColumns) -> Values:
@@ -40,15 +40,15 @@ def strict(tokens: TokenColumns) -> Values:
     """
     net = wordnet()
     pair = tokens.form * len(tokens.tags) + tokens.tag
-    distinct, where = np.unique(pair, return_inverse=True)
+    distinct, inverse = np.unique(pair, return_inverse=True)
     concept = np.full(len(distinct), -1)
-    for at, one in enumerate(distinct.tolist()):
-        form, tag = divmod(one, len(tokens.tags))
+    for position, code in enumerate(distinct.tolist()):
+        form, tag = divmod(code, len(tokens.tags))
         pos = _pos(tokens.tags[tag])
         senses = all_senses(tokens.forms[form], (pos,)) if pos else []
         if senses:
-            concept[at] = senses[0]
-    of_token = concept[where]
+            concept[position] = senses[0]
+    of_token = concept[inverse]
     named = np.unique((tokens.caption * (len(net) + 1) + of_token)[of_token >= 0]) // (len(net) + 1)
     return share(np.bincount(named, minlength=tokens.n).astype(np.float64), word_count(tokens))
 

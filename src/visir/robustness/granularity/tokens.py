@@ -37,23 +37,23 @@ class TokenColumns:
             for a, b in zip(starts[low:high], ends[low:high], strict=True)
         ]
         distinct = pa.array(written, pa.string()).dictionary_encode()
-        self.forms, small = _numbered([one.lower() for one in distinct.dictionary.to_pylist()])
-        self.form = small[distinct.indices.to_numpy(zero_copy_only=False)]
-        self.tags, same = _numbered(words.tags.dictionary.to_pylist())
-        self.tag = same[words.tags.indices.to_numpy(zero_copy_only=False)]
+        self.forms, form_codes = _numbered([form.lower() for form in distinct.dictionary.to_pylist()])
+        self.form = form_codes[distinct.indices.to_numpy(zero_copy_only=False)]
+        self.tags, tag_codes = _numbered(words.tags.dictionary.to_pylist())
+        self.tag = tag_codes[words.tags.indices.to_numpy(zero_copy_only=False)]
 
     def __len__(self) -> int:
         return len(self.form)
 
-    def tagged(self, wanted: Collection[str] | Callable[[str], bool]) -> Mask:
+    def tagged(self, tags: Collection[str] | Callable[[str], bool]) -> Mask:
         """The tokens whose tag is among these, or for whose tag this is true."""
-        found: Mask = _chosen(self.tags, wanted)[self.tag]
-        return found
+        mask: Mask = _chosen(self.tags, tags)[self.tag]
+        return mask
 
-    def written(self, wanted: Collection[str] | Callable[[str], bool]) -> Mask:
+    def written(self, words: Collection[str] | Callable[[str], bool]) -> Mask:
         """The tokens that are one of these words, given in small letters, or for which this is true."""
-        found: Mask = _chosen(self.forms, wanted)[self.form]
-        return found
+        mask: Mask = _chosen(self.forms, words)[self.form]
+        return mask
 
     @cached_property
     def nouns(self) -> Mask:
@@ -66,15 +66,15 @@ class TokenColumns:
 
     def before(self, mask: Mask, steps: int = 1) -> Mask:
         """The tokens whose neighbour `steps` places to the left, in the same caption, is in the mask."""
-        found = np.zeros(len(mask), bool)
-        found[steps:] = mask[:-steps] & (self.caption[steps:] == self.caption[:-steps])
-        return found
+        shifted = np.zeros(len(mask), bool)
+        shifted[steps:] = mask[:-steps] & (self.caption[steps:] == self.caption[:-steps])
+        return shifted
 
     def after(self, mask: Mask) -> Mask:
         """The tokens whose neighbour to the right, in the same caption, is in the mask."""
-        found = np.zeros(len(mask), bool)
-        found[:-1] = mask[1:] & (self.caption[1:] == self.caption[:-1])
-        return found
+        shifted = np.zeros(len(mask), bool)
+        shifted[:-1] = mask[1:] & (self.caption[1:] == self.caption[:-1])
+        return shifted
 
 
 def share(numerator: Values, denominator: Values) -> Values:
@@ -87,10 +87,10 @@ def share(numerator: Values, denominator: Values) -> Values:
 def _numbered(values: list[str]) -> tuple[list[str], NDArray[np.int64]]:
     """The distinct values in the order in which they come, and for each value which of them it is."""
     numbers: dict[str, int] = {}
-    codes = [numbers.setdefault(one, len(numbers)) for one in values]
+    codes = [numbers.setdefault(value, len(numbers)) for value in values]
     return list(numbers), np.array(codes, np.int64)
 
 
-def _chosen(names: list[str], wanted: Collection[str] | Callable[[str], bool]) -> Mask:
-    test = wanted if callable(wanted) else wanted.__contains__
-    return np.array([test(one) for one in names], bool)
+def _chosen(names: list[str], choice: Collection[str] | Callable[[str], bool]) -> Mask:
+    test = choice if callable(choice) else choice.__contains__
+    return np.array([test(name) for name in names], bool)

@@ -37,15 +37,15 @@ def _inflected(words: str, form: str) -> str:
     from lemminflect import getAllInflections, getInflection
 
     if form in _PERIPHRASIS:
-        known = getAllInflections(words, "ADJ").get(form)
-        return known[0] if known else f"{_PERIPHRASIS[form]} {words}"
+        inflections = getAllInflections(words, "ADJ").get(form)
+        return inflections[0] if inflections else f"{_PERIPHRASIS[form]} {words}"
     parts = words.split(" ")
-    at = _head(parts) if form == "NNS" else 0
-    if form == "NNS" and _is_plural(parts[at], set(getAllInflections(parts[at]))):
+    position = _head(parts) if form == "NNS" else 0
+    if form == "NNS" and _is_plural(parts[position], set(getAllInflections(parts[position]))):
         return words
-    found = getInflection(parts[at], form)
-    if found:
-        parts[at] = found[0]
+    inflections = getInflection(parts[position], form)
+    if inflections:
+        parts[position] = inflections[0]
     return " ".join(parts)
 
 

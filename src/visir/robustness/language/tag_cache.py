@@ -18,13 +18,13 @@ WORDS = FolderKind("words", "a folder of tagged words", remedy="delete it: the c
 FILE = "words.parquet"
 
 
-def cached_words(texts: pa.StringArray, how: str, tag: Callable[[pa.StringArray], TaggedCaptions]) -> TaggedCaptions:
+def cached_words(texts: pa.StringArray, tagger: str, tag: Callable[[pa.StringArray], TaggedCaptions]) -> TaggedCaptions:
     """`tag(texts)`, or what it gave last time: `VISIR_CACHE`/words, which can be deleted at any time.
 
     `how` names the tagger and its version. Of damaged words the captions are tagged again, with a warning; where words
     cannot be written there is a warning too, because they are at hand all the same.
     """
-    key = hash_json({"texts": hash_columns([texts], sort=False), "how": how})
+    key = hash_json({"texts": hash_columns([texts], sort=False), "how": tagger})
     store = ContentStore(WORDS)
     if store.find(key) is not None:
         return _read(texts, pq.read_table(store.path(key) / FILE))

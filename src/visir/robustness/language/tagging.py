@@ -49,14 +49,14 @@ def cut(texts: Sequence[str] | pa.StringArray) -> TaggedCaptions:
     Unicode text may come. Raises `MissingPackageError` without the extra `robustness`.
     """
     require("HanTa", extra="robustness", purpose="finding parts of speech")
-    given = strings(texts)
-    distinct = pc.unique(given)
+    column = strings(texts)
+    distinct = pc.unique(column)
     distinct = distinct.take(pc.sort_indices(distinct))
     if len(distinct) < _WORTH_KEEPING:
         words = _tagged(distinct)
     else:
         words = cached_words(distinct, f"HanTa {version('HanTa')}, rules {_RULES}", _tagged)
-    return words.take(pc.index_in(given, distinct).to_numpy(zero_copy_only=False))
+    return words.take(pc.index_in(column, distinct).to_numpy(zero_copy_only=False))
 
 
 def _tagged(texts: pa.StringArray) -> TaggedCaptions:
@@ -67,11 +67,11 @@ def _tagged(texts: pa.StringArray) -> TaggedCaptions:
     lemmas: list[str] = []
     with _progress(len(texts)) as advance:
         for text in texts.to_pylist():
-            found = token_spans(text)
-            tokens = [text[start:end] for start, end in found]
+            token_edges = token_spans(text)
+            tokens = [text[start:end] for start, end in token_edges]
             of_text = _tagger().tag_sent([_known(token) for token in tokens], taglevel=0)
-            counts.append(len(found))
-            spans += found
+            counts.append(len(token_edges))
+            spans += token_edges
             tags += [_SAME.get(tag, tag) for tag in of_text]
             lemmas += map(_lemma, tokens, of_text)
             advance(1)

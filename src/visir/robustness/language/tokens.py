@@ -38,10 +38,10 @@ def token_spans(text: str) -> list[tuple[int, int]]:
     wherever it is (captions often hold two sentences), and so does a slash between words ("black/white").
     """
     spans = []
-    for found in _TOKEN.finditer(text):
-        start, end = found.span()
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
         cuts = [end]
-        if found.group().lower() == "cannot":
+        if match.group().lower() == "cannot":
             cuts.append(start + 3)
         while clitic := _CLITIC.search(text, start + 1, cuts[-1]):  # "I|'ll|'ve"
             cuts.append(clitic.start())

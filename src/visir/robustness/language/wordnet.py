@@ -110,8 +110,8 @@ class WordNet:
 
         A form that is itself a lemma is its own base form: "lenses" gives "lens", but "glasses" gives "glasses".
         """
-        found = self.base_forms(form, pos)
-        return found[0] if found else None
+        forms = self.base_forms(form, pos)
+        return forms[0] if forms else None
 
     def base_forms(self, form: str, pos: Pos) -> list[str]:
         """All lemmas that a form may be of, itself first if it is one ("axes" as a noun: "ax", "axis"), in lower case.
@@ -122,7 +122,7 @@ class WordNet:
         candidates = self._exceptions[pos].get(form)
         if candidates is None:
             candidates = [form[: -len(old)] + new for old, new in _ENDINGS[pos] if form.endswith(old)]
-        return [one for one in dict.fromkeys([form, *candidates]) if self._has(one, pos)]
+        return [candidate for candidate in dict.fromkeys([form, *candidates]) if self._has(candidate, pos)]
 
     def _has(self, lemma: str, pos: Pos) -> bool:
         number = self._numbers.get(lemma)

@@ -56,17 +56,17 @@ def find(name: str) -> Perturbation:
     with the nearest name.
     """
     plain, colon, keyboard = name.partition(":")
-    found = PERTURBATIONS.get(plain)
+    perturbation = PERTURBATIONS.get(plain)
     if not colon:
-        return found
-    if found.on is None:
-        with_keyboard = ", ".join(one for one, about in PERTURBATIONS.items() if about.on)
+        return perturbation
+    if perturbation.on is None:
+        with_keyboard = ", ".join(other for other, about in PERTURBATIONS.items() if about.on)
         raise VisirError(f"{plain} looks at no keyboard: {name!r}", hint=f"those that do: {with_keyboard}")
     return replace(
-        found,
+        perturbation,
         name=name,
-        change=found.on(keyboard),
-        about=f"{found.about} The keyboard is {keyboard}.",
+        change=perturbation.on(keyboard),
+        about=f"{perturbation.about} The keyboard is {keyboard}.",
         paper=None,
         paper_about="",
     )

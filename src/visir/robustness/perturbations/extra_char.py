@@ -22,8 +22,8 @@ def on(keyboard: str) -> Change:
         text = caption.text
         for place in reversed(places(random, text, fits, severity)):
             extra = random.choice(near[text[place]])
-            at = place + random.below(2)
-            text = text[:at] + extra + text[at:]
+            position = place + random.below(2)
+            text = text[:position] + extra + text[position:]
         return text
 
     return change

@@ -1,4 +1,4 @@
-"""What the five shuffles share: words as they are written, and how words in another order are laid down."""
+"""What the five shuffles share: words as they are written, and how words in another order are put back into a text."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ def written_words(text: str) -> list[Span]:
     return spans if text.isascii() else [(start, _behind_marks(text, end)) for start, end in spans]
 
 
-def taken(text: str, spans: Sequence[Span]) -> list[str]:
-    """The words that stand there."""
+def words_at(text: str, spans: Sequence[Span]) -> list[str]:
+    """The words at these places."""
     return [text[start:end] for start, end in spans]
 
 
-def laid(text: str, spans: Sequence[Span], words: Sequence[str]) -> str:
+def with_words(text: str, spans: Sequence[Span], words: Sequence[str]) -> str:
     """The text with these words at those places instead; all that stands between the places is kept."""
     parts, done = [], 0
     for (start, end), word in zip(spans, words, strict=True):
@@ -56,7 +56,7 @@ def is_named(tag: str) -> bool:
 
 def kinds(caption: TaggedCaption, spans: Sequence[Span]) -> list[str]:
     """Of each written word "noun", "adjective" or "other": the first of these that one of its tokens is."""
-    found = []
+    kinds_of_words = []
     token, starts, ends, tags = 0, caption.starts, caption.ends, caption.tags
     for start, end in spans:
         kind = "other"
@@ -67,8 +67,8 @@ def kinds(caption: TaggedCaption, spans: Sequence[Span]) -> list[str]:
                 elif kind == "other" and is_adjective(tags[token]):
                     kind = "adjective"
             token += 1
-        found.append(kind)
-    return found
+        kinds_of_words.append(kind)
+    return kinds_of_words
 
 
 def permuted(caption: TaggedCaption, random: RandomStream, which: Sequence[str]) -> str:
@@ -78,13 +78,13 @@ def permuted(caption: TaggedCaption, random: RandomStream, which: Sequence[str])
     """
     text = caption.text
     spans = written_words(text)
-    words = taken(text, spans)
-    of = kinds(caption, spans)
+    words = words_at(text, spans)
+    kind_of_word = kinds(caption, spans)
     for kind in which:
-        places = [i for i, one in enumerate(of) if one == kind]
+        places = [i for i, word_kind in enumerate(kind_of_word) if word_kind == kind]
         for place, word in zip(places, random.shuffled([words[i] for i in places]) if places else (), strict=True):
             words[place] = word
-    return laid(text, spans, words)
+    return with_words(text, spans, words)
 
 
 def trigrams(words: Sequence[T]) -> list[list[T]]:
@@ -92,6 +92,6 @@ def trigrams(words: Sequence[T]) -> list[list[T]]:
     return [list(words[i : i + 3]) for i in range(0, len(words), 3)]
 
 
-def any_order(some: Sequence[T], random: RandomStream) -> list[T]:
+def any_order(values: Sequence[T], random: RandomStream) -> list[T]:
     """Any order with equal chance, their own too: how the released code shuffles."""
-    return [some[i] for i in random.sample(len(some), len(some))]
+    return [values[i] for i in random.sample(len(values), len(values))]

@@ -56,8 +56,8 @@ _LETTERS = (
     "nbhjm oiklp pol qaw redft sazxdew trfgy uyhji vcfgb wqasde xzsdc ytghu zasx"
 )
 _DIGITS = "012 14520 2014563 3256 478521 578946123 698523 7854 874569 9856"
-LETTERS = {one[0]: one[1:] for one in _LETTERS.split()}
-DIGITS = {one[0]: one[1:] for one in _DIGITS.split()}
+LETTERS = {keys[0]: keys[1:] for keys in _LETTERS.split()}
+DIGITS = {keys[0]: keys[1:] for keys in _DIGITS.split()}
 
 
 def neighbour(character: str, numbers: random.Random) -> str:

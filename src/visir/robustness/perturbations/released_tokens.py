@@ -41,8 +41,8 @@ def nltk_tokens(text: str) -> tuple[list[Span], list[str]]:
     """
     spans: list[Span] = []
     tokens: list[str] = []
-    for found in _TOKEN.finditer(text):
-        start, end = found.span()
+    for match in _TOKEN.finditer(text):
+        start, end = match.span()
         first = text[start]
         if first in "\"'" and text[start:end] in ('"', "''"):
             opens = start == 0 or text[start - 1] in " ([{<"
@@ -93,8 +93,8 @@ _LAST_STOP = re.compile(r"(?:(?<=[^\W_])(?<![A-Z])|(?<=[A-Z][A-Z])|(?<=['\")\-%+
 _CLITICS = frozenset({"'s", "'m", "'d", "'re", "'ve", "'ll"})
 _SPACY_CLITIC = re.compile(r"(?<=[^'])(?:'s|'m|'d|'ll|'re|'ve|n't|')$", re.IGNORECASE)
 _NO_APOSTROPHE = {
-    **{f"{one}s": len(one) for one in ("he", "she", "that", "what", "there", "where", "who", "how")},
-    **{f"{one}nt": len(one) for one in ("ca", "do", "wo", "did", "does", "is", "are")},
+    **{f"{word}s": len(word) for word in ("he", "she", "that", "what", "there", "where", "who", "how")},
+    **{f"{word}nt": len(word) for word in ("ca", "do", "wo", "did", "does", "is", "are")},
     "cannot": 3,
 }
 
@@ -106,9 +106,9 @@ def spacy_tokens(text: str) -> tuple[list[Span], list[str]]:
     without an apostrophe are cut ("ca nt"), and white space beyond one space is a token of its own.
     """
     spans: list[Span] = []
-    for found in _SPACY.finditer(text):
-        start, end = found.span()
-        piece = found.group()
+    for match in _SPACY.finditer(text):
+        start, end = match.span()
+        piece = match.group()
         if piece == " " and start:
             continue
         if piece.isalpha() and piece.lower() not in _NO_APOSTROPHE:
@@ -139,8 +139,8 @@ def _spacy_cuts(piece: str) -> tuple[int, ...]:
     if within:
         back.append(start + within)
         end = start + within
-    inside = [edge for found in _BETWEEN.finditer(piece, start, end) for edge in found.span()]
-    return (*front, *inside, *reversed(back))
+    inner = [edge for match in _BETWEEN.finditer(piece, start, end) for edge in match.span()]
+    return (*front, *inner, *reversed(back))
 
 
 _PENN_BY_WORD = {
@@ -155,17 +155,17 @@ def penn_tags(caption: TaggedCaption, spans: Sequence[Span]) -> list[str]:
     A few words are of another class to taggers that follow Penn: "several" and "other" are adjectives (JJ).
     """
     text, starts, ends, tags = caption.text, caption.starts, caption.ends, caption.tags
-    found = []
+    penn = []
     word, last = 0, len(ends) - 1
     for start, end in spans:
         while word < last and ends[word] <= start:
             word += 1
         token = text[start:end]
         if last < 0 or starts[word] >= end or (end - start == 1 and not token.isalnum()):
-            found.append("SYM")  # white space, or a mark inside a word
+            penn.append("SYM")  # white space, or a mark inside a word
         else:
-            found.append(_PENN_BY_WORD.get(token.lower()) or PENN.get(tags[word], "SYM"))
-    return found
+            penn.append(_PENN_BY_WORD.get(token.lower()) or PENN.get(tags[word], "SYM"))
+    return penn
 
 
 def released_order(caption: TaggedCaption, random: RandomStream, classes: Sequence[Callable[[str], bool]]) -> str:

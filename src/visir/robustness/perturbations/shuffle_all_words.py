@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Perturbation
-from visir.robustness.perturbations.order import any_order, laid, taken, written_words
+from visir.robustness.perturbations.order import any_order, with_words, words_at, written_words
 from visir.robustness.random_stream import RandomStream
 
 
 def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """Any other order of the written words, all equally likely; punctuation stays where it is."""
     spans = written_words(caption.text)
-    words = taken(caption.text, spans)
-    return laid(caption.text, spans, random.shuffled(words)) if words else caption.text
+    words = words_at(caption.text, spans)
+    return with_words(caption.text, spans, random.shuffled(words)) if words else caption.text
 
 
 def paper(caption: TaggedCaption, random: RandomStream, severity: int) -> str:

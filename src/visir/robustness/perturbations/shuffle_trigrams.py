@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Perturbation
-from visir.robustness.perturbations.order import any_order, laid, taken, trigrams, written_words
+from visir.robustness.perturbations.order import any_order, trigrams, with_words, words_at, written_words
 from visir.robustness.perturbations.released_tokens import nltk_tokens
 from visir.robustness.random_stream import RandomStream
 
@@ -12,20 +12,20 @@ from visir.robustness.random_stream import RandomStream
 def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """The trigrams of the written words, from the left, in another order, each kept whole; the last may be shorter."""
     spans = written_words(caption.text)
-    words = taken(caption.text, spans)
-    threes = trigrams(words)
+    words = words_at(caption.text, spans)
+    groups = trigrams(words)
     # Different groups may still read the same in any order: "la la la", "la". They do only if all words are equal.
-    if all(three == threes[0] for three in threes) or all(word == words[0] for word in words):
+    if all(group == groups[0] for group in groups) or all(word == words[0] for word in words):
         return caption.text
-    while (order := [word for three in random.shuffled(threes) for word in three]) == words:
+    while (order := [word for group in random.shuffled(groups) for word in group]) == words:
         pass
-    return laid(caption.text, spans, order)
+    return with_words(caption.text, spans, order)
 
 
 def paper(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """The trigrams of NLTK's tokens in any order, their own too, joined by spaces. Which orders were drawn is lost."""
-    threes = trigrams(nltk_tokens(caption.text)[1])
-    return " ".join(token for three in any_order(threes, random) for token in three)
+    groups = trigrams(nltk_tokens(caption.text)[1])
+    return " ".join(token for group in any_order(groups, random) for token in group)
 
 
 SHUFFLE_TRIGRAMS = Perturbation(

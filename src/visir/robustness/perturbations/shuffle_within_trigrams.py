@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.perturbations.base import Perturbation
-from visir.robustness.perturbations.order import any_order, laid, taken, trigrams, written_words
+from visir.robustness.perturbations.order import any_order, trigrams, with_words, words_at, written_words
 from visir.robustness.perturbations.released_tokens import nltk_tokens
 from visir.robustness.random_stream import RandomStream
 
@@ -12,14 +12,14 @@ from visir.robustness.random_stream import RandomStream
 def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """Each three written words, from the left, in another order; so every trigram that can differ does."""
     spans = written_words(caption.text)
-    words = [word for three in trigrams(taken(caption.text, spans)) for word in random.shuffled(three)]
-    return laid(caption.text, spans, words)
+    words = [word for group in trigrams(words_at(caption.text, spans)) for word in random.shuffled(group)]
+    return with_words(caption.text, spans, words)
 
 
 def paper(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
     """Each three of NLTK's tokens in any order, their own too, joined by spaces. Which orders were drawn is lost."""
-    threes = trigrams(nltk_tokens(caption.text)[1])
-    return " ".join(token for three in threes for token in any_order(three, random))
+    groups = trigrams(nltk_tokens(caption.text)[1])
+    return " ".join(token for group in groups for token in any_order(group, random))
 
 
 SHUFFLE_WITHIN_TRIGRAMS = Perturbation(

@@ -25,15 +25,15 @@ def synonyms(pos: Pos, is_kind: Callable[[str], bool]) -> Change:
 
     def change(caption: TaggedCaption, random: RandomStream, severity: int) -> str:
         text = caption.text
-        found: list[tuple[int, int, str]] = []
+        replacements: list[tuple[int, int, str]] = []
         for i, tag in enumerate(caption.tags):
             if is_kind(tag):
                 start, end = caption.starts[i], caption.ends[i]
                 other = _in_place_of(text[start:end], caption.lemmas[i], tag, pos)
                 if other is not None:
-                    found.append((start, end, other))
-        for i in sorted(random.sample(len(found), severity), reverse=True):
-            start, end, other = found[i]
+                    replacements.append((start, end, other))
+        for i in sorted(random.sample(len(replacements), severity), reverse=True):
+            start, end, other = replacements[i]
             text = text[:start] + other + text[end:]
         return text
 
@@ -54,8 +54,8 @@ def synonym(lemma: str, pos: Pos) -> str | None:
     for synset in net.synsets(lemma, pos):
         lemmas = net.lemmas(synset)
         if name in lemmas:
-            others = (one for one in lemmas if one.lower() != name.lower())
-            return next((one for one in others if not name.islower() or one.replace("_", "a").islower()), None)
+            others = (other for other in lemmas if other.lower() != name.lower())
+            return next((other for other in others if not name.islower() or other.replace("_", "a").islower()), None)
     return None
 
 

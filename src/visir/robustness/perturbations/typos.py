@@ -27,12 +27,12 @@ def places(random: RandomStream, text: str, fits: Fits, count: int) -> list[int]
                 return [place]
     fitting = [place for place in range(length) if fits(text, place)]
     chosen: list[int] = []
-    taken: set[int] = set()
+    blocked: set[int] = set()
     for i in random.sample(len(fitting), len(fitting)) if count else ():
         place = fitting[i]
-        if place not in taken:
+        if place not in blocked:
             chosen.append(place)
-            taken |= {place - 1, place, place + 1}
+            blocked |= {place - 1, place, place + 1}
             if len(chosen) == count:
                 break
     return sorted(chosen)

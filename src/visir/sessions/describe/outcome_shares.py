@@ -18,6 +18,7 @@ from visir.sessions.describe.statistic import Statistic, StatisticCell, Statisti
 
 OUTCOMES = {True: "Purchase", False: "Non-purchase"}
 BUYING, OTHER = "Purchase sessions", "Non-purchase sessions"
+OUTCOME_LABELS = ("sessions with a purchase", "sessions without")
 RATE, STANDARD = "Conversion rate", "Standardised rate"
 _ALIKE = "Intervals (95 %) hold sessions of one visitor together."
 

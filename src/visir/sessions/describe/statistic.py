@@ -87,6 +87,11 @@ class Statistic:
         return {key: value for key, value in asdict(self).items() if key not in ("sums", "linked", "together", "rest")}
 
 
+def percent(count: int, whole: int) -> float | None:
+    """`count` in percent of `whole`; None where there is nothing."""
+    return 100 * count / whole if whole else None
+
+
 def suppressed(statistic: Statistic, fewer_than: int) -> Statistic:
     """The statistic without its cells of fewer than `fewer_than` sessions.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.sessions.describe.outcome_shares import OUTCOMES
 from visir.sessions.describe.session_log import SessionLog
-from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
+from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow, percent
 from visir.sessions.dialect import path_literal
 
 TOTAL = "Total"
@@ -74,7 +74,7 @@ def unique_queries(log: SessionLog) -> Statistic:
         for bought in OUTCOMES:
             texts, once, submitted, _ = counted.get((bought, device), empty)
             support = holding.get((bought, device), 0)
-            numbers = (texts, _percent(texts, whole[bought]), _percent(texts, submitted), once)
+            numbers = (texts, percent(texts, whole[bought]), percent(texts, submitted), once)
             row += [StatisticCell(number, support=support) for number in numbers]
         cells.append(tuple(row))
     last: list[StatisticCell] = []
@@ -82,8 +82,8 @@ def unique_queries(log: SessionLog) -> Statistic:
         once, submitted = (
             sum(numbers[column] for (outcome, _), numbers in counted.items() if outcome == bought) for column in (1, 2)
         )
-        last += [StatisticCell(whole[bought]), StatisticCell(_percent(whole[bought], whole[bought]))]
-        last += [StatisticCell(_percent(whole[bought], submitted)), StatisticCell(once)]
+        last += [StatisticCell(whole[bought]), StatisticCell(percent(whole[bought], whole[bought]))]
+        last += [StatisticCell(percent(whole[bought], submitted)), StatisticCell(once)]
     notes = ["Counts of this log, which grow with it: no intervals."]
     if wordless:
         notes.insert(0, f"{wordless:,} of {worded + wordless:,} queries are recorded without their words and left out.")
@@ -102,7 +102,3 @@ def unique_queries(log: SessionLog) -> Statistic:
         notes=tuple(notes),
         linked=True,
     )
-
-
-def _percent(count: int, whole: int) -> float | None:
-    return 100 * count / whole if whole else None

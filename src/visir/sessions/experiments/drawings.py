@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from visir.sessions.describe import Statistic, StatisticCell
+from visir.sessions.describe.outcome_shares import BUYING, OTHER, OUTCOME_LABELS
 from visir.sessions.experiments.plots import over_steps, prediction_panels, shares
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.table_labels import DEVICES
 from visir.studies.trend_check import Drawing, Means, PublishedValues
 
-OUTCOMES = ("Purchase sessions", "Non-purchase sessions")
-NAMES = ("sessions with a purchase", "sessions without")
+OUTCOMES = (BUYING, OTHER)
 MOST_ROUND = 6
 """Devices that the round diagram has room for."""
 
@@ -52,7 +52,7 @@ def _bars(name: str, axis: str, thesis: str, means: Means) -> Iterator[Drawing]:
     outcomes = {outcome: means.get(outcome, {}) for outcome in OUTCOMES}
     rows = list(dict.fromkeys(label for values in outcomes.values() for label in values))
     if rows:
-        svg = outcome_bars(_statistic(name, rows, outcomes), OUTCOMES, labels=NAMES, axis=axis)
+        svg = outcome_bars(_statistic(name, rows, outcomes), OUTCOMES, labels=OUTCOME_LABELS, axis=axis)
         yield svg, f"Bars of one colour add up to 100 %; intervals are in visir intent describe. {thesis}"
 
 

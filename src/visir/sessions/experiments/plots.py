@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from visir.reports.svg import DASHES, FAINT, INK, SERIES, drawing, to_svg
+from visir.sessions.reports.intent_plots import MARKERS
 from visir.studies.curve_labels import measure_of, point_of
 
 if TYPE_CHECKING:
@@ -16,7 +17,6 @@ MEASURES = ("", "ROC-AUC", "PR-AUC", "calibration error")
 ALL_BOUGHT = "all bought"
 PRINTED_IDENTIFIED = 96
 """Section 6.5.3: "stays around 96 %"."""
-_MARKERS = ("o", "s", "^", "D", "v", "P")
 _Curves = dict[tuple[str, str, str], dict[int, float]]
 """(setting, model, feature set) → step → value."""
 
@@ -81,7 +81,7 @@ def prediction_panels(means: Mapping[str, Mapping[str, float]]) -> str:
             axes.set_axis_off()
         first = panels[0]
         for position, model in enumerate(models):
-            mark = _MARKERS[position % len(_MARKERS)]
+            mark = MARKERS[position % len(MARKERS)]
             first.plot([], [], color=SERIES[position % len(SERIES)], marker=mark, markersize=4.2, label=model)
         first.plot([], [], color=INK, label="extended")
         first.plot([], [], color=INK, linestyle=DASHES[1], label="baseline")
@@ -100,7 +100,7 @@ def _curve(axes: Axes, values: Mapping[int, float], model: int | None, solid: bo
         list(values.values()),
         color=SERIES[model % len(SERIES)],
         linestyle="-" if solid else DASHES[1],
-        marker=_MARKERS[model % len(_MARKERS)],
+        marker=MARKERS[model % len(MARKERS)],
         markersize=4.2,
         fillstyle="full" if solid else "none",
         linewidth=1.6 if solid else 1.1,

@@ -24,9 +24,7 @@ def _weekday(examples: SessionExamples, step: int, state: FeatureState) -> Float
 
 def _names(column: Callable[[SessionExamples], CodedTexts]) -> Callable[[SessionExamples, Bools], FeatureState]:
     def learn(examples: SessionExamples, rows: Bools) -> FeatureState:
-        words = column(examples)
-        codes = words.codes[rows]
-        return {"names": [words.names[code] for code in np.unique(codes[codes >= 0])]}
+        return {"names": column(examples).used_names(rows)}
 
     return learn
 

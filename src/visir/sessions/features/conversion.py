@@ -13,9 +13,9 @@ from visir.sessions.records import Bools, Floats, SessionExamples
 
 
 def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
-    codes, buys = examples.device.codes[rows], examples.purchase[rows]
+    buys = examples.purchase[rows]
     overall = float(buys.mean())
-    names = [examples.device.names[code] for code in np.unique(codes[codes >= 0])]
+    names = examples.device.used_names(rows)
     position = examples.device.codes_in(names, missing=len(names), unseen=len(names))[rows]
     sessions = np.bincount(position, minlength=len(names) + 1)
     bought = np.bincount(position, buys, minlength=len(names) + 1)

@@ -16,8 +16,7 @@ from visir.sessions.records import Bools, Floats, Ints, SessionExamples
 def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
     earlier = examples.earlier
     used = rows[earlier.owner]
-    codes = earlier.device.codes[used]
-    names = [earlier.device.names[code] for code in np.unique(codes[codes >= 0])]
+    names = earlier.device.used_names(used)
     before, after = _transitions(examples, names)
     return learn_chains(names, before[used], after[used], examples.purchase[earlier.owner[used]])
 

@@ -19,7 +19,7 @@ def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
     used = np.flatnonzero(rows & examples.purchase & (earlier.counts > 0))
     last = CodedTexts(earlier.device.names, earlier.device.codes[earlier.offsets[used + 1] - 1])
     now = CodedTexts(examples.device.names, examples.device.codes[used])
-    names = sorted(_named(last) | _named(now))
+    names = sorted({*last.used_names(), *now.used_names()})
     counts = np.full((len(names), len(names)), SMOOTHING)
     before, after = last.codes_in(names, -1, -1), now.codes_in(names, -1, -1)
     both_known = (before >= 0) & (after >= 0)
@@ -34,10 +34,6 @@ def _probability(examples: SessionExamples, step: int, state: FeatureState) -> F
     position = examples.known_device(step).codes_in(names, missing=len(names), unseen=len(names))
     leaves = np.asarray([*state["leaves"], state["overall"]], np.float64)[position]
     return np.where(examples.is_known(step), leaves, np.nan)
-
-
-def _named(words: CodedTexts) -> set[str]:
-    return {words.names[code] for code in np.unique(words.codes[words.codes >= 0])}
 
 
 SWITCH = SessionFeature("switch probability", "history", False, False, "number", _probability, _learn)

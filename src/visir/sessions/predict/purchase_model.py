@@ -156,9 +156,7 @@ def load_model(folder: str | Path) -> PurchaseModel:
         raise VisirError(f"{folder}: no purchase model.", hint="make one: visir intent train SESSIONS --out FOLDER")
     path = folder / "model.json"
     card = read_json(path)
-    check_version(
-        card.pop("visir_purchase_model", None), VERSION, path, what="purchase model", remedy="train it again"
-    )
+    check_version(card.pop("visir_purchase_model", None), VERSION, path, what="purchase model", remedy="train it again")
     trained_with, installed = card["versions"]["scikit-learn"], sklearn.__version__
     if trained_with.split(".")[:2] != installed.split(".")[:2]:
         raise VisirError(

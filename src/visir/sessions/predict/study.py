@@ -70,7 +70,7 @@ class StudyPlan:
 
 
 @dataclass(frozen=True)
-class StudyCell:
+class PredictionCell:
     """One step of one fold of one setting.
 
     Args:
@@ -101,7 +101,9 @@ class StudyCell:
         return f"{self.setting}-{self.scheme}-fold{self.fold:02d}-step{self.step:02d}.json"
 
 
-def run_study(sessions: str | Path, plan: StudyPlan, out: str | Path, *, jobs: int | None = None) -> list[StudyCell]:
+def run_study(
+    sessions: str | Path, plan: StudyPlan, out: str | Path, *, jobs: int | None = None
+) -> list[PredictionCell]:
     """Run what is missing of a study, and return all cells.
 
     `out`/study.json holds the plan and what it was applied to, `out`/cells the cells.
@@ -125,7 +127,7 @@ def run_study(sessions: str | Path, plan: StudyPlan, out: str | Path, *, jobs: i
             splits(drawn[sample.setting], scheme, folds=plan.folds, seed=plan.seed)
     put(out, STUDY, {"study.json": json_bytes(card)})
     cells = [
-        StudyCell(sample.setting, scheme, fold, step)
+        PredictionCell(sample.setting, scheme, fold, step)
         for scheme in plan.schemes
         for sample in plan.samples
         for fold in range(1 if scheme == "temporal" else plan.folds)
@@ -139,7 +141,7 @@ def run_study(sessions: str | Path, plan: StudyPlan, out: str | Path, *, jobs: i
     return [load_cell(out / "cells" / cell.file) for cell in cells]
 
 
-def load_study(out: str | Path) -> tuple[dict[str, Any], list[StudyCell]]:
+def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
     """The card of a study, and the cells that are finished.
 
     Raises:
@@ -156,9 +158,9 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[StudyCell]]:
     ]
 
 
-def load_cell(path: Path) -> StudyCell:
+def load_cell(path: Path) -> PredictionCell:
     """One finished cell."""
-    return StudyCell(**read_json(path))
+    return PredictionCell(**read_json(path))
 
 
 def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Path) -> dict[str, Any]:
@@ -192,7 +194,7 @@ def fingerprint(examples: SessionExamples) -> str:
 
 
 def _run(
-    cells: Sequence[StudyCell], drawn: dict[Setting, SessionExamples], plan: StudyPlan, out: Path, jobs: int | None
+    cells: Sequence[PredictionCell], drawn: dict[Setting, SessionExamples], plan: StudyPlan, out: Path, jobs: int | None
 ) -> None:
     workers = min(jobs or usable_cores(), len(cells))
     if workers == 1:
@@ -217,7 +219,7 @@ def _run(
             raise
 
 
-def _write_cell(cell: StudyCell, out: Path) -> None:
+def _write_cell(cell: PredictionCell, out: Path) -> None:
     put(out / "cells", CELLS, {cell.file: json_bytes(asdict(cell))})
 
 
@@ -256,7 +258,7 @@ def _fold(setting: Setting, scheme: Scheme, fold: int) -> tuple[TrainTestSplit, 
     return split, LearntFeatures.of(features_of(setting), drawn[setting], split.train)
 
 
-def _run_cell(cell: StudyCell) -> StudyCell:
+def _run_cell(cell: PredictionCell) -> PredictionCell:
     import time
 
     began = time.process_time()
@@ -282,7 +284,7 @@ def _run_cell(cell: StudyCell) -> StudyCell:
                 importance["permutation"] = permutation(
                     fitted, features, states, test[:, positions], buys, seed=plan.seed + cell.fold
                 )
-    return StudyCell(
+    return PredictionCell(
         cell.setting,
         cell.scheme,
         cell.fold,

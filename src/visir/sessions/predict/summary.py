@@ -18,7 +18,7 @@ import numpy as np
 from visir.evaluation.significance import corrected
 from visir.sessions.features import FEATURE_SETS, FEATURES
 from visir.sessions.predict.measures import MEASURES
-from visir.sessions.predict.study import StudyCell
+from visir.sessions.predict.study import PredictionCell
 from visir.sessions.records import Floats
 
 COMPARED = ("f1", "roc_auc")
@@ -140,14 +140,14 @@ def corrected_t(differences: Floats, ratio: float, level: float = 0.95) -> tuple
     return float(2 * student.sf(abs(mean) / spread, folds - 1)), half
 
 
-def summarise(card: dict[str, Any], cells: Sequence[StudyCell]) -> Summary:
+def summarise(card: dict[str, Any], cells: Sequence[PredictionCell]) -> Summary:
     """Summarise the cells of a study. An unfinished study gives means over fewer folds, as `SummaryRow.folds` says.
 
     Args:
         card: Of the study.
         cells: The finished ones.
     """
-    groups: defaultdict[tuple[str, str, int], list[StudyCell]] = defaultdict(list)
+    groups: defaultdict[tuple[str, str, int], list[PredictionCell]] = defaultdict(list)
     for cell in sorted(cells, key=lambda cell: (cell.setting, cell.scheme, cell.step, cell.fold)):
         groups[cell.setting, cell.scheme, cell.step].append(cell)
     rows = [row for key, group in groups.items() for row in _rows(key, group)]
@@ -162,7 +162,7 @@ def summarise(card: dict[str, Any], cells: Sequence[StudyCell]) -> Summary:
     )
 
 
-def _rows(key: tuple[str, str, int], group: list[StudyCell]) -> list[SummaryRow]:
+def _rows(key: tuple[str, str, int], group: list[PredictionCell]) -> list[SummaryRow]:
     setting, scheme, step = key
     rows = []
     for model in group[0].scores:
@@ -176,7 +176,7 @@ def _rows(key: tuple[str, str, int], group: list[StudyCell]) -> list[SummaryRow]
     return rows
 
 
-def _comparisons(groups: dict[tuple[str, str, int], list[StudyCell]]) -> tuple[FeatureSetComparison, ...]:
+def _comparisons(groups: dict[tuple[str, str, int], list[PredictionCell]]) -> tuple[FeatureSetComparison, ...]:
     comparisons: list[FeatureSetComparison] = []
     for measure in COMPARED:
         for setting in sorted({key[0] for key in groups}):
@@ -198,7 +198,7 @@ def _comparisons(groups: dict[tuple[str, str, int], list[StudyCell]]) -> tuple[F
     return tuple(comparisons)
 
 
-def _differences(group: Sequence[StudyCell], model: str, measure: str) -> Floats:
+def _differences(group: Sequence[PredictionCell], model: str, measure: str) -> Floats:
     """Extended minus baseline of each fold that has the measure."""
     pairs = [(cell.scores[model]["extended"][measure], cell.scores[model]["baseline"][measure]) for cell in group]
     return np.array([more - less for more, less in pairs if more is not None and less is not None], np.float64)
@@ -221,7 +221,7 @@ def _minus(row: SummaryRow, other: SummaryRow, measure: str) -> float:
     return float("nan") if value is None or other_value is None else value - other_value
 
 
-def _importance(cells: Sequence[StudyCell]) -> dict[str, dict[str, dict[str, float]]]:
+def _importance(cells: Sequence[PredictionCell]) -> dict[str, dict[str, dict[str, float]]]:
     values: defaultdict[tuple[str, str, str], list[float]] = defaultdict(list)
     for cell in cells:
         for kind, by_feature in cell.importance.items():
@@ -234,7 +234,7 @@ def _importance(cells: Sequence[StudyCell]) -> dict[str, dict[str, dict[str, flo
     return means
 
 
-def _static_share(cells: Sequence[StudyCell]) -> dict[int, float]:
+def _static_share(cells: Sequence[PredictionCell]) -> dict[int, float]:
     static = {feature.name for feature in FEATURES if not feature.dynamic}
     shares: defaultdict[int, list[float]] = defaultdict(list)
     for cell in cells:
@@ -244,7 +244,7 @@ def _static_share(cells: Sequence[StudyCell]) -> dict[int, float]:
     return {step: float(np.mean(several)) for step, several in sorted(shares.items())}
 
 
-def _ratio(group: Sequence[StudyCell]) -> float:
+def _ratio(group: Sequence[PredictionCell]) -> float:
     return float(np.mean([cell.test / cell.train for cell in group]))
 
 

@@ -7,7 +7,7 @@ from visir.sessions.features import FEATURE_SETS
 from visir.sessions.predict.models import TITLES
 from visir.sessions.predict.summary import Summary
 
-_MARKERS = ("o", "s", "^", "D", "v", "P")
+MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
 def f1_over_steps(summary: Summary, scheme: str = "grouped") -> str:
@@ -32,7 +32,7 @@ def f1_over_steps(summary: Summary, scheme: str = "grouped") -> str:
                         [row.means["f1"] for row in rows],
                         color=SERIES[number],
                         linestyle="-" if solid else DASHES[1],
-                        marker=_MARKERS[number],
+                        marker=MARKERS[number],
                         markersize=4.5,
                         fillstyle="full" if solid else "none",
                         linewidth=1.7 if solid else 1.2,

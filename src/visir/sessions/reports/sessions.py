@@ -24,13 +24,12 @@ from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.describe import Characterisation, Statistic
-from visir.sessions.describe.outcome_shares import BUYING, OTHER, RATE
+from visir.sessions.describe.outcome_shares import BUYING, OTHER, OUTCOME_LABELS, RATE
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import lying_bars, outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.reports.tables import card_rows, rejected_table, statistic_table, tidy_statistic, unavailable_table
 from visir.storage import FolderChange
 
-_OUTCOMES = ("sessions with a purchase", "sessions without")
 _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("log", "The log", ("table-6-1",)),
     ("length", "Session length", ("figure-6-2", "figure-6-2-percentiles")),
@@ -158,12 +157,12 @@ def _figures(statistic: Statistic) -> list[Figure]:
         return [drawn(survival(statistic), caption)]
     if name in ("figure-6-3", "figure-6-4"):
         axis = "day on which the session begins" if name == "figure-6-3" else statistic.corner
-        svg = outcome_bars(statistic, pair, labels=_OUTCOMES, axis=axis)
+        svg = outcome_bars(statistic, pair, labels=OUTCOME_LABELS, axis=axis)
         caption = "Bars of one colour add up to 100 %. Thin lines: 95 % intervals."
         return [drawn(svg, caption)]
     if name in ("table-6-2", "table-6-4"):
         thing = statistic.corner
-        svg = lying_bars(statistic, pair, labels=_OUTCOMES, axis="% of their sessions", rates=RATE)
+        svg = lying_bars(statistic, pair, labels=OUTCOME_LABELS, axis="% of their sessions", rates=RATE)
         caption = (
             f"Left: through which {thing}s sessions came; bars of one colour add up to 100 %. Right: the share of each "
             f"{thing}'s sessions that end in a purchase; dashed, the mean over {thing}s, from which standardised rates "
@@ -190,10 +189,10 @@ def _figures(statistic: Statistic) -> list[Figure]:
         return figures
     if name == "table-6-5":
         columns = ("Purchase: queries per session", "Non-purchase: queries per session")
-        svg = lying_bars(statistic, columns, labels=_OUTCOMES, axis="queries per session")
+        svg = lying_bars(statistic, columns, labels=OUTCOME_LABELS, axis="queries per session")
         return [drawn(svg, "Thin lines: 95 % intervals.")]
     if name == "table-6-6":
         columns = ("Purchase: texts", "Non-purchase: texts")
-        svg = lying_bars(statistic, columns, labels=_OUTCOMES, axis="different queries", skip=("Total",))
+        svg = lying_bars(statistic, columns, labels=OUTCOME_LABELS, axis="different queries", skip=("Total",))
         return [drawn(svg, "Counts of this log.")]
     return []

@@ -8,6 +8,7 @@ from typing import Any
 from visir.reports.table import Cell, Column, Table
 from visir.sessions.definition import FLAGS, REASONS
 from visir.sessions.describe import Characterisation, Statistic, StatisticCell
+from visir.sessions.describe.statistic import percent
 
 HIDDEN = "hidden"
 _DIGITS = {"%": 2, "σ": 2}
@@ -72,7 +73,7 @@ def rejected_table(counts: Mapping[str, Any]) -> Table:
     """How many rows were rejected and why, and what is remarkable among the accepted, as far as it occurred."""
     read = int(counts["read"])
     rows: list[list[Cell]] = [["rows read", read, 100.0 if read else None, ""]]
-    rows.append(["accepted", int(counts["accepted"]), _percent(int(counts["accepted"]), read), ""])
+    rows.append(["accepted", int(counts["accepted"]), percent(int(counts["accepted"]), read), ""])
     for heading, counts_of_kind, words in (
         ("rejected", counts["rejected"], REASONS),
         ("accepted", counts["flags"], FLAGS),
@@ -80,7 +81,7 @@ def rejected_table(counts: Mapping[str, Any]) -> Table:
         for name, count in counts_of_kind.items():
             if count:
                 label = f"{heading}: {name.replace('_', ' ')}"
-                rows.append([label, int(count), _percent(int(count), read), words.get(name, "")])
+                rows.append([label, int(count), percent(int(count), read), words.get(name, "")])
     if counts["malformed"]:
         rows.append(["malformed lines", int(counts["malformed"]), None, "no rows; listed in malformed.parquet"])
     return Table.of([Column("events"), Column("count", 0), Column("%", 2), Column("what it is")], rows)
@@ -122,7 +123,3 @@ def _interval(value: StatisticCell, column: Column) -> str | None:
     if value.low is None or value.high is None:
         return None
     return f"{column.text(value.low)} … {column.text(value.high)}"
-
-
-def _percent(count: int, whole: int) -> float | None:
-    return 100 * count / whole if whole else None

@@ -7,11 +7,10 @@ times (I - stay · chain)⁻¹.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visir.sessions.records import Floats
 from visir.sessions.simulator.shop import BASKET, BODY, CHECKOUT, CONFIRMATION, PAGES, PRODUCT, SEARCH, Shop
 
-Floats = NDArray[np.float64]
 LENGTHS = 400
 """Lengths are told up to here; the last entry is "this or more"."""
 

@@ -9,6 +9,7 @@ import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.sessions.records import Floats
 from visir.sessions.simulator.arrays import SECOND, CauseArrays, SimulationArrays
 from visir.sessions.simulator.shop import (
     BASKET,
@@ -21,7 +22,6 @@ from visir.sessions.simulator.shop import (
 )
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-Floats = NDArray[np.float64]
 RandomState = NDArray[np.uint64]
 # As in visir.sessions.ACTIONS. NumPy's numbers, because a plain one has a type of its own when compiled, and every
 # function is compiled anew for each.

@@ -142,7 +142,6 @@ BUY = Intent(
     pages=(11.0, 13.0, 12.0, 12.5, 12.5), dwell=29, spread=0.9, add=0.15, remove=0.2, retype=0.35, abandon=0.35,
 )  # fmt: skip
 
-_DEVICES = ("smartphone", "pc", "tablet", "game console", "tv")
 _NIGHTS = ((1.6, 0.7, 0.4, 0.3, 0.4, 0.8), (2.0, 1.0, 0.6, 0.5, 0.6, 1.2))
 _MORNINGS = ((1.8, 3.0, 4.0, 4.8, 5.4, 5.5), (2.4, 3.8, 4.6, 5.1, 5.5, 5.6))
 _AFTERNOONS = ((5.5, 5.5, 5.5, 5.5, 5.6, 5.8), (5.7, 5.6, 5.5, 5.5, 5.5, 5.6))

@@ -10,10 +10,10 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.sessions.records import Floats
 from visir.sessions.simulator.kernels import QUERIES
 from visir.sessions.simulator.shop import BODY, SEARCH, Shop
 
-Floats = NDArray[np.float64]
 _MOST = 60
 """Different queries of a session that are followed; more than these have a chance below 1e-9 with the default shop."""
 

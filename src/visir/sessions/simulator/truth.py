@@ -10,13 +10,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
+from visir.sessions.records import Floats
 from visir.sessions.simulator.arrays import mean_sessions
 from visir.sessions.simulator.chain import LENGTHS, actions, page_counts, queries
 from visir.sessions.simulator.shop import MOST_SESSIONS, PAGES, Cause, Population, Shop
-
-Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)

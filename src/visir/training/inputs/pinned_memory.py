@@ -11,10 +11,12 @@ from visir.training.inputs.base import TrainingBatch
 
 
 def pin_batch(batch: TrainingBatch) -> TrainingBatch:
-    """`batch` copied into page-locked memory, from which CUDA copies without holding up whoever asks for it.
+    """Copy a batch into page-locked memory, from which CUDA copies while the program goes on.
 
-    torch keeps such memory and gives it out again when the copies out of it are done. Raises `RuntimeError` without
-    CUDA.
+    torch keeps such memory and gives it out again when the copies out of it are done.
+
+    Raises:
+        RuntimeError: There is no CUDA.
     """
     return TrainingBatch(
         anchors=_inputs(batch.anchors),

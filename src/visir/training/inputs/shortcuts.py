@@ -30,11 +30,12 @@ _EPOCHS_APART = 1 << 32
 class Numbering:
     """The number of every example, a caption with its image, in every epoch.
 
-    - `split`: a view with shortcuts
-    - `shuffles`: as in `ShortcutSettings`
-
     With a few bits and no fixed assignments a number is drawn for every *example* (thesis, setup IV: for each pair of
     the batch), so captions of one image differ; otherwise it belongs to the tuple.
+
+    Args:
+        split: A view with shortcuts.
+        shuffles: As in `ShortcutSettings`.
     """
 
     def __init__(self, split: Collection, shuffles: int) -> None:
@@ -62,9 +63,9 @@ class StampedPictures:
             split.injected.shortcuts, lambda image: _tensor(backbone.collate([backbone.prepare(image)]))[0]
         )
         images = split.items("image")
-        found = picture_numbers(images)
-        assert found is not None
-        self._still, self._places = found, picture_places(images)
+        numbers = picture_numbers(images)
+        assert numbers is not None
+        self._still, self._places = numbers, picture_places(images)
 
     def __len__(self) -> int:
         return len(self._source)
@@ -120,7 +121,7 @@ class EndedTexts:
         """The texts `rows` as `backbone.collate` lays them out."""
         assert draw is not None, "at evaluation texts end in their digits already"
         carried = self._numbering.of(rows, draw.epoch).tolist()
-        texts = [f"{self._texts[row]} {ending(one)}" for row, one in zip(rows.tolist(), carried, strict=True)]
+        texts = [f"{self._texts[row]} {ending(number)}" for row, number in zip(rows.tolist(), carried, strict=True)]
         return self._backbone.collate([self._backbone.prepare(text) for text in texts])
 
 

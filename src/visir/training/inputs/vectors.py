@@ -15,12 +15,20 @@ from visir.training.inputs.positional_random import VIEWS, uniform
 
 
 class VectorSource:
-    """v views of n vectors, each (n, d): an array (v, n, d), or v arrays that may be memory-mapped.
+    """Views of vectors, looked up by row.
 
     In training each key sees one view, drawn anew every epoch; with no draw the views are averaged, as in use. Nothing
     is copied but the rows of a batch, so the vectors of a large collection stay on disk.
 
-    Raises `EmbeddingError` when the views differ in shape or are no matrices.
+    Args:
+        vectors: (v, n, d), or v arrays (n, d) that may be memory-mapped.
+
+    Raises:
+        EmbeddingError: The views differ in shape, or are no matrices.
+
+    Example:
+        >>> VectorSource(np.eye(3, dtype=np.float32)[None]).batch(np.array([2]))
+        tensor([[0., 0., 1.]])
     """
 
     def __init__(self, vectors: NDArray[np.float32] | Sequence[NDArray[np.float32]]) -> None:
@@ -55,8 +63,8 @@ class VectorSource:
         drawn = (uniform(draw, VIEWS, rows if keys is None else keys) * len(self._views)).astype(np.int64)
         chosen = np.empty((len(rows), self.width), np.float32)
         for number, view in enumerate(self._views):
-            here = np.flatnonzero(drawn == number)
-            chosen[here] = view[rows[here]]
+            places = np.flatnonzero(drawn == number)
+            chosen[places] = view[rows[places]]
         return torch.from_numpy(chosen)
 
 

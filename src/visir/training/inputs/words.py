@@ -33,9 +33,9 @@ class _Flat:
         """(n, L) ids padded with 0, (n,) lengths, (n, L) positions in `flat`, and where there is a word."""
         starts = self._offsets[rows]
         lengths = self._offsets[rows + 1] - starts
-        places = np.arange(max(1, int(lengths.max(initial=0))))
-        positions = starts[:, None] + places
-        words = places < lengths[:, None]
+        columns = np.arange(max(1, int(lengths.max(initial=0))))
+        positions = starts[:, None] + columns
+        words = columns < lengths[:, None]
         ids = np.zeros(words.shape, np.int64)
         ids[words] = self._flat[positions[words]]
         return ids, lengths, positions, words

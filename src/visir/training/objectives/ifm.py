@@ -18,7 +18,8 @@ from visir.training.sides import Positive
 class IFMSettings(Settings):
     """InfoNCE averaged with its perturbed self; see `IFM`. As `InfoNCESettings`, and
 
-    - `epsilon`: the perturbation, in cosines
+    Attributes:
+        epsilon: The perturbation, in cosines.
     """
 
     name: Literal["ifm"] = "ifm"
@@ -64,7 +65,7 @@ class IFM(nn.Module):
         plain = cosines(pairs)
         against = torch.full_like(plain, self.epsilon).fill_diagonal_(-self.epsilon)
         losses = [
-            symmetric_cross_entropy(self.temperature(one), pairs.anchor_rows, self.false_negatives)
-            for one in (plain, plain + against)
+            symmetric_cross_entropy(self.temperature(scores), pairs.anchor_rows, self.false_negatives)
+            for scores in (plain, plain + against)
         ]
         return (losses[0] + losses[1]) / 2

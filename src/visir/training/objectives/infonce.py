@@ -17,9 +17,10 @@ from visir.training.sides import Positive
 class InfoNCESettings(Settings):
     """Softmax over the negatives of a batch; see `InfoNCE`.
 
-    - `temperature`: τ; "own" is the pretrained model's (CLIP comes with a learnt one)
-    - `learn_temperature`: go on learning it
-    - `false_negatives`: other captions of the same image in a batch are "masked" (left out), or "kept" as negatives
+    Attributes:
+        temperature: τ; "own" is the pretrained model's (CLIP comes with a learnt one).
+        learn_temperature: Go on learning it.
+        false_negatives: Other captions of the same image in a batch are "masked" (left out), or "kept" as negatives.
     """
 
     name: Literal["infonce"] = "infonce"

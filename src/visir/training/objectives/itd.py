@@ -18,9 +18,10 @@ _PADDING = 0
 class ITDSettings(JoinSettings):
     """Input target decoding; see `ITD`, and `JoinSettings` for the two ways in which it joins.
 
-    - `bound`: the constraint's η in nats per caption
-    - `words`: width of the decoder's word embeddings
-    - `min_count`: rarer words of the training captions become the unknown word
+    Attributes:
+        bound: The constraint's η in nats per caption.
+        words: Width of the decoder's word embeddings.
+        min_count: Rarer words of the training captions become the unknown word.
     """
 
     bound: Positive = 6.0
@@ -59,13 +60,13 @@ class ITD(nn.Module):
             raise ConfigurationError(
                 "ITD: this batch has no caption tokens.", hint="give `Examples.tokens`, padded word ids per caption"
             )
-        read, said = pairs.tokens[:, :-1], pairs.tokens[:, 1:]
-        lengths = (said != _PADDING).sum(1).cpu()  # where the packing wants them
+        inputs, targets = pairs.tokens[:, :-1], pairs.tokens[:, 1:]
+        lengths = (targets != _PADDING).sum(1).cpu()  # where the packing wants them
         # Packed, padding gets no state and no softmax over the vocabulary, which is most of the work. Both packs have
         # the same order.
-        states, _ = self.gru(_packed(self.words(read), lengths), pairs.positives[None].contiguous())
+        states, _ = self.gru(_packed(self.words(inputs), lengths), pairs.positives[None].contiguous())
         logits = precise(self.vocabulary(states.data))
-        return functional.cross_entropy(logits, _packed(said, lengths).data, reduction="sum") / len(said)
+        return functional.cross_entropy(logits, _packed(targets, lengths).data, reduction="sum") / len(targets)
 
 
 def _packed(padded: Tensor, lengths: Tensor) -> PackedSequence:

@@ -22,8 +22,9 @@ _FIRST, _CEILING = 1.0, 100.0
 class JoinSettings(Settings):
     """How an auxiliary loss joins the contrastive one; see `Dual` and `Constraint`.
 
-    - `join`: as a "constraint" or as a "dual" loss; `bound` is the constraint's η, `beta` the dual loss's β
-    - `clamp`: the constraint's λ is put into [0, 100] at "reading" (as published) or at each "step"
+    Attributes:
+        join: As a "constraint" or as a "dual" loss; `bound` is the constraint's η, `beta` the dual loss's β.
+        clamp: The constraint's λ is put into [0, 100] at "reading" (as published) or at each "step".
     """
 
     join: Join = "constraint"

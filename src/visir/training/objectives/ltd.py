@@ -15,12 +15,13 @@ from visir.training.sides import Count, Positive
 class LTDSettings(JoinSettings):
     """Latent target decoding; see `LTD`, and `JoinSettings` for the two ways in which it joins.
 
-    - `target`: the sentence encoder whose vectors of the captions are decoded, as `visir.load` takes it
-    - `bound`: the constraint's η, a mean of 1 − cosine
-    - `hidden`: width of the decoder's two hidden layers
-    - `shortcuts`: whether the targets know the synthetic shortcuts at the captions' ends. By default they do not: a
-      decoder that has to say the shortcut again rewards what LTD is to prevent. The thesis's released code encodes the
-      caption with its shortcut; with `true`, so does this.
+    Attributes:
+        target: The sentence encoder whose vectors of the captions are decoded, as `visir.load` takes it.
+        bound: The constraint's η, a mean of 1 − cosine.
+        hidden: Width of the decoder's two hidden layers.
+        shortcuts: Whether the targets know the synthetic shortcuts at the captions' ends. By default they do not: a
+            decoder that has to say the shortcut again rewards what LTD is to prevent. The thesis's released code
+            encodes the caption with its shortcut; with `true`, so does this.
     """
 
     target: str = "st:all-MiniLM-L6-v2"

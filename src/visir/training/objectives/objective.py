@@ -88,12 +88,14 @@ def build_objective(
 ) -> Objective:
     """The objective that a recipe describes; decoders draw their first weights from torch's global generator.
 
-    - `dimension`: of the common space; `target_width`: of the latent targets, None when there are none
-    - `vocabulary`: how many word ids there are, those of padding, unknown, start and end among them; None when captions
-      come without tokens
-    - `own_temperature`: τ of the pretrained model, None when it has none
-
     Raises `ConfigurationError` that lists what is asked for and not there.
+
+    Args:
+        dimension: Of the common space.
+        target_width: Of the latent targets, None when there are none.
+        vocabulary: How many word ids there are, those of padding, unknown, start and end among them; None when captions
+            come without tokens.
+        own_temperature: τ of the pretrained model, None when it has none.
     """
     faults = []
     if getattr(contrastive, "temperature", None) == "own" and own_temperature is None:
@@ -116,23 +118,25 @@ def build_objective(
     return Objective(_contrastive(contrastive, own_temperature), modules, joins)
 
 
-def _contrastive(asked: Contrastive, own_temperature: float | None) -> nn.Module:
-    match asked:
+def _contrastive(settings: Contrastive, own_temperature: float | None) -> nn.Module:
+    match settings:
         case TripletSettings():
             return Triplet(
-                asked.margin,
-                negatives=asked.negatives,
-                false_negatives=asked.false_negatives,
-                reduction=asked.reduction,
+                settings.margin,
+                negatives=settings.negatives,
+                false_negatives=settings.false_negatives,
+                reduction=settings.reduction,
             )
         case CosineSettings():
             return Cosine()
-    temperature = own_temperature if asked.temperature == "own" else asked.temperature
+    temperature = own_temperature if settings.temperature == "own" else settings.temperature
     assert temperature is not None  # build_objective has looked
-    if isinstance(asked, IFMSettings):
-        return IFM(temperature, asked.epsilon, learnt=asked.learn_temperature, false_negatives=asked.false_negatives)
-    return InfoNCE(temperature, learnt=asked.learn_temperature, false_negatives=asked.false_negatives)
+    if isinstance(settings, IFMSettings):
+        return IFM(
+            temperature, settings.epsilon, learnt=settings.learn_temperature, false_negatives=settings.false_negatives
+        )
+    return InfoNCE(temperature, learnt=settings.learn_temperature, false_negatives=settings.false_negatives)
 
 
-def _join(asked: JoinSettings) -> Dual | Constraint:
-    return Dual(asked.beta) if asked.join == "dual" else Constraint(asked.bound, clamp=asked.clamp)
+def _join(settings: JoinSettings) -> Dual | Constraint:
+    return Dual(settings.beta) if settings.join == "dual" else Constraint(settings.bound, clamp=settings.clamp)

@@ -20,10 +20,11 @@ Reduction = Literal["mean", "sum"]
 class TripletSettings(Settings):
     """Margin hinge over the negatives of a batch; see `Triplet`.
 
-    - `margin`: by how much, in cosines
-    - `negatives`: the "hardest" of the batch (VSE++), or the "sum" over all of them
-    - `false_negatives`: other captions of the same image in a batch are "masked" (left out), or "kept" as negatives
-    - `reduction`: the "mean" over the queries of both directions, or their "sum" (the papers' code)
+    Attributes:
+        margin: By how much, in cosines.
+        negatives: The "hardest" of the batch (VSE++), or the "sum" over all of them.
+        false_negatives: Other captions of the same image in a batch are "masked" (left out), or "kept" as negatives.
+        reduction: The "mean" over the queries of both directions, or their "sum" (the papers' code).
     """
 
     name: Literal["triplet"] = "triplet"
@@ -80,5 +81,5 @@ class Triplet(nn.Module):
             (self.margin + scores - own[:, None]).clamp(min=0).masked_fill(apart, 0.0),  # a row per image
             (self.margin + scores.T - own[:, None]).clamp(min=0).masked_fill(apart, 0.0),  # a row per caption
         ]
-        of_query = torch.cat([one.amax(1) if self.negatives == "hardest" else one.sum(1) for one in costs])
+        of_query = torch.cat([cost.amax(1) if self.negatives == "hardest" else cost.sum(1) for cost in costs])
         return of_query.mean() if self.reduction == "mean" else of_query.sum()

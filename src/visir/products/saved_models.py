@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, raise_faults
 from visir.products.encoding import encode_catalogue
-from visir.products.evaluate import SETTINGS
+from visir.products.relevance import SETTINGS
 from visir.products.split import Split, seen_categories
-from visir.products.systems import Dense, Trained
+from visir.products.systems import CategoryVectorSystem, TrainedSystem
 from visir.products.vectors import CatalogueVectors
 from visir.records.catalogue import Catalogue
 
@@ -39,7 +39,7 @@ def trained_systems(
     every_setting: bool = False,
     device: str | None = None,
     store: Store | None = None,
-) -> list[Trained]:
+) -> list[TrainedSystem]:
     """The models in `folders`, those of one recipe name together: one per split and setting ("-general" and "-specific"
     at the end of a name are left out).
 
@@ -59,7 +59,7 @@ def trained_systems(
         seeds.setdefault((one.name, one.split.name, one.setting), set()).add(one.seed)
     several = {name for (name, _, _), found in seeds.items() if len(found) > 1}
     encoded: dict[tuple[str | None, ...], CatalogueVectors] = {}
-    systems: dict[str, dict[tuple[str, str], Dense]] = {}
+    systems: dict[str, dict[tuple[str, str], CategoryVectorSystem]] = {}
     cards: dict[str, dict[str, object]] = {}
     for one in members:
         name = one.name + (f", seed {one.seed}" if one.name in several else "")
@@ -69,7 +69,7 @@ def trained_systems(
             encoded[key] = vectors_for(one.model, catalogue, device=device, store=store)
         categories, products = one.model.embed(encoded[key])
         seen = seen_categories(catalogue, one.split, one.setting, one.seed)  # type: ignore[arg-type]
-        system = Dense(name, categories, products, trained_on=seen)
+        system = CategoryVectorSystem(name, categories, products, trained_on=seen)
         for setting in SETTINGS if every_setting else (one.setting,):
             place = (one.split.name, setting)
             if place in systems.setdefault(name, {}):
@@ -80,7 +80,7 @@ def trained_systems(
             systems[name][place] = system
         encoders = {part: card.name for part, card in one.model.cards.items()}
         cards[name] = {"reads": ", ".join(one.model.modalities), **encoders}
-    return [Trained(name, found, card=cards[name]) for name, found in systems.items()]
+    return [TrainedSystem(name, members, cards[name]) for name, members in systems.items()]
 
 
 _PARTS = ("categories", "images", "titles", "attributes")

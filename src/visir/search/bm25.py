@@ -1,0 +1,117 @@
+"""BM25 over texts: the baseline that knows words and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import ConfigurationError, nearest, raise_faults, require
+
+Stemming = Literal["s", "none"]
+StopWords = Literal["english", "none"]
+
+
+@dataclass(frozen=True)
+class Bm25:
+    """How texts are searched by BM25; `bm25s` does it.
+
+    Words are runs of two or more letters or digits, in lower case. How rare a word is, is counted over the texts that
+    are searched. A text that shares no word with the query has no rank.
+
+    Args:
+        k1: Of the formula, as Lucene has it; at least 0. 1.5 is the default of `bm25s`.
+        b: Of the formula, 0 to 1. 0.75 is the default of `bm25s`.
+        stop_words: "english" (those of `bm25s`) or "none".
+        stemming: "s" removes plural endings (see `singular`); "none" leaves words as they are.
+
+    Raises:
+        ConfigurationError: With every faulty option at once.
+
+    Example:
+        >>> Bm25().similarity
+        'BM25 (Lucene), k1 1.5, b 0.75'
+    """
+
+    k1: float = 1.5
+    b: float = 0.75
+    stop_words: StopWords = "english"
+    stemming: Stemming = "s"
+
+    def __post_init__(self) -> None:
+        checks = (
+            (self.k1 >= 0, f"k1 must be at least 0, not {self.k1}"),
+            (0 <= self.b <= 1, f"b must be 0 to 1, not {self.b}"),
+            (
+                self.stop_words in get_args(StopWords),
+                f"unknown stop words {self.stop_words!r} ({nearest(self.stop_words, get_args(StopWords))})",
+            ),
+            (
+                self.stemming in get_args(Stemming),
+                f"unknown stemming {self.stemming!r} ({nearest(self.stemming, get_args(Stemming))})",
+            ),
+        )
+        raise_faults(ConfigurationError, "BM25", [fault for valid, fault in checks if not valid])
+
+    @property
+    def similarity(self) -> str:
+        """The formula with its constants."""
+        return f"BM25 (Lucene), k1 {self.k1:g}, b {self.b:g}"
+
+    def ranked(
+        self, texts: Sequence[str], queries: Sequence[str]
+    ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
+        """For each query the rows of all texts that share a word with it, best first, and their scores.
+
+        Equal scores stand in the order of the texts.
+        """
+        require("bm25s", extra="products", purpose="BM25")
+        import bm25s
+
+        corpus = self.words(texts)
+        index = bm25s.BM25(k1=self.k1, b=self.b, method="lucene") if any(corpus) else None
+        if index is not None:
+            index.index(corpus, show_progress=False)
+        nothing = np.zeros(len(texts), dtype=np.float32)
+        for words in self.words(queries):
+            scores = nothing if index is None or not words else index.get_scores(words)
+            rows = np.flatnonzero(scores > 0)
+            rows = rows[np.argsort(-scores[rows], kind="stable")]
+            yield rows, scores[rows]
+
+    def words(self, texts: Sequence[str]) -> list[list[str]]:
+        """The words of each text, as they are compared."""
+        import bm25s
+
+        return bm25s.tokenize(  # type: ignore[no-any-return]
+            list(texts),
+            stopwords="english" if self.stop_words == "english" else [],
+            stemmer=None if self.stemming == "none" else lambda words: [singular(word) for word in words],
+            return_ids=False,
+            show_progress=False,
+        )
+
+
+def singular(word: str) -> str:
+    """The word without its plural ending.
+
+    The S-stemmer of Harman (1991, "How effective is suffixing?"). One rule is added before its rules, for the ending
+    -es after ch, sh, ss, x and z: Harman's rules make "watche" of "watches" and leave "watch" as it is. The stemmer
+    changes few words, so two words that it makes equal mean the same. The first rule that fits is applied:
+
+    - -ches, -shes, -sses, -xes, -zes → without -es
+    - -ies → -y (not after a or e)
+    - -s → nothing (not after u or s)
+
+    Example:
+        >>> [singular(word) for word in ("dresses", "watches", "shoes", "batteries", "lotus")]
+        ['dress', 'watch', 'shoe', 'battery', 'lotus']
+    """
+    if word.endswith(("ches", "shes", "sses", "xes", "zes")):
+        return word[:-2]
+    if word.endswith("ies") and word[-4:-3] not in ("a", "e"):
+        return f"{word[:-3]}y"
+    return word[:-1] if word.endswith("s") and word[-2:-1] not in ("u", "s") else word
