@@ -254,6 +254,9 @@ class Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
+    def for_role(self, role: str) -> Any:
+        return self
+
     def embed_images(self, batch: Any) -> Any:
         self.seen += len(batch)
         return self.inner.embed_images(batch)

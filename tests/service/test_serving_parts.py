@@ -153,7 +153,7 @@ def test_bodies_are_counted() -> None:
             await LimitedBody(receive, 1000, bodies, lambda: None)()
         assert other.value.status == 503
         body.release()
-        assert bodies.held == 60
+        assert bodies.size == 60
 
     asyncio.run(read())
     assert not ends

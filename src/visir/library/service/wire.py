@@ -80,9 +80,8 @@ class SearchBody(QueryFields):
         Args:
             image: The decoded picture; None without one.
         """
-        fields = {name: getattr(self, name) for name in QueryFields.model_fields}
         conditions = tuple(condition.to_condition() for condition in self.where)
-        return Query.model_construct(**{**fields, "image": image, "where": conditions})
+        return Query.model_construct(**{**vars(self), "image": image, "where": conditions})
 
 
 _FORM_FIELDS: dict[str, Any] = {

@@ -2,7 +2,7 @@
 
 import { librariesThere, path, picture } from "./api.js";
 import { Column } from "./column.js";
-import { $, chip, el, option, remember, style } from "./dom.js";
+import { $, chip, el, option, remember, showNote, style } from "./dom.js";
 import { listen } from "./drop.js";
 import { limits, query, read, write } from "./state.js";
 
@@ -202,7 +202,7 @@ function tools(of) {
     : state.photo
       ? "The photo is sent for the search only; a link to this page does not carry it."
       : "";
-  say(note);
+  showNote(note);
 }
 
 async function tree(of) {
@@ -212,14 +212,6 @@ async function tree(of) {
   } catch (failure) {
     $("categories").replaceChildren(el("p", { class: "error" }, failure.message));
   }
-}
-
-function say(note, failure = false) {
-  $("note").textContent = note;
-  $("note").hidden = !note;
-  $("note").classList.toggle("error", failure);
-  if (failure) $("note").setAttribute("role", "alert");
-  else $("note").removeAttribute("role");
 }
 
 function unfilter(changes) {
@@ -300,7 +292,7 @@ listen(
       photos.set(photo.key, photo);
       drop({ photo, item: null, open: null });
     } catch (failure) {
-      say(`${failure.message} ${failure.hint}`, true);
+      showNote(`${failure.message} ${failure.hint}`, true);
     }
   },
   $("file"),
@@ -393,7 +385,7 @@ async function start() {
   const unknown = sides().map((side) => side.library).find((name) => name && !libraries.some((each) => each.name === name));
   if (unknown) state.library = null;
   await render();
-  if (unknown) say(`There is no library ${unknown} here; this is ${library(null).name}.`, true);
+  if (unknown) showNote(`There is no library ${unknown} here; this is ${library(null).name}.`, true);
 }
 
 text.value = state.text;
