@@ -1,6 +1,7 @@
 """Tables of the documentation that are printed from the code's own data, so that they are never written twice.
 
-A page holds a line `<!-- table: NAME -->`; this hook puts the table there when the docs are built.
+A page holds a line `<!-- table: NAME -->`; this hook puts the table there when the docs are built. Links into the code,
+`[search](../src/visir/search/exact.py#search)`, work beside the sources; on the site they become the file and the line.
 """
 
 from __future__ import annotations
@@ -14,8 +15,23 @@ from typing import Any, get_args
 
 
 def on_page_markdown(markdown: str, **_: Any) -> str:
-    """Replace every table marker of a page; an unknown name stops the build."""
-    return re.sub(r"<!-- table: ([\w-]+) -->", lambda found: TABLES[found.group(1)](), markdown)
+    """Replace every table marker and every link into the code; an unknown name stops the build."""
+    markdown = re.sub(r"<!-- table: ([\w-]+) -->", lambda found: TABLES[found.group(1)](), markdown)
+    return re.sub(r"\[([^\]]+)\]\(\.\./(src/visir/[\w./-]+)(?:#([\w.]+))?\)", _place_in_code, markdown)
+
+
+def _place_in_code(link: re.Match[str]) -> str:
+    """A link into the code as text: "`search` (search/exact.py:66)"."""
+    text, place, name = link.groups()
+    path = Path(__file__).parent / place
+    short = place.removeprefix("src/visir/").rstrip("/")
+    if not path.exists():
+        raise FileNotFoundError(f"{place}: a document links to it")
+    if name:
+        pattern = re.compile(rf"\s*(?:class|def) {name.rpartition('.')[2]}\b|{name}\b\s*[:=]")
+        lines = path.read_text(encoding="utf-8").splitlines()
+        short += f":{next(number for number, line in enumerate(lines, 1) if pattern.match(line))}"
+    return f'<span title="{short}">{text}</span>' if short == text.strip("`") else f"{text} (`{short}`)"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
@@ -142,8 +158,17 @@ def _section(title: str, kind: Any) -> str:
         for key, field in kind.model_fields.items()
         if not members(field)
     ]
-    said = f"### {title}\n\n{inspect.getdoc(kind)}"
-    return said + ("\n\n" + _table(("key", "value", "default"), rows) if rows else "")
+    text = f"### {title}\n\n{_with_bullets(inspect.getdoc(kind) or '')}"
+    return text + ("\n\n" + _table(("key", "value", "default"), rows) if rows else "")
+
+
+def _with_bullets(docstring: str) -> str:
+    """A docstring whose section "Attributes:" is a list of Markdown."""
+    text, _, attributes = docstring.partition("\n\nAttributes:\n")
+    entries = re.sub(
+        r"^    (\w+(?:, \w+)*): ", lambda entry: f"- `{entry[1].replace(', ', '`, `')}`: ", attributes, flags=re.M
+    )
+    return f"{text}\n\n{re.sub(r'^ {8}', '  ', entries, flags=re.M)}".rstrip()
 
 
 def _default(field: Any) -> str:
@@ -237,7 +262,7 @@ def _published_doubts() -> str:
     def where(doubt: Any) -> str:
         if isinstance(doubt, CellDoubt):
             return ", ".join(filter(None, (doubt.row, doubt.column)))
-        return ", ".join(filter(None, (doubt.system, doubt.collection, f"{doubt.direction} {doubt.label}".strip())))
+        return ", ".join(filter(None, (doubt.system, doubt.collection, f"{doubt.task} {doubt.label}".strip())))
 
     rows = [(f"`{name}`", where(one), one.reason) for name in every_table() for one in open_table(name).doubtful]
     merged = [

@@ -48,7 +48,7 @@ def main() -> None:
         import torch
 
         from visir.products.evaluate import evaluate_task
-        from visir.products.generated_vectors import planted_vectors
+        from visir.products.generated_vectors import generate_vectors
         from visir.products.model.recipe import CategoriesRecipe
         from visir.products.relevance import SETTINGS
         from visir.products.split import Split
@@ -60,7 +60,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as scratch:
         with told(f"make {asked.products:,} x {asked.categories:,}"):
             folder = None if asked.in_memory else Path(scratch, "vectors")
-            vectors = planted_vectors(asked.products, categories=asked.categories, folder=folder)
+            vectors = generate_vectors(asked.products, categories=asked.categories, folder=folder)
         catalogue = vectors.catalogue
         everything = np.ones(len(vectors), dtype=np.bool_)
         checked = np.arange(len(vectors)) % 50 == 0

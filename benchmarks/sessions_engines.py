@@ -14,7 +14,7 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from sessions_scale import EVENTS_PER_SESSION, STAGES, measured
+from sessions_scale import EVENTS_PER_SESSION, STAGES, run_stage
 from visir.sessions.examples import Sample, Setting, draw
 from visir.sessions.features import LearntFeatures, features_of
 
@@ -23,9 +23,9 @@ STAGES["spark"] = """
 from pyspark.sql import SparkSession
 from visir.sessions import load_mapping
 from visir.sessions.spark import sessionise_spark
-builder = SparkSession.builder.master(f"local[{how['threads']}]").config("spark.driver.memory", how["memory"])
+builder = SparkSession.builder.master(f"local[{options['threads']}]").config("spark.driver.memory", options["memory"])
 builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
-spark = builder.config("spark.sql.shuffle.partitions", 4 * how["threads"]).getOrCreate()
+spark = builder.config("spark.sql.shuffle.partitions", 4 * options["threads"]).getOrCreate()
 sessionise_spark(spark, folder / "log/events", load_mapping(folder / "log/mapping.toml"), folder / "spark")
 java = spark.sparkContext._gateway.proc
 spark.stop()
@@ -34,18 +34,18 @@ java.wait()
 """
 
 
-def same_features(one: Path, other: Path) -> str:
+def same_features(folder: Path, other: Path) -> str:
     """How many examples and numbers were compared, or where they differ first."""
     compared = sessions = 0
     for setting, n in SAMPLES:
-        mine, theirs = draw(one, Sample(setting, n=n)), draw(other, Sample(setting, n=n))
-        learnt, again = (LearntFeatures.of(features_of(setting), each) for each in (mine, theirs))
+        examples, other_examples = draw(folder, Sample(setting, n=n)), draw(other, Sample(setting, n=n))
+        learnt, again = (LearntFeatures.of(features_of(setting), each) for each in (examples, other_examples))
         for step in range(11):
-            matrix = learnt.matrix(mine, step)
-            if matrix.tobytes() != again.matrix(theirs, step).tobytes():
+            matrix = learnt.matrix(examples, step)
+            if matrix.tobytes() != again.matrix(other_examples, step).tobytes():
                 return f"DIFFERENT: {setting}, step {step}"
             compared += matrix.size
-        sessions += len(mine)
+        sessions += len(examples)
     return f"the same: {compared:,} numbers of {sessions:,} sessions"
 
 
@@ -55,17 +55,17 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--driver-memory", default="4g", help="what Spark's process may hold")
     parser.add_argument("--folder", type=Path, help="where to work; default: a temporary folder")
-    asked = parser.parse_args()
+    arguments = parser.parse_args()
     print(f"{'events':>12}  {'engine':<9} {'processor s':>11} {'wall s':>8} {'peak MB':>8}")
-    for events in sorted(asked.events):
+    for events in sorted(arguments.events):
         sessions = round(events / EVENTS_PER_SESSION)
-        with tempfile.TemporaryDirectory(dir=asked.folder) as name:
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
             folder = Path(name)
-            measured("generate", folder, sessions, {})
+            run_stage("generate", folder, sessions, {})
             for engine, stage in (("duckdb", "sessions"), ("spark", "spark")):
-                how: dict[str, object] = {"threads": asked.threads}
-                how |= {"memory": asked.driver_memory} if engine == "spark" else {}
-                cost = measured(stage, folder, sessions, how)
+                options: dict[str, object] = {"threads": arguments.threads}
+                options |= {"memory": arguments.driver_memory} if engine == "spark" else {}
+                cost = run_stage(stage, folder, sessions, options)
                 print(
                     f"{events:12,.0f}  {engine:<9} {cost.processor:11.1f} {cost.wall:8.1f} {cost.memory / 1e6:8,.0f}",
                     flush=True,

@@ -30,11 +30,11 @@ print(generate(folder / "log", sessions).rows)
 """,
     "sessions": """
 from visir.sessions import load_mapping, sessionise
-sessionise(folder / "log/events", load_mapping(folder / "log/mapping.toml"), folder / "sessions", **how)
+sessionise(folder / "log/events", load_mapping(folder / "log/mapping.toml"), folder / "sessions", **options)
 """,
     "describe": """
 from visir.sessions.describe import describe
-describe(folder / "sessions", **how)
+describe(folder / "sessions", **options)
 """,
     "examples": """
 from visir.sessions.examples import Sample, draw
@@ -62,9 +62,9 @@ class Cost:
     memory: int
 
 
-def measured(stage: str, folder: Path, sessions: int, how: dict[str, object]) -> Cost:
+def run_stage(stage: str, folder: Path, sessions: int, options: dict[str, object]) -> Cost:
     """Run a stage in a process of its own; a stage that fails ends everything."""
-    code = f"from pathlib import Path\nfolder, sessions, how = Path({str(folder)!r}), {sessions}, {how!r}\n"
+    code = f"from pathlib import Path\nfolder, sessions, options = Path({str(folder)!r}), {sessions}, {options!r}\n"
     began = time.perf_counter()
     child = subprocess.Popen([sys.executable, "-c", code + STAGES[stage]], stdout=subprocess.DEVNULL)
     _, status, used = os.wait4(child.pid, 0)
@@ -81,25 +81,27 @@ def main() -> None:
     parser.add_argument("--memory", help="what the engine may hold")
     parser.add_argument("--stages", nargs="+", choices=STAGES, default=list(STAGES))
     parser.add_argument("--folder", type=Path, help="where to work; default: a temporary folder")
-    asked = parser.parse_args()
-    how: dict[str, object] = {"threads": asked.threads} | ({"memory": asked.memory} if asked.memory else {})
-    costs: dict[str, list[tuple[int, Cost]]] = {stage: [] for stage in asked.stages}
+    arguments = parser.parse_args()
+    options: dict[str, object] = {"threads": arguments.threads} | (
+        {"memory": arguments.memory} if arguments.memory else {}
+    )
+    costs: dict[str, list[tuple[int, Cost]]] = {stage: [] for stage in arguments.stages}
     heads = ("processor s", "wall s", "peak MB", "µs/event")
     print(f"{'events':>12} {'sessions':>11}  {'stage':<9} {heads[0]:>11} {heads[1]:>8} {heads[2]:>8} {heads[3]:>8}")
-    with tempfile.TemporaryDirectory(dir=asked.folder) as name:
-        measured("generate", Path(name), 10, how)  # compiles the simulation, where nobody has yet
-    for events in sorted(asked.events):
+    with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
+        run_stage("generate", Path(name), 10, options)  # compiles the simulation, where nobody has yet
+    for events in sorted(arguments.events):
         sessions = round(events / EVENTS_PER_SESSION)
-        with tempfile.TemporaryDirectory(dir=asked.folder) as name:
-            for stage in asked.stages:
-                cost = measured(stage, Path(name), sessions, how)
+        with tempfile.TemporaryDirectory(dir=arguments.folder) as name:
+            for stage in arguments.stages:
+                cost = run_stage(stage, Path(name), sessions, options)
                 costs[stage].append((sessions, cost))
                 print(
                     f"{events:12,.0f} {sessions:11,}  {stage:<9} {cost.processor:11.1f} {cost.wall:8.1f} "
                     f"{cost.memory / 1e6:8,.0f} {1e6 * cost.processor / events:8.2f}",
                     flush=True,
                 )
-    if len(asked.events) > 1:
+    if len(arguments.events) > 1:
         print(f"\n{PAPER:,} sessions ({PAPER * EVENTS_PER_SESSION:,.0f} events), linear beyond the two largest:")
         for stage, of_sizes in costs.items():
             (n, small), (m, large) = of_sizes[-2:]

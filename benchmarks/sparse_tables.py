@@ -70,8 +70,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     console = Console(width=130)
     for table in (effectiveness, coactivation, deviation, faithfulness):
         console.print(to_terminal(table(found, asked.quoted or None)))
-    for said, holds, figures in sparse_trend_checks(found):
-        console.print(f"{'yes' if holds else 'NO ':3} {said}: {figures}", highlight=False, soft_wrap=True)
+    for check in sparse_trend_checks(found):
+        holds = "yes" if check.holds else "NO "
+        console.print(f"{holds:3} {check.statement}: {check.numbers}", highlight=False, soft_wrap=True)
     print(*draw(found, out), sep="\n")
 
 

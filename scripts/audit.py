@@ -25,47 +25,49 @@ PYPI = "https://pypi.org/pypi"
 
 def locked(path: Path) -> dict[str, str]:
     """Name to version of every package in a lock file that a container on Linux installs."""
-    found: dict[str, str] = {}
+    packages: dict[str, str] = {}
     for line in path.read_text().replace("\\\n", " ").splitlines():
         if line.strip() and not line.startswith(("#", "-")):
             needed = Requirement(line.partition("--hash")[0])
             if needed.marker is None or needed.marker.evaluate({"sys_platform": "linux"}):
                 (version,) = needed.specifier
-                found[canonicalize_name(needed.name)] = version.version
-    return found
+                packages[canonicalize_name(needed.name)] = version.version
+    return packages
 
 
-def told(name: str, version: str) -> list[dict[str, Any]] | None:
+def vulnerabilities_of(name: str, version: str) -> list[dict[str, Any]] | None:
     """What PyPI lists of a release; None where it could not be asked."""
     for place in (f"{name}/{version}", name):
         try:
             with urllib.request.urlopen(f"{PYPI}/{place}/json", timeout=60) as answer:
-                said = json.load(answer)
+                document = json.load(answer)
         except urllib.error.HTTPError:
             continue
-        if said["info"]["version"] == version:
-            return [one for one in said.get("vulnerabilities", []) if not one.get("withdrawn")]
+        if document["info"]["version"] == version:
+            listed = document.get("vulnerabilities", [])
+            return [vulnerability for vulnerability in listed if not vulnerability.get("withdrawn")]
     return None
 
 
 def main(paths: list[Path]) -> int:
     """Print a line for each package; 1 where something is known, 2 where something could not be asked."""
     packages = {name: version for path in paths for name, version in locked(path).items()}
-    unknown, known = [], []
+    unknown, lines = [], []
     for name, version in sorted(packages.items()):
-        listed = told(name, version)
+        listed = vulnerabilities_of(name, version)
         if listed is None:
             unknown.append(f"{name} {version}")
-        for one in listed or []:
-            fixed = ", ".join(one.get("fixed_in") or []) or "none yet"
-            known.append(f"{name} {version}: {one['id']} ({', '.join(one.get('aliases', []))}), mended in {fixed}")
-    named = ", ".join(map(str, paths))
-    print(f"{named}: {len(packages)} packages, {len(known)} known vulnerabilities, {len(unknown)} not asked")
-    for line in known:
+        for vulnerability in listed or []:
+            fixed = ", ".join(vulnerability.get("fixed_in") or []) or "none yet"
+            aliases = ", ".join(vulnerability.get("aliases", []))
+            lines.append(f"{name} {version}: {vulnerability['id']} ({aliases}), mended in {fixed}")
+    files = ", ".join(map(str, paths))
+    print(f"{files}: {len(packages)} packages, {len(lines)} known vulnerabilities, {len(unknown)} not asked")
+    for line in lines:
         print(f"  {line}")
     for line in unknown:
         print(f"  {line}: PyPI says nothing of this release here; is it the newest?")
-    return 1 if known else 2 if unknown else 0
+    return 1 if lines else 2 if unknown else 0
 
 
 if __name__ == "__main__":

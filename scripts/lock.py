@@ -35,14 +35,14 @@ def lock(target: Path, source: str, about: str, *arguments: str) -> None:
 def requirements(extras: str) -> list[str]:
     """What the core and these extras ask for; an extra of visir's own is what it consists of."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    found, waiting = list(project["dependencies"]), extras.split(",")
+    names, waiting = list(project["dependencies"]), extras.split(",")
     for extra in waiting:
         for line in project["optional-dependencies"][extra]:
             if line.startswith("visir["):
-                waiting += [one for one in line[len("visir[") : -1].split(",") if one not in waiting]
+                waiting += [extra for extra in line[len("visir[") : -1].split(",") if extra not in waiting]
             else:
-                found.append(line)
-    return found
+                names.append(line)
+    return names
 
 
 def main() -> None:
@@ -50,10 +50,10 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--extras", default=EXTRAS)
     parser.add_argument("uv", nargs="*", help="options of uv pip compile")
-    given = parser.parse_args()
+    arguments = parser.parse_args()
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     folder = ROOT / "requirements"
-    lock(folder / "image.txt", "\n".join(requirements(given.extras)), f"visir[{given.extras}].", *given.uv)
+    lock(folder / "image.txt", "\n".join(requirements(arguments.extras)), f"visir[{arguments.extras}].", *arguments.uv)
     lock(folder / "build.txt", "\n".join(build), "What builds visir itself.")
 
 

@@ -28,7 +28,7 @@ from visir.encoders.shards import encode_shard, join_shards
 from visir.errors import EmbeddingError, VisirError
 from visir.files import cache_directory
 from visir.records import Collection
-from visir.remote import RemoteFolder, here, is_url, local_copy
+from visir.remote import RemoteFolder, is_url, local_copy, local_path
 
 
 @pytest.fixture
@@ -60,7 +60,7 @@ def picture(shade: int) -> bytes:
 def test_what_is_an_address(text: str, answer: bool) -> None:
     assert is_url(text) is answer
     if not answer:
-        assert here(text) == text
+        assert local_path(text) == text
 
 
 def test_a_file_is_copied_once_and_again_when_it_has_changed(memory: fsspec.AbstractFileSystem) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visir.sparse import sparsify
     from visir.training import train
 
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     __name__,
     {
         "open_collection": "visir.collections",

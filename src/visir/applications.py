@@ -64,10 +64,10 @@ def applications() -> tuple[Application, ...]:
 def _applications() -> Iterator[Application]:
     for target in BUILT_IN.values():
         yield load_target(target)
-    for name, found in plugins(APPLICATIONS):
-        if not isinstance(found, Application):
-            left_out(APPLICATIONS, name, f"it is a {type(found).__name__}, not an Application")
+    for name, application in plugins(APPLICATIONS):
+        if not isinstance(application, Application):
+            left_out(APPLICATIONS, name, f"it is a {type(application).__name__}, not an Application")
         elif name in BUILT_IN:
             left_out(APPLICATIONS, name, "visir has an application of this name")
         else:
-            yield found
+            yield application

@@ -29,11 +29,11 @@ def digest_of(path: Path) -> tuple[int, str]:
     zeros, empty = bytes(_MIB), list[int]()
     with path.open("rb") as stream:
         size = os.fstat(stream.fileno()).st_size
-        at = 0
-        while at < size:
-            data = next_data(stream.fileno(), at)
+        offset = 0
+        while offset < size:
+            data = next_data(stream.fileno(), offset)
             filled = -(-size // _MIB) if data is None else data // _MIB
-            empty.extend(range(at // _MIB, filled))
+            empty.extend(range(offset // _MIB, filled))
             if data is None:
                 break
             stream.seek(filled * _MIB)
@@ -42,18 +42,18 @@ def digest_of(path: Path) -> tuple[int, str]:
                 empty.append(filled)
             else:
                 digest.update(block)
-            at = (filled + 1) * _MIB
+            offset = (filled + 1) * _MIB
     if empty:
         digest.update(repr(empty).encode())
     return size, digest.hexdigest()
 
 
-def next_data(file: int, at: int) -> int | None:
+def next_data(file: int, offset: int) -> int | None:
     """Where, from `at` on, an open file holds anything; None when there is nothing but a hole to its end."""
     if not hasattr(os, "SEEK_DATA"):
-        return at if at < os.fstat(file).st_size else None
+        return offset if offset < os.fstat(file).st_size else None
     try:
-        return os.lseek(file, at, os.SEEK_DATA)
+        return os.lseek(file, offset, os.SEEK_DATA)
     except OSError as fault:
         if fault.errno == errno.ENXIO:
             return None

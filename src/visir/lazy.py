@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any
 
 
-def lazy(package: str, where: Mapping[str, str]) -> Callable[[str], Any]:
-    """A module's `__getattr__`: `where` maps each public name to the module that defines it."""
+def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any], Callable[[], list[str]]]:
+    """The functions `__getattr__` and `__dir__` of a package whose public names are imported when first used.
+
+    Args:
+        package: The name of the package.
+        modules: Public name → the module that defines it.
+
+    Example:
+        >>> import visir
+        >>> "evaluate" in dir(visir), visir.evaluate.__module__
+        (True, 'visir.evaluation.evaluate')
+    """
 
     def __getattr__(name: str) -> Any:
-        if name not in where:
+        if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(where[name]), name)
+        return getattr(import_module(modules[name]), name)
 
-    return __getattr__
+    def __dir__() -> list[str]:
+        return sorted({*vars(sys.modules[package]), *modules})
+
+    return __getattr__, __dir__

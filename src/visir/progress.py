@@ -24,7 +24,8 @@ _SPANS = ((1.0, "a second"), (60.0, "a minute"), (3600.0, "an hour"))
 
 def pace(rate: float) -> str:
     """`rate` per second in the shortest span in which one is done: "99 a second", "3 a minute"."""
-    count, span = next(((rate * one, name) for one, name in _SPANS if rate * one >= 1), (rate * 3600, "an hour"))
+    counts = ((rate * seconds, name) for seconds, name in _SPANS if rate * seconds >= 1)
+    count, span = next(counts, (rate * 3600, "an hour"))
     return f"{count:,.0f} {span}"
 
 
@@ -35,15 +36,15 @@ class Progress:
     another.
     """
 
-    def __init__(self, what: str, total: int | None, unit: str = "") -> None:
-        self.what, self.total, self.unit = what, total, unit
+    def __init__(self, title: str, total: int | None, unit: str = "") -> None:
+        self.title, self.total, self.unit = title, total, unit
         self.done = 0
         self._started = self._logged = time.monotonic()
         self._silent = _quiet.get() or launched_here()[0] != 0
         self._bar = _terminal_bar(unit) if sys.stderr.isatty() and not self._silent else None
         if self._bar is not None:
             self._bar.start()
-            self._task = self._bar.add_task(what, total=total)
+            self._task = self._bar.add_task(title, total=total)
 
     def __call__(self, done: int = 1, /) -> None:
         """Advance by `done` units."""
@@ -58,9 +59,9 @@ class Progress:
         """What a log shows after so many seconds: "encoding: 3,200 of 6,000 images, 99 a second, 28 s left"."""
         rate = self.done / max(seconds, 1e-9)
         if self.total is None:
-            return f"{self.what}: {self.done:,} {self.unit}, {pace(rate)}"
-        left = (self.total - self.done) / max(rate, 1e-9)
-        return f"{self.what}: {self.done:,} of {self.total:,} {self.unit}, {pace(rate)}, {left:,.0f} s left"
+            return f"{self.title}: {self.done:,} {self.unit}, {pace(rate)}"
+        seconds_left = (self.total - self.done) / max(rate, 1e-9)
+        return f"{self.title}: {self.done:,} of {self.total:,} {self.unit}, {pace(rate)}, {seconds_left:,.0f} s left"
 
     def __enter__(self) -> Progress:
         return self

@@ -44,10 +44,10 @@ class RemoteFolder:
         with _reaching(self.url):
             self._files.invalidate_cache()  # other machines write here meanwhile
             try:
-                found = self._files.ls(self._path, detail=False)
+                paths = self._files.ls(self._path, detail=False)
             except FileNotFoundError:
                 return []
-        return sorted({one.rstrip("/").rpartition("/")[2] for one in found} - {""})
+        return sorted({path.rstrip("/").rpartition("/")[2] for path in paths} - {""})
 
     def read(self, name: str) -> bytes | None:
         """The content of one small file, None when there is none; `name` may have folders before it."""
@@ -62,8 +62,8 @@ class RemoteFolder:
         """The names of the folders in it that hold this file, sorted; found by one listing."""
         with _reaching(self.url):
             self._files.invalidate_cache()
-            found = [one.rsplit("/", 2) for one in self._files.find(self._path, maxdepth=2)]
-        return sorted(parts[-2] for parts in found if parts[-1] == file)
+            parts_of_files = [file_path.rsplit("/", 2) for file_path in self._files.find(self._path, maxdepth=2)]
+        return sorted(parts[-2] for parts in parts_of_files if parts[-1] == file)
 
     def put(self, folder: Path, name: str, files: Sequence[str]) -> None:
         """Copy these files of a local folder into `name`, in this order.
@@ -74,14 +74,14 @@ class RemoteFolder:
             self._files.makedirs(f"{self._path}/{name}", exist_ok=True)
             if self._files.exists(marker := f"{self._path}/{name}/{files[-1]}"):
                 self._files.rm_file(marker)
-            for one in files:
-                self._files.put_file(str(folder / one), f"{self._path}/{name}/{one}")
+            for name_of_file in files:
+                self._files.put_file(str(folder / name_of_file), f"{self._path}/{name}/{name_of_file}")
 
     def get(self, name: str, files: Sequence[str], folder: Path) -> None:
         """Copy these files of `name` into a local folder."""
         with _reaching(f"{self.url}/{name}"):
-            for one in files:
-                self._files.get_file(f"{self._path}/{name}/{one}", str(folder / one))
+            for name_of_file in files:
+                self._files.get_file(f"{self._path}/{name}/{name_of_file}", str(folder / name_of_file))
 
     def remove(self, name: str) -> None:
         """Delete `name` and what is in it."""
@@ -102,29 +102,29 @@ def local_copy(url: str) -> Path:
     with _reaching(url):
         files.invalidate_cache()
         is_file = files.isfile(path)
-        found: dict[str, Any] = {path: files.info(path)} if is_file else files.find(path, detail=True)
-    if not found:
+        entries: dict[str, Any] = {path: files.info(path)} if is_file else files.find(path, detail=True)
+    if not entries:
         raise VisirError(f"{url}: no such file, and no folder with files.", hint="check the address")
-    inside = {one: "" if is_file else one[len(path) :].lstrip("/") for one in found}
-    state = {inside[one]: [info.get("size"), _tag(info)] for one, info in found.items()}
+    inside = {entry: "" if is_file else entry[len(path) :].lstrip("/") for entry in entries}
+    state = {inside[entry]: [info.get("size"), _tag(info)] for entry, info in entries.items()}
     name = url.rpartition("/")[2] or "source"
     store, key = ContentStore(COPIES, name="remote"), hash_json({"url": url, "state": state})
     if store.find(key, hashed=lambda name: False) is None:
         waiting = f"another process is copying {url}; waiting for it"
         with store.writing(key, waiting=waiting, resume=False) as change, _reaching(url):
-            for one, info in found.items() if change.manifest.generation == 0 else ():
+            for entry, info in entries.items() if change.manifest.generation == 0 else ():
                 try:
-                    target = change.file(f"{name}/{inside[one]}" if inside[one] else name)
+                    target = change.file(f"{name}/{inside[entry]}" if inside[entry] else name)
                 except ValueError as fault:
                     raise VisirError(
-                        f"{url}: it holds a file named {inside[one]!r}, which leaves the folder."
+                        f"{url}: it holds a file named {inside[entry]!r}, which leaves the folder."
                     ) from fault
-                files.get_file(one, str(target))
+                files.get_file(entry, str(target))
                 os.utime(target, ns=(_time(info), _time(info)))
     return store.path(key) / name
 
 
-def here(place: str) -> str:
+def local_path(place: str) -> str:
     """The text itself, or the path of the local copy when it names a place elsewhere."""
     return str(local_copy(place)) if is_url(place) else place
 

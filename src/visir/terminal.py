@@ -34,8 +34,8 @@ def one_line(text: str) -> str:
     return _IN_LINE.sub(_escaped, text)
 
 
-def _escaped(found: re.Match[str]) -> str:
-    return f"\\u{ord(found[0]):04x}"
+def _escaped(match: re.Match[str]) -> str:
+    return f"\\u{ord(match[0]):04x}"
 
 
 class SafeStream:
@@ -50,8 +50,8 @@ class SafeStream:
 
     def write(self, text: str) -> int:
         """Write text. Carriage returns that it begins with are those of a bar, which only goes over its own line."""
-        shown = text.lstrip("\r")
-        self.rich_proxied_file.write(text[: len(text) - len(shown)] + safe(shown))
+        rest = text.lstrip("\r")
+        self.rich_proxied_file.write(text[: len(text) - len(rest)] + safe(rest))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

@@ -75,8 +75,8 @@ def _blas() -> Any:
 
 def cores() -> int:
     """How many cores compiled loops work on: the usable ones, or OMP_NUM_THREADS of them, as in other libraries."""
-    asked = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
-    return min(usable_cores(), int(asked)) if asked.isdigit() and int(asked) > 0 else usable_cores()
+    threads = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    return min(usable_cores(), int(threads)) if threads.isdigit() and int(threads) > 0 else usable_cores()
 
 
 def usable_cores() -> int:

@@ -41,14 +41,14 @@ def test_fitted_weights_equal_scikit_learn() -> None:
     bag = BagOfWords.fit(texts, least=1)
     referee = TfidfVectorizer(tokenizer=words, token_pattern=None, lowercase=False, sublinear_tf=True)
     theirs = referee.fit_transform(texts).toarray()
-    places = {word: place for place, word in enumerate(bag._places or {})}
-    columns = [places[word] for word in referee.get_feature_names_out()]
+    column_of = {word: column for column, word in enumerate(bag._columns or {})}
+    columns = [column_of[word] for word in referee.get_feature_names_out()]
     assert np.abs(bag.embed_texts(texts)[:, columns] - theirs).max() < 1e-6
 
 
 def test_the_vocabulary_is_the_most_frequent_words_ties_by_alphabet() -> None:
     bag = BagOfWords.fit(["b a c", "c b a", "c d"], limit=2, least=2)
-    assert list(bag._places or {}) == ["c", "a"]
+    assert list(bag._columns or {}) == ["c", "a"]
     with pytest.raises(EncoderError, match="no word occurs in 2 of the 1 texts"):
         BagOfWords.fit(["once"])
 

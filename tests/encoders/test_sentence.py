@@ -12,14 +12,17 @@ import numpy as np
 import pytest
 import tiny_sentence
 import tiny_transformers as tiny
+import typer
 from sentence_transformers import SentenceTransformer
 from sentence_transformers import models as modules
+from typer.testing import CliRunner, Result
 
+from visir.cli.encode import encode as encode_verb
 from visir.encoders import Store, encode_detailed, encode_items
 from visir.encoders.loading import load
 from visir.encoders.models import sentence
 from visir.encoders.models.joined import JoinedTexts
-from visir.errors import EncoderError
+from visir.errors import EncoderError, VisirError
 from visir.records import Items
 
 
@@ -204,6 +207,25 @@ def test_prompts_of_queries_and_documents(saved: Path, tmp_path: Path) -> None:
     joined = JoinedTexts([encoder, load("bow:8")])
     assert joined.distinguishes_roles
     assert np.abs(joined.encode_texts(["a dog"], "query") - joined.encode_texts(["a dog"], "document")).max() > 0.01
+
+
+def test_the_verb_encodes_both_roles(saved: Path, tmp_path: Path) -> None:
+    prompts = {"query": "a dog: ", "document": "the boat: "}
+    SentenceTransformer(str(saved), device="cpu", prompts=prompts).save(str(tmp_path / "roles"))
+    app = typer.Typer()
+    app.command()(encode_verb)
+
+    def run(*more: str) -> Result:
+        return CliRunner().invoke(app, ["scenes:3?size=64", "--model", f"st:{tmp_path / 'roles'}", *more])
+
+    both = run()
+    assert both.exit_code == 0, both.output
+    assert "texts as queries: 15 × 20, 15 encoded" in both.output and "texts as documents: 15 × 20, 15" in both.output
+    one = run("--role", "query", "--out", str(tmp_path / "out"))
+    assert "texts as queries: 15 × 20, found in the store" in one.output and "as documents" not in one.output
+    refused = run("--out", str(tmp_path / "two"))
+    assert isinstance(refused.exception, VisirError) and "--role query" in str(refused.exception)
+    assert "unknown role" in str(run("--role", "key").exception)
 
 
 def test_a_model_with_one_prompt_has_no_roles(saved: Path, tmp_path: Path) -> None:

@@ -143,12 +143,12 @@ def test_tables_stand_beside_the_published_ones(found: SparseStudy) -> None:
     assert len(faithfulness(found, None).rows) == 3
 
 
-def test_shapes_come_out_or_not(found: SparseStudy) -> None:
-    told = {said: (holds, figures) for said, holds, figures in sparse_trend_checks(found)}
-    assert told["η=0.001: free costs most"] == (True, "FLOPs none 2.5, caption 9.5, free 90.5")
-    assert told["η=0.001: none finds least"][0] and told["η=0.001: free says least"][0]
+def test_trend_checks_hold_or_do_not(found: SparseStudy) -> None:
+    checks = {check.statement: (check.holds, check.numbers) for check in sparse_trend_checks(found)}
+    assert checks["η=0.001: free costs most"] == (True, "FLOPs none 2.5, caption 9.5, free 90.5")
+    assert checks["η=0.001: none finds least"][0] and checks["η=0.001: free says least"][0]
     swapped = SparseStudy("toy", found.dense, {**found.models, ("none", 1e-3): found.models["free", 1e-3]}, found.seeds)
-    assert not {said: ok for said, ok, _ in sparse_trend_checks(swapped)}["η=0.001: none costs least"]
+    assert not {check.statement: check.holds for check in sparse_trend_checks(swapped)}["η=0.001: none costs least"]
 
 
 def test_plots_are_the_same_bytes_and_name_what_they_show(found: SparseStudy) -> None:

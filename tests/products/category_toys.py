@@ -7,8 +7,8 @@ import re
 import numpy as np
 
 from visir.products.encoding import attribute_texts
-from visir.products.generated import MATERIALS, Planted, planted
-from visir.products.vectors import AttributeVectors, CatalogueVectors, Floats, Modality
+from visir.products.generated import MATERIALS, GeneratedCatalogue, generate_catalogue
+from visir.products.vectors import AttributeVectors, CatalogueVectors, Floats, ProductVectors
 from visir.records import EncoderCard
 
 WIDTH = 48
@@ -21,9 +21,12 @@ def word_vectors(texts: list[str]) -> Floats:
     )
 
 
-def planted_vectors(n: int, seed: int = 0, noise: float = 1.0) -> tuple[Planted, CatalogueVectors]:
-    """`planted(n)` and vectors for it: pictures say the subject, under `noise` times its length; texts their words."""
-    made = planted(n, seed=seed)
+def generate_vectors(n: int, seed: int = 0, noise: float = 1.0) -> tuple[GeneratedCatalogue, CatalogueVectors]:
+    """The catalogue of `generate_catalogue(n)` and its vectors.
+
+    Pictures say the subject, under noise of `noise` times its length; texts say their words.
+    """
+    made = generate_catalogue(n, seed=seed)
     catalogue = made.catalogue
     subjects = [path.rsplit("subject=", 1)[1] for path in catalogue.products["path"].to_pylist()]
     rng = np.random.default_rng(seed)
@@ -42,8 +45,8 @@ def planted_vectors(n: int, seed: int = 0, noise: float = 1.0) -> tuple[Planted,
     return made, CatalogueVectors(
         catalogue,
         word_vectors([_singular(one) for one in catalogue.categories["name"].to_pylist()]),
-        Modality(pictures.astype(np.float32), rows),
-        Modality(word_vectors(catalogue.products["title"].to_pylist()), rows),
+        ProductVectors(pictures.astype(np.float32), rows),
+        ProductVectors(word_vectors(catalogue.products["title"].to_pylist()), rows),
         attributes,
         {name: EncoderCard("by hand", "hand") for name in ("categories", "images", "titles", "attributes")},
     )

@@ -13,7 +13,7 @@ from visir.encoders.models.bag_of_words import BagOfWords
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, EmbeddingError, EncoderError
 from visir.products.encoding import LONGEST, attribute_texts, encode_catalogue
-from visir.products.generated import planted
+from visir.products.generated import generate_catalogue
 from visir.products.vectors import ABSENT
 from visir.records import Catalogue
 
@@ -67,7 +67,7 @@ def test_attributes_follow_their_products_in_any_order(tmp_path: Path) -> None:
 
 
 def test_pictures_by_product(tmp_path: Path) -> None:
-    catalogue = planted(6, size=64).catalogue
+    catalogue = generate_catalogue(6, size=64).catalogue
     whole = encode_catalogue(catalogue, image="pixels", text=Counting(), store=Store(tmp_path)).images
     products = catalogue.products.set_column(2, "path", [[None, *catalogue.products["path"].to_pylist()[1:]]])
     some = Catalogue("some", products, catalogue.attributes, catalogue.categories)

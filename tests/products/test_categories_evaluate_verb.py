@@ -13,7 +13,7 @@ from visir.errors import ConfigurationError
 from visir.products.cli.evaluate import evaluate
 from visir.products.cli.search import search
 from visir.products.cli.train import train
-from visir.products.generated import planted
+from visir.products.generated import generate_catalogue
 from visir.products.saved_models import trained_systems
 from visir.products.split import folds
 
@@ -54,7 +54,7 @@ def test_searching_marks_what_is_right(tmp_path: Path) -> None:
     assert "Where they belong" in (tmp_path / "a.html").read_text("utf-8")
     free = say(search, "generated:200", "a dog", "-m", "text:bow", "-k", 3)
     assert "No category has this name" in free.text and "cosine" in free.text
-    for query, why in ((" ", "nothing is asked"), ("dogs", "unknown baseline 'nothing'")):
+    for query, why in ((" ", "the query is empty"), ("dogs", "unknown baseline 'nothing'")):
         faulty = say(search, "generated:50", query, "-m", "nothing" if query == "dogs" else "bm25")
         assert faulty.status == 2 and why in faulty.text
 
@@ -86,7 +86,7 @@ def test_models_are_tested_on_the_fold_they_have_not_seen(tmp_path: Path) -> Non
     asked = say(search, "generated:150", "dogs", "--model", models[0], "-k", 3)
     assert asked.status == 0 and "cosine" in asked.text
 
-    catalogue = planted(150).catalogue
+    catalogue = generate_catalogue(150).catalogue
     cut = folds(catalogue, 2)
     (everywhere,) = trained_systems(models[:2], catalogue, cut, every_setting=True)
     assert everywhere.name == "clip-ita (trained for all)" and len(everywhere.members) == 6

@@ -10,16 +10,16 @@ import numpy as np
 import pytest
 
 from visir.errors import ConfigurationError
-from visir.products.ask import Answer
-from visir.products.errors import FirstAnswers, first_answers
 from visir.products.evaluate import CategoryEvaluation, evaluate
-from visir.products.generated import planted
+from visir.products.first_answers import FirstAnswers, first_answers
+from visir.products.generated import generate_catalogue
 from visir.products.reports.categories import write_categories_report
-from visir.products.reports.pictures import chains
+from visir.products.reports.pictures import category_paths
 from visir.products.reports.plots import depth_bars, distance_bars, seen_lines, setting_dots
 from visir.products.reports.search import answer_table, places, write_search_page
 from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
 from visir.products.reports.tree import tree_of
+from visir.products.search import ProductAnswer
 from visir.products.split import Split, folds
 from visir.products.systems import CategoryVectorSystem, TitleBm25
 from visir.products.tree import TreeErrors
@@ -42,7 +42,7 @@ def dense(catalogue: Catalogue, name: str = "dense", seed: int = 0) -> CategoryV
 
 @pytest.fixture(scope="module")
 def found() -> CategoryEvaluation:
-    catalogue = planted(150, size=64).catalogue
+    catalogue = generate_catalogue(150, size=64).catalogue
     return evaluate(catalogue, [TitleBm25(), dense(catalogue)], folds(catalogue, 2))
 
 
@@ -112,15 +112,15 @@ def test_the_tree_has_every_category_that_asked_once(found: CategoryEvaluation) 
 
 def test_pictures_go_from_general_to_specific(found: CategoryEvaluation) -> None:
     trial = found.trials["dense", "all"][0]
-    shown = chains(trial, count=4, top=5)
+    shown = category_paths(trial, count=4, top=5)
     assert len(shown) == 4
-    assert len({one.asked[0].name for one in shown[:3]}) == 3  # one of each tree before a second of any
+    assert len({one.categories[0].name for one in shown[:3]}) == 3  # one of each tree before a second of any
     qrels = trial.task.judgements().to_dict()
     for chain in shown:
-        assert [one.level for one in chain.asked] == [1, 2, 3]
-        for one in chain.asked:
-            assert len(one.found) == 5 and one.relevant == len(qrels[one.id])
-            assert one.hits == sum(product.id in qrels[one.id] for product in one.found)
+        assert [one.level for one in chain.categories] == [1, 2, 3]
+        for one in chain.categories:
+            assert len(one.products) == 5 and one.relevant == len(qrels[one.id])
+            assert one.hits == sum(product.id in qrels[one.id] for product in one.products)
 
 
 def test_the_page(found: CategoryEvaluation, tmp_path: Path) -> None:
@@ -139,7 +139,7 @@ def test_the_page(found: CategoryEvaluation, tmp_path: Path) -> None:
 
 
 def test_by_name_and_one_system_and_one_split(tmp_path: Path) -> None:
-    catalogue = planted(80, size=64).catalogue
+    catalogue = generate_catalogue(80, size=64).catalogue
     found = evaluate(catalogue, [dense(catalogue)], folds(catalogue, 2)[:1], by="name", settings=["specific"])
     page = write_categories_report(tmp_path / "a.html", found).read_text("utf-8")
     # Without ids there is no place in the tree, and with one system nothing to compare.
@@ -156,7 +156,7 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     everything = Split(np.zeros(4, bool), np.zeros(4, bool), np.ones(4, bool))
     found = evaluate(catalogue, [dense(catalogue, HOSTILE)], [everything])
     page = write_categories_report(tmp_path / "a.html", found, command=HOSTILE).read_text("utf-8")
-    answer = Answer(HOSTILE, HOSTILE, "cosine", (("a", 0.5), ("b", 0.25)), frozenset("a"))
+    answer = ProductAnswer(HOSTILE, HOSTILE, "cosine", (("a", 0.5), ("b", 0.25)), frozenset("a"))
     page += write_search_page(tmp_path / "b.html", catalogue, answer, command=HOSTILE).read_text("utf-8")
     assert "<script" not in page and "&lt;script&gt;" in page
     assert "product &#39;a&#39; has no picture" in page
@@ -164,13 +164,13 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
 
 def test_a_search_says_what_is_right() -> None:
     catalogue = Catalogue.of("c", ids=["a", "b"], paths=[["X", "Hats"], ["Y"]], titles=["red hat", None])
-    table = answer_table(catalogue, Answer("hats", "BM25", "BM25", (("a", 1.5), ("b", 0.5)), frozenset("a")))
+    table = answer_table(catalogue, ProductAnswer("hats", "BM25", "BM25", (("a", 1.5), ("b", 0.5)), frozenset("a")))
     assert table.texts() == [
         ["1", "1.5000", "yes", "red hat", "X › Hats", "a"],
         ["2", "0.5000", "no", "b", "Y", "b"],
     ]
     assert "1 of 2 belong to a category of this name, which has 1 products" in table.notes[0]
-    unknown = answer_table(catalogue, Answer("caps", "BM25", "BM25", (), None))
+    unknown = answer_table(catalogue, ProductAnswer("caps", "BM25", "BM25", (), None))
     assert "No category has this name" in unknown.notes[0] and "right" not in to_html(unknown).split("</table>")[0]
 
 

@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.products import CategoryTree
-from visir.products.errors import first_answers, hits
 from visir.products.evaluate import TABLE, CategoryEvaluation, evaluate
-from visir.products.generated import planted
+from visir.products.first_answers import first_answers, hits
+from visir.products.generated import generate_catalogue
 from visir.products.split import Split, folds
 from visir.products.systems import CategoryVectorSystem, TitleBm25, TrainedSystem
 from visir.products.tree import TreeErrors
@@ -41,7 +41,7 @@ def dense(
 
 @pytest.fixture(scope="module")
 def small() -> Catalogue:
-    return planted(300).catalogue
+    return generate_catalogue(300).catalogue
 
 
 def test_measures_equal_ir_measures(small: Catalogue) -> None:
@@ -204,7 +204,7 @@ def test_faults(small: Catalogue) -> None:
     with pytest.raises(ConfigurationError, match="two systems are called 'dense'"):
         evaluate(small, [dense(small), dense(small, 1)], folds(small, 2))
     with pytest.raises(ConfigurationError, match=r"none of the \d+ test products has a vector"):
-        evaluate(small, [dense(planted(5, seed=9).catalogue)], folds(small, 2))
+        evaluate(small, [dense(generate_catalogue(5, seed=9).catalogue)], folds(small, 2))
     fewer = dense(small)
     short = Embeddings("text", fewer.categories.ids[:3], fewer.categories.vectors[:3], CARD)
     with pytest.raises(EmbeddingError, match="no text vector by by hand for"):
@@ -215,7 +215,7 @@ def test_faults(small: Catalogue) -> None:
 @given(st.integers(1, 60), st.integers(0, 5))
 def test_chance_finds_as_much_as_there_is(n: int, seed: int) -> None:
     # R-precision of whatever ranking lies between 0 and 1, and perfect vectors reach 1 for most specific categories.
-    catalogue = planted(n, seed=seed).catalogue
+    catalogue = generate_catalogue(n, seed=seed).catalogue
     split = Split(np.zeros(n, bool), np.zeros(n, bool), np.ones(n, bool))
     found = evaluate(catalogue, [dense(catalogue, skill=1e4)], [split], settings=["specific"])
     assert found.spread("dense", "specific", "rprecision").mean > 0.999

@@ -9,7 +9,7 @@ import visir
 from visir.errors import CollectionError, ConfigurationError
 from visir.evaluation.systems.bm25 import Bm25System
 from visir.products.evaluate import evaluate, evaluate_task
-from visir.products.generated import planted
+from visir.products.generated import generate_catalogue
 from visir.products.pairs import drawn_categories
 from visir.products.relevance import SETTINGS
 from visir.products.split import Split, folds
@@ -71,7 +71,7 @@ def test_unknown_options() -> None:
 
 
 def test_a_catalogue_is_a_source_of_tasks() -> None:
-    catalogue = planted(60).catalogue
+    catalogue = generate_catalogue(60).catalogue
     cut = folds(catalogue, 2)
     source = CatalogueTasks(catalogue, cut)
     assert source.tasks == ("all", "general", "specific") and source.splits == tuple(fold.name for fold in cut)

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from category_toys import planted_vectors, word_vectors
+from category_toys import generate_vectors, word_vectors
 
 from visir.encoders import load
 from visir.errors import EmbeddingError, EncoderError, VisirError
 from visir.products.encoding import encode_catalogue
-from visir.products.generated import Planted
+from visir.products.generated import GeneratedCatalogue
 from visir.products.model.objective import CategoryLoss
 from visir.products.model.recipe import (
     CategoriesRecipe,
@@ -46,7 +46,7 @@ def halves(vectors: CatalogueVectors) -> tuple[CatalogueVectors, CatalogueVector
 
 
 def test_a_model_is_a_folder_that_gives_the_same_vectors(tmp_path: Path) -> None:
-    _, vectors = planted_vectors(200)
+    _, vectors = generate_vectors(200)
     model = train_categories(recipe(), *halves(vectors), tmp_path / "m")
     again = load_categories_model(tmp_path / "m")
     categories, products = again.embed(vectors)
@@ -67,7 +67,7 @@ def test_a_model_is_a_folder_that_gives_the_same_vectors(tmp_path: Path) -> None
 
 
 def test_a_kill_changes_nothing(tmp_path: Path) -> None:
-    _, vectors = planted_vectors(200)
+    _, vectors = generate_vectors(200)
     asked = recipe(product={"attributes": "attention", "absent": "learnt"}, setting="all")
     whole = train_categories(asked, *halves(vectors), tmp_path / "whole")
 
@@ -87,7 +87,7 @@ def test_a_kill_changes_nothing(tmp_path: Path) -> None:
 
 
 def test_products_that_lack_everything_are_no_error(tmp_path: Path) -> None:
-    _, vectors = planted_vectors(120)
+    _, vectors = generate_vectors(120)
     images, titles, attributes = vectors.images, vectors.titles, vectors.attributes
     assert images is not None
     assert titles is not None
@@ -101,7 +101,7 @@ def test_products_that_lack_everything_are_no_error(tmp_path: Path) -> None:
 
 
 def test_vectors_of_another_encoder_are_refused(tmp_path: Path) -> None:
-    _, vectors = planted_vectors(100)
+    _, vectors = generate_vectors(100)
     model = train_categories(recipe(product={"modalities": ("image",)}), *halves(vectors), tmp_path / "m")
     assert set(model.cards) == {"categories", "images"}
     other = CatalogueVectors(vectors.catalogue, word_vectors(["x"] * 113)[:, :5], vectors.images)
@@ -133,7 +133,7 @@ def test_the_recipes_that_come_with_visir() -> None:
     assert find_categories_recipe("clip-ita").name == "clip-ita.toml"
 
 
-def found(model: CategoriesModel, made: Planted, vectors: CatalogueVectors) -> dict[str, float]:
+def found(model: CategoriesModel, made: GeneratedCatalogue, vectors: CatalogueVectors) -> dict[str, float]:
     """R-precision over the products: of most specific categories (seen, unseen) and of most general ones."""
     categories, products = model.embed(vectors)
     tree = CategoryTree.of(vectors.catalogue)
@@ -150,7 +150,7 @@ def found(model: CategoriesModel, made: Planted, vectors: CatalogueVectors) -> d
 
 
 def planted_results(
-    made: Planted, vectors: CatalogueVectors, tmp_path: Path, setting: str, **asked: Any
+    made: GeneratedCatalogue, vectors: CatalogueVectors, tmp_path: Path, setting: str, **asked: Any
 ) -> dict[str, dict[str, float]]:
     """R-precision of models that read the picture, and the attributes too; unseen categories are kept from training."""
     tree = CategoryTree.of(vectors.catalogue)
@@ -170,7 +170,7 @@ def planted_results(
 
 
 def test_planted_structure_is_found(tmp_path: Path) -> None:
-    made, vectors = planted_vectors(1000, noise=0.5)
+    made, vectors = generate_vectors(1000, noise=0.5)
     asked = {"optimiser": {"epochs": 10, "batch": 64, "rate": 3e-3}, "objective": {"temperature": 0.1}}
     results = planted_results(made, vectors, tmp_path, "specific", **asked)
     # A picture tells the subject and nothing of its 4 materials; the attribute tells which.
@@ -190,9 +190,9 @@ def test_planted_structure_is_found_by_real_encoders(tmp_path: Path) -> None:
     if not (data_directory() / "mobilenet_v2").is_dir():
         pytest.skip("needs $VISIR_DATA/mobilenet_v2")
     pytest.importorskip("sentence_transformers")
-    from visir.products.generated import planted
+    from visir.products.generated import generate_catalogue
 
-    made = planted(1000)
+    made = generate_catalogue(1000)
     vectors = encode_catalogue(made.catalogue, image="mobilenet_v2", text="st:all-MiniLM-L6-v2")
     asked = {"optimiser": {"epochs": 30, "batch": 128, "rate": 1e-3}, "objective": {"temperature": 0.1}}
     results = planted_results(made, vectors, tmp_path, "specific", **asked)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from visir.errors import CollectionError
-from visir.products.generated import planted
+from visir.products.generated import generate_catalogue
 from visir.products.pairs import drawn_categories
 from visir.products.tree import CategoryTree
 from visir.records import Catalogue
@@ -29,7 +29,7 @@ def test_every_category_of_a_path_is_drawn_and_no_other() -> None:
 
 
 def test_a_product_has_the_same_category_in_every_part() -> None:
-    catalogue = planted(300).catalogue
+    catalogue = generate_catalogue(300).catalogue
     whole = drawn_categories(catalogue, "all", 3)
     keep = np.arange(300) % 3 == 1
     assert (drawn_categories(catalogue.keep_products(keep), "all", 3) == whole[keep]).all()

@@ -12,15 +12,15 @@ from visir.collections.images import ImageReader
 from visir.collections.scenes import read_location
 from visir.errors import CollectionError
 from visir.products import CategoryTree, open_catalogue
-from visir.products.generated import MATERIALS, NUISANCE, Planted, planted
+from visir.products.generated import MATERIALS, NUISANCE, GeneratedCatalogue, generate_catalogue
 from visir.records import Catalogue
 
 N = 8_000
 
 
 @pytest.fixture(scope="module")
-def made() -> Planted:
-    return planted(N, seed=3)
+def made() -> GeneratedCatalogue:
+    return generate_catalogue(N, seed=3)
 
 
 def levels(catalogue: Catalogue, level: int) -> list[str]:
@@ -48,19 +48,19 @@ def named(catalogue: Catalogue, name: str) -> list[str | None]:
 
 def test_the_tree_is_whole_whatever_the_number() -> None:
     for n in (1, 300):
-        tree = CategoryTree.of(planted(n).catalogue)
+        tree = CategoryTree.of(generate_catalogue(n).catalogue)
         assert np.unique(tree.depths, return_counts=True)[1].tolist() == [3, 22, 88]
 
 
 def test_a_product_is_the_same_whatever_the_number_and_differs_by_seed() -> None:
-    few, many = planted(20).catalogue, planted(50).catalogue
+    few, many = generate_catalogue(20).catalogue, generate_catalogue(50).catalogue
     assert few.products.to_pylist() == many.products.to_pylist()[:20]
     assert few.attributes.to_pylist() == many.attributes.to_pylist()[: few.attributes.num_rows]
-    assert planted(20, seed=1).catalogue.products["title"] != few.products["title"]
-    assert planted(20).catalogue.fingerprint == few.fingerprint
+    assert generate_catalogue(20, seed=1).catalogue.products["title"] != few.products["title"]
+    assert generate_catalogue(20).catalogue.fingerprint == few.fingerprint
 
 
-def test_only_the_material_tells_the_leaf(made: Planted) -> None:
+def test_only_the_material_tells_the_leaf(made: GeneratedCatalogue) -> None:
     catalogue = made.catalogue
     material = named(catalogue, "material")
     assert levels(catalogue, 3) == [
@@ -79,20 +79,20 @@ def test_only_the_material_tells_the_leaf(made: Planted) -> None:
     assert len(counts) == 88 and min(counts) > 43 and max(counts) < 139
 
 
-def test_titles_name_the_subject_as_often_as_asked_and_never_the_material(made: Planted) -> None:
+def test_titles_name_the_subject_as_often_as_asked_and_never_the_material(made: GeneratedCatalogue) -> None:
     subjects = [read_location(path)[0].subject for path in made.catalogue.products["path"].to_pylist()]
     titles = made.catalogue.products["title"].to_pylist()
     share = np.mean([title.endswith(f" {subject}") for title, subject in zip(titles, subjects, strict=True)])
     assert 0.78 < share < 0.82  # 1 − 0.2; a standard deviation is 0.0045
     assert not any(one.lower() in title.lower() for title in titles for pair in MATERIALS.items() for one in pair)
     for noise, named_titles in ((0.0, 50), (1.0, 0)):
-        catalogue = planted(50, noise=noise).catalogue
+        catalogue = generate_catalogue(50, noise=noise).catalogue
         shown = [read_location(path)[0].subject for path in catalogue.products["path"].to_pylist()]
         pairs = zip(catalogue.products["title"].to_pylist(), shown, strict=True)
         assert sum(title.endswith(subject) for title, subject in pairs) == named_titles
 
 
-def test_pictures_show_the_subject_and_nothing_of_the_material(made: Planted) -> None:
+def test_pictures_show_the_subject_and_nothing_of_the_material(made: GeneratedCatalogue) -> None:
     catalogue = made.catalogue
     scenes = [read_location(path)[0] for path in catalogue.products["path"].to_pylist()]
     plural = {"sheep": "Sheep", "bus": "Buses"}
@@ -101,27 +101,27 @@ def test_pictures_show_the_subject_and_nothing_of_the_material(made: Planted) ->
     for fact, values in (("colour", 8), ("pattern", 4), ("place", 8)):
         bias = 3 * (values - 1) / (2 * N * np.log(2))
         assert information([getattr(scene, fact) for scene in scenes], material) < 5 * bias
-    assert ImageReader(planted(3, size=64).catalogue.pictures()).open(2).size == (64, 64)
+    assert ImageReader(generate_catalogue(3, size=64).catalogue.pictures()).open(2).size == (64, 64)
 
 
-def test_unseen_categories_are_made_of_seen_parts(made: Planted) -> None:
+def test_unseen_categories_are_made_of_seen_parts(made: GeneratedCatalogue) -> None:
     tree = CategoryTree.of(made.catalogue)
     rows = tree.rows(made.unseen)
     assert len(set(made.unseen)) == 8 and tree.leaves[rows].all() and (tree.depths[rows] == 3).all()
     assert len(np.unique(tree.parents[rows])) == 8  # of each subject one at most, so its other three are seen
-    assert planted(5, seed=3).unseen == made.unseen
-    assert planted(5, unseen=0).unseen == ()
-    assert len(planted(5, unseen=22).unseen) == 22
+    assert generate_catalogue(5, seed=3).unseen == made.unseen
+    assert generate_catalogue(5, unseen=0).unseen == ()
+    assert len(generate_catalogue(5, unseen=22).unseen) == 22
 
 
 def test_the_door_and_its_faults() -> None:
     assert open_catalogue("generated:1,000", seed="4", noise="0.5").fingerprint == (
-        planted(1000, seed=4, noise=0.5).catalogue.fingerprint
+        generate_catalogue(1000, seed=4, noise=0.5).catalogue.fingerprint
     )
     with pytest.raises(CollectionError, match="generated:many: not a number of products"):
         open_catalogue("generated:many")
     with pytest.raises(CollectionError, match="holds its own pictures"):
         open_catalogue("generated:5", images="none")
     with pytest.raises(CollectionError) as told:
-        planted(0, seed=-1, size=10, noise=2.0, unseen=23)
+        generate_catalogue(0, seed=-1, size=10, noise=2.0, unseen=23)
     assert "(5 faults)" in str(told.value)

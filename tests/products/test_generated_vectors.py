@@ -9,7 +9,7 @@ import pytest
 
 from visir.errors import CollectionError
 from visir.products import CategoryTree, relevant_products
-from visir.products.generated_vectors import KINDS, NUISANCE, planted_vectors
+from visir.products.generated_vectors import KINDS, NUISANCE, generate_vectors
 from visir.products.vectors import CatalogueVectors, Floats
 
 CATEGORIES = 200
@@ -17,7 +17,7 @@ CATEGORIES = 200
 
 @pytest.fixture(scope="module")
 def planted() -> CatalogueVectors:
-    return planted_vectors(3_000, categories=CATEGORIES, seed=1)
+    return generate_vectors(3_000, categories=CATEGORIES, seed=1)
 
 
 def own(vectors: CatalogueVectors) -> tuple[CategoryTree, np.ndarray]:
@@ -36,7 +36,7 @@ def agreement(found: Floats, groups: np.ndarray) -> float:
 
 
 def test_the_tree_is_like_the_thesiss() -> None:
-    tree, rows = own(planted_vectors(2_000, categories=5_471))
+    tree, rows = own(generate_vectors(2_000, categories=5_471))
     assert len(tree) == 5_471
     assert (tree.parents == -1).sum() == 34
     assert tree.depths.max() == 9
@@ -96,7 +96,7 @@ def test_it_is_a_catalogue(planted: CatalogueVectors) -> None:
 
 
 def test_products_by_place(planted: CatalogueVectors, tmp_path: Path) -> None:
-    fewer = planted_vectors(40, categories=CATEGORIES, seed=1, folder=tmp_path)
+    fewer = generate_vectors(40, categories=CATEGORIES, seed=1, folder=tmp_path)
     assert fewer.catalogue.products.equals(planted.catalogue.products.slice(0, 40))
     assert fewer.images is not None and planted.images is not None
     assert fewer.attributes is not None and planted.attributes is not None
@@ -107,11 +107,11 @@ def test_products_by_place(planted: CatalogueVectors, tmp_path: Path) -> None:
         fewer.attributes.vectors[fewer.attributes.rows],
         planted.attributes.vectors[planted.attributes.rows[: len(fewer.attributes.rows)]],
     )
-    larger = planted_vectors(1, categories=2 * CATEGORIES, seed=1)
+    larger = generate_vectors(1, categories=2 * CATEGORIES, seed=1)
     np.testing.assert_array_equal(larger.categories[:CATEGORIES], planted.categories)
-    assert not np.array_equal(planted_vectors(1, categories=CATEGORIES, seed=2).categories, planted.categories)
+    assert not np.array_equal(generate_vectors(1, categories=CATEGORIES, seed=2).categories, planted.categories)
 
 
 def test_wrong_arguments_all_at_once() -> None:
     with pytest.raises(CollectionError, match=r"n must be at least 1, not 0\n.*categories must be at least 34, not 5"):
-        planted_vectors(0, categories=5)
+        generate_vectors(0, categories=5)

@@ -7,13 +7,13 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from category_toys import planted_vectors
+from category_toys import generate_vectors
 
 from visir.encoders.towers.head import HeadSpec
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.products.model.source import ProductSource, mean_attributes, widths_of
 from visir.products.model.tower import Attention, ProductSpec, ProductTower
-from visir.products.vectors import AttributeVectors, CatalogueVectors, Modality
+from visir.products.vectors import AttributeVectors, CatalogueVectors, ProductVectors
 from visir.records import Catalogue
 
 TOY = Catalogue.of("toy", ids=["a", "b", "c"], paths=[["Home"]] * 3)
@@ -23,7 +23,7 @@ SETS = AttributeVectors(
 VECTORS = CatalogueVectors(
     TOY,
     np.ones((1, 2), np.float32),
-    Modality(np.array([[2, 2, 2], [5, 0, 0]], np.float32), np.array([1, -1, 0])),
+    ProductVectors(np.array([[2, 2, 2], [5, 0, 0]], np.float32), np.array([1, -1, 0])),
     attributes=SETS,
 )
 
@@ -88,7 +88,7 @@ def test_attention_begins_as_the_mean_and_can_leave_it() -> None:
 
 
 def test_batches_are_those_of_the_rows_one_by_one() -> None:
-    _, vectors = planted_vectors(60)
+    _, vectors = generate_vectors(60)
     for mean in (True, False):
         source = ProductSource(vectors, ("image", "title", "attributes"), mean=mean)
         made = tower(vectors, source, attributes="mean" if mean else "attention")
@@ -99,7 +99,7 @@ def test_batches_are_those_of_the_rows_one_by_one() -> None:
 
 
 def test_a_part_keeps_its_vectors() -> None:
-    _, vectors = planted_vectors(60)
+    _, vectors = generate_vectors(60)
     keep = np.arange(60) % 3 == 1
     part, whole = (ProductSource(one, ("image", "attributes")) for one in (vectors.keep_products(keep), vectors))
     for name, one in part.batch(np.arange(20)).items():

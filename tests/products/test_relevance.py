@@ -9,7 +9,7 @@ import pytest
 
 from visir.errors import CollectionError
 from visir.products import CategoryTree, relevant_products
-from visir.products.generated import planted
+from visir.products.generated import generate_catalogue
 from visir.products.relevance import Setting
 from visir.records import Catalogue, Qrels
 
@@ -45,7 +45,7 @@ def test_three_settings_by_hand() -> None:
 
 @pytest.mark.parametrize("setting", get_args(Setting))
 def test_agrees_with_the_tree(setting: Setting) -> None:
-    catalogue = planted(200).catalogue
+    catalogue = generate_catalogue(200).catalogue
     tree = CategoryTree.of(catalogue)
     found = pairs(relevant_products(catalogue, setting))
     own = tree.rows(catalogue.products["category_id"])

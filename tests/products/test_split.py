@@ -7,14 +7,14 @@ import pytest
 
 from visir.errors import ConfigurationError
 from visir.products import CategoryTree
-from visir.products.generated import planted
+from visir.products.generated import generate_catalogue
 from visir.products.pairs import drawn_categories
 from visir.products.split import VALIDATION, Split, folds, seen_categories
 from visir.records import Catalogue
 
 
 def test_every_product_is_tested_once_and_lies_in_one_part() -> None:
-    splits = folds(planted(500).catalogue, 5, seed=3)
+    splits = folds(generate_catalogue(500).catalogue, 5, seed=3)
     assert [one.name for one in splits] == [f"fold {k} of 5, seed 3" for k in range(1, 6)]
     assert (sum(one.test.astype(int) for one in splits) == 1).all()
     for one in splits:
@@ -24,7 +24,7 @@ def test_every_product_is_tested_once_and_lies_in_one_part() -> None:
 
 
 def test_products_that_are_added_move_no_other() -> None:
-    whole = planted(400).catalogue
+    whole = generate_catalogue(400).catalogue
     some = np.random.default_rng(0).random(400) < 0.5
     for large, small in zip(folds(whole), folds(whole.keep_products(some)), strict=True):
         for part in ("train", "validation", "test"):
@@ -32,15 +32,15 @@ def test_products_that_are_added_move_no_other() -> None:
 
 
 def test_another_seed_is_another_cut() -> None:
-    catalogue = planted(400).catalogue
+    catalogue = generate_catalogue(400).catalogue
     assert (folds(catalogue, seed=0)[0].test != folds(catalogue, seed=1)[0].test).mean() > 0.2
 
 
 def test_refuses_what_cannot_be_cut() -> None:
     with pytest.raises(ConfigurationError, match="1 folds: at least 2"):
-        folds(planted(50).catalogue, 1)
+        folds(generate_catalogue(50).catalogue, 1)
     with pytest.raises(ConfigurationError, match=r"no product in its .* part \(4 products in all\)"):
-        folds(planted(4).catalogue, 5)
+        folds(generate_catalogue(4).catalogue, 5)
 
 
 def test_seen_are_the_categories_of_training_pairs() -> None:

@@ -13,7 +13,7 @@ from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, EncoderError
 from visir.products.evaluate import evaluate
-from visir.products.generated import planted
+from visir.products.generated import generate_catalogue
 from visir.products.split import Split, folds
 from visir.products.systems import CategoryVectorSystem, TitleBm25
 from visir.products.zero_shot import baseline, image_zero_shot, text_zero_shot
@@ -34,7 +34,7 @@ def test_titles_by_a_text_encoder() -> None:
 
 
 def test_a_product_without_title_is_a_candidate_and_never_found() -> None:
-    catalogue = planted(120, noise=0.0).catalogue
+    catalogue = generate_catalogue(120, noise=0.0).catalogue
     titles = catalogue.products["title"].to_pylist()
     products = catalogue.products.set_column(1, "title", [[None if row % 2 else one for row, one in enumerate(titles)]])
     half = Catalogue(catalogue.name, products, catalogue.attributes, catalogue.categories, catalogue.root)
@@ -45,7 +45,7 @@ def test_a_product_without_title_is_a_candidate_and_never_found() -> None:
 
 
 def test_names_of_baselines() -> None:
-    catalogue = planted(20).catalogue
+    catalogue = generate_catalogue(20).catalogue
     system = baseline("bm25", catalogue)
     assert isinstance(system, TitleBm25) and system.bm25 == Bm25()
     assert isinstance(baseline("text:bow", catalogue), CategoryVectorSystem)
@@ -55,12 +55,12 @@ def test_names_of_baselines() -> None:
 
 
 def test_one_sided_encoders_are_refused() -> None:
-    catalogue = planted(20).catalogue
+    catalogue = generate_catalogue(20).catalogue
     with pytest.raises(EncoderError, match="encodes no images"):
         image_zero_shot(load("bow"), catalogue)
     with pytest.raises(EncoderError, match="encodes no texts"):
         image_zero_shot(load("pixels"), catalogue)
-    nameless = planted(20).catalogue
+    nameless = generate_catalogue(20).catalogue
     products = nameless.products.set_column(1, "title", [[None] * 20])
     with pytest.raises(ConfigurationError, match="no product has a title"):
         text_zero_shot(load("bow"), Catalogue("untitled", products, nameless.attributes, nameless.categories))

@@ -87,7 +87,7 @@ def test_a_saved_model_answers_as_the_one_that_was_trained(name: str, log_folder
 
 
 def test_the_anonymous_baseline_knows_the_share_alone_at_step_0(log_folder: Path, tmp_path: Path) -> None:
-    loaded = load_model(save_model(train(log_folder, SAMPLES[:1], "rf", which="baseline"), tmp_path / "m"))
+    loaded = load_model(save_model(train(log_folder, SAMPLES[:1], "rf", feature_set="baseline"), tmp_path / "m"))
     examples = draw(log_folder, SAMPLES[0])
     assert loaded.parts["anonymous"].probability(examples, 0) == pytest.approx(examples.purchase.mean())
     assert not (tmp_path / "m" / "anonymous-step-00.skops").exists()

@@ -53,7 +53,7 @@ def compare(
     from visir.reports import comparison_table, to_terminal
 
     console = Console()
-    loaded = [load_result(one) for one in results]
+    loaded = [load_result(folder) for folder in results]
     if published is not None:
         _beside_published(loaded, published, system, collection, tolerance)
         if len(loaded) == 1:
@@ -94,21 +94,21 @@ def _beside_published(
             result.aggregates, row, recall=result.protocol.recall, decimals=table.decimals, tolerance=tolerance
         )
         console.print(_judged(judged, table.decimals))
-        within = sum(one.within for one in judged)
-        digits = sum(one.digits != "off" for one in judged)
+        within = sum(judgement.within for judgement in judged)
+        digits = sum(judgement.digits != "off" for judgement in judged)
         verdict = f"{within} of {len(judged)} values within ±{100 * tolerance:g} %, {digits} to the printed digits"
         read_as = f"R@k read as {result.protocol.recall}@k"
         console.print(f"{result.system}: {verdict} ({read_as})", markup=False, soft_wrap=True)
-        show_doubts(table, row, [(one.task, one.label) for one in judged])
-        for said in remarks(row, result.protocol):
-            console.print(f"→ {said}", style="bold", markup=False, soft_wrap=True)
+        show_doubts(table, row, [(judgement.task, judgement.label) for judgement in judged])
+        for remark in remarks(row, result.protocol):
+            console.print(f"→ {remark}", style="bold", markup=False, soft_wrap=True)
     if len(results) > 1:
         ours = {name: result.aggregates for name, result in zip(systems, results, strict=True)}
-        for one in orders(ours, table, collection=collection, recall=results[0].protocol.recall):
+        for order in orders(ours, table, collection=collection, recall=results[0].protocol.recall):
             verdict = (
-                "kept" if one.kept else "not kept: " + "; ".join(f"{a} should be above {b}" for a, b in one.swapped)
+                "kept" if order.kept else "not kept: " + "; ".join(f"{a} should be above {b}" for a, b in order.swapped)
             )
-            console.print(f"order of systems, {one.task} {one.label}: {verdict}", highlight=False)
+            console.print(f"order of systems, {order.task} {order.label}: {verdict}", highlight=False)
 
 
 def _judged(judged: Sequence[Judgement], decimals: int) -> Table:
@@ -117,21 +117,21 @@ def _judged(judged: Sequence[Judgement], decimals: int) -> Table:
 
     from visir.evaluation.published.judge import decimals_of
 
-    shown = Table(box=box.SIMPLE_HEAD)
+    printed = Table(box=box.SIMPLE_HEAD)
     for heading in ("", "read as"):
-        shown.add_column(heading)
+        printed.add_column(heading)
     for heading in ("published", "here", "difference"):
-        shown.add_column(heading, justify="right", no_wrap=True)
+        printed.add_column(heading, justify="right", no_wrap=True)
     for heading in ("within", "digits"):
-        shown.add_column(heading)
-    for one in judged:
-        shown.add_row(
-            f"{one.task} {one.label}",
-            one.measure,
-            f"{one.published:.{decimals_of(one.label, decimals)}f}",
-            f"{one.ours:.{decimals_of(one.label, decimals)}f}",
-            f"{one.relative:+.1%}",
-            "yes" if one.within else "no",
-            one.digits,
+        printed.add_column(heading)
+    for judgement in judged:
+        printed.add_row(
+            f"{judgement.task} {judgement.label}",
+            judgement.measure,
+            f"{judgement.published:.{decimals_of(judgement.label, decimals)}f}",
+            f"{judgement.ours:.{decimals_of(judgement.label, decimals)}f}",
+            f"{judgement.relative:+.1%}",
+            "yes" if judgement.within else "no",
+            judgement.digits,
         )
-    return shown
+    return printed

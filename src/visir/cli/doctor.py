@@ -48,10 +48,10 @@ def _packages() -> Table:
         try:
             installed = version(name)
             good = requirement.specifier.contains(installed, prereleases=True)
-            shown = installed if good else f"[red]{installed}: outside {requirement.specifier}[/]"
+            state = installed if good else f"[red]{installed}: outside {requirement.specifier}[/]"
         except PackageNotFoundError:
-            shown = "[red]missing[/]" if extra == "core" else f"[dim]no: pip install 'visir\\[{extra}]'[/]"
-        table.add_row(name, shown, str(requirement.specifier), extra)
+            state = "[red]missing[/]" if extra == "core" else f"[dim]no: pip install 'visir\\[{extra}]'[/]"
+        table.add_row(name, state, str(requirement.specifier), extra)
     return table
 
 

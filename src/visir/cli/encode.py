@@ -74,7 +74,7 @@ def encode(
 
     Several processes: torchrun --nproc-per-node 4 -m visir encode … Each encodes its part, the last one joins them.
     """
-    from visir.cli.encoded import report
+    from visir.cli.encoding_report import print_encoding
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
     from visir.encoders.encoding import as_dense
@@ -122,7 +122,8 @@ def encode(
         encoding = encode_detailed(
             encoder, items, side_role, batch_size=batch_size, workers=workers, skip_broken=skip_broken
         )
-        report(side, encoding)
+        distinguished = encoder.root_encoder(side).distinguishes_roles
+        print_encoding(f"{side}s as {_ROLES[side_role]}" if distinguished else f"{side}s", encoding)
         encoded[side] = as_dense(encoding.embeddings)
     _print_card(encoder.card)
     if out is not None:
@@ -131,6 +132,7 @@ def encode(
 
 
 _SIDES: tuple[Modality, Modality] = ("image", "text")
+_ROLES = {"query": "queries", "document": "documents"}
 
 
 def _roles(role: str | None) -> tuple[Role, ...]:

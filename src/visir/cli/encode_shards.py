@@ -28,7 +28,7 @@ def encode_part(
     Where shards lie in the store, the process that finishes last joins them. Where they lie in a `place` that was
     named, nobody does: that may be far away from where the whole is needed, or larger than one machine.
     """
-    from visir.cli.encoded import report
+    from visir.cli.encoding_report import print_encoding
     from visir.encoders import encode_detailed
     from visir.encoders.shards import encode_shard, join_shards
     from visir.launched import launched_here
@@ -58,7 +58,7 @@ def encode_part(
     if result.joined and not prints:
         return
     join_shards(encoder, items, role)
-    report(side, encode_detailed(encoder, items, role, skip_broken=options.skip_broken))
+    print_encoding(f"{side}s", encode_detailed(encoder, items, role, skip_broken=options.skip_broken))
 
 
 def _line(side: Modality, result: ShardEncoding) -> str:

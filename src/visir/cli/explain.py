@@ -45,14 +45,14 @@ def explain(
 
     table = load(published)
     material, name, source = _material(result, collection, model)
-    wanted = system or (name if len(table.systems) > 1 else None)
-    chosen = table.row(wanted, row or (source if len(table.collections) > 1 else None))
-    found = explain_run(material, chosen, decimals=table.decimals)
-    _show(found, limit, table.decimals)
-    show_doubts(table, chosen, [(one.task, one.label) for one in found.best.values])
+    system_name = system or (name if len(table.systems) > 1 else None)
+    chosen = table.row(system_name, row or (source if len(table.collections) > 1 else None))
+    explanation = explain_run(material, chosen, decimals=table.decimals)
+    _show(explanation, limit, table.decimals)
+    show_doubts(table, chosen, [(value.task, value.label) for value in explanation.best.values])
 
 
-def _show(found: Explanation, limit: int, decimals: int) -> None:
+def _show(explanation: Explanation, limit: int, decimals: int) -> None:
     """Readings are numbered and listed below the values: their words would not fit beside them."""
     from rich import box
     from rich.table import Table
@@ -61,22 +61,22 @@ def _show(found: Explanation, limit: int, decimals: int) -> None:
     from visir.evaluation.published.judge import decimals_of
 
     console = Console(highlight=False)
-    fits = found.fits[:limit]
+    fits = explanation.fits[:limit]
     values = Table(box=box.SIMPLE_HEAD)
     values.add_column("", no_wrap=True)
     for heading in ("published", *(f"[{number}]" for number in range(1, len(fits) + 1))):
         values.add_column(heading.replace("[", "\\["), justify="right", no_wrap=True)
-    names = {(one.task, one.label): one.published for fit in fits for one in fit.values}
+    names = {(value.task, value.label): value.published for fit in fits for value in fit.values}
     for (task, label), published in names.items():
         printed = decimals_of(label, decimals)
         cells = [f"{task} {label}", f"{published:.{printed}f}"]
         for fit in fits:
-            ours = [one for one in fit.values if (one.task, one.label) == (task, label)]
+            ours = [value for value in fit.values if (value.task, value.label) == (task, label)]
             digits = f"{ours[0].ours:.{printed}f}" if ours else "–"
             cells.append(f"[bold]{digits}[/bold]" if ours and ours[0].digits != "off" else digits)
         values.add_row(*cells)
     console.print(values)
-    console.print(f"Ranks: {found.scored}", markup=False, soft_wrap=True)
+    console.print(f"Ranks: {explanation.scored}", markup=False, soft_wrap=True)
     console.print("Bold: to the printed digits. Readings, the nearest first (mean relative difference):")
     for number, fit in enumerate(fits, 1):
         exact = f"{fit.reproduced} of {len(fit.values)} to the printed digits"
@@ -84,22 +84,22 @@ def _show(found: Explanation, limit: int, decimals: int) -> None:
         if fit.same:
             same = " / ".join(map(str, fit.same))
             console.print(f"    the same numbers come from: {same}", style="dim", markup=False, soft_wrap=True)
-    if len(found.fits) > limit:
-        console.print(f"{len(found.fits) - limit} further readings are not shown (--limit)", style="dim")
+    if len(explanation.fits) > limit:
+        console.print(f"{len(explanation.fits) - limit} further readings are not shown (--limit)", style="dim")
     console.print("Not computable from what is at hand:", style="dim")
-    for reading, reason in found.not_computable:
+    for reading, reason in explanation.not_computable:
         console.print(f"- {reading}: {reason}", style="dim", soft_wrap=True, markup=False)
-    for one in (found.sentence, *found.remarks):
-        console.print(f"\n→ {one}", style="bold", markup=False, soft_wrap=True)
+    for sentence in (explanation.sentence, *explanation.remarks):
+        console.print(f"\n→ {sentence}", style="bold", markup=False, soft_wrap=True)
 
 
 def show_doubts(table: Published, row: PublishedRow, values: Sequence[tuple[str, str]]) -> None:
     """Which of these (task, label) are doubtful in print, and why: once for each reason."""
     from visir.console import Console
 
-    doubts = {one: table.doubt(row, *one) for one in values}
+    doubts = {label: table.doubt(row, *label) for label in values}
     for reason in dict.fromkeys(filter(None, doubts.values())):
-        about = ", ".join(" ".join(name) for name, found in doubts.items() if found == reason)
+        about = ", ".join(" ".join(name) for name, doubt in doubts.items() if doubt == reason)
         Console(highlight=False).print(
             f"doubtful in print, {about}: {reason}", style="dim", markup=False, soft_wrap=True
         )

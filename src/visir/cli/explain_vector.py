@@ -65,7 +65,7 @@ def explain_vector(
         where = images[0] if images and len(images) == 1 else images
         opened = open_collection(collection, images=where, split=split)
     if inputs:
-        cards = [_one(encoder, opened, one, k) for one in inputs]
+        cards = [_top_terms(encoder, opened, text, k) for text in inputs]
     else:
         assert opened is not None
         cards = top_terms_of_sample(encoder, opened, count, k)
@@ -78,24 +78,24 @@ def explain_vector(
         typer.echo(f"sheet: {out}")
 
 
-def _one(encoder: SparseEncoder, opened: Collection | None, asked: str, k: int) -> TopTerms:
+def _top_terms(encoder: SparseEncoder, opened: Collection | None, name: str, k: int) -> TopTerms:
     """A picture file, an image or a caption of the collection, or a text: the first that fits."""
     import pyarrow.compute as pc
 
     from visir.sparse.top_terms import top_terms_of_captions, top_terms_of_images
 
-    if Path(asked).is_file():
-        return _file(encoder, Path(asked), k)
+    if Path(name).is_file():
+        return _file(encoder, Path(name), k)
     if opened is not None:
-        here = pc.equal(opened.images["id"], asked)
-        if pc.any(here).as_py():
-            return top_terms_of_images(encoder, opened, opened.keep_images(here), k)[0]
-        captions = opened.captions.filter(pc.equal(opened.captions["id"], asked))
+        is_named = pc.equal(opened.images["id"], name)
+        if pc.any(is_named).as_py():
+            return top_terms_of_images(encoder, opened, opened.keep_images(is_named), k)[0]
+        captions = opened.captions.filter(pc.equal(opened.captions["id"], name))
         if captions.num_rows:
             image = captions["image_id"][0].as_py()
             part = opened.keep_images(pc.equal(opened.images["id"], image))
-            return top_terms_of_captions(encoder, opened, part, [asked], k)[asked]
-    return _text(encoder, asked, k)
+            return top_terms_of_captions(encoder, opened, part, [name], k)[name]
+    return _text(encoder, name, k)
 
 
 def _file(encoder: SparseEncoder, path: Path, k: int) -> TopTerms:
@@ -114,8 +114,8 @@ def _text(encoder: SparseEncoder, text: str, k: int) -> TopTerms:
 
     dense = Embeddings("text", ["text"], encoder.dense.encode_texts([text]), encoder.dense.card)
     terms = encoder.tokenizer.terms([text])
-    found = encoder.sparsify(dense, None if encoder.expanded else terms)
-    return TopTerms(text, tuple(found.words("text", k)), own_terms(encoder, text))
+    vectors = encoder.sparsify(dense, None if encoder.expanded else terms)
+    return TopTerms(text, tuple(vectors.words("text", k)), own_terms(encoder, text))
 
 
 def _show(card: TopTerms) -> None:

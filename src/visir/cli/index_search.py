@@ -103,7 +103,7 @@ def _show(run: Run, query_vectors: Embeddings | SparseEmbeddings, index: Index[A
     """The answers to one text; with a sparse index also which terms matched."""
     from rich.table import Table
 
-    from visir.cli.explained import explained
+    from visir.cli.matched_terms import matched_terms
     from visir.console import Console
 
     answers = run.answer("query")
@@ -111,7 +111,7 @@ def _show(run: Run, query_vectors: Embeddings | SparseEmbeddings, index: Index[A
     table.add_column("rank", justify="right")
     table.add_column("score", justify="right")
     table.add_column("id", overflow="fold")
-    terms = explained(query_vectors, index.select([document for document, _ in answers]), answers)
+    terms = matched_terms(query_vectors, index.select([document for document, _ in answers]), answers)
     if terms:
         table.add_column("matched terms", overflow="fold")
     for rank, (document, score) in enumerate(answers, 1):

@@ -46,7 +46,7 @@ def search(
     The collection is encoded first. With a model of weighted words (visir sparsify) the terms that matched are shown,
     and how much each gave.
     """
-    from visir.cli.explained import explained
+    from visir.cli.matched_terms import matched_terms
     from visir.cli.vectors import picture_vector
     from visir.collections import open_collection
     from visir.encoders import encode_items, load
@@ -79,7 +79,7 @@ def search(
         chosen = built or _exact(encode_items(encoder, opened.items(modality), skip_broken=skip_broken))
         run = chosen.search(vectors, k)
         ranked = run.answer("query")
-        terms = explained(vectors, chosen.select([one for one, _ in ranked]), ranked)
+        terms = matched_terms(vectors, chosen.select([one for one, _ in ranked]), ranked)
         unit = "cosine" if run.provenance.get("similarity") == "cosine" else "score"
         _show(ranked, unit, terms, opened, answer, text or str(image))
 

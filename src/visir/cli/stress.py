@@ -111,7 +111,7 @@ def stress(
     several = len(collections) * len(model or [""]) > 1
     if out is not None:
         _take(out, force)
-    if several and out is not None and len({_slug(one) for one in model or [""]}) < len(model or [""]):
+    if several and out is not None and len({_slug(name) for name in model or [""]}) < len(model or [""]):
         raise ConfigurationError("two models have the same name, and so the same folder.", hint="name each once")
 
     from visir.collections import open_collection
@@ -126,8 +126,8 @@ def stress(
     studies: list[Stress] = []
     parts: list[Collection] = []
     where = single_or_all(images)
-    for one in collections:
-        opened = open_collection(one, images=where)
+    for source in collections:
+        opened = open_collection(source, images=where)
         for name in model or [""]:
             system: Any
             if runs is not None:
@@ -172,22 +172,22 @@ def _told_apart(studies: list[Stress]) -> list[Stress]:
     """Collections of one name (a source and its refined captions, perhaps) get a piece of their fingerprint."""
     from dataclasses import replace
 
-    known: dict[str, set[str]] = {}
-    for one in studies:
-        known.setdefault(one.collection, set()).add(one.protocol.collection_fingerprint)
+    fingerprints: dict[str, set[str]] = {}
+    for study in studies:
+        fingerprints.setdefault(study.collection, set()).add(study.protocol.collection_fingerprint)
     return [
-        replace(one, collection=f"{one.collection} {one.protocol.collection_fingerprint[:6]}")
-        if len(known[one.collection]) > 1
-        else one
-        for one in studies
+        replace(study, collection=f"{study.collection} {study.protocol.collection_fingerprint[:6]}")
+        if len(fingerprints[study.collection]) > 1
+        else study
+        for study in studies
     ]
 
 
-def _listed(given: str | None, otherwise: list[str] | None) -> list[str] | None:
+def _listed(text: str | None, otherwise: list[str] | None) -> list[str] | None:
     """Names by commas; "none" is an empty list, "all" all there are (None)."""
-    if given is None:
+    if text is None:
         return otherwise
-    names = [one.strip() for one in given.split(",") if one.strip()]
+    names = [name.strip() for name in text.split(",") if name.strip()]
     return [] if names == ["none"] else None if names == ["all"] else names
 
 
@@ -203,12 +203,12 @@ def _show(studies: list[Stress], parts: list[Collection], out: Path | None, fail
     from visir.reports.stress_tables import decrease_table, effects_table, jaccard_table, plain_table, refined_table
     from visir.storage import changing
 
-    tables = [effects_table(one) for one in studies]
+    tables = [effects_table(study) for study in studies]
     if len(studies) > 1:
         tables += [decrease_table(studies), plain_table(studies)]
-    if len({one.collection for one in studies}) > 1:
+    if len({study.collection for study in studies}) > 1:
         tables.append(refined_table(studies))
-    if any(one.jaccard is not None for one in studies):
+    if any(study.jaccard is not None for study in studies):
         tables.append(jaccard_table(studies))
     pages = []
     if out is not None:
@@ -220,7 +220,7 @@ def _show(studies: list[Stress], parts: list[Collection], out: Path | None, fail
                 _write(study, part, change, folder, fail_under)
                 pages.append(out / folder / _PAGE)
             if len(studies) > 1:
-                change.write(_TABLES, "\n\n".join(to_markdown(one) for one in tables).encode())
+                change.write(_TABLES, "\n\n".join(to_markdown(table) for table in tables).encode())
                 pages.append(out / _TABLES)
     console = Console()
     for table in tables:
@@ -249,8 +249,8 @@ def _cut_into_words(study: Stress) -> bool:
     """Whether some perturbation needed words and their parts of speech: then they are at hand."""
     from visir.robustness.perturbations import find
 
-    steps = [step for one in study.effects if one.outcome.task == "t2i" for step in one.name.split("+")]
-    return any(find(one).needs_words for one in steps)
+    steps = [step for effect in study.effects if effect.outcome.task == "t2i" for step in effect.name.split("+")]
+    return any(find(step).needs_words for step in steps)
 
 
 def _write(study: Stress, part: Collection, change: FolderChange, folder: str, fail_under: float | None) -> None:

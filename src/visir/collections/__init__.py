@@ -14,6 +14,6 @@ if TYPE_CHECKING:
 
 __all__ = ["attach_judgements", "open_collection", "open_source"]
 
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     __name__, dict.fromkeys(("attach_judgements", "open_collection", "open_source"), "visir.collections.open")
 )

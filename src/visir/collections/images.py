@@ -60,8 +60,12 @@ class TooLargeError(ImageError):
 class Undecoded:
     """An image of which only the header was read.
 
-    - `image`: with size, mode, format and metadata; `pixels`: that are decoded; `size`: bytes of memory that it takes
-    - `data`, `where`: the file, and its name in errors
+    Args:
+        image: With size, mode, format and metadata.
+        pixels: How many are decoded.
+        size: Bytes of memory that decoding takes.
+        data: The bytes of the file.
+        where: The name of the file in errors.
     """
 
     image: Image.Image
@@ -108,13 +112,19 @@ def to_rgb(image: Image.Image) -> Image.Image:
 def opened(
     data: bytes, where: str, *, max_pixels: int | None = MAX_PIXELS, max_bytes: int | None = None
 ) -> Iterator[Image.Image]:
-    """The picture in the bytes of one image (any of `FORMATS`, whatever its name ends in), upright RGB.
+    """The picture in the bytes of one image, upright RGB, for the length of a block.
 
-    What it takes is in the budget of the process (`visir.collections.budget`) until the context ends: bring it to the
+    Its memory counts in the budget of the process (`visir.collections.budget`) until the block ends: bring it to the
     size that is needed inside, and open no other there.
 
-    `where` names the image in errors. `max_pixels` and `max_bytes` (of memory) refuse decompression bombs before a
-    pixel is decoded; None sets no limit. Raises `ImageError` for empty, foreign, broken and truncated files alike.
+    Args:
+        data: The bytes of a file of any of `FORMATS`, whatever its name ends in.
+        where: The name of the image in errors.
+        max_pixels: Larger pictures are not decoded (decompression bombs); None sets no limit.
+        max_bytes: The same for memory.
+
+    Raises:
+        ImageError: For empty, foreign, broken and truncated files alike.
     """
     with (
         header(data, where, max_pixels=max_pixels, max_bytes=max_bytes) as undecoded,
@@ -126,7 +136,15 @@ def opened(
 def decode(
     data: bytes, where: str, *, max_pixels: int | None = MAX_PIXELS, max_bytes: int | None = None
 ) -> Image.Image:
-    """The same, for one picture that is kept."""
+    """The picture in the bytes of one image, upright RGB; arguments and errors as of `opened`.
+
+    Example:
+        >>> import io
+        >>> stream = io.BytesIO()
+        >>> Image.new("RGB", (40, 30), "red").save(stream, "PNG")
+        >>> decode(stream.getvalue(), "a red picture").size
+        (40, 30)
+    """
     with opened(data, where, max_pixels=max_pixels, max_bytes=max_bytes) as picture:
         return picture
 
@@ -135,7 +153,7 @@ def decode(
 def header(
     data: bytes, where: str, *, max_pixels: int | None = MAX_PIXELS, max_bytes: int | None = None
 ) -> Iterator[Undecoded]:
-    """The image opened and not decoded. Raises as `opened` does."""
+    """The image opened and not decoded, for the length of a block; arguments and errors as of `opened`."""
     with _faults(data, where, max_pixels):
         image = _header(data, where, max_pixels)
         scans = data.count(b"\xff\xda") if image.format in ("JPEG", "MPO") else 0
@@ -159,10 +177,12 @@ def header(
 
 @contextlib.contextmanager
 def upright(undecoded: Undecoded, *, least: int | None = None) -> Iterator[Image.Image]:
-    """The picture behind a `header`, upright RGB, in the budget of the process until the context ends.
+    """The picture behind a `header`, upright RGB, in the budget of the process until the block ends.
 
-    With `least`, a JPEG whose longer side has more pixels is decoded at an eighth, a quarter or half of its size, as
-    long as it keeps so many.
+    Args:
+        undecoded: What `header` gave.
+        least: A JPEG whose longer side has more pixels is decoded at an eighth, a quarter or half of its size, as long
+            as it keeps so many; None decodes it whole.
     """
     image = undecoded.image
     with DECODING.reserve(undecoded.size):
@@ -174,9 +194,19 @@ def upright(undecoded: Undecoded, *, least: int | None = None) -> Iterator[Image
 
 
 class ImageReader:
-    """The pictures of `Items` or a `Collection` by row of its `images`: from folders, zips, tars and Arrow files.
+    """The pictures of `Items` or a `Collection` by row: from folders, zips, tars, Arrow and Parquet files.
 
-    Thread-safe: archives are opened once and read at offsets, without a lock. Errors name the image's id and its place.
+    It may be used by several threads: archives are opened once and read at offsets, without a lock. Errors name the
+    image's id and its place.
+
+    Args:
+        source: Anything with a table `images` (`id`, `path`, `archive`) and a `root`.
+        max_pixels: Larger pictures are not decoded; None sets no limit.
+
+    Example:
+        >>> from visir.collections import open_collection
+        >>> ImageReader(open_collection("scenes:3?size=64")).open(0).size
+        (64, 64)
     """
 
     def __init__(self, source: HasImages, *, max_pixels: int | None = MAX_PIXELS) -> None:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visir.encoders.loading import load, load_cross_encoder
     from visir.encoders.store import Store
 
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     __name__,
     {
         "Encoder": "visir.encoders.base",

@@ -1,4 +1,4 @@
-"""What an encoder's input *is*: a short mark per image or text, so that kept vectors belong to exactly that input."""
+"""What an encoder's input *is*: a short mark per image or text, so that stored vectors belong to exactly that input."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def content_fingerprint(items: Items) -> str:
 
 
 def image_marks(source: HasImages) -> pa.StringArray:
-    """A mark per image that changes when its bytes do, found without reading them.
+    """A mark per image that changes when its bytes do, without reading them.
 
     In a zip: checksum and size from its directory. A file: its size and time of change. In another archive: the
     archive's size and time of change, and the member's name. A generated scene: its location, which determines it.

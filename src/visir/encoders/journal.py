@@ -1,4 +1,4 @@
-"""Vectors on their way to disk: what is written survives a kill, and what is half written is found out.
+"""Vectors on their way to disk: what is complete survives a kill, and what is incomplete is detected.
 
 A folder that is being made holds `vectors.npy`, which grows at its end, and `journal.jsonl`, one line per part that is
 safely on disk.
@@ -32,16 +32,17 @@ _FLUSH_BYTES = 1 << 26
 
 
 class Journal:
-    """Append the vectors of inputs 0, 1, 2, … in order; `finish` makes a complete entry of the folder.
+    """Append the vectors of items 0, 1, 2, … in order; `finish` makes a complete entry of the folder.
 
     Args:
-        change: The making of the folder, where a killed call left it.
-        ids: Of the inputs.
-        dimension: Of the vectors.
-        plan: What is being encoded. What was begun under another plan, or in another dimension, is begun anew.
+        change: The change that makes the folder, in the state in which a killed call left it.
+        ids: The ids of the items.
+        dimension: The dimension of the vectors.
+        plan: What is being encoded. Work under another plan, or in another dimension, starts anew.
 
     Attributes:
-        done: How many inputs need no more work (after a resume more than 0).
+        done: How many items need no more work (after a resume more than 0).
+        rows: How many of them have a vector.
         broken: Which of them were set aside, and why.
     """
 
@@ -67,7 +68,7 @@ class Journal:
             ) from fault
 
     def append(self, stop: int, vectors: NDArray[np.float32], broken: Mapping[str, str]) -> None:
-        """The vectors of the inputs from where the last call ended up to `stop`, without those of the `broken` ones.
+        """Append the vectors of the items from the end of the last call up to row `stop`, without the `broken` ones.
 
         Raises:
             EmbeddingError: A value is NaN or infinite; the message names the ids. Nothing of this part is kept.
@@ -95,7 +96,7 @@ class Journal:
             self.flush()
 
     def flush(self) -> None:
-        """Put what was appended safely on disk. A full disk is an error that says how much is kept."""
+        """Write what was appended safely to disk. The error of a full disk says how much is kept."""
         if not self._waiting:
             return
         data = np.concatenate(self._waiting)
@@ -120,7 +121,7 @@ class Journal:
         self._flushed = time.monotonic()
 
     def finish(self, content: Mapping[str, Any]) -> None:
-        """Write header and ids, and make them count, with `content` on the card."""
+        """Write header and ids, and commit them, with `content` on the card."""
         self.flush()
         ids = pa.array([name for name in self._ids.to_pylist() if name not in self.broken], pa.string())
         try:
@@ -154,7 +155,7 @@ class Journal:
                         raise
 
     def _opened(self, plan: Mapping[str, Any]) -> tuple[IO[bytes], IO[bytes]]:
-        """Vectors and journal, both cut back to what holds and positioned at their end."""
+        """Vectors and journal, both cut back to their valid part and positioned at its end."""
         paths = [self._change.file("vectors.npy"), self._change.file("journal.jsonl", counts=False)]
         lines = self._valid_lines(plan)
         self._change.write_json("plan.json", plan, counts=False)
@@ -167,7 +168,7 @@ class Journal:
         return vectors, journal
 
     def _valid_lines(self, plan: Mapping[str, Any]) -> list[bytes]:
-        """The journal's lines that still hold, in order; `done`, `rows`, `broken` and the chain are set accordingly."""
+        """The valid lines of the journal, in order; `done`, `rows`, `broken` and the chain are set accordingly."""
         try:
             if orjson.loads((self.folder / "plan.json").read_bytes()) != orjson.loads(orjson.dumps(plan)):
                 return []

@@ -1,4 +1,4 @@
-"""Read, decode and preprocess ahead of the model: threads, in order, with bounded memory."""
+"""Images are read, decoded and preprocessed ahead of the model: in threads, in order, with bounded memory."""
 
 from __future__ import annotations
 
@@ -27,7 +27,14 @@ _BATCHES_AHEAD = 3
 
 @dataclass(frozen=True)
 class Loaded:
-    """The inputs `start` to `stop`: the preprocessed ones in order, and why the `broken` ones (id: reason) are not."""
+    """A batch: the rows `start` to `stop`.
+
+    Attributes:
+        start: The first row.
+        stop: The row after the last one.
+        pixels: The preprocessed images, in order, without the broken ones.
+        broken: Id to reason, of the images that cannot be used.
+    """
 
     start: int
     stop: int

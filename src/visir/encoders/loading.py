@@ -10,7 +10,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.families import Family, family_of
 from visir.errors import EncoderError, nearest, raise_faults, require
-from visir.remote import here
+from visir.remote import local_path
 
 Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
@@ -45,7 +45,7 @@ def load(
         >>> encoder.encode_texts(["a dog on the beach"]).shape
         (1, 64)
     """
-    name = here(str(name))
+    name = local_path(str(name))
     family = family_of(name)
     check_usable(name, family, device, dtype, revision)
     require_packages(family)

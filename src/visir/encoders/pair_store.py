@@ -1,4 +1,4 @@
-"""Scores of pairs on disk: what was matched once is found again, and a kill loses two seconds.
+"""Scores of pairs on disk: every pair is scored once, and a kill loses two seconds of work.
 
 A file `pairs.bin` per cross-encoder holds frames: a count (uint32), a hash chained over all frames before it (16
 bytes), and so many records of image key, text key (uint64 each) and score (float32), little-endian. A torn or altered
@@ -65,7 +65,7 @@ class PairStore:
         return scores
 
     def append(self, images: Keys, texts: Keys, scores: NDArray[np.float32]) -> None:
-        """Keep the scores of n pairs; what one call appends is found again whole or not at all."""
+        """Append the scores of n pairs; after a kill, all scores of a call are there or none."""
         records = np.empty(len(scores), _RECORD)
         records["image"], records["text"], records["score"] = images, texts, scores
         self._fresh.append(records)
@@ -73,7 +73,7 @@ class PairStore:
             self.flush()
 
     def flush(self) -> None:
-        """Put what was appended safely on disk."""
+        """Write what was appended safely to disk."""
         if not self._fresh:
             return
         data = np.concatenate(self._fresh).tobytes()
@@ -91,7 +91,7 @@ class PairStore:
         self._file.close()
 
     def _valid(self) -> Iterator[NDArray[np.void]]:
-        """The frames that hold, in order; afterwards the file stands behind the last of them."""
+        """The valid frames, in order; afterwards the file is positioned behind the last of them."""
         stop = 0
         while len(head := self._file.read(_FRAME.size)) == _FRAME.size:
             count, chain = _FRAME.unpack(head)

@@ -1,9 +1,9 @@
-"""Where shards lie, and whether they belong together: one folder of shards per encoder, collection and modality.
+"""Where shards are, and whether they belong together: one folder of shards per encoder and items.
 
     image-00001-of-00004/   vectors.npy, ids.parquet, visir.json: an entry of the store over a part of the inputs
     image-00002-of-00004/   without visir.json: a journal, where a killed process goes on
 
-The card in `visir.json` holds besides, as "shard", which part of what this is.
+The card in `visir.json` also says which part of what this is, as "shard".
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from visir.storage import MANIFEST, Manifest, Scratch, remove_folder
 
 _NAME = re.compile(r"([a-z+-]+)-(\d{5})-of-(\d{5})")
 _FILES = (*FILES, MANIFEST)
-"""What a shard is made of; the manifest is written last, and says that the others are there."""
+"""The files of a shard; the manifest is written last, and says that the others are complete."""
 
 
 @dataclass(frozen=True, order=True)
@@ -180,7 +180,7 @@ class ShardFolder:
         return cards
 
     def check_other_counts(self, shard: Shard) -> None:
-        """Raise when the shards that lie there, finished or begun, are of another number of parts."""
+        """Raise `EmbeddingError` when there are shards, finished or begun, of another number of parts."""
         for count, numbers in self._counts().items():
             if count == shard.count:
                 continue
@@ -194,7 +194,7 @@ class ShardFolder:
             )
 
     def check_same(self, shard: Shard, card: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-        """Raise when the finished shard is not the one described by `about`."""
+        """Raise `EmbeddingError` when the finished shard is not the one that `about` describes."""
         existing = card["shard"]
         if existing["key"] != about["key"]:
             raise self._strange(shard, card)
@@ -208,7 +208,7 @@ class ShardFolder:
             )
 
     def publish(self, shard: Shard) -> None:
-        """Put a finished shard where all shards lie, if that is elsewhere; its manifest goes last."""
+        """Copy a finished shard to the place of all shards, if that is elsewhere; its manifest goes last."""
         if self.remote is not None:
             name = shard.name(self.label)
             self.remote.put(self.work / name, name, _FILES)
@@ -286,7 +286,7 @@ def _folders(folder: Path) -> list[str]:
 
 
 def _without(count: int, numbers: Iterable[int]) -> list[int]:
-    """Those of 1 … count that are not among the numbers."""
+    """The numbers of 1 … count that are not in `numbers`."""
     return sorted(set(range(1, count + 1)).difference(numbers))
 
 

@@ -197,7 +197,7 @@ def join_shards(
 
 
 def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[str, Any], ids: pa.StringArray) -> None:
-    """The inputs of one shard, block by block; those that a killed call has joined already are left out."""
+    """Append the vectors of one shard, block by block, without those that a killed call has joined already."""
     start, stop = card["shard"]["start"], card["shard"]["stop"]
     if stop <= journal.done:
         return

@@ -1,4 +1,4 @@
-"""The embedding store: encoding is the costly step, so its results are kept, by content."""
+"""The embedding store: encoding is the costly step, so vectors are kept, by content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Entry:
     """One complete entry: a folder with `vectors.npy`, `ids.parquet` and the manifest, whose content is the card.
 
     Attributes:
-        folder: Where it lies.
+        folder: The folder of the entry.
         card: Encoder, collection, counts, broken inputs, when it was made (UTC).
     """
 
@@ -56,11 +56,21 @@ class Store:
     """A folder of entries, each named by a key over everything that determines its vectors.
 
     The key covers the encoder (family, revision, hash over the weights, preprocessing, dtype; its name too when the
-    weights cannot be hashed), the modality, and the ids and contents of the inputs. Nothing else is asked: the same
+    weights cannot be hashed), the modality, and the ids and contents of the inputs. Nothing else counts: the same
     photos in another collection, encoded by the same model, are found.
 
     Args:
-        root: Where it lies; `VISIR_CACHE`/embeddings by default. It can be deleted at any time.
+        root: The folder of the store; `VISIR_CACHE`/embeddings by default. It can be deleted at any time.
+
+    Example:
+        >>> import tempfile
+        >>> from visir.encoders import Store, encode_detailed, load
+        >>> from visir.records import Items
+        >>> items = Items.of_texts({"1": "a red boat"})
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     store = Store(folder)
+        ...     [encode_detailed(load("bow:64"), items, store=store).computed for _ in range(2)]
+        [1, 0]
     """
 
     def __init__(self, root: str | Path | None = None) -> None:
@@ -70,7 +80,7 @@ class Store:
     @classmethod
     @contextmanager
     def temporary(cls) -> Iterator[Store]:
-        """A store that is gone at the end; vectors that are memory-mapped by then stay readable (not on Windows)."""
+        """A store that is removed at the end; vectors that are memory-mapped stay readable (not on Windows)."""
         with Scratch.temporary("vectors") as scratch:
             scratch.made("store/*/*/*")
             yield cls(scratch.path / "store")
@@ -106,7 +116,7 @@ class Store:
 
     @contextmanager
     def writing(self, key: str) -> Iterator[FolderChange]:
-        """Be the only writer of this key; another process that wants the same waits and then finds it done."""
+        """Be the only writer of this key; another process that needs the same waits, and then finds the entry."""
         with self._folders.writing(key, waiting="another process is encoding the same; waiting for it") as change:
             yield change
 
@@ -115,7 +125,7 @@ class Store:
         return self._entry(key, Manifest.read(self._folders.path(key), VECTORS))
 
     def shards(self, key: str) -> Path:
-        """Where the shards of this entry lie while several processes make it; `visir.encoders.shards` keeps it."""
+        """The folder for the shards of this entry while several processes make it (`visir.encoders.shards`)."""
         return self._folders.path(key).with_suffix(".shards")
 
     def _entry(self, key: str, manifest: Manifest) -> Entry:

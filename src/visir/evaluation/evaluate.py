@@ -64,42 +64,65 @@ def evaluate(
     skip_broken: bool = False,
     **encoding: Any,
 ) -> Evaluation:
-    """Search a collection with a system in both tasks and measure it, under a protocol that the result carries.
+    """Search the tasks of a source with a system and measure the answers, under a protocol that the result carries.
 
-    - `system`: an `Encoder` (the collection is encoded, through the store), the pair of image and text `Embeddings` or
-      `SparseEmbeddings`, or ready `Run`s. A run made over another gallery than the one declared here is refused, naming
-      the difference.
-    - `split`: "test", "train+val", …; None is the whole collection
-    - `relevance`: "links" (a caption and its own image) or one of the collection's judgement sets ("cxc", "eccv", …)
-    - `captions`: which captions of each image take part, as queries and as candidates: "all", "first", "first 5",
-      "random(seed=0)" (see `captions.py`)
-    - `recall`: which recall is summed to rsum and is called R@k: "hit" (the usual in image–text retrieval), "recall",
-      "capped_recall". All three are measured in any case.
-    - `ties`: "id" breaks ties by document id; "pessimistic" ranks a positive after whatever ties with it (what a system
-      that gives equal scores deserves); "optimistic" before
-    - `gallery`: candidates are the images and captions of the "split" (usual) or of the whole "collection" (as the
-      brittleness paper searches all of Flickr30k's images), or declared outright per task
-    - `folds`: 5 for COCO's "5-fold 1k" (see `folds.py`)
-    - `depth`: how many documents per query are kept in the runs. Ranks, and with them all measures, are exact to the
-      end of the gallery whatever the depth, except for runs that come from outside.
-    - `similarity`: "cosine" or "dot" for dense vectors (default: cosine). Sparse ones are scored by their dot product,
-      and their protocol says so; a cosine of them is refused (see `visir.search.exact.similarity_of`). For a run that
-      comes from outside and does not say how it was scored, this declares it; otherwise it is "not declared".
-    - `measures`: names; None takes the default ones (and `dcg_cm@10` when there is an estimator)
-    - `estimator`: who says what a wrong answer is worth, for `dcg_cm@p` (see `cross_modal.py`): another encoder or its
-      pair of embeddings; "self" takes the system's own cosines, which is circular, and the protocol says so
-    - `rerank`: a model with a matching head: the best `k_test` (default: 128) answers of each query are ordered anew by
-      it. `tail` says what is behind them: "dropped", nothing, as published numbers of such models are made; "kept", the
-      rest in its old order. `fusion` says by what score: "matching", or its "sum" with the first stage's. See
-      `visir.search.rerank`; the cost stands in `Result.timing` and in the notes.
-    - `conditions`: what else was done to the task, and only the caller knows: `rerank` (by
-      somebody else), `perturbation`, `query_template`, `extra`
-    - `skip_broken`: images that cannot be encoded are set aside with their captions, and counted in the notes, instead
-      of stopping
-    - `encoding`: options handed to `visir.encoders.encode` (`store`, `batch_size`, `workers`)
+    Args:
+        source: A `Collection` of images and captions (its tasks are "t2i" and "i2t"), another source of tasks (a
+            `TaskFile`), one `Task`, or several.
+        system: An `Encoder` (items are encoded, through the store); embeddings, dense or sparse, as the pair of images
+            and texts or by role ("query", "document"); ready `Run`s; or a `System` of your own. A run over another
+            gallery than the declared one is refused, with the difference.
+        tasks: The names of the tasks; None takes all that the system answers.
+        split: "test", "train+val", …; None is everything.
+        relevance: The set of judgements: "links" (a caption and its own image; the default of collections), "cxc", …
+        captions: Which captions of each image take part, as queries and as candidates: "all", "first", "first 5",
+            "random(seed=0)". Of collections only.
+        recall: The recall that is called R@k and summed to rsum: "hit" (usual in image–text retrieval), "recall",
+            "capped_recall". All three are measured in any case.
+        ties: How equal scores are counted: "id" by document id; "pessimistic" a positive after whatever ties with it;
+            "optimistic" before.
+        gallery: The candidates: images and captions of the "split" (usual) or of the whole "collection" (the
+            brittleness paper searches all images of Flickr30k), or a gallery for each task. Of collections only.
+        folds: 5 for COCO's "5-fold 1k"; see `visir.evaluation.folds`. Of collections only.
+        depth: How many documents per query the runs keep. Ranks, and with them all measures, are exact to the end of
+            the gallery, except for runs that come from outside.
+        similarity: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by their dot product.
+            For a run that does not say how it was scored, this declares it.
+        measures: Names; None takes the default ones (and `dcg_cm@10` when there is an estimator).
+        estimator: Who says what a wrong answer is worth, for `dcg_cm@p`: another encoder or its pair of embeddings;
+            "self" takes the system's own cosines, which is circular, and the protocol says so. Of collections only.
+        rerank: A cross-encoder, or a model that has one: the best `k_test` answers of each query are ordered anew.
+        k_test: How many answers are re-ranked (default: 128).
+        tail: What stands behind the re-ranked answers: "dropped", nothing, as published numbers of such models are
+            made; "kept", the rest in its old order.
+        fusion: The score of the second stage: "matching", or its "sum" with the first stage's.
+        name: What tables call the system.
+        conditions: What else was done, which only the caller knows: `rerank` (by somebody else), `perturbation`,
+            `query_template`, `extra`.
+        skip_broken: Set images that cannot be read aside, counted in the notes, instead of stopping.
+        **encoding: Options of `visir.encoders.encode_items` (`store`, `batch_size`, `workers`).
 
-    Raises `CollectionError` for an unknown or empty split, `ConfigurationError` listing every faulty option,
-    `ProtocolError` for a run that does not fit.
+    Returns:
+        The result, the runs it was measured from, and the judgements.
+
+    Raises:
+        ConfigurationError: Options are faulty; all are named at once.
+        CollectionError: The split is empty, or a relevance is unknown.
+        ProtocolError: A run does not fit the declared gallery.
+
+    Example:
+        >>> import numpy as np
+        >>> from visir.records import Collection, Embeddings, EncoderCard
+        >>> collection = Collection.build(
+        ...     "two pictures",
+        ...     images={"id": ["a", "b"]},
+        ...     captions={"id": ["1", "2"], "text": ["red", "blue"], "image_id": ["a", "b"]},
+        ... )
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> images = Embeddings("image", ["a", "b"], np.eye(2, dtype=np.float32), card)
+        >>> texts = Embeddings("text", ["1", "2"], np.array([[1, 0], [1, 0]], np.float32), card)
+        >>> evaluate(collection, (images, texts)).result.mean("t2i", "hit@1")
+        0.5
     """
     stage = second_stage(rerank, k_test, tail, fusion, encoding, conditions)
     check_options(captions, recall, ties, gallery, tasks, folds, depth, conditions, source, split, similarity)

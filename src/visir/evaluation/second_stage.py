@@ -92,7 +92,7 @@ def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
     """What ready runs say of a second stage that they have been through, as fields of the protocol.
 
     `rerank`, "top 128; nothing behind them", is part of the task: it decides how much can be found at all.
-    `cross_encoder`, "NAME, itm", is the system's own, as the model of the first stage is, so two systems that are each
+    `matcher`, "NAME, itm", is the system's own, as the model of the first stage is, so two systems that are each
     re-ranked by their own head may be compared. Both are joined by " / " when tasks differ; empty without a second
     stage.
     """
@@ -111,10 +111,10 @@ def as_protocol(ranks: dict[str, list[Ranks]], runs: Mapping[str, Run]) -> dict[
     return ranks | whole
 
 
-def _said(k: int, cross_encoder: str, head: str, tail: str, fusion: str) -> dict[str, str]:
+def _said(k: int, matcher: str, head: str, tail: str, fusion: str) -> dict[str, str]:
     score = head + (" + first stage" if fusion == "sum" else "")
     behind = "nothing behind them" if tail == "dropped" else "the rest of the first stage behind them"
-    return {"rerank": f"top {k}; {behind}", "matcher": f"{cross_encoder}, {score}"}
+    return {"rerank": f"top {k}; {behind}", "matcher": f"{matcher}, {score}"}
 
 
 def apply(

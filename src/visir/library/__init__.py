@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visir.library.library import Library
     from visir.library.updating import UpdateReport, update
 
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     __name__,
     {
         "ItemFile": "visir.library.item",

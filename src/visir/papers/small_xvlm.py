@@ -38,15 +38,16 @@ _TEXT: dict[str, Any] = {
 _SIDE, _DIMENSION, _BATCH, _RATE = 32, 64, 32, 2e-3
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
 _EASE = 0.25
-"""How far similarities are flattened before negatives are drawn by them. With the hardest ones, as the authors draw
-them, a model that knows nothing yet learns to say "no" to everything, and stays there for long."""
+"""How far similarities are flattened before negatives are drawn by them. The authors draw the hardest ones; with these
+an untrained model learns to answer "no" to every pair, and keeps doing so for long."""
 
 
 class SmallXvlm(Settings):
-    """What it is trained on.
+    """What a small X-VLM is trained on.
 
-    - `source`: a collection with pictures, whose split "train" is used
-    - `steps`: of 32 pairs of image and caption
+    Args:
+        source: A collection with pictures, whose split "train" is used.
+        steps: Training steps, of 32 pairs of image and caption each.
     """
 
     source: str
@@ -54,10 +55,18 @@ class SmallXvlm(Settings):
 
 
 def small_xvlm(settings: SmallXvlm, folder: Path, *, seed: int = 0) -> str:
-    """Train it, or take the one that lies in `folder`; returns its name for `visir.load`.
+    """Train a small X-VLM, unless the folder holds one already.
 
-    The folder has what the authors' releases have: the checkpoint, its configuration, and a vocabulary, which here is
-    of the words of the captions.
+    The folder has the same files as the authors' releases: the checkpoint, its configuration, and a vocabulary, here of
+    the words of the captions.
+
+    Args:
+        settings: What it is trained on.
+        folder: Where it is written.
+        seed: The seed of weights and batches.
+
+    Returns:
+        Its name for `visir.load`.
     """
     from visir.collections import open_collection
     from visir.encoders.models.captions import plain_caption
@@ -71,13 +80,13 @@ def small_xvlm(settings: SmallXvlm, folder: Path, *, seed: int = 0) -> str:
     words = Counter(word for text in train.captions["text"].to_pylist() for word in plain_caption(text).split())
     vocabulary = [*_SPECIAL, *sorted(words)]
     text = {**_TEXT, "vocab_size": len(vocabulary)}
-    said = {"use_swin": True, "image_res": _SIDE, "embed_dim": _DIMENSION, "vision_config": _VISION}
+    vision_config = {"use_swin": True, "image_res": _SIDE, "embed_dim": _DIMENSION, "vision_config": _VISION}
     import torch
 
     with changing(folder, XVLM, busy=f"{folder}: another process is training it; waiting for it") as change:
         if checkpoint.is_file():
             return name
-        change.write_json(config.relative_to(folder).as_posix(), {**said, "text_config": text})
+        change.write_json(config.relative_to(folder).as_posix(), {**vision_config, "text_config": text})
         change.write("vocab.txt", "\n".join(vocabulary).encode() + b"\n")
         state = _trained(train, text, checkpoint, settings.steps, seed)
         with change.replacing(checkpoint.name) as path:
@@ -116,10 +125,10 @@ def _trained(train: Collection, text: dict[str, Any], checkpoint: Path, steps: i
         schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, _RATE, total_steps=steps, pct_start=0.1)
         for _ in range(steps):
             rows = drawn.choice(len(captions), min(_BATCH, len(captions)), replace=False)
-            said = text_half.collate([tokens[drawn.choice(captions[row])] for row in rows])
+            words = text_half.collate([tokens[drawn.choice(captions[row])] for row in rows])
             image = image_half.network.tokens(cast("Tensor", pixels)[torch.from_numpy(rows)])
-            mask = cast("Any", said)["attention_mask"]
-            loss = _loss(model, inverse.exp(), image, text_half.network.tokens(said), mask)
+            mask = cast("Any", words)["attention_mask"]
+            loss = _loss(model, inverse.exp(), image, text_half.network.tokens(words), mask)
             optimiser.zero_grad()
             loss.backward()
             nn.utils.clip_grad_norm_(parameters, 1.0)
@@ -131,10 +140,14 @@ def _trained(train: Collection, text: dict[str, Any], checkpoint: Path, steps: i
 
 
 def _loss(model: Any, scale: Tensor, image: Tensor, words: Tensor, mask: Tensor) -> Tensor:
-    """Contrastive loss, and twice that of matching: each pair, each image with another text, each text with another
-    image.
+    """The contrastive loss plus twice the matching loss of each pair, and of its image and its text with another one.
 
-    - `image`: (n, t, width) and `words`: (n, L, width), the tokens of n pairs; `mask`: (n, L); `scale`: 1 / temperature
+    Args:
+        model: The model.
+        scale: 1 / temperature.
+        image: (n, t, width) tokens of the images.
+        words: (n, L, width) tokens of the texts.
+        mask: (n, L), 1 where there is a token.
     """
     import torch
     from torch.nn.functional import cross_entropy, normalize
@@ -145,7 +158,7 @@ def _loss(model: Any, scale: Tensor, image: Tensor, words: Tensor, mask: Tensor)
     contrastive = (cross_entropy(logits, own) + cross_entropy(logits.T, own)) / 2
     with torch.no_grad():
         eased = (_EASE * logits).masked_fill(torch.eye(len(image), dtype=torch.bool), -math.inf)
-        texts, images = (torch.multinomial(one.softmax(1), 1)[:, 0] for one in (eased, eased.T))
+        texts, images = (torch.multinomial(matrix.softmax(1), 1)[:, 0] for matrix in (eased, eased.T))
     at_image, at_text = torch.cat([own, own, images]), torch.cat([own, texts, own])
     states = model.fusion(
         encoder_embeds=words[at_text], attention_mask=mask[at_text], encoder_hidden_states=image[at_image]
@@ -156,11 +169,11 @@ def _loss(model: Any, scale: Tensor, image: Tensor, words: Tensor, mask: Tensor)
 
 
 def _captions_of(train: Collection) -> list[list[int]]:
-    """For each image that has some, in the order of the images, the rows of its captions."""
-    place = {name: row for row, name in enumerate(train.images["id"].to_pylist())}
-    captions: list[list[int]] = [[] for _ in place]
+    """The rows of each image's captions, in the order of the images."""
+    image_rows = {name: row for row, name in enumerate(train.images["id"].to_pylist())}
+    captions: list[list[int]] = [[] for _ in image_rows]
     for row, image in enumerate(train.captions["image_id"].to_pylist()):
-        captions[place[image]].append(row)
+        captions[image_rows[image]].append(row)
     return captions
 
 

@@ -37,9 +37,14 @@ Key = tuple[str, float]
 
 @dataclass(frozen=True, eq=False)
 class VariantResults:
-    """One variant with one η, trained with several seeds; in each list one entry per seed.
+    """One variant with one η, trained with several seeds; each list has one entry per seed.
 
-    - `evaluations`; `costs`: see `SparseTrial`; `captions`: what each caption's vector says
+    Args:
+        variant: "none", "free", "caption" or "caption+word".
+        eta: η, the weight of sparsity.
+        evaluations: The evaluations.
+        costs: See `SparseTrial.costs`.
+        captions: Deviations caption by caption, see `SparseTrial.captions`.
     """
 
     variant: str
@@ -49,25 +54,32 @@ class VariantResults:
     captions: Sequence[pa.Table]
 
     def effects(self, measure: str) -> Floats:
-        """(seeds,) the mean of a measure over the captions, as a fraction."""
-        return np.array([one.result.mean("t2i", measure) for one in self.evaluations])
+        """(seeds,) The mean of a measure over the captions, as a fraction."""
+        return np.array([evaluation.result.mean("t2i", measure) for evaluation in self.evaluations])
 
     def cost(self, name: str) -> Floats:
         """(seeds,) "flops", "image terms" or "text terms"."""
-        return np.array([float(one[name]) for one in self.costs])
+        return np.array([float(costs[name]) for costs in self.costs])
 
     def deviation(self, measure: str) -> Floats:
         """(seeds, captions) "exact@20" or "semantic@20"."""
-        return np.stack([one[measure].to_numpy() for one in self.captions])
+        return np.stack([captions[measure].to_numpy() for captions in self.captions])
 
     def per_query(self, measure: str) -> Floats:
-        """(seeds, captions) a measure query by query, in the order of the first evaluation's queries."""
-        return np.stack([one.result.values("t2i", measure) for one in self.evaluations])
+        """(seeds, captions) A measure query by query, in the order of the first evaluation's queries."""
+        return np.stack([evaluation.result.values("t2i", measure) for evaluation in self.evaluations])
 
 
 @dataclass(frozen=True, eq=False)
 class SparseStudy:
-    """What the study found: the dense model, and sparse ones by (variant, η)."""
+    """The results of a study.
+
+    Args:
+        name: The recipe's name.
+        dense: The evaluation of the dense model.
+        models: (variant, η) → results of the sparse models.
+        seeds: The seeds of each.
+    """
 
     name: str
     dense: Evaluation
@@ -76,18 +88,23 @@ class SparseStudy:
 
     def faithfulness(self, key: Key) -> dict[str, Floats]:
         """Pearson's ρ with the dense model of each measure of Table 3.5, (seeds,) each."""
-        found = [correlations(self.dense.result, one.result, measures=EFFECTS) for one in self.models[key].evaluations]
-        return {name: np.array([one[name] for one in found]) for name in EFFECTS}
+        by_seed = [
+            correlations(self.dense.result, evaluation.result, measures=EFFECTS)
+            for evaluation in self.models[key].evaluations
+        ]
+        return {name: np.array([values[name] for values in by_seed]) for name in EFFECTS}
 
     def overlap(self, key: Key, k: int = 10) -> Floats:
-        """(seeds, captions) the share of the dense model's first `k` images that are among the sparse one's."""
-        runs = [one.runs["t2i"] for one in self.models[key].evaluations]
-        return np.stack([overlap_at(self.dense.runs["t2i"], one, k) for one in runs])
+        """(seeds, captions) The share of the dense model's first `k` images that are among the sparse model's."""
+        runs = [evaluation.runs["t2i"] for evaluation in self.models[key].evaluations]
+        return np.stack([overlap_at(self.dense.runs["t2i"], run, k) for run in runs])
 
     @cached_property
     def thesis_p(self) -> dict[tuple[Key, str], float]:
-        """p of each model and measure against the dense one as the chapter has it (Table 3.1): paired two-tailed
-        t-test over captions, Bonferroni over all of them. Values are means over seeds, caption by caption.
+        """p of each model and measure against the dense model, as in Table 3.1.
+
+        The test is a paired two-tailed t-test over captions, with Bonferroni's correction over all pairs. Values are
+        means over seeds, caption by caption.
         """
         pairs = [(key, measure) for key in self.models for measure in EFFECTS]
         raw = [paired_t(self._gaps(key, measure).mean(axis=0)).p for key, measure in pairs]
@@ -95,8 +112,10 @@ class SparseStudy:
 
     @cached_property
     def house_p(self) -> dict[tuple[Key, str], float]:
-        """The same by the house's tests, Holm over all: captions of one image are one sample (`significance`), and so
-        are trainings (`crossed`). With one seed a randomisation test over images.
+        """p of each model and measure against the dense model by visir's tests, with Holm's correction.
+
+        Captions of one image are one sample (`significance`), and so are trainings (`crossed`). With one seed it is a
+        randomisation test over images.
         """
         pairs = [(key, measure) for key in self.models for measure in EFFECTS]
         raw = [self._by_image_and_seed(self._gaps(key, measure)) for key, measure in pairs]
@@ -104,16 +123,16 @@ class SparseStudy:
 
     def deviation_p(self, eta: float, measure: str, variant: str = "caption", baseline: str = "free") -> float:
         """p of a variant against another in `DEVIATIONS` (Table 3.3): paired two-tailed t-test over captions."""
-        one, other = (self.models[which, eta].deviation(measure).mean(axis=0) for which in (variant, baseline))
-        return paired_t(one - other).p
+        ours, baselines = (self.models[name, eta].deviation(measure).mean(axis=0) for name in (variant, baseline))
+        return paired_t(ours - baselines).p
 
     @cached_property
     def owners(self) -> NDArray[np.str_]:
-        """(captions,) the image of each query, in the queries' order."""
+        """(captions,) The image of each query, in the order of the queries."""
         captions = self.dense.captions
         assert captions is not None, "an evaluation knows its captions"
         owner = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
-        return np.array([owner[one] for one in self.dense.result.per_query["t2i"]["query_id"].to_pylist()])
+        return np.array([owner[query] for query in self.dense.result.per_query["t2i"]["query_id"].to_pylist()])
 
     def _gaps(self, key: Key, measure: str) -> Floats:
         """(seeds, captions) sparse minus dense; queries of one protocol are in one order."""
@@ -125,7 +144,7 @@ class SparseStudy:
             return randomisation(gaps[0], self.owners).p
         _, image = np.unique(self.owners, return_inverse=True)
         counts = np.bincount(image)
-        return crossed_test(np.stack([np.bincount(image, one) / counts for one in gaps]))
+        return crossed_test(np.stack([np.bincount(image, gap) / counts for gap in gaps]))
 
 
 def trials_of(
@@ -135,15 +154,23 @@ def trials_of(
     seeds: Sequence[int] = SEEDS,
     split: str = "test",
 ) -> list[SparseTrial]:
-    """`recipe` in every variant, with every η and seed; seeds outermost, so that a first table is there early.
+    """A recipe in every variant, with every η and seed; seeds outermost, so that a first table is there early.
 
-    Raises `ConfigurationError` for an unknown variant, a negative η, or something named twice.
+    Args:
+        recipe: The collection, the dense encoder and the schedule.
+        variants: Variants of expansion.
+        etas: Weights of sparsity.
+        seeds: Seeds.
+        split: The split that is evaluated.
+
+    Raises:
+        ConfigurationError: An unknown variant, a negative η, or a value that is named twice.
     """
-    faults = [f"variant {one!r} ({nearest(one, VARIANTS)})" for one in variants if one not in VARIANTS]
-    faults += [f"η {one}: 0 or more" for one in etas if one < 0]
-    for what, values in (("variants", variants), ("η", etas), ("seeds", seeds)):
+    faults = [f"variant {variant!r} ({nearest(variant, VARIANTS)})" for variant in variants if variant not in VARIANTS]
+    faults += [f"η {eta}: 0 or more" for eta in etas if eta < 0]
+    for name, values in (("variants", variants), ("η", etas), ("seeds", seeds)):
         if not values or len(set(values)) < len(values):
-            faults.append(f"{what} {list(values)}: at least one, each once")
+            faults.append(f"{name} {list(values)}: at least one, each once")
     raise_faults(ConfigurationError, f"sparse study of {recipe.name}", faults)
     return [
         SparseTrial(f"{variant}/eta{eta:g}/seed{seed}", _changed(recipe, variant, eta, seed), split)
@@ -163,27 +190,36 @@ def study(
     split: str = "test",
     jobs: int | None = None,
 ) -> SparseStudy:
-    """Train `recipe` in all variants with all η and seeds, evaluate them beside the dense model, and measure.
+    """Train a recipe in all variants with all η and seeds, and evaluate them beside the dense model.
 
-    Everything is kept in `out`, and what is there is not done again: a killed study goes on, and more variants, η or
-    seeds can be added later. `recipe` says the collection, the dense encoder and the schedule.
+    All results stay in `out` and are not computed again: a killed study goes on, and more variants, η or seeds can be
+    added later.
+
+    Args:
+        recipe: The collection, the dense encoder and the schedule.
+        out: The folder of the study.
+        variants: Variants of expansion.
+        etas: Weights of sparsity.
+        seeds: Seeds.
+        split: The split that is evaluated.
+        jobs: Trainings side by side; by default one per core.
     """
     trials = trials_of(recipe, variants, etas, seeds, split)
-    for one in trials:
-        one.is_finished(out)  # refuses a folder of another study before anything runs
+    for trial in trials:
+        trial.is_finished(out)  # raises for a folder of another study, before anything runs
     dense = dense_evaluation(recipe, out, split)  # first: trials that start together find the vectors in the store
     run_trials(trials, out, jobs=jobs)
     by_key: dict[Key, list[SparseTrial]] = {(variant, eta): [] for eta in etas for variant in variants}
-    for one in trials:
-        by_key[one.recipe.expansion.variant, one.recipe.loss.eta].append(one)
+    for trial in trials:
+        by_key[trial.recipe.expansion.variant, trial.recipe.loss.eta].append(trial)
     models = {
         key: VariantResults(
             *key,
-            [one.evaluation(out) for one in some],
-            [one.costs(out) for one in some],
-            [one.captions(out) for one in some],
+            [trial.evaluation(out) for trial in trials_of_key],
+            [trial.costs(out) for trial in trials_of_key],
+            [trial.captions(out) for trial in trials_of_key],
         )
-        for key, some in by_key.items()
+        for key, trials_of_key in by_key.items()
     }
     return SparseStudy(recipe.name, dense, models, list(seeds))
 

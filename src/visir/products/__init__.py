@@ -28,7 +28,7 @@ __all__ = [
     "tree_errors",
 ]
 
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     __name__,
     {
         "CategoryTree": "visir.products.tree",

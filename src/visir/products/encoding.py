@@ -13,14 +13,14 @@ from visir.encoders.encoding import as_dense, encode, encode_items
 from visir.encoders.loading import load
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError
-from visir.products.vectors import ABSENT, AttributeVectors, CatalogueVectors, Floats, Ints, Modality
-from visir.records import Embeddings, EncoderCard, Items
+from visir.products.vectors import ABSENT, AttributeVectors, CatalogueVectors, Floats, Ints, ProductVectors
+from visir.records import Embeddings, EncoderCard, Items, Role
 from visir.records.catalogue import Catalogue
 
 LONGEST = 20_000
-"""Characters of a text that an encoder is given; the rest is never read by any model here.
+"""Characters of a text that an encoder gets.
 
-The longest reach is 512 tokens. A value of ten million characters would be tokenised whole, for seconds, to be cut.
+No model here reads more than 512 tokens. A text of ten million characters would be tokenised for seconds, and then cut.
 """
 
 
@@ -35,101 +35,120 @@ def encode_catalogue(
     device: str | None = None,
     skip_broken: bool = False,
 ) -> CatalogueVectors:
-    """Encode what a catalogue holds, or find it in the embedding store.
+    """Encode the contents of a catalogue, or find their vectors in the embedding store.
 
-    - `image`: an encoder of images, by name or loaded ("mobilenet_v2", "openai/clip-vit-base-patch32"); None goes
-      without pictures
-    - `text`: one of texts, for categories' names, titles and attributes ("st:all-MiniLM-L6-v2"; the thesis has MPNet,
-      "st:all-mpnet-base-v2", for all three)
-    - `titles`, `attributes`: whether they are encoded
-    - `skip_broken`: pictures that cannot be read count as absent; otherwise the first one stops it
-
-    An attribute is read as "name: value". Every distinct text is encoded once, and what was encoded before for the same
+    An attribute is read as "name: value". Every distinct text is encoded once. What was encoded before for the same
     set of texts or pictures is found in the store. Vectors imported from a file ("npz:FILE") are looked up by product
     id (pictures) and by the text itself (`text_ids` holds the texts). Products without a picture, or with an empty
-    title, have the row `ABSENT`.
+    title, have the row `ABSENT`. Models that embed queries and documents in different ways take the names of
+    categories as queries, and everything else as documents.
 
-    Raises `EncoderError` when an encoder does not take what it is asked for, `ImageError` naming a broken picture.
+    Args:
+        catalogue: Products and their tree.
+        image: An encoder of images, by name or loaded ("mobilenet_v2", "openai/clip-vit-base-patch32"); None leaves
+            pictures out.
+        text: An encoder of texts, for the names of categories, titles and attributes ("st:all-MiniLM-L6-v2"; the thesis
+            has MPNet, "st:all-mpnet-base-v2", for all three).
+        titles: Whether titles are encoded.
+        attributes: Whether attributes are encoded.
+        store: Where vectors are kept; None takes the cache of the user.
+        device: Where encoders that are given by name run.
+        skip_broken: Pictures that cannot be read count as absent; otherwise the first one stops the encoding.
+
+    Raises:
+        EncoderError: An encoder does not take images, or texts.
+        ImageError: A picture is broken; the message names it.
+
+    Example:
+        >>> from visir.products.generated import generate_catalogue
+        >>> catalogue = generate_catalogue(30).catalogue
+        >>> vectors = encode_catalogue(catalogue, text="bow:64")
+        >>> vectors.categories.shape, int(vectors.titles.present.sum())
+        ((113, 64), 30)
     """
-    words = text if isinstance(text, Encoder) else load(text, device=device)
+    text_encoder = text if isinstance(text, Encoder) else load(text, device=device)
     products = catalogue.products
     names = catalogue.categories["name"].to_pylist()
-    found = _texts(catalogue, "categories", names, words, store)
-    vectors, cards = _table(found, names), {"categories": words.card}
-    pictures = heads = properties = None
+    encoded = _texts(catalogue, "categories", names, text_encoder, store, "query")
+    categories = np.asarray(encoded.vectors[encoded.rows(names)], dtype=np.float32)
+    cards = {"categories": text_encoder.card}
+    images = title_vectors = attribute_vectors = None
     if image is not None:
-        eyes = image if isinstance(image, Encoder) else load(image, device=device)
-        pictures, cards["images"] = _pictures(catalogue, eyes, store, skip_broken)
+        image_encoder = image if isinstance(image, Encoder) else load(image, device=device)
+        images, cards["images"] = _pictures(catalogue, image_encoder, store, skip_broken)
     if titles:
-        own = [_cut(one or "") for one in products["title"].to_pylist()]
-        seen = _texts(catalogue, "titles", own, words, store)
-        heads, cards["titles"] = Modality(seen.vectors, _rows(seen, own)), words.card
+        texts = [_cut(title or "") for title in products["title"].to_pylist()]
+        encoded = _texts(catalogue, "titles", texts, text_encoder, store)
+        title_vectors, cards["titles"] = ProductVectors(encoded.vectors, encoded.rows(texts)), text_encoder.card
     if attributes:
-        properties, cards["attributes"] = _attributes(catalogue, words, store), words.card
-    return CatalogueVectors(catalogue, vectors, pictures, heads, properties, cards)
+        attribute_vectors, cards["attributes"] = _attributes(catalogue, text_encoder, store), text_encoder.card
+    return CatalogueVectors(catalogue, categories, images, title_vectors, attribute_vectors, cards)
 
 
 def attribute_texts(catalogue: Catalogue) -> list[str]:
     """ "name: value" of each attribute, in the order of `catalogue.attributes`."""
     table = catalogue.attributes
     joined = pc.binary_join_element_wise(table["name"], table["value"], ": ")
-    return [_cut(one) for one in joined.to_pylist()]
+    return [_cut(text) for text in joined.to_pylist()]
 
 
 def _pictures(
     catalogue: Catalogue, encoder: Encoder, store: Store | None, skip_broken: bool
-) -> tuple[Modality, EncoderCard]:
-    shown = catalogue.pictures()
-    if not shown.images.num_rows:
+) -> tuple[ProductVectors, EncoderCard]:
+    pictures = catalogue.pictures()
+    if not pictures.images.num_rows:
         raise ConfigurationError(
             f"{catalogue.name}: no product has a picture.",
             hint="say where they are (images=FOLDER), or leave pictures out: image=None",
         )
-    found = encode(encoder, shown, "image", store=store, skip_broken=skip_broken)
-    rows = pc.fill_null(pc.index_in(catalogue.products["id"], value_set=found.ids), ABSENT)
-    return Modality(_floats(found), rows.to_numpy().astype(np.int64)), encoder.card
+    embeddings = encode(encoder, pictures, "image", store=store, skip_broken=skip_broken)
+    rows = pc.fill_null(pc.index_in(catalogue.products["id"], value_set=embeddings.ids), ABSENT)
+    return ProductVectors(_as_float32(embeddings), rows.to_numpy().astype(np.int64)), encoder.card
 
 
 def _attributes(catalogue: Catalogue, encoder: Encoder, store: Store | None) -> AttributeVectors:
     texts, n = attribute_texts(catalogue), catalogue.products.num_rows
     owners = pc.index_in(catalogue.attributes["product_id"], value_set=catalogue.products["id"].combine_chunks())
     owners = owners.to_numpy().astype(np.int64)
-    found = _texts(catalogue, "attributes", texts, encoder, store)
+    encoded = _texts(catalogue, "attributes", texts, encoder, store)
     order = np.argsort(owners, kind="stable")
     offsets = np.concatenate([[0], np.cumsum(np.bincount(owners, minlength=n))]).astype(np.int64)
-    return AttributeVectors(found.vectors, _rows(found, texts)[order], offsets)
+    return AttributeVectors(encoded.vectors, encoded.rows(texts)[order], offsets)
 
 
-class _Found:
-    """Vectors of distinct texts, and where each is."""
+class _DistinctTexts:
+    """Vectors of distinct texts, and the row of each."""
 
     def __init__(self, texts: Sequence[str], vectors: Floats) -> None:
         self.vectors = vectors
-        self.row = {one: number for number, one in enumerate(texts)}
+        self._row_of = {text: row for row, text in enumerate(texts)}
+
+    def rows(self, texts: Sequence[str]) -> Ints:
+        """(n,) the row of each text; `ABSENT` for a text without words."""
+        return np.array([self._row_of.get(text, ABSENT) for text in texts], dtype=np.int64)
 
 
-def _texts(catalogue: Catalogue, what: str, texts: Sequence[str], encoder: Encoder, store: Store | None) -> _Found:
-    """The vectors of the distinct texts among `texts` that say anything; a text is its own id."""
+def _texts(
+    catalogue: Catalogue,
+    part: str,
+    texts: Sequence[str],
+    encoder: Encoder,
+    store: Store | None,
+    role: Role = "document",
+) -> _DistinctTexts:
+    """The vectors of the distinct texts that are not blank; the id of a text is the text itself."""
     if "text" not in encoder.modalities:
         raise encoder.cannot("text")
-    distinct = [one for one in dict.fromkeys(texts) if one.strip()]
+    distinct = [text for text in dict.fromkeys(texts) if text.strip()]
     if not distinct:
-        return _Found([], np.zeros((0, encoder.dimension), np.float32))
-    items = Items.of_texts({text: text for text in distinct}, title=what, name=f"{catalogue.name}: {what}")
-    return _Found(distinct, _floats(as_dense(encode_items(encoder, items, store=store))))
+        return _DistinctTexts([], np.zeros((0, encoder.dimension), np.float32))
+    items = Items.of_texts({text: text for text in distinct}, title=part, name=f"{catalogue.name}: {part}")
+    return _DistinctTexts(distinct, _as_float32(as_dense(encode_items(encoder, items, role, store=store))))
 
 
-def _rows(found: _Found, texts: Sequence[str]) -> Ints:
-    return np.array([found.row.get(one, ABSENT) for one in texts], dtype=np.int64)
-
-
-def _table(found: _Found, texts: Sequence[str]) -> Floats:
-    return np.asarray(found.vectors[_rows(found, texts)], dtype=np.float32)
-
-
-def _floats(found: Embeddings) -> Floats:
-    """float32, memory-mapped where it was."""
-    return found.vectors if found.vectors.dtype == np.float32 else found.vectors.astype(np.float32)
+def _as_float32(embeddings: Embeddings) -> Floats:
+    """The vectors as float32, memory-mapped if they were."""
+    return embeddings.vectors if embeddings.vectors.dtype == np.float32 else embeddings.vectors.astype(np.float32)
 
 
 def _cut(text: str) -> str:

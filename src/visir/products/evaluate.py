@@ -59,7 +59,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Spread:
+class SplitMean:
     """A measure over the splits.
 
     Args:
@@ -98,11 +98,11 @@ class CategoryEvaluation:
         evaluated = {setting for _, setting in self.trials}
         return [setting for setting in SETTINGS if setting in evaluated]
 
-    def spread(self, system: str, setting: Setting, name: str) -> Spread:
+    def spread(self, system: str, setting: Setting, name: str) -> SplitMean:
         """A measure of a system in a setting, over the splits."""
         values = [trial.mean(name) for trial in self._trials_of(system, setting)]
         sd = float(np.std(values, ddof=1)) if len(values) > 1 else float("nan")
-        return Spread(float(np.mean(values)), sd, len(values))
+        return SplitMean(float(np.mean(values)), sd, len(values))
 
     def by_seen(self, system: str, setting: Setting, name: str) -> dict[str, tuple[float, int]]:
         """A measure over the seen and over the unseen categories of all splits together (Table 7.3).
@@ -218,10 +218,10 @@ def evaluate(
         ConfigurationError: Two systems have one name, or no system answers anything.
 
     Example:
-        >>> from visir.products.generated import planted
+        >>> from visir.products.generated import generate_catalogue
         >>> from visir.products.split import folds
         >>> from visir.products.systems import TitleBm25
-        >>> catalogue = planted(60).catalogue
+        >>> catalogue = generate_catalogue(60).catalogue
         >>> evaluation = evaluate(catalogue, [TitleBm25()], folds(catalogue, 2), settings=["general"])
         >>> evaluation.systems, evaluation.settings, evaluation.spread("BM25", "general", "rprecision").splits
         (['BM25'], ['general'], 2)

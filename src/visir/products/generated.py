@@ -1,6 +1,7 @@
 """A generated catalogue with planted structure: what pictures, titles and attributes tell is known.
 
-Nothing is downloaded; the pictures are generated scenes, drawn when looked at. Three levels of categories:
+Nothing is downloaded. The pictures are generated scenes, drawn when they are read. There are three levels of
+categories:
 
 1. a kind of subject (Animals, Vehicles, Home and leisure): the picture tells, and a title that names the subject
 2. a subject (Dogs, Buses, …): the same
@@ -31,7 +32,7 @@ from visir.records.catalogue import Catalogue, path_id
 from visir.splitmix import seed_of, splitmix64
 
 MATERIALS = {"wood": "Wooden", "plush": "Plush", "porcelain": "Porcelain", "tin": "Tin"}
-"""The value of the attribute, and how the category says it."""
+"""The value of the attribute to the word in the name of the category."""
 MAKERS = ("Alder & Sons", "Brightwater", "Corvin", "Dovetail", "Elmhurst", "Fairlight", "Gannet", "Hollis")
 NUISANCE = {
     "warranty": ("none", "6 months", "1 year", "2 years", "5 years"),
@@ -45,26 +46,40 @@ _SUBJECT, _MATERIAL, _TITLE, _MAKER, _UNSEEN, _NUISANCE = range(6)
 
 
 @dataclass(frozen=True)
-class Planted:
-    """A generated catalogue and what was planted.
+class GeneratedCatalogue:
+    """A generated catalogue and its planted structure.
 
-    `unseen`: ids of most specific categories that are meant to be kept out of training. Each combines a subject and a
-    material that both occur in other categories, so they can be answered by whoever has understood the parts.
+    Args:
+        catalogue: The products.
+        unseen: Ids of most specific categories that are meant to be kept out of training. Each combines a subject and a
+            material that both occur in other categories, so a model that has learnt the parts can answer them.
     """
 
     catalogue: Catalogue
     unseen: tuple[str, ...]
 
 
-def planted(n: int, *, seed: int = 0, size: int = 128, noise: float = 0.2, unseen: int = 8) -> Planted:
-    """Make `n` products with pictures of `size` × `size` pixels (64–224); no picture is drawn yet.
+def generate_catalogue(
+    n: int, *, seed: int = 0, size: int = 128, noise: float = 0.2, unseen: int = 8
+) -> GeneratedCatalogue:
+    """Make products of known structure; no picture is drawn before it is read.
 
     Product `i` of a seed is the same whatever `n`, and the tree is always whole (3 roots, 22 subjects, 88 leaves).
 
-    - `noise` (0–1): the share of titles that do not name the subject
-    - `unseen` (0–22): of how many subjects one material is set apart as an unseen category
+    Args:
+        n: How many products.
+        seed: Another seed makes other products.
+        size: Pixels of a side of each picture, 64 to 224.
+        noise: The share of titles that do not name the subject, 0 to 1.
+        unseen: Of how many subjects one material is set apart as an unseen category, 0 to 22.
 
-    Raises `CollectionError` that lists everything wrong with the arguments.
+    Raises:
+        CollectionError: Arguments are wrong; the message lists all faults.
+
+    Example:
+        >>> catalogue = generate_catalogue(3).catalogue
+        >>> catalogue.products["title"].to_pylist()[0], catalogue.categories.num_rows
+        ('Hollis 100', 113)
     """
     _check_arguments(n, seed, size, noise, unseen)
     subjects = _drawn(seed, _SUBJECT, n) % np.uint64(len(SUBJECTS))
@@ -85,21 +100,23 @@ def planted(n: int, *, seed: int = 0, size: int = 128, noise: float = 0.2, unsee
     catalogue = Catalogue.of(
         "generated",
         ids=[f"product-{seed}-{row:06d}" for row in range(n)],
-        paths=[_path(int(one), int(other)) for one, other in zip(subjects, materials, strict=True)],
+        paths=[_path(int(subject), int(material)) for subject, material in zip(subjects, materials, strict=True)],
         titles=titles,
         attributes=attributes,
         image_paths=[f"{SCHEME}{seed}:{row}:{size}:subject={SUBJECTS[int(subjects[row])]}" for row in range(n)],
-        extra_paths=[_path(one, other) for one in range(len(SUBJECTS)) for other in range(len(MATERIALS))],
+        extra_paths=[
+            _path(subject, material) for subject in range(len(SUBJECTS)) for material in range(len(MATERIALS))
+        ],
         source=f"generated products, seed {seed}, {size} px, {noise:g} of the titles silent",
     )
-    return Planted(catalogue, _unseen(seed, unseen))
+    return GeneratedCatalogue(catalogue, _unseen(seed, unseen))
 
 
 def read(path: Path, *, seed: int = 0, size: int = 128, noise: float = 0.2) -> Catalogue:
-    """Make as many products as the "path" says; see `planted`."""
+    """Make as many products as the "path" names; see `generate_catalogue`."""
     if not re.fullmatch(r"\d+|\d{1,3}([,_]\d{3})+", str(path)):
         raise CollectionError(f"generated:{path}: not a number of products.", hint="for example generated:2000")
-    return planted(int(re.sub("[,_]", "", str(path))), seed=seed, size=size, noise=noise).catalogue
+    return generate_catalogue(int(re.sub("[,_]", "", str(path))), seed=seed, size=size, noise=noise).catalogue
 
 
 def _path(subject: int, material: int) -> list[str]:
@@ -114,7 +131,8 @@ def _unseen(seed: int, count: int) -> tuple[str, ...]:
     numbers = _drawn(seed, _UNSEEN, len(SUBJECTS))
     chosen = np.sort(np.argsort(numbers, kind="stable")[:count])
     # The high bits decided which subjects; the low ones say which material.
-    return tuple(path_id(_path(int(one), int(numbers[one] % np.uint64(len(MATERIALS))))) for one in chosen)
+    materials = numbers % np.uint64(len(MATERIALS))
+    return tuple(path_id(_path(int(subject), int(materials[subject]))) for subject in chosen)
 
 
 def _drawn(seed: int, stream: int, n: int) -> npt.NDArray[np.uint64]:
@@ -139,7 +157,7 @@ def _check_arguments(n: int, seed: int, size: int, noise: float, unseen: int) ->
 FORMAT = Format(
     name="generated",
     title="generated products with planted structure",
-    layout="generated:NUMBER; nothing on disk: pictures are drawn when looked at",
+    layout="generated:NUMBER; nothing on disk: pictures are drawn when they are read",
     reference="visir.products.generated",
     sniff=lambda path: False,
     options=(

@@ -1,12 +1,12 @@
 """A large generated catalogue of vectors: no pictures and no encoders, but a tree and a planted structure.
 
-For questions of scale and for tests of models: 100,000 products in 5,000 categories are there in seconds. What is
-known, as in `visir.products.generated`:
+For questions of scale and for tests of models: 100,000 products in 5,000 categories are made in seconds. The structure,
+as in `visir.products.generated`:
 
-- A category's vector is its parent's with something of its own, so the tree shows in the vectors.
+- The vector of a category is that of its parent with a part of its own, so the tree shows in the vectors.
 - Pictures tell the upper two levels of a product's path and nothing below.
-- One kind of attribute tells what is a most specific category's own, and nothing of what is above it; the other kinds
-  are noise. So a model that reads attributes must do better on specific categories, and no better on roots.
+- One kind of attribute tells the own part of a most specific category, and nothing of the levels above; the other
+  kinds are noise. So a model that reads attributes must do better on specific categories, and no better on roots.
 - Titles tell the category, weakly; three of ten tell nothing.
 """
 
@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from visir.errors import CollectionError, raise_faults
 from visir.products.tree import NONE, CategoryTree
-from visir.products.vectors import AttributeVectors, CatalogueVectors, Floats, Ints, Modality
+from visir.products.vectors import AttributeVectors, CatalogueVectors, Floats, Ints, ProductVectors
 from visir.records.catalogue import Catalogue
 from visir.splitmix import seed_of, splitmix64
 
@@ -40,18 +40,25 @@ _ROWS = 8_192
 _PARENT, _OWN, _PRODUCT, _KIND, _SHARED, _TITLE, _SPEAKS, _IMAGE, _ATTRIBUTE, _NAME, _LOOK, _COUNT = range(12)
 
 
-def planted_vectors(
+def generate_vectors(
     n: int, *, categories: int = 5_000, seed: int = 0, folder: str | Path | None = None
 ) -> CatalogueVectors:
-    """Make `n` products and the vectors of everything.
+    """Make products and the vectors of everything in their catalogue.
 
     Product `i` of a seed and a number of categories is the same whatever `n`; category `i` of a seed is the same
     whatever their number. Depths are like the thesis's: 34 trees, up to nine levels, products 4.6 deep on average.
     Products have two to ten attributes: one or two that tell (`KINDS` per category), up to seven shared ones that do
     not, and one that only this product has. Pictures and titles are there for all products.
 
-    `folder`: where the vectors are kept, as .npy files that are mapped into memory; None holds them in memory: 3.6 KB
-    per product plus attributes. Raises `CollectionError` for fewer than one product or 34 categories.
+    Args:
+        n: How many products.
+        categories: How many categories, at least 34.
+        seed: Another seed makes other vectors.
+        folder: Where the vectors are kept, as .npy files that are mapped into memory; None holds them in memory: 3.6 KB
+            per product plus attributes.
+
+    Raises:
+        CollectionError: There is less than one product, or there are fewer than 34 categories.
     """
     faults = [f"n must be at least 1, not {n}"] * (n < 1)
     faults += [f"categories must be at least {ROOTS}, not {categories}"] * (categories < ROOTS)
@@ -61,7 +68,7 @@ def planted_vectors(
     # Few categories are large and many are small: a square of the chance takes the first leaves more often.
     chance = _chance(seed, _PRODUCT, np.arange(n))
     own = leaves[(chance**2 * len(leaves)).astype(np.int64)]
-    names, itself = _category_vectors(tree, seed, _NAME, TEXT)
+    names, own_parts = _category_vectors(tree, seed, _NAME, TEXT)
     looks, _ = _category_vectors(tree, seed, _LOOK, IMAGE)
     shown = tree.paths[own, np.minimum(tree.depths[own], SHOWN) - 1]
     speaks = _chance(seed, _SPEAKS, np.arange(n)) >= _SILENT
@@ -75,15 +82,15 @@ def planted_vectors(
 
     def attribute(rows: Ints) -> Floats:
         telling = rows < KINDS * categories
-        said = itself[np.minimum(rows, KINDS * categories - 1) // KINDS] * telling[:, None]
-        return _unit(said + 0.7 * _noise(seed, _ATTRIBUTE, rows, TEXT))
+        told = own_parts[np.minimum(rows, KINDS * categories - 1) // KINDS] * telling[:, None]
+        return _unit(told + 0.7 * _noise(seed, _ATTRIBUTE, rows, TEXT))
 
     rows, offsets, kinds = _attributes(n, own, categories, seed)
     return CatalogueVectors(
         _catalogue(n, tree, own, rows, offsets, kinds, seed),
         names,
-        Modality(_filled(store, "images", n, IMAGE, image), np.arange(n)),
-        Modality(_filled(store, "titles", n, TEXT, title), np.arange(n)),
+        ProductVectors(_filled(store, "images", n, IMAGE, image), np.arange(n)),
+        ProductVectors(_filled(store, "titles", n, TEXT, title), np.arange(n)),
         AttributeVectors(
             _filled(store, "attributes", KINDS * categories + NUISANCE + n, TEXT, attribute), rows, offsets
         ),
@@ -104,12 +111,12 @@ def _tree(count: int, seed: int) -> CategoryTree:
 
 
 def _category_vectors(tree: CategoryTree, seed: int, stream: int, width: int) -> tuple[Floats, Floats]:
-    """(c, d) the vectors, and (c, d) what is each category's own in them; unit vectors."""
+    """(c, d) the vectors, and (c, d) the own part of each category in them; unit vectors."""
     own = _unit(_noise(seed, stream, np.arange(len(tree)), width))
     vectors = own.copy()
     for level in range(2, int(tree.depths.max()) + 1):
-        here = np.flatnonzero(tree.depths == level)
-        vectors[here] = _unit(vectors[tree.parents[here]] + own[here])
+        rows = np.flatnonzero(tree.depths == level)
+        vectors[rows] = _unit(vectors[tree.parents[rows]] + own[rows])
     return vectors, own
 
 
@@ -126,14 +133,14 @@ def _attributes(n: int, own: Ints, categories: int, seed: int) -> tuple[Ints, In
     counts = telling + shared + 1
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     product = np.repeat(np.arange(n), counts)
-    place = np.arange(offsets[-1]) - offsets[product]
-    rows = own[product] * KINDS + (first[product] + place) % KINDS
+    position = np.arange(offsets[-1]) - offsets[product]
+    rows = own[product] * KINDS + (first[product] + position) % KINDS
     kinds = np.zeros(len(rows), dtype=np.int64)
-    later = place >= telling[product]
+    later = position >= telling[product]
     # Every seventh of a ring of 2,000: they differ.
-    around = (begin[product] + 7 * (place - telling[product])) % NUISANCE
+    around = (begin[product] + 7 * (position - telling[product])) % NUISANCE
     rows[later], kinds[later] = KINDS * categories + around[later], 1
-    last = place == counts[product] - 1
+    last = position == counts[product] - 1
     rows[last], kinds[last] = KINDS * categories + NUISANCE + product[last], 2
     return rows, offsets, kinds
 
@@ -168,7 +175,7 @@ def _catalogue(n: int, tree: CategoryTree, own: Ints, rows: Ints, offsets: Ints,
 
 
 def _filled(folder: Path | None, name: str, count: int, width: int, make: Callable[[Ints], Floats]) -> Floats:
-    """(count, width) vectors, made some rows at a time, in memory or in a file."""
+    """(count, width) vectors, computed in blocks of rows, in memory or in a file."""
     if folder is None:
         vectors = np.empty((count, width), np.float32)
     else:
@@ -188,8 +195,8 @@ def _filled(folder: Path | None, name: str, count: int, width: int, make: Callab
 def _noise(seed: int, stream: int, rows: Ints, width: int) -> Floats:
     """(k, width) independent numbers of mean 0 in vectors of length about 1: four from each random number."""
     words = width // 4
-    places = (rows[:, None] * words + np.arange(words)).ravel()
-    numbers = splitmix64(seed_of(seed, stream), places).astype("<u8").view("<u2").reshape(len(rows), width)
+    positions = (rows[:, None] * words + np.arange(words)).ravel()
+    numbers = splitmix64(seed_of(seed, stream), positions).astype("<u8").view("<u2").reshape(len(rows), width)
     # Even between −1 and 1 the variance is 1/3.
     scale = np.float32(np.sqrt(3.0 / width) / 32_767.5)
     return (numbers.astype(np.float32) - np.float32(32_767.5)) * scale

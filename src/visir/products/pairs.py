@@ -3,29 +3,37 @@
 from __future__ import annotations
 
 from hashlib import blake2b
-from typing import get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import CollectionError, nearest
-from visir.products.relevance import Setting
+from visir.products.relevance import SETTINGS, Setting
 from visir.products.tree import CategoryTree
 from visir.records.catalogue import Catalogue
 from visir.splitmix import seed_of, splitmix64
 
 
 def drawn_categories(catalogue: Catalogue, setting: Setting, seed: int = 0) -> NDArray[np.int64]:
-    """(n,) int64: one row of `catalogue.categories` for each product, the category it makes a pair with.
+    """The category that each product makes a pair with.
 
-    - "all": one category of its path by chance, each as likely; thesis: "we randomly select one category"
-    - "general": the root; "specific": its own, the most specific one
+    The draw is a function of `seed` and the id of the product alone, so a product has the same category in the whole
+    catalogue and in every part of it.
 
-    The chance is a function of `seed` and the product's id alone, so a product has the same category in the whole
-    catalogue and in every part of it. Raises `CollectionError` for an unknown setting.
+    Args:
+        catalogue: Products and their tree.
+        setting: "all": one category of its path at random, each with the same chance (thesis: "we randomly select one
+            category"); "general": the root; "specific": the most specific category of the product.
+        seed: Of the draw.
+
+    Returns:
+        (n,) int64, one row of `catalogue.categories` for each product.
+
+    Raises:
+        CollectionError: The setting is unknown.
     """
-    if setting not in get_args(Setting):
-        raise CollectionError(f"unknown setting {setting!r}", hint=nearest(setting, get_args(Setting)))
+    if setting not in SETTINGS:
+        raise CollectionError(f"unknown setting {setting!r}", hint=nearest(setting, SETTINGS))
     tree = CategoryTree.of(catalogue)
     own = tree.rows(catalogue.products["category_id"])
     if setting == "general":
@@ -33,7 +41,7 @@ def drawn_categories(catalogue: Catalogue, setting: Setting, seed: int = 0) -> N
     if setting == "specific":
         return own
     ids = catalogue.products["id"].to_pylist()
-    digests = b"".join(blake2b(one.encode(), digest_size=8).digest() for one in ids)
-    places = np.frombuffer(digests, dtype="<i8").astype(np.int64)
-    level = splitmix64(seed_of(seed), places) % tree.depths[own].astype(np.uint64)
+    digests = b"".join(blake2b(product.encode(), digest_size=8).digest() for product in ids)
+    numbers = np.frombuffer(digests, dtype="<i8").astype(np.int64)
+    level = splitmix64(seed_of(seed), numbers) % tree.depths[own].astype(np.uint64)
     return np.asarray(tree.paths[own, level.astype(np.int64)])

@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.evaluation.scoring import versions
-from visir.products.errors import first_answers, hits
 from visir.products.evaluate import CategoryEvaluation, Trial
+from visir.products.first_answers import first_answers, hits
 from visir.products.relevance import Setting
 from visir.storage import FolderChange, FolderKind, new_folder
 
@@ -35,7 +35,18 @@ FILES = {
 
 
 def save(evaluation: CategoryEvaluation, folder: str | Path) -> Path:
-    """Write the three files into a new folder, or in the place of an earlier evaluation; other files there stay."""
+    """Write the three files into a new folder, or in the place of an earlier evaluation; other files there stay.
+
+    Args:
+        evaluation: What was measured.
+        folder: A new or empty folder, or one of an earlier evaluation.
+
+    Returns:
+        The folder.
+
+    Raises:
+        FolderError: The folder holds something else.
+    """
     with new_folder(folder, CATEGORIES_RESULT, replace=True) as change:
         write_result(change, evaluation)
     return Path(folder)
@@ -43,91 +54,90 @@ def save(evaluation: CategoryEvaluation, folder: str | Path) -> Path:
 
 def write_result(change: FolderChange, evaluation: CategoryEvaluation) -> None:
     """Write the three files into a folder that is being made."""
-    pieces = [(system, setting, trial) for (system, setting), trials in evaluation.trials.items() for trial in trials]
-    for name, made in (("per_query.parquet", _per_query), ("answers.parquet", _answers)):
-        pq.write_table(pa.concat_tables([made(*one) for one in pieces]), change.file(name), compression="zstd")
+    trials = [(system, setting, trial) for (system, setting), part in evaluation.trials.items() for trial in part]
+    for name, table_of in (("per_query.parquet", _per_query), ("answers.parquet", _answers)):
+        pq.write_table(pa.concat_tables([table_of(*trial) for trial in trials]), change.file(name), compression="zstd")
     change.write_json("result.json", summary(evaluation))
 
 
 def summary(evaluation: CategoryEvaluation) -> dict[str, Any]:
-    """What `result.json` holds, as plain values; fractions in [0, 1]."""
-    systems = []
-    for (system, setting), trials in evaluation.trials.items():
-        measures = trials[0].result.measures
-        spreads = {name: asdict(evaluation.spread(system, setting, name)) for name in measures}
-        parts = {name: evaluation.by_seen(system, setting, name) for name in measures}
-        systems.append(
-            {
-                "system": system,
-                "setting": setting,
-                "measures": {name: {**one, "sd": _known(one["sd"])} for name, one in spreads.items()},
-                "seen and unseen": {
-                    part: {"queries": parts[measures[0]][part][1]} | {name: parts[name][part][0] for name in measures}
-                    for part in parts[measures[0]]
-                },
-                "first answers": _plain_keys(asdict(first_answers(trials))),
-                "protocols": [one.result.protocol.to_dict() for one in trials],
-                "notes": [note for one in trials for note in one.result.notes],
-            }
-        )
+    """The contents of `result.json`, as plain values; fractions in [0, 1]."""
     compared = evaluation.compare() if len(evaluation.systems) > 1 else None
     return {
         "visir_categories": 1,
         "catalogue": evaluation.catalogue.describe(),
         "cards": {name: dict(card) for name, card in evaluation.cards.items()},
-        "results": systems,
+        "results": [_summary_of(evaluation, system, setting) for system, setting in evaluation.trials],
         "comparison": compared and {
             "how": compared.how,
             "correction": compared.correction,
             "family": compared.family,
-            "differences": [asdict(one) for one in compared.differences],
+            "differences": [asdict(difference) for difference in compared.differences],
         },
         "versions": versions(),
     }  # fmt: skip
 
 
+def _summary_of(evaluation: CategoryEvaluation, system: str, setting: Setting) -> dict[str, Any]:
+    trials = evaluation.trials[system, setting]
+    measures = trials[0].result.measures
+    means = {name: asdict(evaluation.spread(system, setting, name)) for name in measures}
+    parts = {name: evaluation.by_seen(system, setting, name) for name in measures}
+    return {
+        "system": system,
+        "setting": setting,
+        "measures": {name: {**mean, "sd": _null_for_nan(mean["sd"])} for name, mean in means.items()},
+        "seen and unseen": {
+            part: {"queries": parts[measures[0]][part][1]} | {name: parts[name][part][0] for name in measures}
+            for part in parts[measures[0]]
+        },
+        "first answers": _text_keys(asdict(first_answers(trials))),
+        "protocols": [trial.result.protocol.to_dict() for trial in trials],
+        "notes": [note for trial in trials for note in trial.result.notes],
+    }
+
+
 def _per_query(system: str, setting: Setting, trial: Trial) -> pa.Table:
     values = trial.result.per_query[trial.task.name]
-    n = values.num_rows
-    told = {
-        **_where(n, system, setting, trial),
+    columns = {
+        **_trial_columns(values.num_rows, system, setting, trial),
         "query_id": values["query_id"].combine_chunks(),
         "query": trial.task.names,
         "relevant": trial.task.judgements().positives,
         "seen": trial.seen,
     }
-    return pa.table(told | {name: values[name].combine_chunks() for name in values.column_names if name != "query_id"})
+    names = [name for name in values.column_names if name != "query_id"]
+    return pa.table(columns | {name: values[name].combine_chunks() for name in names})
 
 
 def _answers(system: str, setting: Setting, trial: Trial) -> pa.Table:
     run = trial.run.to_table()
-    n = run.num_rows
     lengths = np.diff(trial.run.offsets)
-    right = hits(trial, int(lengths.max(initial=1)))[
+    relevant = hits(trial, int(lengths.max(initial=1)))[
         np.repeat(np.arange(len(lengths)), lengths), run["rank"].to_numpy() - 1
     ]
     return pa.table(
-        _where(n, system, setting, trial)
+        _trial_columns(run.num_rows, system, setting, trial)
         | {
             "query_id": run["query_id"].combine_chunks(),
             "rank": run["rank"].combine_chunks(),
             "product_id": run["document_id"].combine_chunks(),
             "score": run["score"].combine_chunks().cast(pa.float64()),
-            "relevant": right,
+            "relevant": relevant,
         }
     )
 
 
-def _where(n: int, system: str, setting: Setting, trial: Trial) -> dict[str, pa.Array]:
-    """The columns that say which trial a row is of; typed, for a trial may have no row."""
-    told = {"system": system, "setting": setting, "split": trial.task.fold.name}
-    return {name: pa.array([value] * n, pa.string()) for name, value in told.items()}
+def _trial_columns(n: int, system: str, setting: Setting, trial: Trial) -> dict[str, pa.Array]:
+    """The columns that say to which trial a row belongs; typed, because a trial may have no row."""
+    values = {"system": system, "setting": setting, "split": trial.task.fold.name}
+    return {name: pa.array([value] * n, pa.string()) for name, value in values.items()}
 
 
-def _known(value: float) -> float | None:
+def _null_for_nan(value: float) -> float | None:
     return None if value != value else value
 
 
-def _plain_keys(values: dict[str, Any]) -> dict[str, Any]:
-    """JSON has keys of text only."""
-    return {str(key): _plain_keys(one) if isinstance(one, dict) else one for key, one in values.items()}
+def _text_keys(values: dict[str, Any]) -> dict[str, Any]:
+    """The same with keys of text: JSON has no others."""
+    return {str(key): _text_keys(value) if isinstance(value, dict) else value for key, value in values.items()}

@@ -1,4 +1,4 @@
-"""Saved category models as systems: each is found its split, so that none is tested with what it was trained on."""
+"""Saved category models as systems: each is tested on the split whose training products it learnt from."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, raise_faults
 from visir.products.encoding import encode_catalogue
-from visir.products.relevance import SETTINGS
+from visir.products.relevance import SETTINGS, Setting
 from visir.products.split import Split, seen_categories
 from visir.products.systems import CategoryVectorSystem, TrainedSystem
 from visir.products.vectors import CatalogueVectors
@@ -27,7 +27,7 @@ class _Member:
     model: CategoriesModel
     split: Split
     name: str
-    setting: str
+    setting: Setting
     seed: int
 
 
@@ -40,47 +40,56 @@ def trained_systems(
     device: str | None = None,
     store: Store | None = None,
 ) -> list[TrainedSystem]:
-    """The models in `folders`, those of one recipe name together: one per split and setting ("-general" and "-specific"
-    at the end of a name are left out).
+    """The models in `folders` as systems; those of one recipe name are one system.
 
-    A model's split is the one whose training products it was trained on, to the last product (a fingerprint). Models
-    that share name, split and setting are told apart by seed ("clip-ita, seed 1").
+    Such a system has one model per split and setting ("-general" and "-specific" at the end of a name are left out).
+    The split of a model is the one whose training products it was trained on, exactly (a fingerprint). Models that
+    share name, split and setting are told apart by seed ("clip-ita, seed 1").
 
-    - `every_setting`: a model answers all three settings, instead of the one it was trained for (as in the thesis); its
-      name then says for which it was trained
+    Args:
+        folders: Made by `visir categories train`.
+        catalogue: What is searched.
+        splits: Those in question.
+        every_setting: A model answers all three settings, instead of the one it was trained for (as in the thesis); its
+            name then says for which it was trained.
+        device: Where encoders run.
+        store: Where vectors are kept; None takes the cache of the user.
 
-    Raises `ConfigurationError` naming every model that was trained on other products than any of `splits`.
+    Raises:
+        ConfigurationError: Models were trained on other products than those of any of `splits` (the message names
+            every one), or two models are of one name, split and setting.
     """
     from visir.products.model.trained import load_categories_model
 
-    members = _placed([load_categories_model(one) for one in folders], catalogue, splits)
+    members = _with_splits([load_categories_model(folder) for folder in folders], catalogue, splits)
     seeds: dict[tuple[str, str, str], set[int]] = {}
-    for one in members:
-        seeds.setdefault((one.name, one.split.name, one.setting), set()).add(one.seed)
-    several = {name for (name, _, _), found in seeds.items() if len(found) > 1}
+    for member in members:
+        seeds.setdefault((member.name, member.split.name, member.setting), set()).add(member.seed)
+    several = {name for (name, _, _), of_name in seeds.items() if len(of_name) > 1}
     encoded: dict[tuple[str | None, ...], CatalogueVectors] = {}
     systems: dict[str, dict[tuple[str, str], CategoryVectorSystem]] = {}
     cards: dict[str, dict[str, object]] = {}
-    for one in members:
-        name = one.name + (f", seed {one.seed}" if one.name in several else "")
-        name += f" (trained for {one.setting})" if every_setting else ""
-        key = tuple(one.model.cards[part].name if part in one.model.cards else None for part in _PARTS)
-        if key not in encoded:
-            encoded[key] = vectors_for(one.model, catalogue, device=device, store=store)
-        categories, products = one.model.embed(encoded[key])
-        seen = seen_categories(catalogue, one.split, one.setting, one.seed)  # type: ignore[arg-type]
+    for member in members:
+        model = member.model
+        name = member.name + (f", seed {member.seed}" if member.name in several else "")
+        name += f" (trained for {member.setting})" if every_setting else ""
+        encoders = tuple(model.cards[part].name if part in model.cards else None for part in _PARTS)
+        if encoders not in encoded:
+            encoded[encoders] = vectors_for(model, catalogue, device=device, store=store)
+        categories, products = model.embed(encoded[encoders])
+        seen = seen_categories(catalogue, member.split, member.setting, member.seed)
         system = CategoryVectorSystem(name, categories, products, trained_on=seen)
-        for setting in SETTINGS if every_setting else (one.setting,):
-            place = (one.split.name, setting)
-            if place in systems.setdefault(name, {}):
+        for setting in SETTINGS if every_setting else (member.setting,):
+            key = (member.split.name, setting)
+            if key in systems.setdefault(name, {}):
                 raise ConfigurationError(
-                    f"two models of {name} for {place[0]}, setting {setting}: {one.model.name} is the second.",
+                    f"two models of {name} for {key[0]}, setting {setting}: {model.name} is the second.",
                     hint="leave one out, or give their recipes different names or seeds",
                 )
-            systems[name][place] = system
-        encoders = {part: card.name for part, card in one.model.cards.items()}
-        cards[name] = {"reads": ", ".join(one.model.modalities), **encoders}
-    return [TrainedSystem(name, members, cards[name]) for name, members in systems.items()]
+            systems[name][key] = system
+        names = {part: card.name for part, card in model.cards.items()}
+        cards[name] = {"reads": ", ".join(model.modalities), **names}
+    return [TrainedSystem(name, of_name, cards[name]) for name, of_name in systems.items()]
 
 
 _PARTS = ("categories", "images", "titles", "attributes")
@@ -89,7 +98,11 @@ _PARTS = ("categories", "images", "titles", "attributes")
 def vectors_for(
     model: CategoriesModel, catalogue: Catalogue, *, device: str | None = None, store: Store | None = None
 ) -> CatalogueVectors:
-    """The vectors of a catalogue that a saved model reads, by the encoders it was trained over, through the store."""
+    """The vectors of a catalogue that a saved model reads, by the encoders it was trained over, through the store.
+
+    Raises:
+        ConfigurationError: The model was trained over vectors that no encoder of visir made.
+    """
     cards = model.cards
     if "categories" not in cards:
         raise ConfigurationError(
@@ -108,15 +121,15 @@ def vectors_for(
     )
 
 
-def _placed(models: Sequence[CategoriesModel], catalogue: Catalogue, splits: Sequence[Split]) -> list[_Member]:
+def _with_splits(models: Sequence[CategoriesModel], catalogue: Catalogue, splits: Sequence[Split]) -> list[_Member]:
     """Each model with its split."""
-    of = {catalogue.keep_products(one.train).fingerprint: one for one in splits}
-    members, strangers = [], []
+    split_of = {catalogue.keep_products(split.train).fingerprint: split for split in splits}
+    members, faults = [], []
     for model in models:
         trained_on, recipe = model.facts["trained_on"], model.facts["recipe"]
-        split = of.get(trained_on["catalogue"])
+        split = split_of.get(trained_on["catalogue"])
         if split is None:
-            strangers.append(
+            faults.append(
                 f"{model.name}: trained on {trained_on['products']:,} products that are the training part of none of "
                 f"{len(splits)} splits"
             )
@@ -127,7 +140,7 @@ def _placed(models: Sequence[CategoriesModel], catalogue: Catalogue, splits: Seq
     raise_faults(
         ConfigurationError,
         f"{catalogue.name}: models that would be tested on other products than were held out",
-        strangers,
+        faults,
         hint="evaluate with the catalogue, its options, the number of folds and the seed that they were trained with",
     )
     return members

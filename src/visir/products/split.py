@@ -22,9 +22,13 @@ _FOLD, _VALIDATION = range(2)
 
 @dataclass(frozen=True, eq=False)
 class Split:
-    """Three (n,) boolean masks over `catalogue.products`; every product is in exactly one of them.
+    """Three parts of the products of a catalogue; every product is in exactly one of them.
 
-    `name` says which split it is: "fold 2 of 5, seed 0".
+    Args:
+        train: (n,) which products are learnt from.
+        validation: (n,) which products choose the epoch and the settings.
+        test: (n,) which products are searched.
+        name: Which split it is: "fold 2 of 5, seed 0".
     """
 
     train: Mask
@@ -40,30 +44,42 @@ def everything(catalogue: Catalogue) -> Split:
 
 
 def folds(catalogue: Catalogue, n: int = 5, seed: int = 0) -> list[Split]:
-    """Cut the products into `n` folds; each fold is the test part of one split, the others train and validate.
+    """Cut the products into folds; each fold is the test part of one split, the others train and validate.
 
-    Where a product goes depends on `seed` and its id alone: products that are added later move no other, and two
+    The fold of a product depends on `seed` and its id alone: products that are added later move no other, and two
     catalogues that share products cut them alike. So folds are only about equally large, and categories are not spread
-    evenly: a category whose products all fall into the test part is an unseen one, as in any new catalogue. The thesis
-    says no more than "test set" (section 7.4.2). Raises `ConfigurationError` for fewer than two folds, or where a part
-    has no product.
+    evenly: a category whose products are all in the test part is an unseen one, as in any new catalogue. The thesis
+    says no more than "test set" (section 7.4.2).
+
+    Args:
+        catalogue: Its products are cut.
+        n: How many folds, at least 2.
+        seed: Another seed cuts other folds.
+
+    Raises:
+        ConfigurationError: There are fewer than two folds, or a part has no product.
+
+    Example:
+        >>> from visir.products.generated import generate_catalogue
+        >>> [split.name for split in folds(generate_catalogue(60).catalogue, 2)]
+        ['fold 1 of 2, seed 0', 'fold 2 of 2, seed 0']
     """
     if n < 2:
         raise ConfigurationError(f"{n} folds: at least 2 are needed.", hint="5 is usual")
     fold = _numbers(catalogue, seed, _FOLD) % np.uint64(n)
     held_out = _numbers(catalogue, seed, _VALIDATION) / 2.0**64 < VALIDATION
     splits = []
-    for one in range(n):
-        test = fold == one
-        made = Split(~test & ~held_out, ~test & held_out, test, f"fold {one + 1} of {n}, seed {seed}")
+    for number in range(n):
+        test = fold == number
+        split = Split(~test & ~held_out, ~test & held_out, test, f"fold {number + 1} of {n}, seed {seed}")
         for part in ("train", "validation", "test"):
-            if not getattr(made, part).any():
+            if not getattr(split, part).any():
                 raise ConfigurationError(
-                    f"{catalogue.name}: {made.name} has no product in its {part} part "
+                    f"{catalogue.name}: {split.name} has no product in its {part} part "
                     f"({catalogue.products.num_rows:,} products in all).",
                     hint="take fewer folds, another seed, or a larger catalogue",
                 )
-        splits.append(made)
+        splits.append(split)
     return splits
 
 
@@ -71,7 +87,13 @@ def seen_categories(catalogue: Catalogue, split: Split, setting: Setting, seed: 
     """(c,) bool over `catalogue.categories`: which were the query of a training pair (thesis section 7.6.2).
 
     The pairs are those of `drawn_categories` with this seed, so in the setting "all" a category with few training
-    products may be unseen although it has some. Categories of which only the name occurs elsewhere are unseen.
+    products may be unseen although it has some. A category of which only the name occurs elsewhere is unseen.
+
+    Args:
+        catalogue: All products.
+        split: Its training part has the pairs.
+        setting: Which category of its path makes a pair with a product.
+        seed: Of the categories that are drawn.
     """
     seen = np.zeros(catalogue.categories.num_rows, dtype=np.bool_)
     seen[drawn_categories(catalogue, setting, seed)[split.train]] = True
@@ -79,7 +101,7 @@ def seen_categories(catalogue: Catalogue, split: Split, setting: Setting, seed: 
 
 
 def _numbers(catalogue: Catalogue, seed: int, stream: int) -> NDArray[np.uint64]:
-    """(n,) a random number of each product, from its id, the seed and what it is for."""
+    """(n,) a random number of each product, from its id, the seed and the purpose."""
     ids = catalogue.products["id"].to_pylist()
-    digests = b"".join(blake2b(one.encode(), digest_size=8).digest() for one in ids)
+    digests = b"".join(blake2b(product.encode(), digest_size=8).digest() for product in ids)
     return splitmix64(seed_of(seed, stream), np.frombuffer(digests, dtype="<i8").astype(np.int64))

@@ -17,14 +17,24 @@ from visir.errors import CollectionError, nearest
 from visir.records.catalogue import Catalogue
 
 NONE = -1
-"""Stands where there is no category: above a root, or in common of two trees."""
+"""No category: above a root, or as the common ancestor of two trees."""
 
 
 @dataclass(frozen=True, eq=False)
 class CategoryTree:
-    """Categories by row: `ids[row]`, `names[row]`, and `parents[row]`, the parent's row or `NONE` for a root.
+    """Categories by row, in any order. `CategoryTree.of(catalogue)` makes it; a catalogue has no cycles or orphans.
 
-    Rows may stand in any order. Use `CategoryTree.of(catalogue)`; the catalogue has refused cycles and orphans.
+    Args:
+        ids: (n,) ids.
+        names: (n,) names.
+        parents: (n,) int64, the row of the parent; `NONE` for a root.
+
+    Example:
+        >>> from visir.records import Catalogue
+        >>> catalogue = Catalogue.of("two", ids=["a", "b"], paths=[["Toys", "Trains"], ["Toys", "Boats"]])
+        >>> tree = CategoryTree.of(catalogue)
+        >>> tree.names, tree.depths.tolist(), tree.parents.tolist()
+        (('Toys', 'Trains', 'Boats'), [1, 2, 2], [-1, 0, 0])
     """
 
     ids: tuple[str, ...]
@@ -36,8 +46,8 @@ class CategoryTree:
         """The tree of a catalogue; row i is row i of `catalogue.categories`."""
         table = catalogue.categories
         ids = tuple(table["id"].to_pylist())
-        index = {one: row for row, one in enumerate(ids)}
-        parents = [NONE if one is None else index[one] for one in table["parent"].to_pylist()]
+        index = {category: row for row, category in enumerate(ids)}
+        parents = [NONE if parent is None else index[parent] for parent in table["parent"].to_pylist()]
         return cls(ids, tuple(table["name"].to_pylist()), np.array(parents, dtype=np.int64))
 
     def __len__(self) -> int:
@@ -81,10 +91,14 @@ class CategoryTree:
         return leaves
 
     def rows(self, ids: Sequence[str] | pa.ChunkedArray | pa.Array) -> np.ndarray:
-        """(k,) int64: the rows of category ids; raises `CollectionError` for one that is not in the tree."""
-        wanted = ids.to_pylist() if isinstance(ids, (pa.ChunkedArray, pa.Array)) else ids
+        """(k,) int64: the rows of category ids.
+
+        Raises:
+            CollectionError: An id is not in the tree.
+        """
+        names = ids.to_pylist() if isinstance(ids, (pa.ChunkedArray, pa.Array)) else ids
         try:
-            return np.array([self._index[one] for one in wanted], dtype=np.int64)
+            return np.array([self._index[name] for name in names], dtype=np.int64)
         except KeyError as fault:
             unknown = str(fault.args[0])
             raise CollectionError(f"unknown category {unknown!r}", hint=nearest(unknown, self.ids)) from None
@@ -102,23 +116,23 @@ class CategoryTree:
         general, specific = np.broadcast_arrays(general, specific)
         return np.asarray(self.paths[specific, self.depths[general] - 1] == general)
 
-    def common(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    def common(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """The lowest common ancestor of each pair, possibly one of the two; `NONE` in different trees."""
-        shared = self._shared(one, other)
-        one = np.broadcast_to(one, shared.shape)
-        return np.where(shared > 0, self.paths[one, shared - 1], NONE)
+        shared = self._shared(first, second)
+        first = np.broadcast_to(first, shared.shape)
+        return np.where(shared > 0, self.paths[first, shared - 1], NONE)
 
-    def same_tree(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    def same_tree(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """Whether both belong to the same most general category (thesis Table 7.2)."""
-        return np.asarray(self.roots[one] == self.roots[other])
+        return np.asarray(self.roots[first] == self.roots[second])
 
-    def distances(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
-        """The plain tree distance: edges on the way from one category to the other.
+    def distances(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
+        """The plain tree distance: edges on the path from one category to the other.
 
-        Between two trees the way leads over a common root above all roots, one edge above each. The other common
+        Between two trees the path leads over a common root above all roots, one edge above each. The other common
         reading, an infinite distance, could not be averaged.
         """
-        return np.asarray(self.depths[one] + self.depths[other] - 2 * self._shared(one, other))
+        return np.asarray(self.depths[first] + self.depths[second] - 2 * self._shared(first, second))
 
     def depth_differences(self, target: np.ndarray, predicted: np.ndarray) -> np.ndarray:
         """d(c, c_p) = depth(c_p) − depth(c) (thesis section 7.6.1, Figure 7.2): positive if c_p is more specific.
@@ -129,21 +143,24 @@ class CategoryTree:
 
     @cached_property
     def _index(self) -> dict[str, int]:
-        return {one: row for row, one in enumerate(self.ids)}
+        return {category: row for row, category in enumerate(self.ids)}
 
-    def _shared(self, one: np.ndarray, other: np.ndarray) -> np.ndarray:
+    def _shared(self, first: np.ndarray, second: np.ndarray) -> np.ndarray:
         """How many categories the two paths have in common from the root on."""
-        first, second = self.paths[one], self.paths[other]
-        return np.asarray(((first == second) & (first != NONE)).sum(axis=-1))
+        paths, others = self.paths[first], self.paths[second]
+        return np.asarray(((paths == others) & (paths != NONE)).sum(axis=-1))
 
 
 @dataclass(frozen=True)
 class TreeErrors:
     """Where wrong predictions lie (thesis Table 7.2 and Figure 7.2).
 
-    - `right`: predictions equal to their target; `same_tree`, `different_tree`: wrong ones
-    - `depth_differences`: of those in the same tree, how many have which depth(c_p) − depth(c), ascending
-    - `distances`: of all wrong ones, how many have which plain tree distance, ascending
+    Args:
+        right: How many predictions are equal to their target.
+        same_tree: How many wrong ones are in the tree of their target.
+        different_tree: How many wrong ones are in another tree.
+        depth_differences: Of those in the same tree: depth(c_p) − depth(c) to how many have it, ascending.
+        distances: Of all wrong ones: plain tree distance to how many have it, ascending.
     """
 
     right: int
@@ -154,9 +171,15 @@ class TreeErrors:
 
 
 def tree_errors(tree: CategoryTree, target: np.ndarray, predicted: np.ndarray) -> TreeErrors:
-    """Compare (k,) rows of target categories c with the (k,) rows of the categories c_p that were predicted.
+    """Compare target categories c with the categories c_p that were predicted; pairs with c ≠ c_p are errors.
 
-    c_p is the category of the product on rank 1. Only pairs with c ≠ c_p are errors.
+    Args:
+        tree: The categories.
+        target: (k,) rows of c.
+        predicted: (k,) rows of c_p, the category of the product on rank 1.
+
+    Raises:
+        CollectionError: The lists differ in length.
     """
     target, predicted = np.asarray(target, dtype=np.int64), np.asarray(predicted, dtype=np.int64)
     if target.shape != predicted.shape or target.ndim != 1:
@@ -174,5 +197,5 @@ def tree_errors(tree: CategoryTree, target: np.ndarray, predicted: np.ndarray) -
 
 
 def _counts(values: np.ndarray) -> dict[int, int]:
-    found, counts = np.unique(values, return_counts=True)
-    return {int(value): int(count) for value, count in zip(found, counts, strict=True)}
+    distinct, counts = np.unique(values, return_counts=True)
+    return {int(value): int(count) for value, count in zip(distinct, counts, strict=True)}

@@ -1,4 +1,4 @@
-"""The vectors of a catalogue: what frozen encoders say about its categories, pictures, titles and attributes."""
+"""The vectors of a catalogue: of its categories, pictures, titles and attributes, by frozen encoders."""
 
 from __future__ import annotations
 
@@ -20,11 +20,12 @@ ABSENT = -1
 
 
 @dataclass(frozen=True, eq=False)
-class Modality:
-    """Pictures or titles of the products.
+class ProductVectors:
+    """Vectors of the pictures or of the titles of products.
 
-    - `vectors`: (m, d) float32, memory-mapped or not; as the encoder gives them, not normalised
-    - `rows`: (n,) int64, the row of each product; `ABSENT` (−1) where it has none. Products may share a row.
+    Args:
+        vectors: (m, d) float32, memory-mapped or not; as the encoder gives them, not normalised.
+        rows: (n,) int64, the row of each product; `ABSENT` (−1) where it has none. Products may share a row.
     """
 
     vectors: Floats
@@ -43,10 +44,12 @@ class Modality:
 
 @dataclass(frozen=True, eq=False)
 class AttributeVectors:
-    """The attributes of the products: any number each, in the order of `catalogue.attributes`.
+    """Vectors of the attributes of products: any number each, in the order of `catalogue.attributes`.
 
-    - `vectors`: (m, d) float32, one per distinct text "name: value"
-    - `rows`, `offsets`: product i has the attributes `rows[offsets[i]:offsets[i + 1]]`; `offsets` is (n + 1,) int64
+    Args:
+        vectors: (m, d) float32, one per distinct text "name: value".
+        rows: (a,) int64; product i has the attributes `rows[offsets[i]:offsets[i + 1]]`.
+        offsets: (n + 1,) int64.
     """
 
     vectors: Floats
@@ -73,19 +76,25 @@ class AttributeVectors:
 class CatalogueVectors:
     """A catalogue and the vectors of everything in it that a model reads.
 
-    - `categories`: (c, d) float32 vectors of the categories' *names*, in the order of `catalogue.categories`
-    - `images`, `titles`, `attributes`: of the products, in the order of `catalogue.products`; None when they were not
-      asked for. A product that lacks one keeps its place (`Modality.present`); what a model puts there is its affair.
-    - `cards`: who encoded: "categories", "images", "titles", "attributes" to the encoder's card
+    `encode_catalogue` makes it; or make it from vectors that you have already. Products without a picture, a title or
+    attributes keep their position (`ProductVectors.present`); the model decides what stands there.
 
-    Made by `encode_catalogue`, or by hand from vectors that are there already. Raises `EmbeddingError` with every fault
-    at once when numbers of rows do not fit the catalogue.
+    Args:
+        catalogue: Products and their tree.
+        categories: (c, d) float32 vectors of the *names* of categories, in the order of `catalogue.categories`.
+        images: Of the pictures, in the order of `catalogue.products`; None without.
+        titles: Of the titles, in the same order; None without.
+        attributes: Of the attributes, in the same order; None without.
+        cards: "categories", "images", "titles", "attributes" to the card of the encoder.
+
+    Raises:
+        EmbeddingError: Numbers of rows do not fit the catalogue; the message has every fault.
     """
 
     catalogue: Catalogue
     categories: Floats
-    images: Modality | None = None
-    titles: Modality | None = None
+    images: ProductVectors | None = None
+    titles: ProductVectors | None = None
     attributes: AttributeVectors | None = None
     cards: Mapping[str, EncoderCard] = field(default_factory=dict)
 
@@ -95,16 +104,16 @@ class CatalogueVectors:
         if self.categories.ndim != 2 or len(self.categories) != self.catalogue.categories.num_rows:
             count = self.catalogue.categories.num_rows
             faults.append(f"categories: {self.categories.shape} for {count:,} categories; expected ({count}, d)")
-        for name, one in (("images", self.images), ("titles", self.titles)):
-            if one is not None:
-                faults += _faults(name, one.vectors, one.rows, smallest=ABSENT)
-                faults += [f"{name}: {len(one.rows):,} rows for {n:,} products"] * (len(one.rows) != n)
+        for name, part in (("images", self.images), ("titles", self.titles)):
+            if part is not None:
+                faults += _faults(name, part.vectors, part.rows, smallest=ABSENT)
+                faults += [f"{name}: {len(part.rows):,} rows for {n:,} products"] * (len(part.rows) != n)
         if self.attributes is not None:
-            own = self.attributes
-            faults += _faults("attributes", own.vectors, own.rows, smallest=0)
-            if len(own.offsets) != n + 1 or own.offsets[0] != 0 or own.offsets[-1] != len(own.rows):
-                faults.append(f"attributes: offsets must be {n + 1:,} numbers from 0 to {len(own.rows):,}")
-            elif (own.counts < 0).any():
+            attributes = self.attributes
+            faults += _faults("attributes", attributes.vectors, attributes.rows, smallest=0)
+            if len(attributes.offsets) != n + 1 or list(attributes.offsets[[0, -1]]) != [0, len(attributes.rows)]:
+                faults.append(f"attributes: offsets must be {n + 1:,} numbers from 0 to {len(attributes.rows):,}")
+            elif (attributes.counts < 0).any():
                 faults.append("attributes: offsets must not fall")
         raise_faults(EmbeddingError, f"{self.catalogue.name}: vectors that do not fit the catalogue", faults)
 

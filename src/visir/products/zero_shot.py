@@ -10,7 +10,7 @@ from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest
 from visir.products.encoding import encode_catalogue
 from visir.products.systems import CategorySystem, CategoryVectorSystem, TitleBm25
-from visir.products.vectors import CatalogueVectors, Modality
+from visir.products.vectors import CatalogueVectors, ProductVectors
 from visir.records import Embeddings
 from visir.records.catalogue import Catalogue
 
@@ -77,7 +77,7 @@ def image_zero_shot(encoder: Encoder, catalogue: Catalogue, *, store: Store | No
     return _system(f"{encoder.card.name}, pictures", vectors, vectors.images, "images")
 
 
-def _system(name: str, vectors: CatalogueVectors, products: Modality, part: str) -> CategoryVectorSystem:
+def _system(name: str, vectors: CatalogueVectors, products: ProductVectors, part: str) -> CategoryVectorSystem:
     rows = np.flatnonzero(products.present)
     catalogue = vectors.catalogue
     return CategoryVectorSystem(

@@ -22,10 +22,19 @@ _BLOCK = 65_536  # rows looked at in one go, so that a memory-mapped matrix neve
 class EncoderCard:
     """Who encoded, and how: everything that changes the numbers.
 
-    - `name`: what `load()` takes; `family`: "transformers-clip", "openclip", "onnx", "imported", …
-    - `revision`, `weights`: the model's revision and a hash over its weights (None when they cannot be known)
-    - `image_preprocessing`, `text_preprocessing`: resize, crop, mean, template, truncation, … as plain values
-    - `dtype`: the arithmetic of the forward pass
+    Args:
+        name: What `visir.load` takes.
+        family: "transformers-clip", "openclip", "onnx", "imported", …
+        revision: The model's revision; None when it is unknown.
+        weights: A hash over the weights; None when it is unknown.
+        image_preprocessing: Resize, crop, mean, … as plain values.
+        text_preprocessing: Template, truncation, prompts, … as plain values.
+        dtype: The arithmetic of the forward pass.
+
+    Example:
+        >>> card = EncoderCard("my model", "mine", revision="1", text_preprocessing={"template": "{}"})
+        >>> card.is_versioned, card.is_same_model(EncoderCard("another", "mine"))
+        (True, False)
     """
 
     name: str

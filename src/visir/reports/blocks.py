@@ -5,6 +5,7 @@ Galleries of queries with their answers are in `visir.reports.gallery`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, Protocol
@@ -117,6 +118,12 @@ class Figure:
     def drawing(self) -> Markup:
         """The plot as HTML; `themed` has escaped every text in it."""
         return Markup(self.svg)
+
+    @property
+    def width(self) -> float:
+        """How wide its box is at most, in rem: as wide as the plot."""
+        widest = re.search(r"max-width: (\d+)px", self.svg)
+        return 2.7 + float(widest[1]) / 16 if widest else 48.0
 
     def untitled(self) -> Figure:
         """The same figure, to stand under a heading that says its title."""

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.records import Qrels, Result, Run
+from visir.reports.words import candidates_per_query
 
 
 def chance_curve(positives: NDArray[np.int64], gallery: int, limit: int) -> NDArray[np.float64]:
@@ -28,15 +29,17 @@ def chance_curve(positives: NDArray[np.int64], gallery: int, limit: int) -> NDAr
 def expected_by_chance(
     result: Result, runs: Mapping[str, Run], qrels: Mapping[str, Qrels]
 ) -> dict[str, NDArray[np.float64]]:
-    """str -> (N,) hit@1 … hit@N expected of a random order of N candidates, for the tasks with judgements.
+    """Task -> (N,) hit@1 … hit@N expected of a random order of N candidates, for the tasks with judgements.
 
-    Under folds N is the size of one fold's gallery: a query meets only its own fold.
+    Under folds N is the size of one fold's gallery: a query meets only its own fold. Where each query has a pool of its
+    own, N is the size of the pools; tasks with pools of several sizes are left out.
     """
     expected: dict[str, NDArray[np.float64]] = {}
     for task, run in runs.items():
         if task in qrels:
             positives = qrels[task].select(run.queries).positives
-            size = max(1, round(run.gallery.size / result.protocol.folds))
-            if (positives > 0).any():
+            pooled = candidates_per_query(result.protocol, task)
+            size = max(1, round(run.gallery.size / result.protocol.folds)) if pooled is None else pooled
+            if size and (positives > 0).any():
                 expected[task] = chance_curve(positives[positives > 0], size, size)
     return expected

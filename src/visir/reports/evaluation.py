@@ -103,8 +103,10 @@ def write_report(
     shown = {task: run for task, run in runs.items() if task in sources}
     if shown:
         chosen = {task: _choose(result, run, collection, judged[task], examples, top) for task, run in shown.items()}
+        sides = [items.modality for task in shown for items in (sources[task].queries, sources[task].documents)]
+        heading = "Queries and their answers" if set(sides) == {"text"} else "Queries, as pictures"
         galleries = _galleries(shown, sources, chosen, collection)
-        sections.append(Section("queries", "Queries, as pictures", galleries, short="Queries"))
+        sections.append(Section("queries", heading, galleries, short="Queries"))
     sections.append(Section("made", "How it was made", [*production(command, beside), *_circumstances(result)]))
     facts = [
         inline("system <b>{}</b>", result.system),
@@ -112,8 +114,8 @@ def write_report(
         *([inline("split <b>{}</b>", protocol.split)] if protocol.split else []),
         inline("protocol <code>{}</code>", protocol.fingerprint[:12]),
     ]
-    heading = title or f"{result.system} on {protocol.collection}"
-    return write_page(path, Page("evaluation report", heading, sections, facts))
+    title = title or f"{result.system} on {protocol.collection}"
+    return write_page(path, Page("evaluation report", title, sections, facts))
 
 
 def _judged(
@@ -123,7 +125,8 @@ def _judged(
     judged = dict(qrels or {})
     for task in runs:
         if task in sources and not judged.get(task):
-            judged[task] = sources[task].judgements(result.protocol.relevance)
+            relevance = result.protocol.relevance
+            judged[task] = sources[task].judgements(relevance if relevance in sources[task].qrels else None)
     return judged
 
 
@@ -135,8 +138,8 @@ def _numbers(result: Result, chance: Mapping[str, NDArray[np.float64]]) -> list[
     if result.notes:
         blocks.append(Notice(result.notes))
     measured = list(dict.fromkeys(name for values in result.aggregates.values() for name in values))
-    said = [(name, display(name).says) for name in in_reading_order(measured, result.protocol)]
-    terms = [(inline("<code>{}</code>", name), says) for name, says in said if says]
+    explained = [(name, display(name).says) for name in in_reading_order(measured, result.protocol)]
+    terms = [(inline("<code>{}</code>", name), says) for name, says in explained if says]
     everything: list[Block] = [_without_notes(measures_table(result)), Definitions(terms)]
     return [*blocks, _headline_table(result), Fold("All measures", everything)]
 
@@ -249,18 +252,18 @@ def _entry(example: Example, run: Run, task: Task, shown: ShownItems) -> Gallery
     retrieved = Strip(top, "Retrieved")
     return GalleryEntry(
         f"“{query.text}”" if query.text else "",
-        _verdict(example, run),
+        _verdict(example, run, task),
         [right, retrieved] if has_pictures else [retrieved, right],
         [] if query.picture is None else [replace(query, text="")],
         hint=example.query if query.picture is None else "",
     )
 
 
-def _verdict(example: Example, run: Run) -> Inline:
-    """Where the first right answer stands."""
+def _verdict(example: Example, run: Run, task: Task) -> Inline:
+    """Where the first right answer stands, of how many candidates."""
     if example.rank == 1:
         return inline('<strong class="right">✓ right answer first</strong>')
-    size = f"{run.gallery.size:,}"
+    size = f"{run.gallery.size if task.pools is None else len(task.pools.candidates(example.query)):,}"
     if example.rank:
         return inline("first right answer at rank <strong>{}</strong> of {}", f"{example.rank:,}", size)
     return inline("<strong>no right answer</strong> among the first {} of {}", f"{run.depth:,}", size)

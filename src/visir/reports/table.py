@@ -23,9 +23,9 @@ class Spread(float):
 
     def __new__(cls, mean: float, deviation: float | None) -> Spread:
         """Make a cell of a mean and its standard deviation; None where there is none (a single value)."""
-        made = super().__new__(cls, mean)
-        made.deviation = deviation
-        return made
+        spread = super().__new__(cls, mean)
+        spread.deviation = deviation
+        return spread
 
     def text(self, digits: int) -> str:
         """The deviation as it is printed behind the mean; "" for none."""
@@ -116,17 +116,19 @@ class Table:
         ahead. A column with fewer than two numbers, or with one value all the way down, has no best.
         """
         marked: set[tuple[int, int]] = set()
-        for at, column in enumerate(self.columns):
+        for position, column in enumerate(self.columns):
             if column.best is None:
                 continue
             printed = {
-                number: float(column.text(row[at]).replace(",", ""))
+                number: float(column.text(row[position]).replace(",", ""))
                 for number, row in enumerate(self.rows)
-                if isinstance(row[at], (int, float)) and not isinstance(row[at], bool) and row[at] == row[at]
+                if isinstance(row[position], (int, float))
+                and not isinstance(row[position], bool)
+                and row[position] == row[position]
             }
             if len(set(printed.values())) > 1:
                 winner = max(printed.values()) if column.best == "max" else min(printed.values())
-                marked |= {(number, at) for number, value in printed.items() if value == winner}
+                marked |= {(number, position) for number, value in printed.items() if value == winner}
         return frozenset(marked)
 
 
@@ -137,8 +139,8 @@ def one_line(text: str) -> str:
     the rest of the line around. Right-to-left *letters* are left alone.
     """
     return "".join(
-        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(one) == "Cc" or one in _DIRECTION_MARKS else one
-        for one in " ".join(text.split())
+        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(letter) == "Cc" or letter in _DIRECTION_MARKS else letter
+        for letter in " ".join(text.split())
     )
 
 

@@ -51,15 +51,21 @@ def read_training_run(folder: str | Path, label: str = "") -> TrainingRun:
     curve = read_json(folder / "curve.json")
     steps = _columns(
         [
-            {"step": one.step, "epoch": one.epoch, "learning rate": one.learning_rate, **one.losses, **one.facts}
-            for one in read_steps(folder / STEPS_FILE)
+            {"step": step.step, "epoch": step.epoch, "learning rate": step.learning_rate, **step.losses, **step.facts}
+            for step in read_steps(folder / STEPS_FILE)
         ]
     )
     last = {int(epoch): step for epoch, step in zip(steps["epoch"], steps["step"], strict=True)}
-    epochs = _columns([{"step": last[one["epoch"]], "epoch": one["epoch"], **one["validation"]} for one in curve])
+    epochs = _columns(
+        [{"step": last[epoch["epoch"]], "epoch": epoch["epoch"], **epoch["validation"]} for epoch in curve]
+    )
     with ENCODER.reading(folder):
-        asked = {name: one for name, one in facts["recipe"]["auxiliary"].items() if one and one["join"] == "constraint"}
-        bounds = {name: float(one["bound"]) for name, one in asked.items()}
+        constraints = {
+            name: options
+            for name, options in facts["recipe"]["auxiliary"].items()
+            if options and options["join"] == "constraint"
+        }
+        bounds = {name: float(options["bound"]) for name, options in constraints.items()}
         return TrainingRun(label or folder.name, steps, epochs, bounds, facts["chosen_epoch"])
 
 

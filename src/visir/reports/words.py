@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -69,17 +70,17 @@ def display(measure: str) -> Display:
         return Display(1.0, 1, says="R@1 + R@5 + R@10 of the named recall, in percentage points: at most 300 a task.")
     if measure.startswith("dcg_cm"):
         return Display(1.0, 3, says="Cross-modal gain of the answers: 1 for a true pair, else an estimated similarity.")
-    known = _registered(measure)
-    if known is None:
+    registered = _registered(measure)
+    if registered is None:
         return Display(100.0, 1)
-    scale, digits = {"fraction": (100.0, 1), "rank": (1.0, 1), "gain": (1.0, 3)}[known.unit]
-    return Display(scale, digits, known.best == "high", known.says)
+    scale, digits = {"fraction": (100.0, 1), "rank": (1.0, 1), "gain": (1.0, 3)}[registered.unit]
+    return Display(scale, digits, registered.best == "high", registered.says)
 
 
 def heading(measure: str, protocol: Protocol) -> str:
     """The heading of a measure; the recall named by the protocol also gets its everyday name, "hit@1 (R@1)"."""
-    name, at, cutoff = measure.partition("@")
-    return f"{measure} (R@{cutoff})" if at and name == protocol.recall else measure
+    name, sign, cutoff = measure.partition("@")
+    return f"{measure} (R@{cutoff})" if sign and name == protocol.recall else measure
 
 
 def in_reading_order(measures: Sequence[str], protocol: Protocol) -> list[str]:
@@ -92,17 +93,17 @@ def in_reading_order(measures: Sequence[str], protocol: Protocol) -> list[str]:
 
 def meaning(protocol: Protocol) -> list[tuple[str, str]]:
     """What a number under this protocol means, as (heading, sentences): what was searched, and how it was counted."""
-    said = []
+    entries = []
     for task, candidates in protocol.galleries.items():
         queries = protocol.queries.get(task)
         text = f"Queries: {queries}. Candidates: {candidates}." if queries else f"Candidates: {candidates}."
         if "stated:" in candidates:
             text += " This gallery is stated by its authors, not listed one by one: it could not be checked."
-        said.append((task_words(task), text))
-    said.append(("Recall", RECALL_WORDS.get(protocol.recall, protocol.recall)))
-    said.append(("What counts as right", _relevance_words(protocol)))
-    said.append(("Ties", TIE_WORDS.get(protocol.ties, protocol.ties)))
-    said.append(
+        entries.append((task_words(task), text))
+    entries.append(("Recall", RECALL_WORDS.get(protocol.recall, protocol.recall)))
+    entries.append(("What counts as right", _relevance_words(protocol)))
+    entries.append(("Ties", TIE_WORDS.get(protocol.ties, protocol.ties)))
+    entries.append(
         (
             "Depth",
             "Ranks are exact to the end of the gallery."
@@ -111,7 +112,7 @@ def meaning(protocol: Protocol) -> list[tuple[str, str]]:
         )
     )
     if protocol.folds > 1:
-        said.append(
+        entries.append(
             (
                 "Folds",
                 f"Means over {protocol.folds} disjoint galleries. A smaller gallery makes every number higher: not "
@@ -120,30 +121,54 @@ def meaning(protocol: Protocol) -> list[tuple[str, str]]:
         )
     if protocol.rerank:
         by = f" By {protocol.matcher}, which is the system's own." if protocol.matcher else ""
-        said.append(("Re-ranking", f"A second stage re-ranks: {protocol.rerank}.{by}"))
+        entries.append(("Re-ranking", f"A second stage re-ranks: {protocol.rerank}.{by}"))
     if protocol.perturbation:
-        said.append(("Perturbation", f"The input was changed on purpose: {protocol.perturbation}."))
+        entries.append(("Perturbation", f"The input was changed on purpose: {protocol.perturbation}."))
     if protocol.estimator:
         circular = (
             " The system under test grades itself here, which is circular." if "self" in protocol.estimator else ""
         )
-        said.append(("Estimated gains", f"Gains of dcg_cm are estimated by {protocol.estimator}.{circular}"))
-    return said
+        entries.append(("Estimated gains", f"Gains of dcg_cm are estimated by {protocol.estimator}.{circular}"))
+    return entries
 
 
 def in_words(protocol: Protocol, task: str, cutoff: int, value: float) -> str:
     """One sentence for a headline number; `value` is the fraction in [0, 1] of the protocol's named recall."""
-    query, positive = _SIDES.get(task, ("queries", "answer"))
+    queries, documents = sides(protocol, task)
+    positive = documents.removesuffix("s")
     percent = f"{100 * value:.1f} %"
     place = "first" if cutoff == 1 else f"among the first {cutoff}"
     if protocol.recall == "hit":
         # "a right image", not "the": under many-to-many judgements there are several.
-        return f"{percent} of the {query} have a right {positive} {place}."
+        return f"{percent} of the {queries} have a right {positive} {place}."
     return f"On average {percent} of the right {positive}s{_bound(protocol, cutoff)} are {place}."
 
 
-_SIDES = {"t2i": ("captions", "image"), "i2t": ("images", "caption")}
-"""What a sentence calls the queries, and a right answer, of a task."""
+def sides(protocol: Protocol, task: str) -> tuple[str, str]:
+    """What people call the queries and the documents of a task: ("captions", "images")."""
+    titles = []
+    for line, default in ((protocol.queries.get(task), 0), (protocol.galleries.get(task), 1)):
+        counted = [title for title in _COUNTED.findall(line or "") if title != _POOLED]
+        titles.append(counted[0] if counted else _SIDES.get(task, ("queries", "answers"))[default])
+    return titles[0], titles[1]
+
+
+def candidates_per_query(protocol: Protocol, task: str) -> int | None:
+    """How many candidates each query has, where queries have pools of one size; 0 for pools of several sizes.
+
+    None means that all documents are candidates of every query.
+    """
+    line = protocol.galleries.get(task, "")
+    if _POOLED not in line:
+        return None
+    count = line.partition(f" {_POOLED}")[0].replace(",", "")
+    return int(count) if count.isdigit() else 0
+
+
+_POOLED = "candidates per query"
+_COUNTED = re.compile(r"(?:^|× |· )[\d,]+ ([^·×]+?) ·")
+"""The lines of a protocol on queries and candidates begin so: "40 images · …", "5 × 1,000 images · …"."""
+_SIDES = {"t2i": ("captions", "images"), "i2t": ("images", "captions")}
 
 
 def _bound(protocol: Protocol, cutoff: int) -> str:
@@ -151,7 +176,10 @@ def _bound(protocol: Protocol, cutoff: int) -> str:
 
 
 def _relevance_words(protocol: Protocol) -> str:
-    if protocol.relevance == "links":
+    is_linked = protocol.relevance == "links"
+    if is_linked and not {"t2i", "i2t"} & protocol.galleries.keys():
+        right = "The pairs that the task links; nothing else counts, however well it fits."
+    elif is_linked:
         right = "A caption and the image it was written for; nothing else counts, however well it fits."
     else:
         right = f"The judgements called “{protocol.relevance}”: pairs graded above zero."

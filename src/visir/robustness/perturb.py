@@ -24,10 +24,12 @@ COLUMNS = (ORIGINAL, CHANGED)
 
 @dataclass(frozen=True, eq=False)
 class Perturbed:
-    """Perturbed texts, in the order given.
+    """Perturbed texts, in the order of the originals.
 
-    - `texts` (n,) strings; `changed` (n,) bool: whether a text is another one than it was, by comparison
-    - `what`: what was done, in words: "nearby_char", "char_swap (severity 2, seed 1)"
+    Args:
+        texts: (n,) the perturbed texts.
+        changed: (n,) whether each text differs from its original.
+        description: What was done: "nearby_char", "char_swap (severity 2, seed 1)".
     """
 
     texts: pa.StringArray
@@ -49,20 +51,30 @@ def perturb_texts(
     seed: int = 0,
     profile: Profile = "sound",
 ) -> Perturbed:
-    """Perturb each text in the manner called `name` (`PERTURBATIONS` has them all).
+    """Perturb each text in one way.
 
-    - `name`: "nearby_char"; another keyboard behind a colon, "nearby_char:azerty"; several, one after the other, joined
-      by "+": "char_swap+synonym_noun"
-    - `severity`: how many characters or words, from 1; fewer where a text has fewer that can be perturbed. It does
-      nothing where there is nothing to count (word order, distractions)
-    - `profile`: "paper" does what the released code did (with its own seed where it had one); "sound" is how it should
-      be done. `docs/perturbations.md` lists the differences
+    What is drawn depends on (seed, name, id) alone: a text comes out the same in any order, in any company and in any
+    process. A text that cannot be perturbed (no adjective, one word) comes back unchanged, and `changed` says so.
 
-    What is drawn depends on (seed, name, id) alone: a text comes out the same in any order, any company, any process. A
-    text that cannot be perturbed (no adjective, one word) comes back unchanged, and `changed` says so.
+    Args:
+        texts: (n,) the texts.
+        ids: (n,) the id of each text.
+        name: A name of `PERTURBATIONS`: "nearby_char". Another keyboard follows a colon: "nearby_char:azerty". Several
+            perturbations, one after the other, are joined by "+": "char_swap+synonym_noun".
+        severity: How many characters or words change, from 1; fewer in a text with fewer that can. It has no effect on
+            perturbations that count nothing (word order, distractions).
+        seed: Of everything that is drawn.
+        profile: "sound" is how it should be done; "paper" does what the released code did, with its own seed where it
+            had one. `docs/perturbations.md` lists the differences.
 
-    Raises `VisirError` with the nearest name, `MissingPackageError` where parts of speech are needed and the extra
-    `robustness` is not installed.
+    Raises:
+        VisirError: For an unknown name (with the nearest one), and for other faulty arguments.
+        MissingPackageError: Where parts of speech are needed and the extra `robustness` is not installed.
+
+    Example:
+        >>> perturbed = perturb_texts(["a red dog runs", "two cats"], ["1", "2"], "char_swap")
+        >>> perturbed.texts.to_pylist(), perturbed.coverage
+        (['a red dog rusn', 'two acts'], 1.0)
     """
     before = strings(texts)
     keys = strings(ids).to_pylist()
@@ -95,13 +107,27 @@ def perturb(
     seed: int = 0,
     profile: Profile = "sound",
 ) -> Collection:
-    """The collection with its captions perturbed: the same ids, links, splits, judgements and pictures.
+    """Perturb the captions of a collection; ids, links, splits, judgements and pictures stay as they are.
 
-    Arguments as in `perturb_texts`. `caption_facts` keeps each caption's "original_text" and "text_changed", beside
-    what is there already, so that what changed is known wherever the collection goes. The name says what was done:
-    "flickr30k, nearby_char".
+    `caption_facts` gets the columns "original_text" and "text_changed" beside those that are there, so that what
+    changed is known wherever the collection goes. The name says what was done: "flickr30k, nearby_char".
 
-    Raises `ConfigurationError` when captions are perturbed already, or end in the digits of injected shortcuts.
+    Args:
+        collection: The collection.
+        name: As in `perturb_texts`, as are `severity`, `seed` and `profile`.
+
+    Raises:
+        ConfigurationError: Where captions are perturbed already, or end in the digits of injected shortcuts.
+
+    Example:
+        >>> from visir.collections import open_collection
+        >>> perturbed = perturb(open_collection("scenes:12?size=64"), "shuffle_all_words")
+        >>> perturbed.name, coverage(perturbed)
+        ('scenes, shuffle_all_words', 1.0)
+        >>> perturbed.caption_facts["original_text"][0].as_py()
+        'A mid-sized stripy white armchair is standing out in a meadow.'
+        >>> perturbed.captions["text"][0].as_py()
+        'meadow stripy mid-sized standing A in armchair white is a out.'
     """
     if collection.injected is not None:
         raise ConfigurationError(
@@ -129,7 +155,11 @@ def perturb(
 
 
 def coverage(collection: Collection) -> float:
-    """The share of a perturbed collection's captions that changed; raises `CollectionError` for one that is not."""
+    """The share of a perturbed collection's captions that changed, from 0 to 1; NaN where there are none.
+
+    Raises:
+        CollectionError: For a collection that is not perturbed.
+    """
     facts = collection.caption_facts
     if facts is None or CHANGED not in facts.column_names:
         raise CollectionError(f"{collection.name} is not perturbed.", hint="perturb(collection, name) first")

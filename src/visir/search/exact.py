@@ -73,24 +73,38 @@ def search(
     qrels: Qrels | None = None,
     name: str | None = None,
 ) -> SearchResult:
-    """Search one task: "t2i" (queries are texts, candidates images) or "i2t".
-
-    - `gallery`: the declared candidates (default: all of `candidates`); each must have a vector.
-    - `qrels`: the judgements. Exactly the judged queries are searched (each must have a vector), and the ranks of their
-      positives are returned, exact to the end of the gallery. Without, all `queries` are searched.
-    - `depth`: how many documents per query the run keeps.
-    - `similarity`: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by "dot" only (see
-      `similarity_of`).
-    - `ties`: how equal scores are ordered where *ranks* are counted: "id" (smaller document id first, as in the run),
-      "pessimistic" (a positive after all non-positives of equal score), "optimistic" (before them). Positives that tie
-      with one another stand in order of id.
+    """Search every query among all candidates of a gallery.
 
     The score of a pair is a function of its two vectors alone: their cosine (or dot product) summed in float64 and
-    rounded to float32. Equal vectors have equal scores, wherever they stand; the order of the input, the gallery's
-    size, blocks and threads change nothing. (Scores taken from a plain matrix product do not have this property.)
+    rounded to float32. Equal vectors have equal scores. The order of the input, the size of the gallery, blocks and
+    threads change nothing. (Scores taken from a plain matrix product do not have this property.)
 
-    Raises `EmbeddingError` for missing, zero (under cosine) or overlong vectors, scores beyond float32, unequal
-    dimensions or vocabularies, and a dense side against a sparse one; `RunError` for a gallery that is not listed.
+    Args:
+        queries: Vectors of the queries.
+        candidates: Vectors of at least the gallery.
+        task: The name of the task; None takes the usual name of what both sides hold ("t2i", "t2t", …).
+        gallery: The declared candidates; None is all of `candidates`.
+        depth: How many documents per query the run keeps.
+        similarity: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by "dot" only.
+        ties: How equal scores are ordered where *ranks* are counted: "id" (smaller document id first, as in the run),
+            "pessimistic" (a positive after all non-positives of equal score), "optimistic" (before them). Positives
+            that tie with one another stand in order of id.
+        qrels: The judgements. Exactly the judged queries are searched, and the ranks of their positives are exact to
+            the end of the gallery. None searches all `queries`.
+        name: What the run is called; None takes the names of the encoders.
+
+    Raises:
+        EmbeddingError: Vectors are missing, zero (under cosine) or too long, scores exceed float32, dimensions or
+            vocabularies differ, or one side is dense and the other sparse.
+        RunError: The gallery is not listed, or there is no query.
+
+    Example:
+        >>> from visir.records import EncoderCard
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> texts = Embeddings("text", ["q"], np.array([[1, 0]], np.float32), card)
+        >>> images = Embeddings("image", ["a", "b"], np.array([[0, 1], [1, 1]], np.float32), card)
+        >>> search(texts, images).run.answer("q", 1)
+        [('b', 0.7071067690849304)]
     """
     similarity = similarity_of(similarity, queries, candidates)
     plan = _plan(task, queries, candidates, gallery, qrels)

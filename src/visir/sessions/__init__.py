@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, LogMapping, load_mapping, preset, presets
     from visir.sessions.sessionisation import sessionise
 
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     __name__,
     {
         "ACTIONS": "visir.sessions.mapping",

@@ -72,7 +72,7 @@ def write_bucket(
     _add(total, engine, f"SELECT {EVENT_COUNTS}, {misplaced} FROM bounded")
     _add(total, engine, f"SELECT {SESSION_COUNTS} FROM sessions")
     if total.pop("misplaced"):
-        raise RuntimeError("events and their places stand in two orders: please report this with the log")
+        raise RuntimeError("events and their places are in two orders: please report this with the log")
     return total
 
 

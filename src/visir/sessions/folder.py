@@ -1,4 +1,4 @@
-"""A folder of sessions, as it is read: the files that its manifest names, and nothing else that lies beside them."""
+"""A folder of sessions, as it is read: the files that its manifest names, and no other file."""
 
 from __future__ import annotations
 

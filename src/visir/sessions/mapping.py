@@ -13,7 +13,7 @@ An *event* is one request of one visitor, and has these columns, whatever log it
 | `query` | text or null | what was searched for |
 | `price` | number or null | price of the product seen, or of the order |
 | `action` | text | one of `ACTIONS` |
-| `key` | text or null | whatever else tells two events of the same moment apart (a step, an address) |
+| `key` | text or null | what distinguishes two events of the same moment (a step, an address) |
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Where a log lies: a file, a folder, several files, or an archive of them; as a table that the engine can read."""
+"""The files of a log: a file, a folder, several files, or an archive of them; as a table that the engine can read."""
 
 from __future__ import annotations
 

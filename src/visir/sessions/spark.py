@@ -98,7 +98,7 @@ def sessionise_spark(
         log = opened.enter_context(spark_sessions(spark, files, mapping, idle_minutes))
         for folder in (change.folder, change.folder.parent):
             folder.chmod(0o777)  # the workers may be other users
-        count = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)  # told, so that no engine merges a few
+        count = int(spark.conf.get("spark.sql.shuffle.partitions") or 200)  # given, so that Spark merges no partitions
         frames = (
             log.sessions.repartition(count, "visitor").sortWithinPartitions("visitor", "session"),
             log.events.repartition(count, "visitor").sortWithinPartitions("visitor", "place"),

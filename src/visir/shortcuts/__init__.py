@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from visir.shortcuts.stamp import Stamp
     from visir.shortcuts.view import inject, plain, reassigned
 
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     __name__,
     {
         "Digits": "visir.shortcuts.digits",

@@ -24,9 +24,10 @@ _TEN = 10
 class Digits:
     """Pictures of single digits, white strokes on black.
 
-    - `name`: "mnist" or "sklearn"
-    - `images`: (n, side, side) bytes, 0 black to 255 white
-    - `labels`: (n,) which digit each shows, 0 to 9
+    Args:
+        name: "mnist" or "sklearn".
+        images: (n, side, side) bytes, 0 black to 255 white.
+        labels: (n,) which digit each shows, 0 to 9.
     """
 
     name: Handwriting
@@ -55,24 +56,39 @@ def resolve(name: str) -> Handwriting:
 
 
 def load_digits(name: str = "auto") -> Digits:
-    """The digits "mnist", "sklearn", or "auto" (`resolve`).
+    """Load handwritten digits.
 
-    - "mnist": the 60,000 training pictures of 28 × 28 in `$VISIR_DATA/mnist` (LeCun, Cortes & Burges), as IDX files
-      with or without `.gz`. The thesis samples from MNIST in training and evaluation alike (appendix 4.D.4), so its
-      test part has no task here.
-    - "sklearn": the 1,797 pictures of 8 × 8 that come with scikit-learn (a part of UCI's "Optical recognition of
-      handwritten digits"), which need no download. Coarser, and written by fewer hands.
+    Args:
+        name: "mnist": the 60,000 training pictures of 28 × 28 in `$VISIR_DATA/mnist` (LeCun, Cortes & Burges), as IDX
+            files with or without `.gz`. The thesis samples from MNIST in training and evaluation alike (appendix
+            4.D.4), so its test part is not needed. "sklearn": the 1,797 pictures of 8 × 8 that come with scikit-learn
+            (a part of UCI's "Optical recognition of handwritten digits"); they need no download, are coarser, and were
+            written by fewer people. "auto": MNIST where its files are, else scikit-learn's.
 
-    Raises `VisirError` when a file of MNIST is missing or damaged, `MissingPackageError` without scikit-learn.
+    Raises:
+        VisirError: Where a file of MNIST is missing or damaged.
+        MissingPackageError: Without scikit-learn.
+
+    Example:
+        >>> digits = load_digits("sklearn")
+        >>> digits.images.shape, len(digits.rows_of)
+        ((1797, 8, 8), 10)
     """
     handwriting = resolve(name)
     return _mnist(_file(_IMAGES), _file(_LABELS)) if handwriting == "mnist" else _sklearn()
 
 
 def resample(images: NDArray[np.uint8], side: int) -> NDArray[np.uint8]:
-    """(n, m, m) bytes to (n, side, side) by area: each pixel is the mean of what it covers.
+    """Digits at another size: each new pixel is the mean of the area that it covers.
 
-    Strokes get grey when they become thinner than a pixel, and never vanish between two samples.
+    Strokes become grey when they get thinner than a pixel, and never vanish between two samples.
+
+    Args:
+        images: (n, m, m) bytes.
+        side: The new side.
+
+    Returns:
+        (n, side, side) bytes.
     """
     old = images.shape[-1]
     if side == old:

@@ -21,8 +21,11 @@ _SAME = 1e-3
 class ModelInput:
     """A prepared picture, one view of it.
 
-    - `shape`: (3, height, width), or (height, width, 3) when `channels_last`
-    - `black`, `white`: float32, what they become in each channel, shaped to broadcast over such a picture
+    Args:
+        shape: (3, height, width), or (height, width, 3) when `channels_last`.
+        channels_last: Whether the channels come last.
+        black: float32, what black becomes in each channel, shaped to broadcast over such a picture.
+        white: float32, the same for white.
     """
 
     shape: tuple[int, int, int]
@@ -42,9 +45,13 @@ class ModelInput:
 
 
 def learn(prepare: Callable[[Any], Any]) -> ModelInput:
-    """Call `prepare` for pictures of one colour, and see what comes out.
+    """Find out what a model's input looks like, by preparing pictures of one colour.
 
-    Raises `EncoderError` for a model that sees something else than red, green and blue pixels in a fixed size.
+    Args:
+        prepare: From an upright RGB picture to the model's input.
+
+    Raises:
+        EncoderError: For a model whose input is not red, green and blue pixels in a fixed size.
     """
     from PIL import Image
 

@@ -20,9 +20,13 @@ from visir.shortcuts.view import caption_places, ending, plain
 class PreviewPair:
     """One picture and its first caption.
 
-    - `place`: their tuple, from 0; `number`: what it carries
-    - `picture`: RGB as a model of that input size sees it, with its digits where pictures carry them
-    - `text` without its shortcut, and `ending` the digits behind it, "" where captions carry none
+    Args:
+        image_id: The id of the image, and `caption_id` that of the caption.
+        place: Their tuple, from 0.
+        number: What the tuple carries.
+        picture: RGB as a model of that input size sees it, with its digits where pictures carry them.
+        text: The caption without its shortcut.
+        ending: The digits behind it, "" where captions carry none.
     """
 
     image_id: str
@@ -35,11 +39,17 @@ class PreviewPair:
 
 
 def preview(collection: Collection, count: int = 12, size: int = 224) -> list[PreviewPair]:
-    """`count` captioned pictures of a view with shortcuts, evenly spread over its order, as at evaluation.
+    """Some captioned pictures of a view with shortcuts, evenly spread over its order, as at evaluation.
 
-    `size` is the model's input: pictures are scaled and cut to a square of so many pixels, then stamped by the same
-    path as when they are encoded. Raises `CollectionError` when no captioned picture is at hand, `ImageError` for one
-    that cannot be read.
+    Args:
+        collection: A view with shortcuts.
+        count: How many.
+        size: The model's input: pictures are scaled and cut to a square of so many pixels, then stamped in the same way
+            as when they are encoded.
+
+    Raises:
+        CollectionError: Where no captioned picture is at hand.
+        ImageError: For a picture that cannot be read.
     """
     rows = _rows(collection)
     chosen = rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(np.int64)]

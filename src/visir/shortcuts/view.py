@@ -17,18 +17,29 @@ from visir.shortcuts.numbers import numbers
 
 
 def inject(collection: Collection, shortcuts: Shortcuts | str) -> Collection:
-    """The same collection with synthetic shortcuts, as they are at evaluation; nothing on disk changes.
+    """A view of a collection with synthetic shortcuts, as they are at evaluation; nothing on disk changes.
 
-    Do this to the *whole* collection and split afterwards: numbers are then unique over all splits. Tuples are
-    numbered by split and id, whatever order the source lists them in. (By id alone, a split of every tenth image would
-    have only even numbers, and n bits would be worth n − 1 there.)
+    Do this to the *whole* collection and split afterwards: numbers are then unique over all splits. Tuples are numbered
+    by split and id, whatever order the source lists them in. (By id alone, a split of every tenth image would have only
+    even numbers, and n bits would be worth n − 1 there.)
 
     Captions end in their digits ("A dog runs. 0 0 1 0 4 2"), for every reader of texts. A picture is not touched: its
-    six digits are stamped on the model's input, behind resizing, cropping and augmentation (`visir.shortcuts.stamp`).
+    six digits are stamped on the model's input, after resizing, cropping and augmentation (`visir.shortcuts.stamp`).
     With shortcuts per caption a picture by itself, as in search, carries the number of its first caption.
 
-    Raises `ConfigurationError` when the collection carries shortcuts already, `CollectionError` when it has more tuples
-    than six digits can count.
+    Args:
+        collection: The whole collection.
+        shortcuts: The shortcuts, or their text: "unique", "bits=3", "unique?per=caption".
+
+    Raises:
+        ConfigurationError: Where the collection carries shortcuts already.
+        CollectionError: Where it has more tuples than six digits can count.
+
+    Example:
+        >>> from visir.collections import open_collection
+        >>> view = inject(open_collection("scenes:12?size=64"), "unique?digits=sklearn")
+        >>> view.captions["text"][0].as_py()
+        'A mid-sized stripy white armchair is standing out in a meadow. 0 0 0 0 0 1'
     """
     if isinstance(shortcuts, str):
         shortcuts = Shortcuts.parse(shortcuts)
@@ -64,7 +75,14 @@ def inject(collection: Collection, shortcuts: Shortcuts | str) -> Collection:
 
 
 def plain(collection: Collection) -> Collection:
-    """The collection without its shortcuts; itself when it has none."""
+    """The collection without its shortcuts; the collection itself where it has none.
+
+    Example:
+        >>> from visir.collections import open_collection
+        >>> collection = open_collection("scenes:12?size=64")
+        >>> plain(inject(collection, "unique?digits=sklearn")).fingerprint == collection.fingerprint
+        True
+    """
     if collection.injected is None:
         return collection
     if not collection.injected.shortcuts.on_captions:
@@ -81,7 +99,12 @@ def plain_texts(items: Items) -> pa.StringArray:
 
 
 def reassigned(collection: Collection, assignment: int) -> Collection:
-    """The view with its numbers re-shuffled for the `assignment`-th time (≥ 0), as training sees it."""
+    """The view with its numbers re-shuffled, as training sees it.
+
+    Args:
+        collection: A view with shortcuts.
+        assignment: Which of the shufflings, from 0.
+    """
     assert collection.injected is not None, "a collection without shortcuts has no assignments"
     return _with(collection, plain(collection).captions["text"], replace(collection.injected, assignment=assignment))
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from visir.sparse.run import sparsify
     from visir.sparse.vocabulary import TextTerms, Tokenizer, load_tokenizer
 
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     __name__,
     {
         "SparseEncoder": "visir.sparse.encoder",

@@ -101,8 +101,8 @@ class FolderChange:
         """
         parts = PurePosixPath(name)
         path = self.folder / name
-        there = mode_of(self.folder, name) is not None
-        if name in self.manifest.files and there and not self.manifest.is_unchanged(self.folder, name):
+        exists = mode_of(self.folder, name) is not None
+        if name in self.manifest.files and exists and not self.manifest.is_unchanged(self.folder, name):
             if self._below + name not in self._claims:
                 raise self.kind.error(
                     f"{path}: was changed since visir wrote it.", hint="move it away, and run the same again"
@@ -178,12 +178,12 @@ class FolderChange:
         content = self.content if content is None else dict(content)
         records: dict[str, FileRecord] = {}
         for name in self._present():
-            path, known = self.folder / name, self.manifest.files.get(name)
-            if known is None or self._below + name in self._claims:
+            path, record = self.folder / name, self.manifest.files.get(name)
+            if record is None or self._below + name in self._claims:
                 to_disk(path)
                 give_to_owner(path, self.folder)
-                known = FileRecord.of(path)
-            records[name] = known
+                record = FileRecord.of(path)
+            records[name] = record
         manifest = Manifest(self.kind.name, content, records, self.manifest.generation + 1, self.kind.version)
         gone = [name for name in sorted(set(self.manifest.files) - set(records)) if self._is_ours(name)]
         # No manifest names them when the next one counts.
@@ -191,12 +191,12 @@ class FolderChange:
         self._write_manifest(manifest)
         self.manifest, self.content, self._counted = manifest, dict(content), set(records)
         if self._below:  # the scratch folder's claims end with it
-            begun = [name for name in files_below(self.folder) if self._below + name in self._claims]
-            remove_files(self.folder, set(begun) - set(records) - {MANIFEST})
+            claimed = [name for name in files_below(self.folder) if self._below + name in self._claims]
+            remove_files(self.folder, set(claimed) - set(records) - {MANIFEST})
         else:
-            left = self._claims.remove_claimed(keep=manifest)
+            not_removed = self._claims.remove_claimed(keep=manifest)
             self._claims.clear()
-            self._claims.add(*left)  # what somebody holds open, where that cannot be removed (Windows)
+            self._claims.add(*not_removed)  # what somebody holds open, where that cannot be removed (Windows)
         self._changed = False
         return manifest
 

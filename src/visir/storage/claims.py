@@ -140,13 +140,13 @@ class Claims:
 
     def remove_claimed(self, *, keep: Manifest | None = None) -> list[str]:
         """Remove every claimed file that `keep` does not name; the names of those that could not be removed."""
-        kept = set() if keep is None else set(keep.files)
+        kept_names = set() if keep is None else set(keep.files)
         names = set(self._names)
         if self._patterns:
             names.update(name for name in files_below(self.folder) if name in self)
             # Of a folder that was made for a pattern and where nothing came to be, only the folder goes.
             names.update(f"{below}/-" for below, _ in self._patterns)
-        return remove_files(self.folder, sorted(names - kept - {LOG}), links=True)
+        return remove_files(self.folder, sorted(names - kept_names - {LOG}), links=True)
 
     def own_folder(self, name: str) -> None:
         """Write down that visir makes a folder of this name, before it does; it is known until the log goes."""
@@ -293,7 +293,7 @@ def _expression(pattern: str) -> re.Pattern[str]:
 def _is_at(path: Path, stream: IO[bytes]) -> bool:
     """Whether this open file still lies there: its folder may have been removed, and made again by somebody else."""
     try:
-        there, held = path.stat(), os.fstat(stream.fileno())
+        on_disk, opened = path.stat(), os.fstat(stream.fileno())
     except OSError:
         return False
-    return (there.st_dev, there.st_ino) == (held.st_dev, held.st_ino)
+    return (on_disk.st_dev, on_disk.st_ino) == (opened.st_dev, opened.st_ino)

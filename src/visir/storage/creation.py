@@ -63,8 +63,8 @@ def check_new_folder(target: str | Path, kind: FolderKind, *, replace: bool = Fa
             hint="name a new folder",
         )
     manifest = Manifest.read(target)
-    here = Path(os.path.realpath("."))
-    if replace and (here == target or target in here.parents):
+    current = Path(os.path.realpath("."))
+    if replace and (current == target or target in current.parents):
         raise kind.error(f"{target}: is the folder that you are in, and would be replaced.", hint="cd somewhere else")
     if not replace:
         raise kind.error(

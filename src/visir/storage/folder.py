@@ -51,7 +51,7 @@ def changing(
     """
     place, folder = Path(folder), Path(os.path.realpath(folder))
     with disk_faults(place, kind.error, kept=kind.kept):
-        made = _opened(folder, kind, make, trusted)
+        is_new = _opened(folder, kind, make, trusted)
     with disk_faults(place, kind.error, kept=kind.kept), Claims.take(folder, busy=busy, trusted=trusted) as claims:
         manifest = Manifest.read(folder, kind) if (folder / MANIFEST).is_file() else None
         if manifest is None and not make:
@@ -79,7 +79,7 @@ def changing(
         finally:
             if change.manifest.generation == 0 and files_below(folder) == [LOG]:
                 claims.discard()  # nothing came to be: a mistyped place leaves no folder behind
-                if made:
+                if is_new:
                     with contextlib.suppress(OSError):
                         folder.rmdir()
 

@@ -32,7 +32,7 @@ def remove_files(
         The names that were left: links, folders, files behind a link, files that cannot be removed, and those that
         `only` refused.
     """
-    left: list[str] = []
+    not_removed: list[str] = []
     parents: set[PurePosixPath] = set()
     for name in names:
         parts = PurePosixPath(name)
@@ -41,13 +41,13 @@ def remove_files(
         if mode is None or (plain and (only is None or only(name)) and _unlink(root, parts)):
             parents.update(parts.parents)
         else:
-            left.append(name)
+            not_removed.append(name)
     for parent in sorted(parents, key=lambda parent: len(parent.parts), reverse=True):
         mode = mode_of(root, parent.as_posix()) if parent.parts else None
         if mode is not None and stat.S_ISDIR(mode):
             with contextlib.suppress(OSError):  # something else is in it
                 (root / parent).rmdir()
-    return left
+    return not_removed
 
 
 def remove_empty_folders(root: Path) -> bool:

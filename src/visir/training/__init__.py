@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from visir.training.run import train
     from visir.training.shipped import find_recipe
 
-__getattr__ = lazy(
+__getattr__, __dir__ = lazy(
     __name__,
     {
         "TrainingPlan": "visir.training.planning",

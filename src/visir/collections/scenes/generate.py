@@ -36,22 +36,36 @@ def scenes(
     near_duplicates: float = 0.0,
     splits: Mapping[str, float] = SPLITS,
 ) -> Collection:
-    """A collection of `n` scenes of `size` × `size` pixels (64–224) with five captions each; no image is drawn yet.
+    """Make a collection of generated scenes with five captions each; no image is drawn yet.
 
-    Scene `i` of a seed is the same whatever `n`. `near_duplicates` (0 to 0.5) is the share of scenes that are hard
-    negatives: each differs from the scene just before it in exactly one told fact, and is in the same split.
-    `splits` gives the share of each split; every prefix of the collection keeps the shares as nearly as it can.
+    Scene `i` of a seed is the same whatever `n`.
 
-    `Collection.facts` has a row per image and a column per fact, the role in the column's metadata
-    (`role`: shared, specific, irrelevant; `caption`: which one tells it), then `near_duplicate_of` and
-    `changed_fact` (null for all others). `Collection.caption_facts` says for every caption its `kind` and the facts it
-    `tells`.
+    `Collection.facts` has a row per image and a column per fact, the role in the column's metadata (`role`: shared,
+    specific, irrelevant; `caption`: which one tells it), then `near_duplicate_of` and `changed_fact` (null for all
+    others). `Collection.caption_facts` says for every caption its `kind` and the facts it `tells`.
 
-    Two relevances: under "links" a caption belongs to the image it was written for; under "facts" it is relevant to
-    every image of which it is true. With few facts told, some captions are true of several images (always those of a
-    near-duplicate that do not tell the changed fact), so the first counts some true answers as wrong: declare which.
+    There are two relevances. Under "links" a caption belongs to the image it was written for. Under "facts" it is
+    relevant to every image of which it is true. With few facts told, some captions are true of several images (always
+    those of a near-duplicate that do not tell the changed fact), so "links" counts some true answers as wrong: declare
+    which.
 
-    Raises `CollectionError` that lists everything wrong with the arguments.
+    Args:
+        n: How many scenes, from 1.
+        seed: A whole number from 0.
+        size: The pictures are `size` × `size` pixels, 64 to 224.
+        near_duplicates: The share of scenes that are hard negatives, 0 to 0.5: each differs from the scene just before
+            it in exactly one told fact, and is in the same split.
+        splits: The share of each split; every prefix of the collection keeps the shares as nearly as it can.
+
+    Raises:
+        CollectionError: Listing everything that is wrong with the arguments.
+
+    Example:
+        >>> collection = scenes(12, size=64)
+        >>> collection.splits, collection.captions.num_rows, collection.relevances
+        (('test', 'train', 'val'), 60, ('links', 'facts'))
+        >>> collection.facts["subject"][0].as_py(), collection.captions["text"][0].as_py()
+        ('armchair', 'A mid-sized stripy white armchair is standing out in a meadow.')
     """
     _check_arguments(n, seed, size, near_duplicates, splits)
     drawn = [_scene(seed, index, near_duplicates) for index in range(n)]
@@ -88,8 +102,16 @@ def scenes(
 def location(seed: int, index: int, size: int, changed: str | None = None, scene: Scene | None = None) -> str:
     """Where an image of a generated collection "lies": all that is needed to draw it again.
 
-    "scene:SEED:INDEX:SIZE", and for a near-duplicate the scene it was made from with the changed fact:
-    "scene:0:41:128:weather=rainy".
+    Args:
+        seed: Of the collection.
+        index: The number of the scene.
+        size: Pixels of a side.
+        changed: The fact in which a near-duplicate differs from the scene before it; None for other scenes.
+        scene: The near-duplicate itself.
+
+    Example:
+        >>> location(0, 41, 128)
+        'scene:0:41:128'
     """
     if changed is None or scene is None:
         return f"{SCHEME}{seed}:{index}:{size}"

@@ -50,7 +50,7 @@ class BagOfWords(Encoder):
     batch_size = 1024
 
     def __init__(self, vocabulary: Sequence[str] | None, weights: NDArray[np.float32] | None, dimension: int) -> None:
-        self._places = None if vocabulary is None else {word: place for place, word in enumerate(vocabulary)}
+        self._columns = None if vocabulary is None else {word: column for column, word in enumerate(vocabulary)}
         self._idf = weights
         self.dimension = dimension
         self.modalities = frozenset({"text"})
@@ -98,10 +98,10 @@ class BagOfWords(Encoder):
         for row, text in zip(result, texts, strict=True):
             for word, count in Counter(words(text)).items():
                 weight = 1.0 + np.log(count)
-                if self._places is None:
-                    place, sign = _hashed(word, self.dimension)
-                    row[place] += sign * weight
-                elif (column := self._places.get(word)) is not None and self._idf is not None:
+                if self._columns is None:
+                    hashed, sign = _hashed(word, self.dimension)
+                    row[hashed] += sign * weight
+                elif (column := self._columns.get(word)) is not None and self._idf is not None:
                     row[column] = weight * self._idf[column]
             length = np.linalg.norm(row)
             if length > 0:
@@ -114,10 +114,10 @@ class BagOfWords(Encoder):
 
     def save(self, folder: Path) -> None:
         """Write the vocabulary (Parquet: word, idf) and `visir.json` into `folder`."""
-        if self._places is None or self._idf is None:
+        if self._columns is None or self._idf is None:
             write_description(folder, "bag-of-words", {"dimension": self.dimension})
             return
-        pq.write_table(pa.table({"word": list(self._places), "idf": self._idf}), folder / _TABLE)
+        pq.write_table(pa.table({"word": list(self._columns), "idf": self._idf}), folder / _TABLE)
         write_description(folder, "bag-of-words", {"vocabulary": _TABLE, "dimension": self.dimension})
 
 

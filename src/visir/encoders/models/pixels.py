@@ -87,8 +87,8 @@ def _statistics(images: NDArray[np.uint8]) -> NDArray[np.float32]:
 def _colours(hsv: NDArray[np.uint8]) -> NDArray[np.int64]:
     hue, saturation, value = (hsv[..., channel].astype(np.int64) for channel in range(3))
     # Hues are shifted by half a bin, so that red, at 0 and 255, is one bin and not two.
-    place = 5 + (hue + 10) * 12 // 256 % 12 * 3 + value * 3 // 256
-    return np.where(saturation < _GREY_BELOW, value * 5 // 256, place)
+    bin_index = 5 + (hue + 10) * 12 // 256 % 12 * 3 + value * 3 // 256
+    return np.where(saturation < _GREY_BELOW, value * 5 // 256, bin_index)
 
 
 def _edges(light: NDArray[np.float32]) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -115,6 +115,6 @@ def _count(
     rows = np.arange(_SIDE) // (_SIDE // grid)
     cell = rows[:, None] * grid + rows[None, :]
     bins = len(codes) * grid**2 * kinds
-    place = (np.arange(len(codes))[:, None, None] * grid**2 + cell) * kinds + codes
-    counted = np.bincount(place.ravel(), None if weights is None else weights.ravel(), minlength=bins)
+    bin_index = (np.arange(len(codes))[:, None, None] * grid**2 + cell) * kinds + codes
+    counted = np.bincount(bin_index.ravel(), None if weights is None else weights.ravel(), minlength=bins)
     return counted.reshape(len(codes), -1).astype(np.float32)

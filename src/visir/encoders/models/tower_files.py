@@ -150,10 +150,11 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
 
 
 def _check_base_encoder(folder: Path, side: Modality, trained: dict[str, Any], card: EncoderCard) -> None:
-    fields = ("weights", f"{side}_preprocessing")
     now = card.to_dict()
-    differing = [f"{field}: trained with {trained[field]!r}, found {now[field]!r}" for field in fields
-                 if trained[field] != now[field]]  # fmt: skip
+    differing = [
+        f"{field}: trained with {trained[field]!r}, found {now[field]!r}"
+        for field in EncoderCard.from_dict(trained).differences(card, side)
+    ]
     if differing:
         raise EncoderError(
             f"{folder}: the {side} base encoder {card.name!r} is not the one this tower was trained over: "

@@ -69,14 +69,14 @@ class GRUBackbone(Backbone):
             EncoderError: As `visir.encoders.towers.word_vectors.read_vectors` does.
         """
         pretrained = read_vectors(path, self.vocabulary.words, self.embedding.embedding_dim)
-        known = torch.from_numpy(
+        has_vector = torch.from_numpy(
             np.concatenate([np.zeros(len(self.vocabulary) - len(pretrained.has_vector), bool), pretrained.has_vector])
         )
         vectors = torch.from_numpy(pretrained.vectors[pretrained.has_vector])
         with torch.no_grad():
-            spread = torch.randn(len(known) - PADDING - 1, vectors.shape[1]) * vectors.std(0, correction=0)
+            spread = torch.randn(len(has_vector) - PADDING - 1, vectors.shape[1]) * vectors.std(0, correction=0)
             self.embedding.weight[PADDING + 1 :] = vectors.mean(0) + spread
-            self.embedding.weight[known] = vectors
+            self.embedding.weight[has_vector] = vectors
         self._from_file = True
         return int(pretrained.has_vector.sum())
 
@@ -112,8 +112,8 @@ class GRUBackbone(Backbone):
 
     def _on_cpu(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor | None]:
         packing = packed_gru.Packing(lengths)
-        distinct, places = torch.unique(ids[packing.rows, packing.times], return_inverse=True)
-        states, last = packed_gru.run(self.gru, self.embedding(distinct), places, packing)
+        distinct, rows = torch.unique(ids[packing.rows, packing.times], return_inverse=True)
+        states, last = packed_gru.run(self.gru, self.embedding(distinct), rows, packing)
         return last, None if self.pooling == "last" else packing.padded(states)
 
     def _by_torch(self, ids: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor | None]:

@@ -46,23 +46,23 @@ class Packing:
         return padded.index_put((self.rows, self.times), states)
 
 
-def run(gru: nn.GRU, inputs: Tensor, places: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
+def run(gru: nn.GRU, inputs: Tensor, rows: Tensor, packing: Packing) -> tuple[Tensor, Tensor]:
     """What `gru` (batch first) computes: the states (T, directions · hidden), and each direction's last (n, the same).
 
-    `inputs` are (m, words) distinct inputs, of which `places` (T,) says which one stands at each place of the layout.
+    `inputs` are (m, words) distinct inputs, of which `rows` (T,) says which one stands at each place of the layout.
     A direction's last state is the one at its own end: the backward one's is at the first word, after all of them.
     """
     outputs: list[Tensor] = []
     last: list[Tensor] = []
     for layer in range(gru.num_layers):
         if layer:
-            inputs, places = torch.cat(outputs, 1), torch.arange(len(packing.rows))
+            inputs, rows = torch.cat(outputs, 1), torch.arange(len(packing.rows))
         outputs, last = [], []
         for suffix in ("", "_reverse")[: 1 + gru.bidirectional]:
             projected = nn.functional.linear(
                 inputs, getattr(gru, f"weight_ih_l{layer}{suffix}"), getattr(gru, f"bias_ih_l{layer}{suffix}")
             )
-            gates = projected.index_select(0, places[packing.mirror] if suffix else places)
+            gates = projected.index_select(0, rows[packing.mirror] if suffix else rows)
             recurrent = getattr(gru, f"weight_hh_l{layer}{suffix}"), getattr(gru, f"bias_hh_l{layer}{suffix}")
             states = _Recurrence.apply(gates, *recurrent, packing.sizes)
             outputs.append(states[packing.mirror] if suffix else states)

@@ -131,7 +131,7 @@ def _from_file(path: Path) -> Mapping[str, Tensor]:
         raise EncoderError(
             f"{path}: its weights cannot be read: {first}", hint="a .safetensors, or a .pth with a state_dict only"
         ) from fault
-    if not isinstance(state, Mapping) or not all(isinstance(one, Tensor) for one in state.values()):
+    if not isinstance(state, Mapping) or not all(isinstance(value, Tensor) for value in state.values()):
         raise EncoderError(f"{path}: holds no state_dict (names and tensors).", hint="save model.state_dict()")
     return state
 

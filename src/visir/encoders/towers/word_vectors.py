@@ -48,8 +48,8 @@ def read_vectors(path: str | Path, words: Sequence[str], width: int) -> WordVect
             hint=f"download glove.6B.zip or glove.840B.300d.zip from {SOURCE}, unpack it, and name the file "
             "(text.vectors), or leave it out to learn the embeddings",
         )
-    places = {word.encode(): row for row, word in enumerate(words)}
-    vectors, known = np.zeros((len(words), width), np.float32), np.zeros(len(words), bool)
+    row_of = {word.encode(): row for row, word in enumerate(words)}
+    vectors, has_vector = np.zeros((len(words), width), np.float32), np.zeros(len(words), bool)
     with open_binary(path) as stream:
         for number, line in enumerate(stream, 1):
             word = line[: line.find(b" ")]
@@ -58,16 +58,16 @@ def read_vectors(path: str | Path, words: Sequence[str], width: int) -> WordVect
             if not word.isascii():
                 _check_encoding(path, number, word)
             # Nearly every line is of none of our words: one look-up decides.
-            row = places.get(word)
-            if row is not None and not known[row]:
+            row = row_of.get(word)
+            if row is not None and not has_vector[row]:
                 vector = _parse(path, number, line, width)
                 if vector is not None:
-                    vectors[row], known[row] = vector, True
-    if not known.any():
+                    vectors[row], has_vector[row] = vector, True
+    if not has_vector.any():
         raise EncoderError(
             f"{path}: holds none of the {len(words):,} words.", hint="is it of this language, and in lower case?"
         )
-    return WordVectors(vectors, known)
+    return WordVectors(vectors, has_vector)
 
 
 def _is_header(path: str | Path, line: bytes, width: int) -> bool:

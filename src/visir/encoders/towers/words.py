@@ -43,7 +43,7 @@ class WordVocabulary:
 
     def __init__(self, words: Sequence[str]) -> None:
         self.words = tuple(words)
-        self._ids = {word: place for place, word in enumerate(self.words, SPECIAL)}
+        self._ids = {word: number for number, word in enumerate(self.words, SPECIAL)}
         if len(self._ids) != len(self.words):
             twice = next(word for word, count in Counter(self.words).items() if count > 1)
             raise EncoderError(f"a vocabulary holds every word once; {twice!r} is there more than once.")

@@ -12,8 +12,11 @@ from visir.training.recipe import expand
 class CountExperiment(Experiment):
     """How fine-grained captions are (`visir granularity`).
 
-    - `source`: the collection; `split`, `captions`: which captions count
-    - `profile`: how features are counted; "paper" as in the table
+    Args:
+        source: The collection.
+        split: The split whose captions count.
+        captions: Which captions of each image count.
+        profile: How features are counted; "paper" as in the table.
     """
 
     experiment: Literal["count"] = "count"
@@ -33,8 +36,8 @@ class CountExperiment(Experiment):
 
         with context.locks.process:
             collection = open_collection(expand(self.source))
-            found = study(collection, profiles=[self.profile], split=self.split, captions=self.captions)
-        values = {one.feature: one.mean for one in found.means[0][self.profile]}
-        counted = found.counted[0][self.profile]
+            result = study(collection, profiles=[self.profile], split=self.split, captions=self.captions)
+        values = {mean.feature: mean.mean for mean in result.means[0][self.profile]}
+        counted = result.counted[0][self.profile]
         provenance = {"collection": counted.name, "fingerprint": counted.fingerprint[:12]}
-        return Measurement(values, provenance, {**dict(found.protocol), "profile": self.profile})
+        return Measurement(values, provenance, {**dict(result.protocol), "profile": self.profile})

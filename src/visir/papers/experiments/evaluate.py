@@ -68,7 +68,7 @@ class EvaluateExperiment(Experiment):
             collection = open_collection(
                 expand(self.source), images=None if self.images is None else expand(self.images)
             )
-            found = evaluate(
+            evaluation = evaluate(
                 collection,
                 encoder,
                 split=self.split,
@@ -78,17 +78,17 @@ class EvaluateExperiment(Experiment):
                 k_test=self.k_test,
                 name=self._name(),
             )
-            save(found, context.folder / "evaluation")
-        protocol = found.result.protocol
+            save(evaluation, context.folder / "evaluation")
+        protocol = evaluation.result.protocol
         if protocol.matcher:  # by name: a checkpoint's own is its path
             protocol = protocol.changed(matcher=f"{self.rerank or self._name()}, itm")
-        provenance = {"system": found.result.system, "collection": protocol.collection}
+        provenance = {"system": evaluation.result.system, "collection": protocol.collection}
         return Measurement(
-            values_of(found.result.aggregates, context.row),
+            values_of(evaluation.result.aggregates, context.row),
             {**provenance, "fingerprint": protocol.collection_fingerprint[:12]},
             dict(protocol.card()),
-            nearest_reading(found, context),
-            tuple(one for one in found.result.notes if not one.startswith("re-ranking: ")),  # which is a time
+            nearest_reading(evaluation, context),
+            tuple(note for note in evaluation.result.notes if not note.startswith("re-ranking: ")),  # which is a time
         )
 
     def _second(self, encoder: Encoder) -> Encoder | None:
@@ -100,7 +100,7 @@ class EvaluateExperiment(Experiment):
         return encoder if self.rerank or (self.small_xvlm and self.k_test) else None
 
     def _name(self) -> str | None:
-        """What the system is called: a checkpoint's own name is its path, which is another on every machine."""
+        """The name of the system; a checkpoint is named by its recipe, because its path differs between machines."""
         return self.model or (self.training.recipe if self.training else "small X-VLM" if self.small_xvlm else None)
 
 

@@ -15,25 +15,26 @@ if TYPE_CHECKING:
     from visir.records import Embeddings, Run, SparseEmbeddings
 
 DEPTHS = (10, 100, 1000)
-LOOKED = (16, 32, 64, 128, 256, 512, 1024, 2048)
-"""How many candidates a graph looks at: the first that finds `WANTED` of the exact best."""
-WANTED = 0.99
+CANDIDATES = (16, 32, 64, 128, 256, 512, 1024, 2048)
+"""Candidates that a graph examines: the first number that finds `REQUIRED_SHARE` of the exact best."""
+REQUIRED_SHARE = 0.99
 _ROOM = 2**34  # bytes of sparse vectors written out in full
 
 
 class LatencyExperiment(SparseHeadExperiment):
-    """Captions of the test split against an index of *all* images of the collection, on one thread.
+    """Search an index of *all* images of the collection with captions of the test split, on one thread.
 
-    - `index`: "dense", a graph (HNSW) of the vectors that were made sparse; "expanded" and "plain", an inverted index
-      asked by captions with and without their expansion; "two stages", retrieved by the plain ones, re-scored by the
-      expanded ones; "graph", the sparse vectors written out in full, in a graph
-    - `queries`: how many captions, at most
+    Labels: "latency @k", milliseconds of processor time for a query, the best of three passes over all queries in one
+    call; "throughput @k", 1000 / latency; "FLOPs". Depths of at least the number of images are left out.
 
-    Labels: "latency @k", milliseconds of processor time for a query, of the best of three passes over all queries in
-    one call; "throughput @k", 1000 / latency; "FLOPs". Depths that are no less than the number of images are left out.
+    The engines are visir's own; the paper's are PISA and FAISS. A second run measures other times, so a saved cell
+    keeps its own.
 
-    The engines are visir's own: the paper's are PISA and FAISS. Values are times, which no second run gives again: a
-    cell that is kept keeps those that were measured.
+    Args:
+        index: "dense", a graph (HNSW) of the dense vectors; "expanded" and "plain", an inverted index that is searched
+            with captions with and without their expansion; "two stages", retrieval with the plain ones and scores of
+            the expanded ones; "graph", the sparse vectors written out in full, in a graph.
+        queries: The largest number of captions.
     """
 
     experiment: Literal["latency"] = "latency"
@@ -70,25 +71,26 @@ class LatencyExperiment(SparseHeadExperiment):
             else:
                 images = encode_part(expanded, opened, opened, "image")
                 ids = part.captions["id"].slice(0, self.queries)
-                asked = {
-                    form: encode_part(one, opened, part, "text").select(ids)
-                    for form, one in (("expanded", expanded), ("plain", plain))
+                queries = {
+                    form: encode_part(encoder, opened, part, "text").select(ids)
+                    for form, encoder in (("expanded", expanded), ("plain", plain))
                 }
-                search, count = self._sparse(images, asked, notes), len(images)
-                if self.index in asked:
-                    values["FLOPs"] = flops(asked[self.index], images)
+                search, count = self._sparse(images, queries, notes), len(images)
+                if self.index in queries:
+                    values["FLOPs"] = flops(queries[self.index], images)
             values |= _times(search, count, min(self.queries, part.captions.num_rows))
         protocol = trial.evaluation(out).result.protocol
-        said = {"queries": f"{min(self.queries, part.captions.num_rows):,} captions of the test split"}
-        said |= {"documents": f"{count:,} images, all of the collection", "threads": "1"}
-        said |= {"graph": "; ".join(notes)} if notes else {}
+        protocol_rows = {"queries": f"{min(self.queries, part.captions.num_rows):,} captions of the test split"}
+        protocol_rows |= {"documents": f"{count:,} images, all of the collection", "threads": "1"}
+        protocol_rows |= {"graph": "; ".join(notes)} if notes else {}
         provenance = {**self.provenance(trial, protocol), "index": f"{self.index}, visir"}
         # A reproduction of a time would be an accident; FLOPs are a property of the vectors.
-        times = dict.fromkeys((one for one in values if "@" in one), "a time, of another machine and other engines")
-        return Measurement(values, provenance, said, not_judged=times)
+        timed = [label for label in values if "@" in label]
+        times = dict.fromkeys(timed, "a time, of another machine and other engines")
+        return Measurement(values, provenance, protocol_rows, not_judged=times)
 
     def _sparse(
-        self, images: SparseEmbeddings, asked: dict[str, SparseEmbeddings], notes: list[str]
+        self, images: SparseEmbeddings, forms: dict[str, SparseEmbeddings], notes: list[str]
     ) -> Callable[[int], tuple[float, Run]]:
         from visir.search.sparse.inverted import InvertedIndex
         from visir.search.timing import best_of
@@ -100,10 +102,10 @@ class LatencyExperiment(SparseHeadExperiment):
                     f"{len(images):,} vectors of {len(used):,} terms do not fit into {_ROOM >> 30} GB in full.",
                     hint="the paper's last row takes a larger machine",
                 )
-            return _graph(_in_full(images, used), _in_full(asked["expanded"], used), "dot", notes)
+            return _graph(_in_full(images, used), _in_full(forms["expanded"], used), "dot", notes)
         index = InvertedIndex.build(images)
-        queries = asked["plain" if self.index == "plain" else "expanded"]
-        first = {"first": asked["plain"]} if self.index == "two stages" else {}
+        queries = forms["plain" if self.index == "plain" else "expanded"]
+        first = {"first": forms["plain"]} if self.index == "two stages" else {}
         index.search(queries.select(queries.ids[:2]), 10, threads=1)  # compiles, or reads compiled code
         return lambda k: best_of(lambda: index.search(queries, k, threads=1, **first))
 
@@ -130,12 +132,12 @@ def _graph(
 
     def search(k: int) -> tuple[float, Run]:
         least = kth_scores(exact.search(queries, k), k) - 1e-6
-        for looked in (one for one in LOOKED if one >= k):
-            options: dict[str, Any] = {"ef_search": looked}
-            found = share_found(graph.search(queries, k, **options), least)
-            if found >= WANTED:
+        for candidates in (count for count in CANDIDATES if count >= k):
+            options: dict[str, Any] = {"ef_search": candidates}
+            share = share_found(graph.search(queries, k, **options), least)
+            if share >= REQUIRED_SHARE:
                 break
-        notes.append(f"@{k}: {looked} candidates looked at find {found:.3f} of the exact best")
+        notes.append(f"@{k}: {candidates} candidates looked at find {share:.3f} of the exact best")
         return best_of(lambda: graph.search(queries, k, **options))
 
     return search

@@ -22,10 +22,11 @@ GROUPS = {
 class LogsExperiment(Experiment):
     """The authors' own runs, measured anew.
 
-    - `folder`: of one model on one collection, with `i2t/none.parquet`, `t2i/none.parquet`, `t2i/PERTURBATION.parquet`
-      or some of them
-    - `quantity`: "plain", recalls and DCG of the unperturbed runs; "perturbed", rsum of text to image under each
-      perturbation; "jaccard", how alike the sets of captions are that perturbations harm, help or leave
+    Args:
+        folder: The logs of one model on one collection: `i2t/none.parquet`, `t2i/none.parquet`,
+            `t2i/PERTURBATION.parquet`, or some of them.
+        quantity: "plain", recalls and DCG of the unperturbed runs; "perturbed", rsum of text to image under each
+            perturbation; "jaccard", how similar the sets of captions are that perturbations harm, help or leave.
     """
 
     experiment: Literal["logs"] = "logs"
@@ -58,24 +59,24 @@ class LogsExperiment(Experiment):
             if not path.is_file():
                 notes.append(f"{task}: the authors released no unperturbed log")
                 continue
-            found = evaluate_log(read(path))
-            values |= values_of(found.result.aggregates, context.row)
-            protocol |= dict(found.result.protocol.card())
-            notes += found.result.notes
-            said = nearest_reading(found, context)
-            explained += [said] if said else []
+            evaluation = evaluate_log(read(path))
+            values |= values_of(evaluation.result.aggregates, context.row)
+            protocol |= dict(evaluation.result.protocol.card())
+            notes += evaluation.result.notes
+            reading = nearest_reading(evaluation, context)
+            explained += [reading] if reading else []
         return Measurement(values, provenance, protocol, " ".join(explained), tuple(dict.fromkeys(notes)))
 
     def _perturbed(self, folder: Path, provenance: dict[str, str]) -> Measurement:
         from visir.evaluation.brittleness_runs import evaluate_log, read
 
         logs = {path.stem: evaluate_log(read(path)).result for path in sorted((folder / "t2i").glob("*.parquet"))}
-        rsums = {name: one.mean("t2i", "rsum") for name, one in logs.items()}
+        rsums = {name: result.mean("t2i", "rsum") for name, result in logs.items()}
         if "none" in rsums:
             rsums["rsum"] = rsums.pop("none")
         for group, parts in GROUPS.items():
-            if all(one in rsums for one in parts):
-                rsums[group] = sum(rsums[one] for one in parts) / len(parts)
+            if all(part in rsums for part in parts):
+                rsums[group] = sum(rsums[part] for part in parts) / len(parts)
         protocol = dict(next(iter(logs.values())).protocol.card()) if logs else {}
         return Measurement({f"t2i {name}": value for name, value in rsums.items()}, provenance, protocol)
 
@@ -84,11 +85,11 @@ class LogsExperiment(Experiment):
         from visir.evaluation.stress.logs import stress_logs
 
         study = stress_logs(folder)
-        found = study.jaccard
-        if found is None:
+        similarity = study.jaccard
+        if similarity is None:
             return Measurement({}, provenance, notes=("fewer than two perturbations were logged",))
-        values = {f"t2i {one}": found.mean(one) for one in SETS}
-        said = f"logs of {len(found.names)} of {THIRTEEN} perturbations, so not the printed mean over all pairs"
-        partial = {} if len(found.names) == THIRTEEN else dict.fromkeys(values, said)
-        notes = [*study.notes, *([said] if partial else [])]
+        values = {f"t2i {name}": similarity.mean(name) for name in SETS}
+        reason = f"logs of {len(similarity.names)} of {THIRTEEN} perturbations, so not the printed mean over all pairs"
+        partial = {} if len(similarity.names) == THIRTEEN else dict.fromkeys(values, reason)
+        notes = [*study.notes, *([reason] if partial else [])]
         return Measurement(values, provenance, dict(study.protocol.card()), notes=tuple(notes), not_judged=partial)

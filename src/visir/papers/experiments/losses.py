@@ -14,10 +14,12 @@ _PLAIN = "rsum"
 class LossesExperiment(Experiment):
     """The mean over models of the share of rsum that a perturbation takes, in percent, from printed rsums.
 
-    - `table`: of retrieval results with the label "rsum" and perturbations beside it, of each model on `collection`
+    It shows whether two published tables fit together; nothing is measured. Labels that are means of several
+    perturbations in one table and single ones in the other (typos) are left out.
 
-    What it says is whether two tables fit together; nothing is measured. Labels that are means of several perturbations
-    in the one table and single ones in the other (typos) are left out.
+    Args:
+        table: A published table of retrieval results that has, for each model on `collection`, the label "rsum" and
+            labels of perturbations.
     """
 
     experiment: Literal["losses"] = "losses"
@@ -36,10 +38,10 @@ class LossesExperiment(Experiment):
             raise VisirError(
                 f"{self.table} has nothing on {self.collection}.", hint=", ".join(load(self.table).collections)
             )
-        wanted = set(rows[0]) - {_PLAIN} if context.row is None else set(rows[0]) & set(context.row.values["t2i"])
+        labels = set(rows[0]) - {_PLAIN} if context.row is None else set(rows[0]) & set(context.row.values["t2i"])
         values = {
             f"t2i {label}": statistics.fmean(100 * (1 - row[label] / row[_PLAIN]) for row in rows)
             for label in rows[0]
-            if label in wanted
+            if label in labels
         }
         return Measurement(values, {"system": f"{len(rows)} models, by the authors", "collection": self.collection})

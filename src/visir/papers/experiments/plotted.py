@@ -10,9 +10,12 @@ from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 
 
 class PlottedExperiment(Experiment):
-    """One bar pair of thesis Figure 4.5 (VSE++), or one training of LTD Figure 2, as its authors have it.
+    """One pair of bars of thesis Figure 4.5 (VSE++), or one training of LTD Figure 2: the authors' numbers.
 
-    Nothing is measured: these are quoted numbers, and they count as nothing else.
+    These numbers are quoted; nothing is measured.
+
+    Args:
+        figure: Which figure.
     """
 
     experiment: Literal["plotted"] = "plotted"
@@ -26,9 +29,9 @@ class PlottedExperiment(Experiment):
         """See `Experiment.measure`."""
         values = plotted(self.figure)
         if (self.system, self.collection) not in values:
-            known = [system for system, collection in values if collection == self.collection]
+            systems = [system for system, collection in values if collection == self.collection]
             raise VisirError(
-                f"{self.figure} has no {self.system!r} on {self.collection!r}.", hint=nearest(self.system, known)
+                f"{self.figure} has no {self.system!r} on {self.collection!r}.", hint=nearest(self.system, systems)
             )
         provenance = {"system": f"{self.system}, by its authors", "collection": f"{self.collection}, by its authors"}
         return Measurement(values[self.system, self.collection], provenance)

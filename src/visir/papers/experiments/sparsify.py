@@ -17,8 +17,10 @@ if TYPE_CHECKING:
 class SparseHeadExperiment(Experiment):
     """A cell that needs a sparse head over frozen vectors (`visir sparsify`), trained once for all studies.
 
-    - `recipe`, `set`: of `visir sparsify`, and changes to it
-    - `training`: a training of `visir train` whose checkpoint is the dense model, instead of the recipe's encoder
+    Args:
+        recipe: A recipe of `visir sparsify`.
+        set: Changes to it, "section.key=value".
+        training: A training of `visir train` whose checkpoint is the dense model, instead of the recipe's encoder.
     """
 
     recipe: str
@@ -27,10 +29,14 @@ class SparseHeadExperiment(Experiment):
 
     def describe(self) -> str:
         """See `Experiment.describe`."""
-        return f"visir sparsify {self.recipe}" + "".join(f" --set {one}" for one in self.set)
+        return f"visir sparsify {self.recipe}" + "".join(f" --set {change}" for change in self.set)
 
     def trained(self, context: ExperimentContext) -> tuple[SparseTrial, Path]:
-        """The finished trial, and the folder that it lies in, with the dense model's evaluation in `dense/`."""
+        """Train the head where it is not trained yet.
+
+        Returns:
+            The finished trial, and the folder of trials, with the dense model's evaluation in `dense/`.
+        """
         from visir.sparse.recipe import read_sparse_recipe
         from visir.studies.run_trials import run_trials
         from visir.studies.sparse_trial import SparseTrial, dense_evaluation
@@ -39,20 +45,20 @@ class SparseHeadExperiment(Experiment):
         recipe = read_sparse_recipe(find_recipe(self.recipe, "sparsify"), [*self.set, f"seed={context.seed}"])
         if self.training is not None:
             recipe = recipe.model_copy(update={"encoder": system_of(None, self.training, context, self.describe())})
-        said: dict[str, Any] = recipe.model_dump(mode="json")
-        said["data"].pop("obtain", None)
+        described: dict[str, Any] = recipe.model_dump(mode="json")
+        described["data"].pop("obtain", None)
         # Everything of one encoder and collection lies in one folder, beside the dense model's evaluation.
-        out = context.shared / "heads" / hash_json({"encoder": recipe.encoder, "data": said["data"]})[:10]
+        out = context.shared / "heads" / hash_json({"encoder": recipe.encoder, "data": described["data"]})[:10]
         with context.locks.for_folder(out), context.locks.process:
             dense_evaluation(recipe, out, "test")
-        trial = SparseTrial(f"{recipe.name}-{hash_json(said)[:10]}/seed{recipe.seed}", recipe)
+        trial = SparseTrial(f"{recipe.name}-{hash_json(described)[:10]}/seed{recipe.seed}", recipe)
         with context.locks.for_folder(trial.folder(out)):
             wait_for(trial.folder(out))
             run_trials([trial], out, jobs=1)
         return trial, out
 
     def provenance(self, trial: SparseTrial, protocol: Protocol) -> dict[str, str]:
-        """What it was that ran."""
+        """The head, its dense model and its collection, (label, value)."""
         recipe = trial.recipe
         return {
             "system": f"{recipe.name}, {recipe.expansion.variant}, η {recipe.loss.eta:g}",
@@ -63,10 +69,10 @@ class SparseHeadExperiment(Experiment):
 
 
 class SparsifyExperiment(SparseHeadExperiment):
-    """A sparse head, evaluated on the test split, text to image.
+    """Evaluate a sparse head on the test split, text to image.
 
-    Labels: R@1, R@5, mrr@10, flops; exact@20, semantic@20; "ρ …", the correlation with the dense model query by query,
-    and overlap@10 with it; terms of texts and images. All but the costs in percent.
+    Labels: R@1, R@5, mrr@10, flops; exact@20, semantic@20; "ρ …", the correlation with the dense model query by query;
+    overlap@10 with it; terms of texts and images. All but the costs are in percent.
     """
 
     experiment: Literal["sparsify"] = "sparsify"
@@ -80,18 +86,18 @@ class SparsifyExperiment(SparseHeadExperiment):
 
         trial, out = self.trained(context)
         dense = load_evaluation(out / "dense" / EVALUATION)
-        found, costs, captions = trial.evaluation(out), trial.costs(out), trial.captions(out)
+        sparse, costs, captions = trial.evaluation(out), trial.costs(out), trial.captions(out)
         names = {"hit@1": "R@1", "hit@5": "R@5", "mrr@10": "mrr@10"}
-        values = {f"t2i {names[one]}": 100 * found.result.mean("t2i", one) for one in EFFECTS}
-        values |= {f"t2i {one}": 100 * float(captions[one].to_numpy().mean()) for one in DEVIATIONS}
-        alike = correlations(dense.result, found.result, measures=EFFECTS)
-        values |= {f"t2i ρ {names[one]}": 100 * alike[one] for one in EFFECTS}
-        values["t2i overlap@10"] = 100 * float(overlap_at(dense.runs["t2i"], found.runs["t2i"], 10).mean())
-        values |= {f"t2i {one}": float(costs[one]) for one in ("flops", "text terms", "image terms")}
-        protocol = found.result.protocol
+        values = {f"t2i {names[measure]}": 100 * sparse.result.mean("t2i", measure) for measure in EFFECTS}
+        values |= {f"t2i {measure}": 100 * float(captions[measure].to_numpy().mean()) for measure in DEVIATIONS}
+        correlation = correlations(dense.result, sparse.result, measures=EFFECTS)
+        values |= {f"t2i ρ {names[measure]}": 100 * correlation[measure] for measure in EFFECTS}
+        values["t2i overlap@10"] = 100 * float(overlap_at(dense.runs["t2i"], sparse.runs["t2i"], 10).mean())
+        values |= {f"t2i {cost}": float(costs[cost]) for cost in ("flops", "text terms", "image terms")}
+        protocol = sparse.result.protocol
         return Measurement(
             values,
             self.provenance(trial, protocol),
             {**dict(protocol.card()), "static vectors": str(costs["static vectors"])},
-            notes=tuple(found.result.notes),
+            notes=tuple(sparse.result.notes),
         )

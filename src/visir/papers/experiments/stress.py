@@ -14,11 +14,16 @@ from visir.training.recipe import expand
 class StressExperiment(Experiment):
     """All thirteen perturbations of captions, text to image (`visir stress`); means over several models.
 
-    - `models`, as `visir.load` takes them, or `training`: a recipe whose checkpoint is stressed
-    - `source`, `images`, `split`, `gallery`: what is searched; the paper's candidates are the whole "collection"
-    - `quantity`: "decrease", percent of rsum lost (positive for a loss, as printed); "rsum" under each perturbation;
-      "jaccard", how alike the sets of captions are that perturbations harm, help or leave
-    - `profile`: "paper" perturbs as the released code did
+    Args:
+        models: As `visir.load` takes them.
+        training: Instead of models: a recipe whose checkpoint is stressed.
+        source: The collection.
+        images: Where its pictures are.
+        split: The split that is searched.
+        gallery: The candidates; the paper's are the whole "collection".
+        quantity: "decrease", percent of rsum lost (positive for a loss, as printed); "rsum" under each perturbation;
+            "jaccard", how similar the sets of captions are that perturbations harm, help or leave.
+        profile: "paper" perturbs as the released code did.
     """
 
     experiment: Literal["stress"] = "stress"
@@ -45,40 +50,40 @@ class StressExperiment(Experiment):
         from visir.evaluation.stress.jaccard import GROUPS as SETS
         from visir.evaluation.stress.stress import stress
 
-        names = [expand(one) for one in self.models] or [system_of(None, self.training, context, self.describe())]
+        names = [expand(model) for model in self.models] or [system_of(None, self.training, context, self.describe())]
         with context.locks.process:
             where = None if self.images is None else expand(self.images)
             collection = open_collection(expand(self.source), images=where)
-            found = [
+            studies = [
                 stress(
-                    collection, load(one), split=self.split, gallery=self.gallery, profile=self.profile,
-                    pictures=[], seed=context.seed, name=self.training.recipe if self.training else one,
+                    collection, load(model), split=self.split, gallery=self.gallery, profile=self.profile,
+                    pictures=[], seed=context.seed, name=self.training.recipe if self.training else model,
                 )
-                for one in names
+                for model in names
             ]  # fmt: skip
         if self.quantity == "jaccard":
-            alike = [one.jaccard for one in found if one.jaccard is not None]
-            values = {name: statistics.fmean(one.mean(name) for one in alike) for name in SETS}
+            similarities = [study.jaccard for study in studies if study.jaccard is not None]
+            values = {name: statistics.fmean(similarity.mean(name) for similarity in similarities) for name in SETS}
         else:
             values = {
                 name: statistics.fmean(
-                    -one.effect(name).overall.percent if self.quantity == "decrease" else one.effect(name).overall.after
-                    for one in found
+                    -overall.percent if self.quantity == "decrease" else overall.after
+                    for overall in (study.effect(name).overall for study in studies)
                 )
-                for name in [one.name for one in found[0].effects]
+                for name in [effect.name for effect in studies[0].effects]
             }
             if self.quantity == "rsum":
-                values["rsum"] = statistics.fmean(one.plain.mean("t2i", "rsum") for one in found)
+                values["rsum"] = statistics.fmean(study.plain.mean("t2i", "rsum") for study in studies)
             for group, parts in GROUPS.items():
-                values[group] = statistics.fmean(values[one] for one in parts)
-        protocol = found[0].protocol
+                values[group] = statistics.fmean(values[part] for part in parts)
+        protocol = studies[0].protocol
         return Measurement(
             {f"t2i {name}": value for name, value in values.items()},
             {
-                "system": ", ".join(dict.fromkeys(one.system for one in found)),
+                "system": ", ".join(dict.fromkeys(study.system for study in studies)),
                 "collection": protocol.collection,
                 "fingerprint": protocol.collection_fingerprint[:12],
             },
             {**dict(protocol.card()), "perturbations": f"severity 1, seed {context.seed}, {self.profile} profile"},
-            notes=tuple(dict.fromkeys(note for one in found for note in one.notes)),
+            notes=tuple(dict.fromkeys(note for study in studies for note in study.notes)),
         )

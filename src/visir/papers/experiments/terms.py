@@ -17,14 +17,17 @@ K = 10
 
 
 class TermsExperiment(SparseHeadExperiment):
-    """The ten heaviest terms of examples, and how many of them are said of the image, over the whole test split.
-
-    - `examples`: captions of the collection, which are shown with their images; by default the first captions of
-      `count` test images, evenly spaced
+    """The ten heaviest terms of examples, and the share of them that captions of the image contain.
 
     Labels: "caption exact@10" and "image exact@10", the share of the ten heaviest terms that are among the words of any
-    caption of the image, in percent (thesis eq. 3.2, with the words of all captions and for images too: an image has no
-    words of its own, and what one caption leaves out another may say). The table itself has words only.
+    caption of the image, in percent, over the whole test split. Thesis eq. 3.2 uses the words of one caption; here all
+    captions of the image count, and images are measured too: an image has no words of its own, and what one caption
+    leaves out another may say. The table itself has words only.
+
+    Args:
+        examples: Captions of the collection that are shown with their images; by default the first captions of
+            `count` test images, evenly spaced.
+        count: How many images, where no examples are named.
     """
 
     experiment: Literal["terms"] = "terms"
@@ -46,22 +49,22 @@ class TermsExperiment(SparseHeadExperiment):
             assert isinstance(encoder, SparseEncoder), "a checkpoint of sparsify"
             opened = open_whole(trial.recipe.data)
             part = opened.split(trial.split)
-            said: dict[str, list[str]] = {}
+            captions_of_image: dict[str, list[str]] = {}
             for row in part.captions.select(["image_id", "text"]).to_pylist():
-                said.setdefault(row["image_id"], []).append(row["text"])
+                captions_of_image.setdefault(row["image_id"], []).append(row["text"])
             values = {}
             for label, modality, images in (
                 ("caption", "text", part.captions["image_id"].to_pylist()),
                 ("image", "image", part.images["id"].to_pylist()),
             ):
-                own = encoder.tokenizer.terms([" ".join(said.get(one, [])) for one in images])
-                found = encode_part(encoder, opened, part, modality)  # type: ignore[arg-type]
-                values[f"{label} exact@{K}"] = 100 * float(exact_at(found, own, K).mean())
+                own = encoder.tokenizer.terms([" ".join(captions_of_image.get(image, [])) for image in images])
+                vectors = encode_part(encoder, opened, part, modality)  # type: ignore[arg-type]
+                values[f"{label} exact@{K}"] = 100 * float(exact_at(vectors, own, K).mean())
             words: dict[str, str] = {}
             captions = self._examples(opened, part)
-            some = opened.keep_images(pc.is_in(opened.images["id"], captions["image_id"].combine_chunks()))
-            texts = top_terms_of_captions(encoder, opened, some, captions["id"].to_pylist(), K)
-            pictures = {one.title: one for one in top_terms_of_images(encoder, opened, some, K)}
+            shown = opened.keep_images(pc.is_in(opened.images["id"], captions["image_id"].combine_chunks()))
+            texts = top_terms_of_captions(encoder, opened, shown, captions["id"].to_pylist(), K)
+            pictures = {picture.title: picture for picture in top_terms_of_images(encoder, opened, shown, K)}
             for row in captions.to_pylist():
                 words[f"caption: {row['text']}"] = " ".join(term for term, _ in texts[row["id"]].terms)
                 words[f"image: {row['text']}"] = " ".join(term for term, _ in pictures[row["image_id"]].terms)
@@ -75,10 +78,10 @@ class TermsExperiment(SparseHeadExperiment):
         if not self.examples:
             images = part.images["id"].to_pylist()
             chosen = np.unique(np.linspace(0, len(images) - 1, self.count).round().astype(int))
-            rows = [part.captions["image_id"].to_pylist().index(images[at]) for at in chosen]
+            rows = [part.captions["image_id"].to_pylist().index(images[position]) for position in chosen]
             return part.captions.take(rows)
         texts = opened.captions["text"].to_pylist()
-        missing = [one for one in self.examples if one not in texts]
+        missing = [text for text in self.examples if text not in texts]
         if missing:
             raise VisirError(f"{opened.name} has no caption {missing[0]!r}.", hint="name captions as they stand there")
-        return opened.captions.take([texts.index(one) for one in self.examples])
+        return opened.captions.take([texts.index(text) for text in self.examples])

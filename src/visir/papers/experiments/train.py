@@ -14,19 +14,22 @@ from visir.studies.shared_training import PriorTraining, train_once
 from visir.studies.shortcut_setups import WITH, WITHOUT
 from visir.training.recipe import Recipe, expand
 
-COURSE = {"λ": "ltd multiplier", "reconstruction": "ltd", "contrastive": "contrastive"}
-"""What a training's course is told by (LTD, Figure 2): label → its name in the log of steps."""
+CURVES = {"λ": "ltd multiplier", "reconstruction": "ltd", "contrastive": "contrastive"}
+"""The curves of a training (LTD, Figure 2): label → its name in the log of steps."""
 _LAST = 0.02  # of the steps: one batch differs more from the next than the curve moves within that
 
 
 class TrainExperiment(Experiment):
     """A training, and its checkpoint on the test split: without shortcuts, as the tables of chapter 4 have it.
 
-    - `recipe`, `set`: of `visir train`, and changes to it
-    - `judgements`, `relevance`: further judgements that the checkpoint is judged by instead of the links (CxC)
-    - `curves`: say where λ and the losses ended, and what λ was at most
-
     Besides the table's labels there is "with rsum", the rsum of the split *with* the shortcuts of the training.
+
+    Args:
+        recipe: A recipe of `visir train`.
+        set: Changes to it, "section.key=value".
+        judgements: Further judgements (CxC) to attach.
+        relevance: The judgements that count, instead of the links.
+        curves: Whether to measure where λ and the losses ended, and the largest λ.
     """
 
     experiment: Literal["train"] = "train"
@@ -38,7 +41,7 @@ class TrainExperiment(Experiment):
 
     def describe(self) -> str:
         """See `Experiment.describe`."""
-        return f"visir train {self.recipe}" + "".join(f" --set {one}" for one in self.set)
+        return f"visir train {self.recipe}" + "".join(f" --set {change}" for change in self.set)
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
@@ -46,22 +49,22 @@ class TrainExperiment(Experiment):
 
         recipe = PriorTraining(recipe=self.recipe, set=self.set).resolved(context.seed)
         folder = train_once(recipe, context)
-        found = load_evaluation(folder / WITHOUT)
+        evaluation = load_evaluation(folder / WITHOUT)
         if self.relevance != "links":
-            found = self._judged_otherwise(folder, recipe, context)
-        values = values_of(found.result.aggregates, context.row)
+            evaluation = self._judged_otherwise(folder, recipe, context)
+        values = values_of(evaluation.result.aggregates, context.row)
         if (folder / WITH).is_dir():
             values["with rsum"] = load_evaluation(folder / WITH).result.mean("both", "rsum")
         if self.curves:
-            values |= _course(folder)
-        protocol = found.result.protocol
+            values |= _curves(folder)
+        protocol = evaluation.result.protocol
         provenance = {"system": recipe.name, "collection": protocol.collection}
         return Measurement(
             values,
             {**provenance, "fingerprint": protocol.collection_fingerprint[:12]},
             dict(protocol.card()),
-            nearest_reading(found, context),
-            tuple(found.result.notes),
+            nearest_reading(evaluation, context),
+            tuple(evaluation.result.notes),
         )
 
     def _judged_otherwise(self, folder: Path, recipe: Recipe, context: ExperimentContext) -> Evaluation:
@@ -79,8 +82,8 @@ class TrainExperiment(Experiment):
             return evaluate(collection, encoder, split="test", relevance=self.relevance, depth=10)
 
 
-def _course(folder: Path) -> dict[str, float]:
-    """Where the course of a training ended: means over its last steps; validation rsum of the last epoch."""
+def _curves(folder: Path) -> dict[str, float]:
+    """Where the curves of a training ended: means over its last steps; validation rsum of the last epoch."""
     from visir.files import read_json
     from visir.studies.trial import CHECKPOINT
     from visir.training.folder import CURVE_FILE
@@ -89,8 +92,8 @@ def _course(folder: Path) -> dict[str, float]:
     steps = list(read_steps(folder / CHECKPOINT / STEPS_FILE))
     curve = read_json(folder / CHECKPOINT / CURVE_FILE)
     values = {"validation rsum": float(curve[-1]["validation"]["rsum"])}
-    for label, key in COURSE.items():
-        series = [one for step in steps if (one := (step.losses | step.facts).get(key)) is not None]
+    for label, key in CURVES.items():
+        series = [value for step in steps if (value := (step.losses | step.facts).get(key)) is not None]
         if series:
             values[f"{label}, last"] = float(np.mean(series[-max(1, int(_LAST * len(series))) :]))
             if label == "λ":

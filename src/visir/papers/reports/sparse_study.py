@@ -25,9 +25,9 @@ def effectiveness(study: SparseStudy, quoted: str | None = QUOTED) -> Table:
     """
     rows = _quoted("thesis-table-3-1", ("R@1", "R@5", "mrr@10", "flops"), quoted)
     dense = study.dense.result
-    rows.append([dense.system, *(f"{100 * dense.mean('t2i', one):.1f}" for one in EFFECTS), None, "visir"])
+    rows.append([dense.system, *(f"{100 * dense.mean('t2i', measure):.1f}" for measure in EFFECTS), None, "visir"])
     for key, model in study.models.items():
-        cells = [_spread(100 * model.effects(one)) + _marks(study, key, one) for one in EFFECTS]
+        cells = [_spread(100 * model.effects(measure)) + _marks(study, key, measure) for measure in EFFECTS]
         rows.append([_name(key), *cells, _spread(model.cost("flops")), "visir"])
     notes = [
         "† differs from the dense model: paired two-tailed t-test over captions, p < 0.05, Bonferroni (as the thesis)",
@@ -35,7 +35,7 @@ def effectiveness(study: SparseStudy, quoted: str | None = QUOTED) -> Table:
         f"visir: {study.name}, mean ± standard deviation over seeds {_listed(study.seeds)}; text to image",
     ]
     notes += _of_quoted("thesis-table-3-1", quoted)
-    head = [Column("model"), *(Column(one) for one in ("R@1", "R@5", "MRR@10", "FLOPs", "source"))]
+    head = [Column("model"), *(Column(name) for name in ("R@1", "R@5", "MRR@10", "FLOPs", "source"))]
     return Table.of(head, rows, caption="Table 3.1: effectiveness and cost", notes=notes)
 
 
@@ -46,15 +46,16 @@ def coactivation(study: SparseStudy, quoted: str | None = QUOTED) -> Table:
         for row in _quoted("thesis-table-3-2", ("R@1", "R@5", "mrr@10", "flops"), quoted)
     ]
     for key, model in study.models.items():
-        lists = [one["longest image lists"] for one in model.costs]
+        lists = [cost["longest image lists"] for cost in model.costs]
         longest = [
-            100 * one[0][1] / cost["images"] if one else 0.0 for one, cost in zip(lists, model.costs, strict=True)
+            100 * images[0][1] / cost["images"] if images else 0.0
+            for images, cost in zip(lists, model.costs, strict=True)
         ]
         rows.append(
             [
                 _name(key),
-                *(_spread(100 * model.effects(one)) for one in EFFECTS),
-                *(_spread(model.cost(one)) for one in ("flops", "text terms", "image terms")),
+                *(_spread(100 * model.effects(measure)) for measure in EFFECTS),
+                *(_spread(model.cost(cost)) for cost in ("flops", "text terms", "image terms")),
                 f"{np.mean(longest):.0f}",
                 "visir",
             ]
@@ -65,7 +66,7 @@ def coactivation(study: SparseStudy, quoted: str | None = QUOTED) -> Table:
         "longest list: the share of the images that have the most frequent term",
         *_of_quoted("thesis-table-3-2", quoted),
     ]
-    return Table.of([Column(one) for one in head], rows, caption="Table 3.2: dimension co-activation", notes=notes)
+    return Table.of([Column(name) for name in head], rows, caption="Table 3.2: dimension co-activation", notes=notes)
 
 
 def deviation(study: SparseStudy, quoted: str | None = QUOTED) -> Table:
@@ -79,7 +80,7 @@ def deviation(study: SparseStudy, quoted: str | None = QUOTED) -> Table:
                 mark = " †" if study.deviation_p(key[1], measure, key[0]) < _SIGNIFICANT else ""
             cells.append(_spread(100 * model.deviation(measure).mean(axis=1)) + mark)
         rows.append([_name(key), *cells, "visir"])
-    table = next((str(one["static vectors"]) for model in study.models.values() for one in model.costs), "")
+    table = next((str(costs["static vectors"]) for model in study.models.values() for costs in model.costs), "")
     notes = [
         "† differs from exp=1 with the same η: paired two-tailed t-test over captions, p < 0.01 (as the thesis)",
         f"Semantic@20 by {table}; levels of another table do not compare",
@@ -95,13 +96,13 @@ def faithfulness(study: SparseStudy, quoted: str | None = QUOTED) -> Table:
         [*row[:-1], None, row[-1]] for row in _quoted("thesis-table-3-5", ("ρ R@1", "ρ R@5", "ρ mrr@10"), quoted)
     ]
     for key in study.models:
-        cells = [_spread(100 * one) for one in study.faithfulness(key).values()]
+        cells = [_spread(100 * correlation) for correlation in study.faithfulness(key).values()]
         rows.append([_name(key), *cells, _spread(100 * study.overlap(key).mean(axis=1)), "visir"])
     head = ("model", "ρ R@1", "ρ R@5", "ρ MRR@10", "overlap@10 %", "source")
     notes = ["overlap@10: the share of the dense model's first ten images that are among the sparse model's first ten"]
     notes += _of_quoted("thesis-table-3-5", quoted)
     return Table.of(
-        [Column(one) for one in head], rows, caption="Table 3.5: faithfulness to the dense model", notes=notes
+        [Column(name) for name in head], rows, caption="Table 3.5: faithfulness to the dense model", notes=notes
     )
 
 

@@ -57,8 +57,8 @@ def evaluate(
     """
     from visir.console import Console
     from visir.errors import ConfigurationError, nearest, raise_faults
-    from visir.products.errors import first_answers
-    from visir.products.evaluate import evaluate as evaluated
+    from visir.products.evaluate import evaluate as evaluate_systems
+    from visir.products.first_answers import first_answers
     from visir.products.relevance import SETTINGS
     from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
     from visir.products.results import CATEGORIES_RESULT, FILES, write_result
@@ -67,26 +67,26 @@ def evaluate(
     from visir.products.zero_shot import baseline
     from visir.reports.formats import to_terminal
 
-    asked = tuple(one for one in SETTINGS if setting is None or one in setting)
-    faults = [f"unknown setting {one!r} ({nearest(one, SETTINGS)})" for one in setting or [] if one not in SETTINGS]
-    faults += [f"fold {one}: there are {folds}" for one in fold or [] if one > folds]
-    names = [one.strip() for one in baselines.split(",") if one.strip()]
+    settings = tuple(name for name in SETTINGS if setting is None or name in setting)
+    faults = [f"unknown setting {name!r} ({nearest(name, SETTINGS)})" for name in setting or [] if name not in SETTINGS]
+    faults += [f"fold {number}: there are {folds}" for number in fold or [] if number > folds]
+    names = [name.strip() for name in baselines.split(",") if name.strip()]
     if not names and not models:
         faults.append("no system: name --models, --baselines, or both")
     raise_faults(ConfigurationError, "categories evaluate", faults)
     products = opened(catalogue, format, images, option)
-    whole = cut(products, folds, split_seed)
-    splits: list[Split] = [one for place, one in enumerate(whole, 1) if not fold or place in fold]
-    systems: list[CategorySystem] = [baseline(one, products, device=device) for one in names]
+    all_splits = cut(products, folds, split_seed)
+    splits: list[Split] = [split for number, split in enumerate(all_splits, 1) if not fold or number in fold]
+    systems: list[CategorySystem] = [baseline(name, products, device=device) for name in names]
     if models:
         from visir.products.saved_models import trained_systems
 
         systems += trained_systems(models, products, splits, every_setting=every_setting, device=device)
-    found = evaluated(
+    evaluation = evaluate_systems(
         products,
         systems,
         splits,
-        settings=asked,
+        settings=settings,
         by=by,  # type: ignore[arg-type]
         relevance=relevance,  # type: ignore[arg-type]
         seed=seed,
@@ -97,16 +97,17 @@ def evaluate(
 
         command = shlex.join(["visir", *sys.argv[1:]])
         with new_folder(out, CATEGORIES_RESULT, replace=True) as change:
-            write_result(change, found)
-            write_categories_report(change.file("report.html"), found, system=show, command=command, beside=FILES)
+            write_result(change, evaluation)
+            write_categories_report(change.file("report.html"), evaluation, system=show, command=command, beside=FILES)
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH
-    for one in found.settings:
-        console.print(to_terminal(settings_table(found, one)))
-    if len(found.systems) > 1:
-        console.print(to_terminal(differences_table(found)))
-    console.print(to_terminal(seen_table(found, ("precision@1", "precision@10", "rprecision"))))
-    console.print(to_terminal(errors_table({key: first_answers(trials) for key, trials in found.trials.items()})))
+    for name in evaluation.settings:
+        console.print(to_terminal(settings_table(evaluation, name)))
+    if len(evaluation.systems) > 1:
+        console.print(to_terminal(differences_table(evaluation)))
+    console.print(to_terminal(seen_table(evaluation, ("precision@1", "precision@10", "rprecision"))))
+    errors = {key: first_answers(trials) for key, trials in evaluation.trials.items()}
+    console.print(to_terminal(errors_table(errors)))
     if out is not None:
         console.print(f"report: {out / 'report.html'}", soft_wrap=True, highlight=False)

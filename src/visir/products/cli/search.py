@@ -13,7 +13,7 @@ from visir.cli.data import Images
 from visir.products.cli.source import WIDTH, FormatName, Options, Source, opened
 
 if TYPE_CHECKING:
-    from visir.products.ask import Answer
+    from visir.products.search import ProductAnswer
     from visir.records.catalogue import Catalogue
 
 
@@ -34,10 +34,10 @@ def search(
 
     When the words are the name of a category, answers that belong to it are marked.
     """
-    from visir.products.ask import ask
+    from visir.products.search import search_products
 
     products = opened(catalogue, format, images, option)
-    answer = ask(products, query, model, k, device=device)
+    answer = search_products(products, query, model, k, device=device)
     if html is not None:
         from visir.products.reports.search import write_search_page
 
@@ -47,7 +47,7 @@ def search(
         typer.echo(f"page: {html}")
 
 
-def _show(catalogue: Catalogue, answer: Answer) -> None:
+def _show(catalogue: Catalogue, answer: ProductAnswer) -> None:
     from visir.console import Console
     from visir.products.reports.search import answer_table
     from visir.reports.formats import to_terminal

@@ -73,30 +73,30 @@ def train(
     from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
     from visir.training.recipe import expand
 
-    named = {"encoders.image": image, "encoders.text": text}
-    asked = [f"{key}={json.dumps(value)}" for key, value in named.items() if value is not None]
-    read = read_categories_recipe(find_categories_recipe(recipe), [*asked, *(changes or ())])
+    encoders = {"encoders.image": image, "encoders.text": text}
+    of_options = [f"{key}={json.dumps(value)}" for key, value in encoders.items() if value is not None]
+    resolved = read_categories_recipe(find_categories_recipe(recipe), [*of_options, *(changes or ())])
     products = opened(expand(catalogue), format, images, option)
     splits = cut(products, folds, split_seed)
     if not 1 <= fold <= folds:
         raise ConfigurationError(f"--fold {fold}: there are {folds}.", hint=f"1 to {folds}")
     split = splits[fold - 1]
-    target = out or Path("runs") / f"{read.name}-{read.setting}-fold{fold}-seed{read.seed}"
+    target = out or Path("runs") / f"{resolved.name}-{resolved.setting}-fold{fold}-seed{resolved.seed}"
     typer.echo(f"{products.name}: {split.name}; {split.train.sum():,} products to learn from, "
                f"{split.validation.sum():,} to watch, {split.test.sum():,} left out")  # fmt: skip
     if dry_run:
-        _print_plan(read, int(split.train.sum()), target)
+        _print_plan(resolved, int(split.train.sum()), target)
         return
-    reads = read.product.modalities
+    modalities = resolved.product.modalities
     vectors = encode_catalogue(
         products,
-        image=expand(read.encoders.image) if "image" in reads else None,
-        text=expand(read.encoders.text),
-        titles="title" in reads,
-        attributes="attributes" in reads,
+        image=expand(resolved.encoders.image) if "image" in modalities else None,
+        text=expand(resolved.encoders.text),
+        titles="title" in modalities,
+        attributes="attributes" in modalities,
         skip_broken=skip_broken,
     )
-    _train(read, vectors.keep_products(split.train), vectors.keep_products(split.validation), target, resume)
+    _train(resolved, vectors.keep_products(split.train), vectors.keep_products(split.validation), target, resume)
 
 
 def _train(

@@ -43,20 +43,26 @@ _RIGHT: dict[Relevance, str] = {
 class CategoriesExperiment(Experiment):
     """A system on test products of a catalogue (`visir categories evaluate`).
 
-    - `source`, `images`: the catalogue
-    - `baseline`: "bm25", "text:NAME", "clip:NAME"; "clip" with `training`, a training of `visir train` whose checkpoint
-      is meant; or `recipe`: of `visir categories train`, without the setting at the end of its name, `set` its changes
-    - `settings`: in which it is asked; a model is trained for each
-    - `quantity`: "measures", the labels of Table 7.1; "seen", "unseen", the same of these categories only; "same tree",
-      "different tree", how many first answers are wrong and lie there (labels as the rows of Table 7.2); "depths",
-      both, and of those in the same tree how many have which d = depth(c_p) − depth(c) ("d = -1", …)
-    - `relevance`: see `visir.products.task.category_task`; "drawn" where errors are counted, because section 7.6.1 calls it
-      an error when c_p is not c
-    - `folds`: into how many the products are cut; `test`: which are tested in this cell, one after another, from 1;
-      without it, the one of the cell's seed (seed 0 is fold 1). Trainings and draws have seed 0 in every fold.
+    Over several folds, measures are means over the folds, measures of seen and unseen categories are means over all
+    queries together (some folds have no unseen category), and counts are sums. Trainings and draws have seed 0 in every
+    fold.
 
-    Of several folds measures are means over folds, seen and unseen ones over all queries together (some folds have no
-    unseen category), and counts are sums.
+    Args:
+        source: The catalogue.
+        images: Where its pictures are.
+        baseline: "bm25", "text:NAME", "clip:NAME"; or "clip" with `training`.
+        training: A training of `visir train`; its checkpoint is the encoder of the baseline.
+        recipe: Of `visir categories train`, without the setting at the end of its name.
+        set: Changes of the recipe.
+        settings: Which categories are queries; a model is trained for each setting.
+        quantity: "measures": the labels of Table 7.1. "seen", "unseen": the same of these categories only. "same tree",
+            "different tree": how many first answers are wrong and lie there (labels as the rows of Table 7.2).
+            "depths": both, and of those in the same tree how many have which d = depth(c_p) − depth(c) ("d = -1", …).
+        relevance: See `visir.products.task.category_task`; "drawn" where errors are counted, because section 7.6.1
+            calls it an error when c_p is not c.
+        folds: Into how many parts the products are cut.
+        test: Which folds are tested in this cell, from 1; without it, the fold of the seed of the cell (seed 0 is fold
+            1).
     """
 
     experiment: Literal["categories"] = "categories"
@@ -78,7 +84,7 @@ class CategoriesExperiment(Experiment):
             raise ValueError("name either a baseline or a recipe")
         if len(self.settings) > 1 and self.quantity not in ("same tree", "different tree"):
             raise ValueError(f"{self.quantity}: one setting in each cell")
-        if any(one > self.folds for one in self.test):
+        if any(fold > self.folds for fold in self.test):
             raise ValueError(f"test: there are {self.folds} folds")
         return self
 
@@ -86,8 +92,8 @@ class CategoriesExperiment(Experiment):
         """See `Experiment.describe`."""
         system = self.baseline or f"visir categories train {self.recipe}"
         system += f" by the checkpoint of {self.training.recipe}" if self.training else ""
-        said = f"{system}" + "".join(f" --set {one}" for one in self.set)
-        return f"{said} on {self.source}, {', '.join(self.settings)}"
+        changes = "".join(f" --set {change}" for change in self.set)
+        return f"{system}{changes} on {self.source}, {', '.join(self.settings)}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
@@ -97,16 +103,16 @@ class CategoriesExperiment(Experiment):
         with context.locks.process:
             catalogue = _opened(expand(self.source), None if self.images is None else expand(self.images))
             whole = folds(catalogue, self.folds)
-        splits = [whole[one - 1] for one in self.test or (context.seed % self.folds + 1,)]
+        splits = [whole[fold - 1] for fold in self.test or (context.seed % self.folds + 1,)]
         systems = self._systems(catalogue, splits, context)
         with context.locks.process:
-            found = evaluate(catalogue, systems, splits, settings=self.settings, relevance=self.relevance)
-        values, notes = self._values(found)
+            evaluation = evaluate(catalogue, systems, splits, settings=self.settings, relevance=self.relevance)
+        values, notes = self._values(evaluation)
         return Measurement(
             values,
-            {**self._ran(found), "collection": catalogue.name, "fingerprint": catalogue.fingerprint[:12]},
-            self._protocol(found, splits),
-            notes=(*notes, *_notes(found)),
+            {**self._provenance(evaluation), "collection": catalogue.name, "fingerprint": catalogue.fingerprint[:12]},
+            self._protocol(evaluation, splits),
+            notes=(*notes, *_notes(evaluation)),
         )
 
     def _systems(self, catalogue: Catalogue, splits: list[Split], context: ExperimentContext) -> list[CategorySystem]:
@@ -129,59 +135,62 @@ class CategoriesExperiment(Experiment):
         with context.locks.process:
             return list(trained_systems(folders, catalogue, splits))
 
-    def _values(self, found: CategoryEvaluation) -> tuple[dict[str, float], list[str]]:
-        """By label, and what is to be said of labels that are not there."""
-        from visir.products.errors import first_answers
+    def _values(self, evaluation: CategoryEvaluation) -> tuple[dict[str, float], list[str]]:
+        """The values by label, and notes on labels without a value."""
+        from visir.products.first_answers import first_answers
 
-        system, setting = found.systems[0], found.settings[0]
+        system, setting = evaluation.systems[0], evaluation.settings[0]
         if self.quantity == "measures":
-            return {f"{TASK_NAME} {one}": 100 * found.spread(system, setting, LABELS[one]).mean for one in LABELS}, []
+            means = {label: evaluation.spread(system, setting, measure).mean for label, measure in LABELS.items()}
+            return {f"{TASK_NAME} {label}": 100 * mean for label, mean in means.items()}, []
         if self.quantity in ("seen", "unseen"):
-            parts = {one: found.by_seen(system, setting, LABELS[one]) for one in LABELS}
+            parts = {label: evaluation.by_seen(system, setting, measure) for label, measure in LABELS.items()}
             if self.quantity not in parts["rprecision"]:
-                return {}, [f"{TASK_NAME}: no {self.quantity} category is asked for"]
-            values = {f"{TASK_NAME} {one}": 100 * part[self.quantity][0] for one, part in parts.items()}
+                return {}, [f"{TASK_NAME}: no query is a category that is {self.quantity}"]
+            values = {f"{TASK_NAME} {label}": 100 * part[self.quantity][0] for label, part in parts.items()}
             counts = ", ".join(f"{number:,} {part}" for part, (_, number) in parts["rprecision"].items())
             return values, [f"queries: {counts}"]
-        errors = {one: first_answers(found.trials[system, one]).errors for one in found.settings}
+        errors = {name: first_answers(evaluation.trials[system, name]).errors for name in evaluation.settings}
         if self.quantity == "depths":
-            one = errors[setting]
-            depths = {f"d = {d}": float(number) for d, number in one.depth_differences.items()}
-            return {"same tree": float(one.same_tree), "different tree": float(one.different_tree), **depths}, []
+            first = errors[setting]
+            depths = {f"d = {d}": float(number) for d, number in first.depth_differences.items()}
+            return {"same tree": float(first.same_tree), "different tree": float(first.different_tree), **depths}, []
         same = self.quantity == "same tree"
-        values = {SETTINGS[one]: float(e.same_tree if same else e.different_tree) for one, e in errors.items()}
+        values = {
+            SETTINGS[name]: float(wrong.same_tree if same else wrong.different_tree) for name, wrong in errors.items()
+        }
         return {**values, **({"Total": sum(values.values())} if len(values) == len(SETTINGS) else {})}, []
 
-    def _ran(self, found: CategoryEvaluation) -> dict[str, str]:
-        """The system, its encoders and its changes; a checkpoint by its recipe, for its own name is its path."""
+    def _provenance(self, evaluation: CategoryEvaluation) -> dict[str, str]:
+        """The system, its encoders and its changes; a checkpoint by its recipe, because its own name is its path."""
         if self.training is not None:
             return {"system": f"{self.baseline}, {self.training.recipe}"}
-        said = {"system": str(self.baseline or self.recipe)}
-        for part, encoder in next(iter(found.cards.values())).items():
-            said[part if part == "reads" else f"encoder of {part}"] = str(encoder)
-        return {**said, "set": ", ".join(self.set)} if self.set else said
+        provenance = {"system": str(self.baseline or self.recipe)}
+        for part, encoder in next(iter(evaluation.cards.values())).items():
+            provenance[part if part == "reads" else f"encoder of {part}"] = str(encoder)
+        return {**provenance, "set": ", ".join(self.set)} if self.set else provenance
 
-    def _protocol(self, found: CategoryEvaluation, splits: list[Split]) -> dict[str, str]:
-        trials = [one for trials in found.trials.values() for one in trials]
-        tasks = {one.task.fold.name: one.task for one in trials}
+    def _protocol(self, evaluation: CategoryEvaluation, splits: list[Split]) -> dict[str, str]:
+        trials = [trial for trials in evaluation.trials.values() for trial in trials]
+        galleries = {trial.task.fold.name: trial.task.gallery for trial in trials}
         queries = {
-            setting: [len(trial.task.judgements()) for trial in found.trials[found.systems[0], setting]]
-            for setting in found.settings
+            setting: [len(trial.task.judgements()) for trial in evaluation.trials[evaluation.systems[0], setting]]
+            for setting in evaluation.settings
         }
         return {
-            "split": "; ".join(f"{one.name}: test" for one in splits),
+            "split": "; ".join(f"{split.name}: test" for split in splits),
             "relevance": _RIGHT[self.relevance],
-            "candidates": "; ".join(f"{one.gallery.size:,} {one.gallery.description}" for one in tasks.values()),
-            "queries": "; ".join(f"{one}: {', '.join(map(str, counts))}" for one, counts in queries.items()),
+            "candidates": "; ".join(f"{gallery.size:,} {gallery.description}" for gallery in galleries.values()),
+            "queries": "; ".join(f"{setting}: {', '.join(map(str, counts))}" for setting, counts in queries.items()),
             "similarity": trials[0].result.protocol.similarity,
             **({"map@k": "over min(R, k)"} if self.quantity in ("measures", "seen", "unseen") else {}),
         }
 
 
-def _notes(found: CategoryEvaluation) -> list[str]:
-    """What was not found, fold by fold."""
-    trials = [one for trials in found.trials.values() for one in trials]
-    return [f"{one.task.setting}, {one.task.fold.name}: {note}" for one in trials for note in one.result.notes]
+def _notes(evaluation: CategoryEvaluation) -> list[str]:
+    """The notes of all trials, fold by fold."""
+    trials = [trial for trials in evaluation.trials.values() for trial in trials]
+    return [f"{trial.task.setting}, {trial.task.fold.name}: {note}" for trial in trials for note in trial.result.notes]
 
 
 @lru_cache(maxsize=2)

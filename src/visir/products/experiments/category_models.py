@@ -21,21 +21,27 @@ def category_models(
 ) -> list[Path]:
     """The folders of the trained models, one for each split, in their order (`visir categories train`).
 
-    A folder is named by what the recipe says, the catalogue and the split, so studies that agree on a training share
-    it. Trainings are done in this process, which is killed with them, on one thread, so that figures do not depend on
-    how many processors there are; another process that wants the same model waits.
+    A folder is named by the recipe, the catalogue and the split, so studies that need the same training share it. The
+    training runs in this process, on one thread, so that figures do not depend on the number of processors. Another
+    process that needs the same model waits.
+
+    Args:
+        recipe: What is trained.
+        catalogue: What it is trained on.
+        splits: One model is trained for each.
+        context: Where models are kept, and the locks.
     """
     from visir.encoders.families import CHECKPOINT_FILE
     from visir.products.encoding import encode_catalogue
     from visir.products.train import train_categories
     from visir.storage import locked
 
-    said = {"recipe": recipe.model_dump(mode="json"), "catalogue": catalogue.fingerprint}
-    at = context.shared / "categories" / f"{recipe.name}-{recipe.setting}-{hash_json(said)[:10]}"
-    reads = recipe.product.modalities
+    training = {"recipe": recipe.model_dump(mode="json"), "catalogue": catalogue.fingerprint}
+    parent = context.shared / "categories" / f"{recipe.name}-{recipe.setting}-{hash_json(training)[:10]}"
+    modalities = recipe.product.modalities
     folders = []
     for split in splits:
-        folder = at / split.name.replace(", ", "-").replace(" ", "-")
+        folder = parent / split.name.replace(", ", "-").replace(" ", "-")
         waiting = f"{folder}: is being trained by another process; waiting for it"
         lock = folder.with_name(f"{folder.name}.lock")
         with context.locks.for_folder(folder), locked(lock, waiting=waiting, elsewhere="--out"):
@@ -43,10 +49,10 @@ def category_models(
                 with context.locks.process, _one_thread():
                     vectors = encode_catalogue(
                         catalogue,
-                        image=recipe.encoders.image if "image" in reads else None,
+                        image=recipe.encoders.image if "image" in modalities else None,
                         text=recipe.encoders.text,
-                        titles="title" in reads,
-                        attributes="attributes" in reads,
+                        titles="title" in modalities,
+                        attributes="attributes" in modalities,
                         skip_broken=True,
                     )
                     train, validation = (vectors.keep_products(part) for part in (split.train, split.validation))

@@ -1,4 +1,4 @@
-"""What a category model makes small: InfoNCE between categories and products, eqs 7.7–7.9, and what goes beyond."""
+"""The objective of a category model: InfoNCE between categories and products, eqs 7.7–7.9, and two extensions."""
 
 from __future__ import annotations
 
@@ -22,10 +22,12 @@ Targets = Literal["pairs", "multi-positive"]
 class CategoryLoss(Settings):
     """Eqs 7.7–7.9; see `CategoryInfoNCE`.
 
-    - `temperature`: τ, 1 in the thesis; `learn_temperature`: go on learning it
-    - `balance`: λ, the weight of product to category; category to product has 1 − λ
-    - `targets`: "pairs" (the thesis) or "multi-positive"
-    - `hierarchy`: weight of the tree penalty; 0 is none (the thesis)
+    Args:
+        temperature: τ, 1 in the thesis.
+        learn_temperature: Whether τ is trained.
+        balance: λ, the weight of product to category; category to product has 1 − λ.
+        targets: "pairs" (the thesis) or "multi-positive".
+        hierarchy: The weight of the tree penalty; 0 is none (the thesis).
     """
 
     temperature: Positive = 1.0
@@ -74,12 +76,12 @@ class CategoryInfoNCE(nn.Module):
 
     def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
-        asked = self.settings
+        settings = self.settings
         logits: Tensor = self.temperature(cosines(pairs))
-        up = self.levels(pairs) if asked.targets != "pairs" or asked.hierarchy else None
-        to_product = _loss(logits, up, asked)
-        to_category = _loss(logits.T, None if up is None else up.T, asked)
-        return asked.balance * to_category + (1 - asked.balance) * to_product
+        up = self.levels(pairs) if settings.targets != "pairs" or settings.hierarchy else None
+        to_product = _loss(logits, up, settings)
+        to_category = _loss(logits.T, None if up is None else up.T, settings)
+        return settings.balance * to_category + (1 - settings.balance) * to_product
 
     def levels(self, pairs: VectorPairs) -> Tensor:
         """(n, n) integers up(j, k): levels from category j up to the first that product k belongs to; 0: it is right.
@@ -93,14 +95,14 @@ class CategoryInfoNCE(nn.Module):
         return self.depths[pairs.anchor_rows][:, None] - shared.sum(-1)
 
 
-def _loss(logits: Tensor, up: Tensor | None, asked: CategoryLoss) -> Tensor:
+def _loss(logits: Tensor, up: Tensor | None, settings: CategoryLoss) -> Tensor:
     """One direction; queries along the rows."""
     log_shares = logits.log_softmax(dim=1)
-    if up is not None and asked.targets == "multi-positive":
+    if up is not None and settings.targets == "multi-positive":
         right = (up == 0).to(logits.dtype)
         loss = -(right * log_shares).sum(1) / right.sum(1)
     else:
         loss = -log_shares.diagonal()
-    if up is not None and asked.hierarchy:
-        loss = loss + asked.hierarchy * (log_shares.exp() * up).sum(1)
+    if up is not None and settings.hierarchy:
+        loss = loss + settings.hierarchy * (log_shares.exp() * up).sum(1)
     return loss.mean()

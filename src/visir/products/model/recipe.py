@@ -18,14 +18,14 @@ from visir.training.sides import Count, HeadShape, Positive
 
 Part = Literal["image", "title", "attributes"]
 VERB = "categories train"
-"""With which the files of these recipes open."""
+"""The command that the files of these recipes begin with."""
 RECIPES = Path(__file__).parents[1] / "recipes"
 
 
 def _in_order(parts: tuple[Part, ...]) -> tuple[Part, ...]:
     if len(set(parts)) != len(parts):
         raise ValueError("each modality once")
-    return tuple(one for one in get_args(Part) if one in parts)
+    return tuple(part for part in get_args(Part) if part in parts)
 
 
 class CategorySide(Settings):
@@ -36,13 +36,17 @@ class CategorySide(Settings):
 
 
 class ProductSide(Settings):
-    """What is known of a product, joined, and the head over it, g_p (eqs 7.3–7.6). See `ProductTower`.
+    """The modalities of a product, joined, and the head over them, g_p (eqs 7.3–7.6). See `ProductTower`.
 
-    - `modalities`: any of "image", "title", "attributes": CLIP-I has the first, CLIP-IA two, CLIP-ITA all
-    - `attributes`: their "mean" (eq. 7.5), or "attention" over them (the thesis's future work)
-    - `scaling`: "unit" divides each modality's vector by its length before they are joined; "none" joins what the
-      encoders give, which the thesis may have done
-    - `absent`: what stands for a modality that a product lacks: a "zero" vector, or a "learnt" one per modality
+    Args:
+        modalities: Any of "image", "title", "attributes": CLIP-I has the first, CLIP-IA image and attributes, CLIP-ITA
+            all.
+        attributes: Their "mean" (eq. 7.5), or "attention" over them (the future work of the thesis).
+        scaling: "unit" divides the vector of each modality by its length before they are joined; "none" joins the
+            vectors of the encoders as they are, which the thesis may have done.
+        absent: The vector of a modality that a product lacks: "zero", or a "learnt" one per modality.
+        head: Its hidden layers.
+        rate: The peak learning rate of this side; None takes that of the optimiser.
     """
 
     modalities: Annotated[tuple[Part, ...], Field(min_length=1), AfterValidator(_in_order)] = get_args(Part)
@@ -56,8 +60,9 @@ class ProductSide(Settings):
 class Encoders(Settings):
     """The frozen encoders, as `visir.load` takes them.
 
-    - `image`: of pictures; not loaded when the product side has none
-    - `text`: of categories' names, titles and attributes
+    Args:
+        image: Of pictures; not loaded when the product side has none.
+        text: Of the names of categories, titles and attributes.
     """
 
     image: str = "openai/clip-vit-base-patch32"
@@ -67,10 +72,12 @@ class Encoders(Settings):
 class CategoriesRecipe(Settings):
     """A category model and how it is trained; a `visir.training.regime.Regime`.
 
-    - `setting`: with which category a product makes a pair: one of its path by chance ("all"), its most "general" or
-      its most "specific" one (thesis section 7.4.2)
-    - `dimension`: d of the common space; the thesis gives none
-    - `device`, `precision`, `optimiser`, `schedule`, `averaging`, `selection`: as in `visir.training.recipe.Recipe`
+    Device, precision, optimiser, schedule, averaging and selection are as in `visir.training.recipe.Recipe`.
+
+    Args:
+        setting: The category that a product makes a pair with: one of its path at random ("all"), its most "general" or
+            its most "specific" one (thesis section 7.4.2).
+        dimension: d of the common space; the thesis gives none.
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.\-]+$")]
@@ -103,9 +110,14 @@ shipped_categories_recipes = partial(shipped_recipes, VERB, RECIPES)
 
 
 def read_categories_recipe(path: str | Path, changes: Sequence[str] = ()) -> CategoriesRecipe:
-    """Read a recipe; `changes` are "section.key=value" and win over the file. `extends` as in `visir train`.
+    """Read a recipe; `extends` as in `visir train`.
 
-    Raises `ConfigurationError` with every fault at once: unknown keys (with the nearest known one), wrong types, values
-    out of range, each with its line.
+    Args:
+        path: The TOML file.
+        changes: "section.key=value"; they win over the file.
+
+    Raises:
+        ConfigurationError: With every fault at once: unknown keys (with the nearest known one), wrong types, values out
+            of range, each with its line.
     """
     return read_settings(CategoriesRecipe, path, changes, find_base=categories_base_of, own=("name",))

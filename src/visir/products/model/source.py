@@ -1,4 +1,4 @@
-"""Products by row, as the product tower takes them: gathered from vectors that may be memory-mapped."""
+"""Batches of products for the product tower, gathered from vectors that may be memory-mapped."""
 
 from __future__ import annotations
 
@@ -12,29 +12,34 @@ from torch import Tensor
 
 from visir.errors import ConfigurationError
 from visir.products.model.recipe import Part
-from visir.products.vectors import AttributeVectors, CatalogueVectors, Floats, Modality
+from visir.products.vectors import AttributeVectors, CatalogueVectors, Floats, ProductVectors
 from visir.training.inputs.base import EpochRandom
 
 
 class ProductSource:
     """The products of a catalogue: a `visir.training.inputs.base.InputSource`.
 
-    - `modalities`: which are gathered, in this order
-    - `mean`: give the mean of each product's attributes (eq. 7.5), made once here, (n, d) float32 in memory; otherwise
-      all of them, padded to the most in the batch
+    Args:
+        vectors: The vectors of a catalogue.
+        modalities: Which are gathered, in this order.
+        mean: Give the mean of the attributes of each product (eq. 7.5), computed once, (n, d) float32 in memory;
+            otherwise all of them, padded to the largest number in the batch.
 
-    Raises `ConfigurationError` when the vectors lack a modality.
+    Raises:
+        ConfigurationError: The vectors lack a modality.
     """
 
     def __init__(self, vectors: CatalogueVectors, modalities: Sequence[Part], *, mean: bool = True) -> None:
         self._length, self.modalities = len(vectors), tuple(modalities)
         parts = _parts(vectors, modalities)
         self._present = np.stack([parts[name].present for name in modalities], axis=1)
-        self._single: dict[Part, Modality] = {name: one for name, one in parts.items() if isinstance(one, Modality)}
+        self._single: dict[Part, ProductVectors] = {
+            name: part for name, part in parts.items() if isinstance(part, ProductVectors)
+        }
         sets = parts.get("attributes")
         self._sets = sets if isinstance(sets, AttributeVectors) else None
         if self._sets is not None and mean:
-            self._single["attributes"] = Modality(mean_attributes(self._sets), np.arange(self._length))
+            self._single["attributes"] = ProductVectors(mean_attributes(self._sets), np.arange(self._length))
             self._sets = None
 
     def __len__(self) -> int:
@@ -43,7 +48,7 @@ class ProductSource:
     def batch(
         self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
     ) -> dict[str, Tensor]:
-        """The products `rows`, by modality; nothing is drawn."""
+        """The products of these rows, by modality; nothing is drawn."""
         present = self._present[rows]
         gathered: dict[str, Tensor] = {"present": torch.from_numpy(present)}
         for number, name in enumerate(self.modalities):
@@ -55,49 +60,53 @@ class ProductSource:
 
 
 def widths_of(vectors: CatalogueVectors, modalities: Sequence[Part]) -> dict[Part, int]:
-    """How wide the vectors of each modality are. Raises `ConfigurationError` when one is not there."""
+    """How wide the vectors of each modality are.
+
+    Raises:
+        ConfigurationError: There are no vectors of a modality.
+    """
     return {name: part.width for name, part in _parts(vectors, modalities).items()}
 
 
 def mean_attributes(attributes: AttributeVectors) -> Floats:
-    """(n, d) the mean of each product's attribute vectors (eq. 7.5), zero where it has none.
+    """(n, d) the mean of the attribute vectors of each product (eq. 7.5), zero where it has none.
 
-    One sparse product: no vector is copied per product that has the attribute.
+    A product with a sparse matrix: no vector is copied for each product that has the attribute.
     """
     counts = attributes.counts
     shares = np.repeat(1 / np.maximum(counts, 1), counts).astype(np.float32)
     shape = (len(counts), len(attributes.vectors))
     if not len(attributes.rows):
         return np.zeros((len(counts), attributes.width), np.float32)
-    which = csr_matrix((shares, attributes.rows, attributes.offsets), shape=shape)
-    return np.asarray(which @ np.asarray(attributes.vectors, dtype=np.float32))
+    weights = csr_matrix((shares, attributes.rows, attributes.offsets), shape=shape)
+    return np.asarray(weights @ np.asarray(attributes.vectors, dtype=np.float32))
 
 
-def _parts(vectors: CatalogueVectors, modalities: Sequence[Part]) -> dict[Part, Modality | AttributeVectors]:
-    there = {"image": vectors.images, "title": vectors.titles, "attributes": vectors.attributes}
-    missing = [name for name in modalities if there[name] is None]
+def _parts(vectors: CatalogueVectors, modalities: Sequence[Part]) -> dict[Part, ProductVectors | AttributeVectors]:
+    available = {"image": vectors.images, "title": vectors.titles, "attributes": vectors.attributes}
+    missing = [name for name in modalities if available[name] is None]
     if missing:
         raise ConfigurationError(
             f"{vectors.catalogue.name}: the model reads {' and '.join(missing)}, and there are no such vectors.",
             hint="encode them (encode_catalogue), or train without: product.modalities",
         )
-    return {name: part for name in modalities if (part := there[name]) is not None}
+    return {name: part for name in modalities if (part := available[name]) is not None}
 
 
-def _gathered(part: Modality, rows: NDArray[np.int64], present: NDArray[np.bool_]) -> Floats:
-    if not len(part.vectors):  # nobody has one
+def _gathered(part: ProductVectors, rows: NDArray[np.int64], present: NDArray[np.bool_]) -> Floats:
+    if not len(part.vectors):  # no product has one
         return np.zeros((len(rows), part.width), np.float32)
-    found = np.asarray(part.vectors[np.where(present, part.rows[rows], 0)], np.float32)
+    vectors = np.asarray(part.vectors[np.where(present, part.rows[rows], 0)], np.float32)
     if not present.all():
-        found[~present] = 0.0
-    return found
+        vectors[~present] = 0.0
+    return vectors
 
 
 def _padded(sets: AttributeVectors, rows: NDArray[np.int64]) -> tuple[Floats, NDArray[np.bool_]]:
-    """(k, L, d) vectors and (k, L) where there is one; L is at least 1."""
+    """(k, L, d) vectors, and (k, L) whether there is one; L is at least 1."""
     begins, counts = sets.offsets[rows], sets.offsets[rows + 1] - sets.offsets[rows]
     filled = np.arange(max(int(counts.max(initial=0)), 1)) < counts[:, None]
     vectors = np.zeros((*filled.shape, sets.width), np.float32)
-    places = begins[:, None] + np.arange(filled.shape[1])
-    vectors[filled] = sets.vectors[sets.rows[places[filled]]]
+    positions = begins[:, None] + np.arange(filled.shape[1])
+    vectors[filled] = sets.vectors[sets.rows[positions[filled]]]
     return vectors, filled

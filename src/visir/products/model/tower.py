@@ -1,4 +1,4 @@
-"""The product side of the model: what is known of a product is joined and brought into the common space."""
+"""The product side of the model: the modalities of a product are joined and brought into the common space."""
 
 from __future__ import annotations
 
@@ -22,9 +22,12 @@ _SCORING = 64
 class ProductSpec:
     """The shape of a `ProductTower`.
 
-    - `widths`: modality to the width of its vectors, in the order in which they are joined
-    - `head`: over the joined vectors; its `inputs` are the sum of the widths
-    - `attributes`, `scaling`, `absent`: as in `ProductSide`
+    Args:
+        widths: Modality to the width of its vectors, in the order in which they are joined.
+        head: Over the joined vectors; its `inputs` are the sum of the widths.
+        attributes: As in `ProductSide`.
+        scaling: As in `ProductSide`.
+        absent: As in `ProductSide`.
     """
 
     widths: Mapping[Part, int]
@@ -49,9 +52,12 @@ class ProductTower(Tower):
     Takes a batch as `ProductSource` gives it: "image" and "title" (n, d), "attributes" (n, d) means or (n, L, d) with
     "filled" (n, L) booleans, and "present" (n, modalities) booleans.
 
-    A modality that a product lacks is a zero vector behind the scaling: no direction, where everything that is there
-    has one. "learnt" puts a vector of its own there, which begins as zero. The other common way, leaving such products
-    out of training, makes a model that has never seen what it will be asked about.
+    A modality that a product lacks is a zero vector after the scaling: it has no direction, and every other vector has
+    one. "learnt" puts a trained vector there, which begins as zero. The other common way, leaving such products out of
+    training, makes a model that has never seen the products that it will be tested on.
+
+    Args:
+        spec: The shape.
     """
 
     def __init__(self, spec: ProductSpec) -> None:
@@ -72,8 +78,8 @@ class ProductTower(Tower):
                 part = self.attention(part, inputs["filled"])
             if self.spec.scaling == "unit":
                 part = functional.normalize(part, dim=-1)
-            instead = self.absent[name] if name in self.absent else torch.zeros_like(part[:1])
-            parts.append(torch.where(present, part, instead))
+            absent = self.absent[name] if name in self.absent else torch.zeros_like(part[:1])
+            parts.append(torch.where(present, part, absent))
         vectors: Tensor = self.head(torch.cat(parts, dim=1))
         return vectors
 
@@ -81,8 +87,11 @@ class ProductTower(Tower):
 class Attention(nn.Module):
     """h_a = Σ_k α_k a_k with α the softmax of w · tanh(V a_k + b) over a product's own attributes.
 
-    (Bahdanau et al. 2015, with nothing asked: the product must have one vector for all categories.) w begins as zero,
-    so training begins from the mean of eq. 7.5 and leaves it where that helps.
+    As in Bahdanau et al. 2015, but without a query: the product must have one vector for all categories. w begins as
+    zero, so training begins from the mean of eq. 7.5 and leaves it where that helps.
+
+    Args:
+        width: Of the vectors of attributes.
     """
 
     def __init__(self, width: int) -> None:

@@ -36,10 +36,14 @@ _AGAIN = "copy the whole folder again"
 class CategoriesModel:
     """Two heads over frozen encoders; on the CPU, in evaluation mode.
 
-    - `category`: over vectors of names (eq. 7.2); `product`: over what is known of a product (eq. 7.6)
-    - `cards`: "categories", "images", … to the card of the encoder whose vectors it was trained over; empty for vectors
-      that came without
-    - `name`: the folder; `weights`: a hash over the weights; `facts`: how it came about
+    Args:
+        category: Over vectors of names (eq. 7.2).
+        product: Over the modalities of a product (eq. 7.6).
+        cards: "categories", "images", … to the card of the encoder whose vectors it was trained over; empty for vectors
+            without a card.
+        name: The folder.
+        weights: A hash over the weights.
+        facts: How it was trained.
     """
 
     category: Tower
@@ -51,7 +55,7 @@ class CategoriesModel:
 
     @property
     def modalities(self) -> tuple[str, ...]:
-        """What of a product it reads: "image", "title", "attributes"."""
+        """What it reads of a product: "image", "title", "attributes"."""
         return tuple(self.product.spec.widths)
 
     @property
@@ -63,16 +67,23 @@ class CategoriesModel:
 
     @property
     def card(self) -> EncoderCard:
-        """Who makes the vectors that `embed` gives."""
-        under = {name: one.to_dict() for name, one in self.cards.items()}
-        return EncoderCard(self.name, "categories", weights=self.weights, text_preprocessing={"encoders": under})
+        """The card of the vectors that `embed` makes."""
+        encoders = {name: card.to_dict() for name, card in self.cards.items()}
+        return EncoderCard(self.name, "categories", weights=self.weights, text_preprocessing={"encoders": encoders})
 
     def embed(self, vectors: CatalogueVectors) -> tuple[Embeddings, Embeddings]:
-        """All categories and all products of a catalogue in the common space, as unit vectors (their dot product is the
-        cosine of eq. 7.7): (categories by category id, products by product id).
+        """All categories and all products of a catalogue in the common space.
 
-        Raises `EmbeddingError` when these are not vectors of the encoders that the model was trained over, and
-        `ConfigurationError` when a modality is not there at all.
+        Args:
+            vectors: By the encoders that the model was trained over.
+
+        Returns:
+            Unit vectors of categories by category id, and of products by product id. Their dot product is the cosine of
+            eq. 7.7.
+
+        Raises:
+            EmbeddingError: The vectors are of other encoders.
+            ConfigurationError: A modality that the model reads is missing.
         """
         self._refuse_others(vectors)
         source = ProductSource(vectors, tuple(self.product.spec.widths), mean=self.product.attention is None)
@@ -87,15 +98,19 @@ class CategoriesModel:
     def embed_texts(self, texts: Sequence[str], encoder: Encoder | None = None) -> Floats:
         """(n, d) unit vectors of free queries: names of categories that need not be in any tree.
 
-        `encoder`: the text encoder, when it is loaded already; otherwise it is loaded by the name in the card. Raises
-        `EncoderError` when it is not known, or another one than the model was trained over.
+        Args:
+            texts: The queries.
+            encoder: The text encoder, where it is loaded already; None loads it by the name in the card.
+
+        Raises:
+            EncoderError: The text encoder is not known, or is another one than the model was trained over.
         """
         if encoder is None:
             if "categories" not in self.cards:
                 raise EncoderError(f"{self.name} does not know its text encoder.", hint="give it: encoder=…")
             encoder = load(self.cards["categories"].name)
         raise_faults(EncoderError, f"{self.name}: another text encoder", self._differing("categories", encoder.card))
-        return self._encode(self.category, VectorSource([encoder.encode_texts(list(texts))]))
+        return self._encode(self.category, VectorSource([encoder.encode_texts(list(texts), "query")]))
 
     def _encode(self, tower: Tower, source: VectorSource | ProductSource) -> Floats:
         if not len(source):
@@ -109,28 +124,28 @@ class CategoriesModel:
 
     def _refuse_others(self, vectors: CatalogueVectors) -> None:
         faults = [
-            fault for part, found in vectors.cards.items() if part in self.cards
-            for fault in self._differing(part, found)
+            fault for part, card in vectors.cards.items() if part in self.cards
+            for fault in self._differing(part, card)
         ]  # fmt: skip
-        wanted = self.category.head.spec.inputs
-        if vectors.categories.shape[1] != wanted:
-            faults.append(f"categories: {vectors.categories.shape[1]} dimensions, trained with {wanted}")
+        expected = self.category.head.spec.inputs
+        if vectors.categories.shape[1] != expected:
+            faults.append(f"categories: {vectors.categories.shape[1]} dimensions, trained with {expected}")
         for name, width in self.product.spec.widths.items():
-            one = getattr(vectors, {"image": "images", "title": "titles"}.get(name, name))
-            if one is not None and one.width != width:
-                faults.append(f"{name}: {one.width} dimensions, trained with {width}")
+            part = getattr(vectors, {"image": "images", "title": "titles"}.get(name, name))
+            if part is not None and part.width != width:
+                faults.append(f"{name}: {part.width} dimensions, trained with {width}")
         raise_faults(
             EmbeddingError, f"{self.name}: vectors of other encoders", faults, hint="encode with those, or train again"
         )
 
-    def _differing(self, part: str, found: EncoderCard) -> list[str]:
+    def _differing(self, part: str, card: EncoderCard) -> list[str]:
         trained = self.cards.get(part)
         if trained is None:
             return []
-        before, now = trained.to_dict(), found.to_dict()
+        before, now = trained.to_dict(), card.to_dict()
         return [
             f"{part}: {field} {now[field]!r}, trained with {before[field]!r}"
-            for field in trained.differences(found, "image" if part == "images" else "text")
+            for field in trained.differences(card, "image" if part == "images" else "text")
         ]
 
 
@@ -138,14 +153,14 @@ LAYOUT = Layout.of(KIND, (WEIGHTS_FILE,))
 
 
 def write_files(folder: Path, model: CategoriesModel, facts: Mapping[str, Any]) -> dict[str, Any]:
-    """Write the files that `load_categories_model` reads into a folder; what `visir.json` is to say."""
-    tensors = {f"category.{name}": one for name, one in model.category.state_dict().items()}
-    tensors |= {f"product.{name}": one for name, one in model.product.state_dict().items()}
+    """Write the files that `load_categories_model` reads into a folder, and return the contents of `visir.json`."""
+    tensors = {f"category.{name}": tensor for name, tensor in model.category.state_dict().items()}
+    tensors |= {f"product.{name}": tensor for name, tensor in model.product.state_dict().items()}
     save_weights(tensors, folder / WEIGHTS_FILE)
     return {
         "category": model.category.head.spec.to_dict(),
         "product": model.product.spec.to_dict(),
-        "cards": {name: one.to_dict() for name, one in model.cards.items()},
+        "cards": {name: card.to_dict() for name, card in model.cards.items()},
         "facts": dict(facts),
     }
 
@@ -153,7 +168,8 @@ def write_files(folder: Path, model: CategoriesModel, facts: Mapping[str, Any]) 
 def load_categories_model(path: str | Path) -> CategoriesModel:
     """Read the folder that `visir categories train` wrote.
 
-    Raises `EncoderError` when a file is missing or damaged, or the folder holds another kind of model.
+    Raises:
+        EncoderError: A file is missing or damaged, or the folder holds another kind of model.
     """
     folder = Path(path)
     description = read_description(folder)
@@ -166,10 +182,12 @@ def load_categories_model(path: str | Path) -> CategoriesModel:
         category = Tower(None, Head(HeadSpec.from_dict(description["category"])))
         product = ProductTower(ProductSpec.from_dict(description["product"]))
         facts = description["facts"]
-        cards = {name: EncoderCard.from_dict(one) for name, one in description["cards"].items()}
+        cards = {name: EncoderCard.from_dict(card) for name, card in description["cards"].items()}
         tensors = load_file(str(folder / WEIGHTS_FILE))
         for name, tower in (("category", category), ("product", product)):
-            tower.load_state_dict({key[len(name) + 1 :]: one for key, one in tensors.items() if key.startswith(name)})
+            tower.load_state_dict(
+                {key[len(name) + 1 :]: tensor for key, tensor in tensors.items() if key.startswith(name)}
+            )
     except (KeyError, TypeError, ValueError, AttributeError) as fault:
         raise EncoderError(f"{folder}: its description is not one of a category model: {fault}", hint=_AGAIN) from fault
     except (OSError, SafetensorError, RuntimeError) as fault:

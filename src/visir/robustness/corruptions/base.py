@@ -21,17 +21,21 @@ INPUT = 224
 
 @dataclass(frozen=True)
 class Corruption:
-    """One way to spoil a picture.
-
-    - `name`: "gaussian_blur"; `title`: as tables print it; `family`
-    - `change`: (upright RGB picture, random numbers, severity 1–5) → a new picture of the same size. Pure: equal
-      arguments give equal pixels (of one version of Pillow and NumPy), and the picture itself is never altered.
-    - `steps`: (5,) what severities 1 to 5 mean, and `step_format` how one of them is written: "quality {:g}"
-    - `about`: one sentence
+    """One way to corrupt a picture.
 
     As in ImageNet-C (Hendrycks & Dietterich, ICLR 2019, appendix B), severities are five fixed steps. Its pictures are
     all of 224 pixels; ours are of any size, so everything but compression is measured by the shorter side, and the same
     severity looks alike on a thumbnail and on a photograph of twelve megapixels.
+
+    Args:
+        name: "gaussian_blur".
+        title: Its name in tables.
+        family: What kind of damage it does.
+        change: (upright RGB picture, random numbers, severity 1–5) → a new picture of the same size. Equal arguments
+            give equal pixels (of one version of Pillow and NumPy), and the picture itself is never altered.
+        steps: (5,) what severities 1 to 5 mean.
+        step_format: How one of the steps is written: "quality {:g}".
+        about: What it does, in one sentence.
     """
 
     name: str

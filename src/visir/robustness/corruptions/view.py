@@ -24,13 +24,27 @@ PICTURES = FolderKind("pictures", "a folder of pictures")
 
 
 def corrupt(collection: Collection, name: str, severity: int = 3, seed: int = 0) -> Collection:
-    """The same collection with every picture corrupted; nothing on disk changes.
+    """A view of a collection in which every picture is corrupted; nothing on disk changes.
 
-    Any encoder sees the spoilt picture where it would see the upright decoded one, before its own resizing and
-    cropping. The view has a fingerprint of its own, and vectors of it are kept under keys of their own.
+    Any encoder sees the corrupted picture where it would see the upright decoded one, before its own resizing and
+    cropping. The view has a fingerprint of its own, and its vectors are stored under keys of their own.
 
-    Raises `ConfigurationError` listing every fault: an unknown name, a severity that is not 1–5, a negative seed,
-    pictures that are corrupted already.
+    Args:
+        collection: The collection.
+        name: A name of `CORRUPTIONS`: "gaussian_blur", "gaussian_noise", "jpeg", "occlusion", "rotation".
+        severity: 1 to 5.
+        seed: Of everything that is drawn, from 0.
+
+    Raises:
+        ConfigurationError: Listing every fault: an unknown name, a severity that is not 1–5, a negative seed, pictures
+            that are corrupted already.
+
+    Example:
+        >>> from visir.collections import open_collection
+        >>> collection = open_collection("scenes:3?size=64")
+        >>> view = corrupt(collection, "jpeg", severity=5)
+        >>> str(view.corrupted), view.fingerprint == collection.fingerprint
+        ('pictures: jpeg, severity 5, seed 0', False)
     """
     faults = []
     if name not in CORRUPTIONS:
@@ -67,10 +81,20 @@ def pictures(collection: Collection) -> Callable[[int], Image]:
 
 
 def write_pictures(collection: Collection, folder: str | Path) -> Collection:
-    """Write the pictures of a view as PNG files into a new folder; returns the collection that points at them.
+    """Write the pictures of a view as PNG files into a new folder.
 
-    That one is no view any more: other tools can read it, and `visir.collections.portable.save` can carry it. PNG keeps
-    every pixel; JPEG would corrupt them once more. Raises `ImageError` naming a picture that cannot be read.
+    PNG keeps every pixel; JPEG would corrupt them once more.
+
+    Args:
+        collection: The view.
+        folder: The folder to make.
+
+    Returns:
+        The collection that points at the files. It is no view: other tools can read it, and
+            `visir.collections.portable.save` can carry it.
+
+    Raises:
+        ImageError: Naming a picture that cannot be read.
     """
     open_picture = pictures(collection)
     rows = collection.images.num_rows

@@ -17,17 +17,21 @@ Count = Callable[[TokenColumns], Values]
 
 @dataclass(frozen=True)
 class CaptionFeature:
-    """A feature that describes itself: the command line's tables and those of the docs are printed from this.
+    """A feature of captions that describes itself; tables on the command line and in the docs are printed from this.
 
     Section 3.1 of the brittleness paper says what is counted, but not how exactly, and for some features Table 1 shows
-    that something else was counted than the name says. So each feature has two profiles:
+    that something else was counted than the name says. So each feature has two definitions.
 
-    - `paper`: the definition whose means come nearest to Table 1, found by trying those that the text admits
-    - `strict`: what the name says; the sound default
-
-    `paper_says` and `strict_says` give each in one sentence, `title` is Table 1's name. `level` is Table 1's: "noun
-    phrase" or "caption". `per_noun`: whether the text speaks of it "per identified noun"; under the profile "per-noun"
-    its strict count is divided by the nouns of the caption (not defined for a caption without a noun).
+    Args:
+        name: "adjectives".
+        title: Its name in Table 1.
+        level: As in Table 1: "noun phrase" or "caption".
+        paper: The definition whose means come nearest to Table 1, found by trying those that the text admits.
+        strict: The definition that does what the name says; the sound default.
+        paper_says: The first definition in one sentence.
+        strict_says: The second definition in one sentence.
+        per_noun: Whether the text speaks of it "per identified noun"; under the profile "per-noun" its strict count is
+            divided by the nouns of the caption (not defined for a caption without a noun).
     """
 
     name: str

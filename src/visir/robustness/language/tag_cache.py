@@ -19,10 +19,15 @@ FILE = "words.parquet"
 
 
 def cached_words(texts: pa.StringArray, tagger: str, tag: Callable[[pa.StringArray], TaggedCaptions]) -> TaggedCaptions:
-    """`tag(texts)`, or what it gave last time: `VISIR_CACHE`/words, which can be deleted at any time.
+    """The captions, tagged; from the cache folder where the same captions were tagged before.
 
-    `how` names the tagger and its version. Of damaged words the captions are tagged again, with a warning; where words
-    cannot be written there is a warning too, because they are at hand all the same.
+    The cache (`VISIR_CACHE`/words) can be deleted at any time. Damaged entries are tagged again, with a warning. Where
+    the cache cannot be written there is a warning, and the words are returned all the same.
+
+    Args:
+        texts: (n,) the captions.
+        tagger: The name of the tagger and its version.
+        tag: Tags captions.
     """
     key = hash_json({"texts": hash_columns([texts], sort=False), "how": tagger})
     store = ContentStore(WORDS)

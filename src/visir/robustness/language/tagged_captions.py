@@ -13,10 +13,18 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, slots=True)
 class TaggedCaption:
-    """One caption, cut: token i is `text[starts[i] : ends[i]]`, with part of speech `tags[i]` and lemma `lemmas[i]`.
+    """One caption, cut into tokens.
 
-    Tokens never overlap and stand in order; what lies between them is white space. Cutting loses nothing: whoever
-    changes a token keeps everything around it by writing only between `starts[i]` and `ends[i]`.
+    Token i is `text[starts[i] : ends[i]]`. Tokens never overlap and stand in order; what lies between them is white
+    space. So nothing is lost: who changes a token keeps everything around it by writing only between `starts[i]` and
+    `ends[i]`.
+
+    Args:
+        text: The caption.
+        starts: (m,) where each token begins, in characters.
+        ends: (m,) where it ends.
+        tags: (m,) its part of speech.
+        lemmas: (m,) its lemma.
     """
 
     text: str
@@ -32,10 +40,15 @@ class TaggedCaption:
 
 @dataclass(frozen=True, eq=False)
 class TaggedCaptions:
-    """Many captions, cut, in columns: those of caption i lie from `offsets[i]` to `offsets[i + 1]`.
+    """Many captions, cut into tokens, in columns.
 
-    - `texts` (n,); `offsets` (n + 1,) int64; `starts`, `ends` (m,) int32, positions of characters in their text
-    - `tags`, `lemmas` (m,): dictionary-encoded strings
+    Args:
+        texts: (n,) the captions.
+        offsets: (n + 1,) int64; the tokens of caption i are those from `offsets[i]` to `offsets[i + 1]`.
+        starts: (m,) int32, where each token begins, in characters of its caption.
+        ends: (m,) int32, where it ends.
+        tags: (m,) its part of speech, dictionary-encoded.
+        lemmas: (m,) its lemma, dictionary-encoded.
     """
 
     texts: pa.StringArray

@@ -20,16 +20,20 @@ Change = Callable[[TaggedCaption, RandomStream, int], str]
 
 @dataclass(frozen=True)
 class Perturbation:
-    """One way to break a caption.
+    """One way to perturb a caption.
 
-    - `name`: as in the authors' logs ("nearby_char"); `title`: as Table 4 prints it ("Nearby Character")
-    - `family`; `level`: "word" or "sentence", as in section 4.1
-    - `change`: the sound version. Pure: equal arguments give equal texts
-    - `paper`: what the released code does where that is known and differs; None where it is the same
-    - `severity`: what the severity counts ("characters", "words"); "" where there is nothing to count
-    - `needs_words`: whether it looks at tokens and tags (then `TaggedCaption` has them), or at the text alone
-    - `on`: the same on another keyboard, for those that look at one: `find("nearby_char:azerty")`
-    - `about`: one sentence; `paper_about`: how the paper's profile differs, "" where it does not
+    Args:
+        name: As in the authors' logs: "nearby_char".
+        title: As Table 4 prints it: "Nearby Character".
+        family: What kind of damage it does.
+        level: "word" or "sentence", as in section 4.1.
+        change: The sound version; equal arguments give equal texts.
+        about: What it does, in one sentence.
+        paper: What the released code does where that is known and differs; None where it is the same.
+        paper_about: How the paper's profile differs; "" where it does not.
+        severity: What the severity counts ("characters", "words"); "" where there is nothing to count.
+        needs_words: Whether it needs tokens and tags (then `TaggedCaption` has them), or the text alone.
+        on: The same on another keyboard, for those that need one: `find("nearby_char:azerty")`.
     """
 
     name: str
@@ -50,10 +54,19 @@ PERTURBATIONS: Registry[Perturbation] = Registry("perturbation")
 
 
 def find(name: str) -> Perturbation:
-    """The perturbation called `name`; one that looks at a keyboard may name it: "nearby_char:azerty".
+    """The perturbation of a name.
 
-    On a named keyboard there is no paper profile, since the released code knows one keyboard only. Raises `VisirError`
-    with the nearest name.
+    On a named keyboard there is no paper profile, since the released code knows one keyboard only.
+
+    Args:
+        name: "nearby_char"; a perturbation that needs a keyboard may name it: "nearby_char:azerty".
+
+    Raises:
+        VisirError: For an unknown name, with the nearest one.
+
+    Example:
+        >>> find("nearby_char:azerty").about.endswith("The keyboard is azerty.")
+        True
     """
     plain, colon, keyboard = name.partition(":")
     perturbation = PERTURBATIONS.get(plain)

@@ -16,7 +16,7 @@ def describe(
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.", show_default=False)],
     suppress: Annotated[
-        int, typer.Option(min=0, help="Hide cells of fewer sessions than this, and what would tell them.")
+        int, typer.Option(min=0, help="Hide cells of fewer sessions than this, and what would reveal them.")
     ] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: one per core.")] = None,
     memory: Annotated[str | None, typer.Option(help="What the engine may hold, for example 2GB.")] = None,

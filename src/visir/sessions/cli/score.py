@@ -49,7 +49,7 @@ def _events(stream: TextIO, live: LiveScorer) -> Iterator[dict[str, Any]]:
     import orjson
 
     head: list[str] | None = None
-    is_json: bool | None = None  # told by the first line
+    is_json: bool | None = None  # by the first line
     for number, line in enumerate(stream, 1):
         text = line.strip().removeprefix("\ufeff")
         if not text:

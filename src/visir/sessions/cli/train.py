@@ -37,7 +37,7 @@ def train(
     if out.exists() and not force:
         raise VisirError(f"{out} exists already.", hint="name a new folder, or replace it (--force)")
     samples = samples_of(settings, dict.fromkeys(SETTINGS, n), min_pages, counted_pages, setting_from, seed)
-    trained = run(sessions, samples, model, which=features, seed=seed)  # type: ignore[arg-type]  # checked above
+    trained = run(sessions, samples, model, feature_set=features, seed=seed)  # type: ignore[arg-type]  # checked above
     save_model(trained, out, replace=force)
     for setting, drawn in trained.card["drawn"].items():
         typer.echo(f"{setting}: {drawn['sessions']:,} sessions, {drawn['purchases']:,} with a purchase")

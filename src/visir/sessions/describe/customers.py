@@ -16,7 +16,7 @@ def devices_per_customer(log: SessionLog) -> Statistic:
     A purchaser is a customer with at least one purchase session; a non-purchaser one who was identified and never
     bought (section 6.2). Anonymous sessions are nobody's. The percentages of Table 6.3 are of customers, its caption
     ("per session") notwithstanding: 2 to 5 devices add up to "> 1 device", and that and "1 device" to 100 %. Customers
-    do not hang together, so Wilson's interval is taken as it is.
+    are independent, so Wilson's interval is taken as it is.
     """
     name = ("table-6-3", "How many device types customers use", "Table 6.3")
     if not log.known_counts["customer"]:
@@ -46,7 +46,7 @@ def devices_per_customer(log: SessionLog) -> Statistic:
     several = tuple(replace(cell, support=None) for cell in several)  # a part of no sum: it is 100 % less "1 device"
     notes = [f"{whole[True]:,} purchasers and {whole[False]:,} non-purchasers, all of them identified."]
     if unknown:
-        notes.append(f"{unknown:,} customers of whom no device is told are left out.")
+        notes.append(f"{unknown:,} customers without a known device are left out.")
     return Statistic(
         *name,
         corner="device types",

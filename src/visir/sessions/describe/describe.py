@@ -94,7 +94,7 @@ def describe(
         raise VisirError(f"cells of fewer than {suppress} sessions: there are none.", hint="0 hides nothing")
     with open_log(folder, threads=threads, memory=memory) as log:
         if not log.counts["sessions"]:
-            raise VisirError(f"{folder} holds no sessions.", hint="its counts.json says what was set aside, and why")
+            raise VisirError(f"{folder} holds no sessions.", hint="its counts.json says what was rejected, and why")
         statistics = (
             totals(log),
             *lengths(log),

@@ -1,4 +1,4 @@
-"""Intervals of shares and rates over sessions, when sessions of one visitor hang together.
+"""Intervals of shares and rates over sessions, when sessions of one visitor are not independent.
 
 A share is estimated from visitors, each of whom brings all sessions; so its variance is that of a ratio of two sums
 over visitors (linearised): with y sessions of n counted at visitor u, p = Σy / Σn,

@@ -63,7 +63,7 @@ def lengths(log: SessionLog) -> tuple[Statistic, Statistic]:
     points = _points(longest)
     curves = [tuple(_longer(groups.get(key), x) for key in keys) for x in points]
     left = log.counts["sessions"] - log.known_counts["device"]
-    notes = [f"{left:,} sessions of which the log does not tell the device are left out."] if left else []
+    notes = [f"{left:,} sessions without a known device are left out."] if left else []
     figure = Statistic(
         *about,
         corner="longer than (actions)",

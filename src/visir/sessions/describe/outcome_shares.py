@@ -93,7 +93,7 @@ def shares_and_rates(log: SessionLog, about: StatisticHeading, column: str) -> S
     left = log.counts["sessions"] - log.known_counts[column]
     notes = [*_empty(shares), _ALIKE]
     if left:
-        notes.insert(0, f"{left:,} sessions of which the log does not tell the {column} are left out.")
+        notes.insert(0, f"{left:,} sessions without a known {column} are left out.")
     if len(names) == 1:
         notes.append(f"There is one {column} only, so nothing to standardise over.")
     return Statistic(

@@ -98,7 +98,7 @@ def suppressed(statistic: Statistic, fewer_than: int) -> Statistic:
     A single hidden share would follow from the others, which add up to a whole; so the smallest of those is hidden with
     it. Where cells of a row follow from one another (shares and conversion rates), the row is hidden as a whole.
     Standardised rates are hidden all at once: two of them give away mean and deviation, and these two hidden rates.
-    Zeros are hidden too: that nobody did something is a statement about everybody. This keeps small cells from sight;
+    Zeros are hidden too: that nobody did something is a statement about everybody. This hides small cells;
     it is no proof that nobody can be recognised.
 
     Args:

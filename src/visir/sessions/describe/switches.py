@@ -49,9 +49,9 @@ def switches(log: SessionLog, reading: Reading = "last") -> Statistic:
     is *to purchase* on it, and has only 16 transitions from TV (or a multiple).
 
     The thesis's *journey* is of one wish (a fridge, a present; Figure 6.1), and journeys of a customer interleave. A
-    log does not tell wishes, so two readings of it are given: all steps count that come after one purchase and lead up
-    to the next ("journey"), or all consecutive sessions of a customer ("all"), which alone is not tilted towards the
-    devices one buys on.
+    log does not contain wishes, so there are two readings: all steps that come after one purchase and lead to the next
+    ("journey"), or all consecutive sessions of a customer ("all"). Only the latter is not biased towards the devices
+    that people buy on.
     """
     name, title, meaning = READINGS[reading]
     names = log.devices

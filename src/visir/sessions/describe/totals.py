@@ -8,7 +8,7 @@ from visir.sessions.dialect import DUCKDB
 
 
 def totals(log: SessionLog) -> Statistic:
-    """The rows of Table 6.1, and what stands beside them here: purchases, visitors, the time the log covers.
+    """The rows of Table 6.1, and more: purchases, visitors, the time the log covers.
 
     Queries are searches submitted (actions). The thesis has two sets of these numbers, in the table and in its text,
     that do not agree (`docs/published.md`); the table's own add up, sessions = anonymous + identified, as here.

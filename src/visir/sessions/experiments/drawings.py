@@ -1,6 +1,6 @@
 """Figures 6.2 to 6.7 of the thesis, drawn from what a study found in one log, beside what the text prints.
 
-The values behind the printed figures are not at hand; what the text says of them in numbers is drawn or said below.
+The values behind the printed figures are not available; the numbers of the text are drawn or quoted below.
 """
 
 from __future__ import annotations
@@ -102,6 +102,6 @@ def predictions(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
 
 
 def _statistic(name: str, rows: list[str], columns: Means) -> Statistic:
-    """Values as `visir intent describe` has them, without their intervals: cells of a study keep none."""
+    """Values as `visir intent describe` has them, without their intervals, which cells of a study do not have."""
     cells = tuple(tuple(StatisticCell(column.get(row)) for column in columns.values()) for row in rows)
     return Statistic(name, "", "", "", tuple(rows), tuple(columns), ("%",) * len(columns), cells)

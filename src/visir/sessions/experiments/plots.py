@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 MEASURES = ("", "ROC-AUC", "PR-AUC", "calibration error")
-"""What stands before the step in a label: nothing for F1."""
+"""What precedes the step in a label: nothing for F1."""
 ALL_BOUGHT = "all bought"
 PRINTED_IDENTIFIED = 96
 """Section 6.5.3: "stays around 96 %"."""
@@ -65,9 +65,11 @@ def prediction_panels(means: Mapping[str, Mapping[str, float]]) -> str:
     with drawing(9.0, 0.9 + 2.7 * rows, rows=rows, columns=2) as (figure, drawn):
         panels = drawn.ravel()
         for axes, (measure, setting) in zip(panels, shown, strict=False):
-            for (curve_setting, model, which), values in by_measure[measure].items():
+            for (curve_setting, model, feature_set), values in by_measure[measure].items():
                 if curve_setting == setting:
-                    _curve(axes, values, None if model == ALL_BOUGHT else models.index(model), which == "extended")
+                    _curve(
+                        axes, values, None if model == ALL_BOUGHT else models.index(model), feature_set == "extended"
+                    )
             if not measure and setting == "identified":
                 axes.axhline(PRINTED_IDENTIFIED, color=FAINT, linewidth=1)
                 axes.annotate(
@@ -111,10 +113,10 @@ def _curves(means: Mapping[str, Mapping[str, float]], measure: str) -> _Curves:
     curves: _Curves = {}
     for name, values in means.items():
         setting, _, rest = name.partition(", ")
-        model, _, which = rest.partition(", ")
+        model, _, feature_set = rest.partition(", ")
         steps = _steps({point_of(label): value for label, value in values.items() if measure_of(label) == measure})
         if steps:
-            curves[setting, model, which] = steps
+            curves[setting, model, feature_set] = steps
     return curves
 
 

@@ -18,7 +18,7 @@ from visir.studies.experiment import ExperimentContext, InsufficientDataError, M
 _SUMMARY = "summary.json"
 _STEP = "step {}"
 MEASURES = {"f1": "", "roc_auc": "ROC-AUC, ", "pr_auc": "PR-AUC, ", "ece": "calibration error, "}
-"""What is measured → what stands before "step 0": nothing for F1, which is all that the thesis prints."""
+"""Measure → what precedes "step 0" in a label: nothing for F1, which is all that the thesis prints."""
 
 
 class PredictExperiment(SessionLogExperiment):
@@ -60,7 +60,7 @@ class PredictExperiment(SessionLogExperiment):
         summary, counts = self._study(folder, context), counts_of(folder)
         drawn = summary["card"]["drawn"][self.setting]
         if self.quantity == "measures":
-            rows = [row for row in summary["rows"] if (row["model"], row["which"]) == (self.model, self.features)]
+            rows = [row for row in summary["rows"] if (row["model"], row["feature_set"]) == (self.model, self.features)]
             values = {
                 before + _STEP.format(row["step"]): 100 * row["means"][measure]
                 for measure, before in MEASURES.items()

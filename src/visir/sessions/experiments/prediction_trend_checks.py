@@ -23,7 +23,7 @@ _OTHERS = ("SVM", "LR", "KNN")
 
 def figure_6_6(means: Means) -> list[TrendCheck]:
     """Section 6.5.4: the day of the week leads for anonymous, earlier orders for identified; static features fade."""
-    shapes = []
+    checks = []
     for setting, leading, statement in (
         ("anonymous", ("week day",), "the day of the week counts"),
         ("identified", ORDERS, "number of orders and days since the last count"),
@@ -33,19 +33,19 @@ def figure_6_6(means: Means) -> list[TrendCheck]:
             order = sorted(shares, key=lambda feature: -shares[feature])
             first, second = order[: len(leading)], order[len(leading) : len(leading) + len(DYNAMIC)]
             numbers = ", ".join(f"{feature} {shares[feature]:.1f} %" for feature in (*first, *second))
-            shapes.append(TrendCheck(f"{setting}: {statement} most", set(first) == set(leading), numbers))
-            shapes.append(
+            checks.append(TrendCheck(f"{setting}: {statement} most", set(first) == set(leading), numbers))
+            checks.append(
                 TrendCheck(f"{setting}: then dwell times and the page score", set(second) == set(DYNAMIC), numbers)
             )
     static = list(_steps(means.get("static features", {})).values())
     if len(static) > 1:
         numbers = ", ".join(f"{step}: {share:.1f}" for step, share in enumerate(static))
-        shapes.append(TrendCheck("static features have all of it at step 0", abs(static[0] - 100) < 1e-6, numbers))
+        checks.append(TrendCheck("static features have all of it at step 0", abs(static[0] - 100) < 1e-6, numbers))
         pairs = list(combinations(static, 2))
         fell = sum(later < earlier for earlier, later in pairs)
         numbers = f"in {fell} of {len(pairs)} pairs of steps; {numbers}"
-        shapes.append(TrendCheck(f"and ever less ({FALLS:.0%} of pairs of steps)", fell >= FALLS * len(pairs), numbers))
-    return shapes
+        checks.append(TrendCheck(f"and ever less ({FALLS:.0%} of pairs of steps)", fell >= FALLS * len(pairs), numbers))
+    return checks
 
 
 def figure_6_7(means: Means) -> list[TrendCheck]:
@@ -61,7 +61,7 @@ def _anonymous(curves: Curves) -> list[TrendCheck]:
     gains = _gains(curves)
     if not gains:
         return []
-    shapes = []
+    checks = []
     by_step = {
         step: fmean(gain_by_step[step] for gain_by_step in gains.values()) for step in next(iter(gains.values()))
     }
@@ -69,26 +69,29 @@ def _anonymous(curves: Curves) -> list[TrendCheck]:
     count = sum(gain > 0 for gain_by_step in gains.values() for gain in gain_by_step.values())
     total = sum(map(len, gains.values()))
     above = all(gain > 0 for gain in by_step.values())
-    shapes.append(
+    checks.append(
         TrendCheck("anonymous: the extended set is above the baseline at every step (mean of models)", above, details)
     )
     numbers = f"{count} of {total} models and steps"
-    shapes.append(TrendCheck("anonymous: so it is for every model", count == total, numbers))
+    checks.append(TrendCheck("anonymous: so it is for every model", count == total, numbers))
     first, *rest = by_step.values()
-    shapes.append(TrendCheck("anonymous: it adds most at step 0", bool(rest) and first > max(rest), details))
-    mean = {model: fmean(x for which in SETS for x in curves[model, which].values()) for model in gains}
+    checks.append(TrendCheck("anonymous: it adds most at step 0", bool(rest) and first > max(rest), details))
+    mean = {model: fmean(x for feature_set in SETS for x in curves[model, feature_set].values()) for model in gains}
     order = sorted(mean, key=lambda model: -mean[model])
     details = ", ".join(f"{model} {mean[model]:.1f}" for model in order)
     if _BEST | set(_OTHERS) <= set(order):
-        shapes.append(TrendCheck("anonymous: RF, GBDT and the neural model are best", set(order[:3]) == _BEST, details))
-        shapes.append(TrendCheck("anonymous: then SVM, LR, KNN", tuple(order[3:]) == _OTHERS, details))
-    after = {which: fmean(curves[model, which][1] - curves[model, which][0] for model in gains) for which in SETS}
+        checks.append(TrendCheck("anonymous: RF, GBDT and the neural model are best", set(order[:3]) == _BEST, details))
+        checks.append(TrendCheck("anonymous: then SVM, LR, KNN", tuple(order[3:]) == _OTHERS, details))
+    after = {
+        feature_set: fmean(curves[model, feature_set][1] - curves[model, feature_set][0] for model in gains)
+        for feature_set in SETS
+    }
     details = f"baseline {after['baseline']:+.1f}, extended {after['extended']:+.1f}"
     rises = all(curves[model, "baseline"][1] > curves[model, "baseline"][0] for model in gains)
-    shapes.append(TrendCheck("anonymous: every model of the baseline set gains at step 1", rises, details))
+    checks.append(TrendCheck("anonymous: every model of the baseline set gains at step 1", rises, details))
     less = after["extended"] < after["baseline"]
-    shapes.append(TrendCheck("anonymous: with the extended set step 1 brings less", less, details))
-    return shapes
+    checks.append(TrendCheck("anonymous: with the extended set step 1 brings less", less, details))
+    return checks
 
 
 def _identified(curves: Curves) -> list[TrendCheck]:
@@ -98,31 +101,31 @@ def _identified(curves: Curves) -> list[TrendCheck]:
     values = [value for curve in curves.values() for value in curve.values()]
     numbers = f"{min(values):.1f} to {max(values):.1f}"
     around = all(abs(value - 96) <= AROUND for value in values)
-    shapes = [TrendCheck(f"identified: everything stays around 96 % (±{AROUND:g})", around, numbers)]
+    checks = [TrendCheck(f"identified: everything stays around 96 % (±{AROUND:g})", around, numbers)]
     mean = {model: fmean(gain_by_step.values()) for model, gain_by_step in gains.items()}
     numbers = ", ".join(f"{model} {gain:+.1f}" for model, gain in mean.items())
     none = all(abs(gain) < NO_GAIN for model, gain in mean.items() if model != "KNN")
-    shapes.append(
+    checks.append(
         TrendCheck(f"identified: the extended set adds less than {NO_GAIN:g} point, but to KNN", none, numbers)
     )
     if "KNN" in gains:
         first = {model: gain_by_step[0] for model, gain_by_step in gains.items()}
         numbers = ", ".join(f"{model} {gain:+.1f}" for model, gain in first.items())
-        shapes.append(
+        checks.append(
             TrendCheck(
                 "identified: at step 0 KNN gains most", max(first, key=lambda model: first[model]) == "KNN", numbers
             )
         )
-    return shapes
+    return checks
 
 
 def _of(means: Means, setting: str) -> Curves:
     curves = {}
     for name, values in means.items():
         curve_setting, _, rest = name.partition(", ")
-        model, _, which = rest.partition(", ")
-        if curve_setting == setting and which in SETS and values:
-            curves[model, which] = _steps(values)
+        model, _, feature_set = rest.partition(", ")
+        if curve_setting == setting and feature_set in SETS and values:
+            curves[model, feature_set] = _steps(values)
     return curves
 
 
@@ -130,8 +133,8 @@ def _gains(curves: Curves) -> dict[str, dict[int, float]]:
     """Model → step → F1 of the extended set minus that of the baseline."""
     return {
         model: {step: more - curves[model, "baseline"][step] for step, more in curve.items()}
-        for (model, which), curve in curves.items()
-        if which == "extended" and (model, "baseline") in curves
+        for (model, feature_set), curve in curves.items()
+        if feature_set == "extended" and (model, "baseline") in curves
     }
 
 

@@ -29,19 +29,19 @@ def figure_6_2(means: Means) -> list[TrendCheck]:
         for device, half in means.get(f"{outcome}: P50", {}).items()
         if device in means.get(f"{outcome}: P90", {})
     }
-    shapes = []
+    checks = []
     for device in dict.fromkeys(device for _, device in ends):
         bought, other = (ends.get((outcome, device)) for outcome in OUTCOMES)
         if bought is None or other is None:
             continue
         numbers = f"P50 {bought[0]:g} against {other[0]:g}, P90 {bought[1]:g} against {other[1]:g}"
-        shapes.append(
+        checks.append(
             TrendCheck(f"{device}: purchase sessions are longer from P50 to P90", _longer(bought, other), numbers)
         )
         if bought[0] and other[0]:
             spread = bought[1] / bought[0], other[1] / other[0]
             numbers = f"P90 / P50 {spread[0]:.2f} against {spread[1]:.2f}"
-            shapes.append(TrendCheck(f"{device}: their length varies less", spread[0] < spread[1], numbers))
+            checks.append(TrendCheck(f"{device}: their length varies less", spread[0] < spread[1], numbers))
     for outcome, word in OUTCOMES.items():
         by_device = {
             device: percentiles for (end_outcome, device), percentiles in ends.items() if end_outcome == outcome
@@ -51,18 +51,18 @@ def figure_6_2(means: Means) -> list[TrendCheck]:
         rest = [percentiles for device, percentiles in by_device.items() if device != "Smartphone"]
         if phone is not None and rest:
             shortest = all(_longer(percentiles, phone) for percentiles in rest)
-            shapes.append(TrendCheck(f"{word} sessions are shortest on smartphones", shortest, numbers))
+            checks.append(TrendCheck(f"{word} sessions are shortest on smartphones", shortest, numbers))
         if tablet is not None and pc is not None:
-            shapes.append(
+            checks.append(
                 TrendCheck(f"{word} sessions are longer on PCs than on tablets", _longer(pc, tablet), numbers)
             )
-    return shapes
+    return checks
 
 
 def figure_6_3(means: Means) -> list[TrendCheck]:
     """Section 6.4.2: most activity on weekdays, and which days lead; per day, where a log has more of some days."""
     covered = means.get("Days in the log", {})
-    shapes = []
+    checks = []
     top: dict[str, float] = {}
     leading = {"Purchase": {"Tuesday", "Wednesday", "Thursday"}, "Non-purchase": {"Monday", "Wednesday", "Thursday"}}
     for outcome, word in OUTCOMES.items():
@@ -71,46 +71,46 @@ def figure_6_3(means: Means) -> list[TrendCheck]:
         whole = sum(days.values())
         if len(days) < len(WORKDAYS + WEEKEND) or not whole:
             numbers = f"only {', '.join(days)}" if days else "no day"
-            shapes.append(TrendCheck(f"{word} sessions: more on a weekday than on a day of the weekend", None, numbers))
+            checks.append(TrendCheck(f"{word} sessions: more on a weekday than on a day of the weekend", None, numbers))
             continue
         days = {day: 100 * share / whole for day, share in days.items()}
         workdays, rest = (sum(days[day] for day in group) / len(group) for group in (WORKDAYS, WEEKEND))
         numbers = f"{workdays:.1f} against {rest:.1f} % of a week"
-        shapes.append(
+        checks.append(
             TrendCheck(f"{word} sessions: more on a weekday than on a day of the weekend", workdays > rest, numbers)
         )
         best = sorted(days, key=lambda day: -days[day])[:3]
         top[outcome] = sum(days[day] for day in best)
         numbers = f"{', '.join(best)}: {top[outcome]:.1f} %"
         named = ", ".join(day for day in WORKDAYS if day in leading[outcome])
-        shapes.append(TrendCheck(f"{word} sessions: most on {named}", set(best) == leading[outcome], numbers))
+        checks.append(TrendCheck(f"{word} sessions: most on {named}", set(best) == leading[outcome], numbers))
     if len(top) == len(OUTCOMES):
         numbers = f"{top['Non-purchase']:.1f} against {top['Purchase']:.1f} %"
         more = top["Non-purchase"] > top["Purchase"]
-        shapes.append(TrendCheck("their three leading days hold more of the non-purchase sessions", more, numbers))
-    return shapes
+        checks.append(TrendCheck("their three leading days hold more of the non-purchase sessions", more, numbers))
+    return checks
 
 
 def figure_6_4(means: Means) -> list[TrendCheck]:
     """Section 6.4.2: least activity from 1 am to 3 am, most from 6 pm till 8 pm, stable from 10 am till 5 pm."""
-    shapes = []
+    checks = []
     for outcome, word in OUTCOMES.items():
         shares = {int(hour): share for hour, share in means.get(f"{outcome} sessions", {}).items()}
         if len(shares) < 24:
             continue
         quietest, busiest = min(shares, key=lambda hour: shares[hour]), max(shares, key=lambda hour: shares[hour])
         numbers = f"{quietest:02d}, {shares[quietest]:.2f} %"
-        shapes.append(TrendCheck(f"{word} sessions: the quietest hour is among 1 to 3 am", quietest in NIGHT, numbers))
+        checks.append(TrendCheck(f"{word} sessions: the quietest hour is among 1 to 3 am", quietest in NIGHT, numbers))
         numbers = f"{busiest:02d}, {shares[busiest]:.2f} %"
-        shapes.append(TrendCheck(f"{word} sessions: the busiest hour is among 6 to 8 pm", busiest in EVENING, numbers))
+        checks.append(TrendCheck(f"{word} sessions: the busiest hour is among 6 to 8 pm", busiest in EVENING, numbers))
         hours = [shares[hour] for hour in DAYTIME]
         mean = sum(hours) / len(hours)
         numbers = f"{min(hours):.2f} to {max(hours):.2f} %"
         stable = max(abs(share - mean) for share in hours) <= STABLE * mean
-        shapes.append(
+        checks.append(
             TrendCheck(f"{word} sessions: hours from 10 am to 5 pm within {STABLE:.0%} of their mean", stable, numbers)
         )
-    return shapes
+    return checks
 
 
 def figure_6_5(means: Means) -> list[TrendCheck]:
@@ -120,7 +120,7 @@ def figure_6_5(means: Means) -> list[TrendCheck]:
     for to, chances in means.items():
         for before, share in chances.items():
             left.setdefault(before, {})[to] = share
-    shapes = []
+    checks = []
     for before, after in left.items():
         if before not in after or len(after) < 2:
             continue
@@ -129,18 +129,18 @@ def figure_6_5(means: Means) -> list[TrendCheck]:
         numbers = f"stays {after[before]:.2f} %; to {best} {others[best]:.2f} %"
         if before == "TV":
             pc_first = "PC" in others and others["PC"] > after["TV"]
-            shapes.append(TrendCheck("TV: one goes to a PC rather than stay", pc_first, numbers))
+            checks.append(TrendCheck("TV: one goes to a PC rather than stay", pc_first, numbers))
         else:
-            shapes.append(TrendCheck(f"{before}: to stay is most likely", after[before] > others[best], numbers))
+            checks.append(TrendCheck(f"{before}: to stay is most likely", after[before] > others[best], numbers))
         if "TV" in others:
             rare = others["TV"] <= min(share for to, share in after.items() if to != "TV")
-            shapes.append(TrendCheck(f"{before}: TV is gone to least", rare, _percentages(after)))
+            checks.append(TrendCheck(f"{before}: TV is gone to least", rare, _percentages(after)))
     stays = {before: after[before] for before, after in left.items() if before in after}
     order = [stays[device] for device in ("PC", "Smartphone", "Tablet") if device in stays]
     if len(order) == 3:
         falls = all(earlier > later for earlier, later in pairwise(order))
-        shapes.append(TrendCheck("PCs are stayed on most, then smartphones, then tablets", falls, _percentages(stays)))
-    return shapes
+        checks.append(TrendCheck("PCs are stayed on most, then smartphones, then tablets", falls, _percentages(stays)))
+    return checks
 
 
 def _longer(percentiles: tuple[float, float], other: tuple[float, float]) -> bool:

@@ -32,17 +32,17 @@ FEATURES: tuple[SessionFeature, ...] = (
 """In the order of the table."""
 
 
-def features_of(setting: Setting, which: FeatureSet = "extended") -> tuple[SessionFeature, ...]:
+def features_of(setting: Setting, feature_set: FeatureSet = "extended") -> tuple[SessionFeature, ...]:
     """The features of a setting, in the order of Table 6.7.
 
     Args:
         setting: Anonymous sessions have no features of history.
-        which: The baseline set holds the features that the table ticks.
+        feature_set: The baseline set holds the features that the table ticks.
     """
     return tuple(
         feature
         for feature in FEATURES
-        if (feature.scope == "session" or setting == "identified") and (feature.baseline or which == "extended")
+        if (feature.scope == "session" or setting == "identified") and (feature.baseline or feature_set == "extended")
     )
 
 

@@ -1,8 +1,8 @@
 """Two first-order Markov chains, one of sessions that buy and one of those that do not, as one matrix of log ratios.
 
-Before the first state stands a start, so that one state alone says something too. Each row is smoothed by `SMOOTHING`
-more of every transition, also to states never seen. A score is the mean log likelihood ratio per transition, the first
-included:
+A start state comes before the first, so that a sequence of one state has a score too. Each row is smoothed by
+`SMOOTHING` more of every transition, also to states never seen. A score is the mean log likelihood ratio per
+transition, the first included:
 
     score(s_1 … s_k) = 1/k Σ_i log P_buys(s_i | s_(i-1)) / P_buys_not(s_i | s_(i-1))
 

@@ -1,7 +1,7 @@
 """Device conversion rate: the share of training sessions on the session's device that bought.
 
 Smoothed by one session at the rate of all devices, which is also the rate of a device that training never saw. The
-thesis standardises the rates over devices; that changes no comparison of sessions, so the plain rate is kept.
+thesis standardises the rates over devices; that changes no comparison of sessions, so this is the plain rate.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The six classifiers of thesis section 6.5.1, with class weights inversely proportional to class frequencies.
 
-Every one answers in a world where half of the sessions buy (what such weights amount to), and says "purchase" at one
-half or more: the threshold behind F1. `FittedClassifier.probability` brings its answer back to the share that really
+Each gives chances as if half of the sessions bought (the effect of such weights). One half or more counts as a
+purchase, which is the threshold of F1. `FittedClassifier.probability` brings its answer back to the share that really
 buys.
 
 | name | model | class weights |
@@ -192,7 +192,7 @@ def _fit_mlp(estimator: Any, scaled: Floats, purchase: Bools, share: float) -> A
 
     weights = np.where(purchase, 0.5 / share, 0.5 / (1 - share))
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # "did not converge" after the last epoch: the best epoch is kept all the same
+        warnings.simplefilter("ignore")  # "did not converge" after the last epoch: the best epoch is used all the same
         return estimator.fit(scaled, purchase, sample_weight=weights)
 
 

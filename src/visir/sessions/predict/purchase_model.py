@@ -64,7 +64,7 @@ def train(
     samples: Sequence[Sample],
     model: str,
     *,
-    which: FeatureSet = "extended",
+    feature_set: FeatureSet = "extended",
     seed: int = 0,
 ) -> PurchaseModel:
     """Train on all examples of each sample, without validation; the prediction study says how good a model is.
@@ -73,7 +73,7 @@ def train(
         sessions: A folder that `sessionise` wrote.
         samples: One per setting.
         model: One of `models.MODELS`.
-        which: The feature set.
+        feature_set: The feature set.
         seed: Of the model.
 
     Raises:
@@ -86,7 +86,7 @@ def train(
     drawn: dict[str, Any] = {}
     for sample in samples:
         examples = draw(sessions, sample)
-        learnt = LearntFeatures.of(features_of(sample.setting, which), examples)
+        learnt = LearntFeatures.of(features_of(sample.setting, feature_set), examples)
         with threadpool_limits(1):  # on so few rows threads wait for each other: five times the processor time
             fitted = tuple(
                 fit(
@@ -103,7 +103,7 @@ def train(
         drawn[sample.setting] = {"sessions": len(examples), "purchases": int(examples.purchase.sum())}
     card = {
         "model": model,
-        "features": which,
+        "features": feature_set,
         "seed": seed,
         "samples": [sample.to_dict() for sample in samples],
         "drawn": drawn,
@@ -173,7 +173,7 @@ def load_model(folder: str | Path) -> PurchaseModel:
 def _fitted(folder: Path, setting: str, step: int, model: str, values: dict[str, Any]) -> FittedClassifier:
     path = folder / _name(setting, step)
     scaling = None if values["scaling"] is None else Scaling.from_json(values["scaling"])
-    # Without a file, no feature told anything at this step.
+    # There is no file where every feature has one value only at this step.
     return FittedClassifier(model, _read(path) if path.is_file() else None, values["share"], scaling, values["numbers"])
 
 

@@ -122,7 +122,7 @@ def run_study(
     card = card_of(plan, drawn, Path(sessions))
     if (out / "study.json").is_file() and read_json(out / "study.json")["plan"] != card["plan"]:
         raise VisirError(f"{out} holds another study.", hint="choose another folder, or remove that one")
-    for sample in plan.samples:  # a split that cannot be made is told now, not by a worker
+    for sample in plan.samples:  # a split that cannot be made fails here, not in a worker
         for scheme in plan.schemes:
             splits(drawn[sample.setting], scheme, folds=plan.folds, seed=plan.seed)
     put(out, STUDY, {"study.json": json_bytes(card)})
@@ -270,16 +270,21 @@ def _run_cell(cell: PredictionCell) -> PredictionCell:
     bought, buys = examples.purchase[split.train], examples.purchase[split.test]
     scores: dict[str, dict[str, dict[str, float | None]]] = {model: {} for model in plan.models}
     importance: dict[str, dict[str, float]] = {}
-    for which in FEATURE_SETS:
-        features = features_of(cell.setting, which)
+    for feature_set in FEATURE_SETS:
+        features = features_of(cell.setting, feature_set)
         positions = [learnt.features.index(feature) for feature in features]
         states = [learnt.states[position] for position in positions]
         for model in plan.models:
             fitted = fit(model, features, states, train[:, positions], bought, seed=plan.seed + cell.fold)
             balanced = fitted.balanced(features, states, test[:, positions])
             values = measure_predictions(balanced, fitted.share, buys)
-            scores[model][which] = {name: None if np.isnan(value) else value for name, value in values.items()}
-            if model == "rf" and which == "extended" and fitted.estimator is not None and 0 < buys.sum() < len(buys):
+            scores[model][feature_set] = {name: None if np.isnan(value) else value for name, value in values.items()}
+            if (
+                model == "rf"
+                and feature_set == "extended"
+                and fitted.estimator is not None
+                and 0 < buys.sum() < len(buys)
+            ):
                 importance["impurity"] = impurity(fitted, features)
                 importance["permutation"] = permutation(
                     fitted, features, states, test[:, positions], buys, seed=plan.seed + cell.fold

@@ -33,7 +33,7 @@ class SummaryRow:
         setting: Of the sessions.
         scheme: How they are split.
         model: Its name.
-        which: The feature set.
+        feature_set: The feature set.
         step: Pages opened so far.
         folds: How many folds there are.
         means: Mean of each measure over the folds that have it; None where none has.
@@ -44,7 +44,7 @@ class SummaryRow:
     setting: str
     scheme: str
     model: str
-    which: str
+    feature_set: str
     step: int
     folds: int
     means: dict[str, float | None]
@@ -166,13 +166,13 @@ def _rows(key: tuple[str, str, int], group: list[PredictionCell]) -> list[Summar
     setting, scheme, step = key
     rows = []
     for model in group[0].scores:
-        for which in FEATURE_SETS:
-            scores = [cell.scores[model][which] for cell in group]
+        for feature_set in FEATURE_SETS:
+            scores = [cell.scores[model][feature_set] for cell in group]
             f1 = np.array([measures["f1"] for measures in scores], np.float64)
             half = corrected_t(f1, _ratio(group))[1] if len(f1) > 1 else float("nan")
             means = {name: _mean([measures[name] for measures in scores]) for name in MEASURES}
             low, high = float(f1.mean() - half), float(f1.mean() + half)
-            rows.append(SummaryRow(setting, scheme, model, which, step, len(group), means, low, high))
+            rows.append(SummaryRow(setting, scheme, model, feature_set, step, len(group), means, low, high))
     return rows
 
 
@@ -205,7 +205,7 @@ def _differences(group: Sequence[PredictionCell], model: str, measure: str) -> F
 
 
 def _optimism(rows: Sequence[SummaryRow]) -> tuple[Optimism, ...]:
-    by_key = {(row.setting, row.scheme, row.model, row.step): row for row in rows if row.which == "extended"}
+    by_key = {(row.setting, row.scheme, row.model, row.step): row for row in rows if row.feature_set == "extended"}
     optimism = []
     for (setting, scheme, model, step), flattered in by_key.items():
         honest = by_key.get((setting, "grouped", model, step))

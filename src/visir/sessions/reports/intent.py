@@ -30,21 +30,25 @@ def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
     steps = sorted({row.step for row in summary.rows if (row.setting, row.scheme) == (setting, scheme)})
     rows = []
     for model in plots.models_of(summary):
-        for which in FEATURE_SETS:
-            cells = [rows_by_key.get((setting, scheme, model, which, step)) for step in steps]
-            rows.append([TITLES[model], which, *(None if cell is None else _percent(cell, "f1") for cell in cells)])
+        for feature_set in FEATURE_SETS:
+            cells = [rows_by_key.get((setting, scheme, model, feature_set, step)) for step in steps]
+            rows.append(
+                [TITLES[model], feature_set, *(None if cell is None else _percent(cell, "f1") for cell in cells)]
+            )
     return Table.of(
         [Column("model"), Column("features"), *(Column(str(step), 1, best="max") for step in steps)],
         rows,
         caption=f"F1 by step, {setting} ({scheme} {'split' if scheme == 'temporal' else 'folds'})",
-        notes=("Percent, of the purchase class, mean over folds; a purchase is said from a balanced chance of ½ on.",),
+        notes=(
+            "Percent, of the purchase class, mean over folds; a balanced chance of ½ or more counts as a purchase.",
+        ),
     )
 
 
 def measures_table(summary: Summary, setting: str, step: int) -> Table:
     """All measures at one step, grouped folds."""
     rows = [
-        [TITLES[row.model], row.which, _percent(row, "f1"), 100 * row.low, 100 * row.high]
+        [TITLES[row.model], row.feature_set, _percent(row, "f1"), 100 * row.low, 100 * row.high]
         + [_percent(row, name) for name, _, _ in _MEASURES]
         for row in summary.rows
         if (row.setting, row.scheme, row.step) == (setting, "grouped", step)
@@ -213,7 +217,7 @@ def _card(summary: Summary) -> list[tuple[str, str]]:
         ("history", "sessions of the customer that were over, idle time included, before this one began"),
         ("learnt features", "page and device chains, conversion rates, switch matrix: from training folds alone"),
         ("folds", f"{plan['folds']}, by person (visitors and customers tied by logins), dealt by a seeded hash"),
-        ("class weights", "inverse to frequency in every model; a purchase is said from a balanced chance of ½ on"),
+        ("class weights", "inverse to frequency in every model; a balanced chance of ½ or more counts as a purchase"),
         ("intervals", "95 %, corrected for folds that share training sessions (Nadeau & Bengio 2003)"),
         ("seed", str(plan["seed"])),
         ("made by", ", ".join(f"{name} {version}" for name, version in summary.card["versions"].items())),
@@ -222,7 +226,7 @@ def _card(summary: Summary) -> list[tuple[str, str]]:
 
 
 def _title(summary: Summary) -> str:
-    """By the settings; which log it is stands in the protocol, under the name of its mapping."""
+    """By the settings; the protocol names the log by its mapping."""
     return f"Purchase intent, page by page: {' and '.join(plots.settings_of(summary))} sessions"
 
 
@@ -242,7 +246,7 @@ def _difference(row: SummaryRow | None, other: SummaryRow, measure: str) -> floa
 
 
 def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], SummaryRow]:
-    return {(row.setting, row.scheme, row.model, row.which, row.step): row for row in summary.rows}
+    return {(row.setting, row.scheme, row.model, row.feature_set, row.step): row for row in summary.rows}
 
 
 def _percent(row: SummaryRow, measure: str) -> float | None:

@@ -20,13 +20,14 @@ def f1_over_steps(summary: Summary, scheme: str = "grouped") -> str:
         panels = [several] if len(settings) == 1 else list(several)
         for axes, setting in zip(panels, settings, strict=True):
             for number, model in enumerate(models_of(summary)):
-                for which in FEATURE_SETS:
+                for feature_set in FEATURE_SETS:
                     rows = [
                         row
                         for row in summary.rows
-                        if (row.setting, row.scheme, row.model, row.which) == (setting, scheme, model, which)
+                        if (row.setting, row.scheme, row.model, row.feature_set)
+                        == (setting, scheme, model, feature_set)
                     ]
-                    solid = which == "extended"
+                    solid = feature_set == "extended"
                     axes.plot(
                         [row.step for row in rows],
                         [row.means["f1"] for row in rows],
@@ -96,5 +97,5 @@ def settings_of(summary: Summary) -> list[str]:
 
 
 def models_of(summary: Summary) -> list[str]:
-    """The models of a study, in the order in which they were asked for."""
+    """The models of a study, in the order of its plan."""
     return [model for model in summary.card["plan"]["models"] if any(row.model == model for row in summary.rows)]

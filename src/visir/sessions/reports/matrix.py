@@ -15,7 +15,7 @@ from visir.sessions.features import LearntFeatures, features_of
 from visir.sessions.table_labels import CHANNELS, DEVICES, TOTALS, table_label
 
 FEWER = (MIN_PAGES, 6, 4, 3)
-"""Pages that are asked for in turn where a log has no session of as many, to see which features it has at all."""
+"""Pages that a session must have, tried in turn where a log has no longer session, to see which features it has."""
 _OF_TABLE = {
     "table-6-1": (*TOTALS, "Queries", "Queries per session"),
     "figure-6-2-percentiles": tuple(DEVICES),

@@ -93,7 +93,7 @@ def card_rows(characterisation: Characterisation) -> list[tuple[str, str]]:
     rows = [
         ("folder", characterisation.name),
         ("mapping", str(declared["mapping"])),
-        ("what it says of the log", str(declared.get("about") or "")),
+        ("about the log", str(declared.get("about") or "")),
         ("hours and weekdays in", str(declared["zone"])),
         ("a session ends after", f"{declared['idle_minutes']:g} minutes without a request"),
         ("events before this left out", str(declared.get("since") or "")),

@@ -12,7 +12,7 @@ from visir.sessions.records import Floats
 from visir.sessions.simulator.shop import BASKET, BODY, CHECKOUT, CONFIRMATION, PAGES, PRODUCT, SEARCH, Shop
 
 LENGTHS = 400
-"""Lengths are told up to here; the last entry is "this or more"."""
+"""Chances of lengths up to this one; the last entry is "this or more"."""
 
 
 def page_counts(shop: Shop, intent: int, device: int, outcome: int) -> Floats:

@@ -32,7 +32,7 @@ _START = np.int64(0)
 QUERIES = 20_000
 """Different texts that can be searched for."""
 SHORTEST, LONGEST = 2.0, 1500.0
-"""Bounds of a dwell time in seconds: whoever stays 25 minutes is still in the session."""
+"""Bounds of a dwell time in seconds: after 25 minutes on a page the session still goes on."""
 _IDLE = 31 * 60 * SECOND
 
 
@@ -139,7 +139,7 @@ def _session(causes: CauseArrays, rows: SimulationArrays, event: int, row: int, 
             event = _put(rows, event, now + dwell // 2, row, REMOVE, _NOTHING, _NOTHING, np.nan)
             basket = False
             in_basket = 0.0
-        if bought and not basket and k == pages - 1:  # whoever buys has something to buy
+        if bought and not basket and k == pages - 1:  # a purchase needs something in the basket
             in_basket = _price(state)
             event = _put(rows, event, now + 3 * dwell // 4, row, ADD, _NOTHING, _NOTHING, in_basket)
         now += dwell

@@ -4,7 +4,7 @@ What is printed of the paper's shop (tables 6.1–6.6, sections 6.4.1–6.4.4) i
 look like its own: shares of devices, channels and weekdays, sessions per customer, identified sessions. What is not
 printed is made up: hours (between "least active 1 am to 3 am" and "most active 6 pm to 8 pm"), pages, dwell times,
 and how often anybody buys: 8.7 %, because Table 6.1's 0.33 queries a session lie that far between Table 6.5's 0.06
-(others) and 3.16 (purchases). Game consoles and TVs are printed as 0.01 %, which stands for anything above 0; here they
+(others) and 3.16 (purchases). Game consoles and TVs are printed as 0.01 %, which means anything above 0; here they
 are 0.3 and 0.1 %, so that a log of ordinary size has some.
 """
 
@@ -67,7 +67,7 @@ class Population:
     """People who come `mean_sessions` times on average (geometric, at most `MOST_SESSIONS`).
 
     A `regular` share of them buys with `regular_chance` in an average session, the rest with `other_chance`: a trait
-    that nobody sees, but earlier orders tell of.
+    that nobody sees, but that shows in earlier orders.
     """
 
     mean_sessions: float
@@ -192,10 +192,10 @@ class Shop:
         chance of the trait × hour factor × weekday factor × channel factor × device factor (× `switch_factor`
         where the device is not the one of the customer's session before)
 
-    Whether it was a purchase then says, by chance (`intents_of_purchases`, `intents_of_others`), which intent it had,
-    and the intent drives pages, dwell times and basket. A query is typed before a search page with the chance `typed`
-    of the device (otherwise a link led there). A customer is recognised at once, or logs in at the second to fourth
-    event of a session (`logs_in`). The log covers `weeks` whole weeks from `begin` on, in hours of `zone`.
+    Whether it was a purchase then decides, by chance (`intents_of_purchases`, `intents_of_others`), which intent it
+    had, and the intent drives pages, dwell times and basket. A query is typed before a search page with the chance
+    `typed` of the device (otherwise a link led there). A customer is recognised at once, or logs in at the second to
+    fourth event of a session (`logs_in`). The log covers `weeks` whole weeks from `begin` on, in hours of `zone`.
     """
 
     begin: date = date(2019, 9, 30)

@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from visir.records import Embeddings, SparseEmbeddings
 
 
-def explained(
-    asked: Embeddings | SparseEmbeddings,
+def matched_terms(
+    query_vectors: Embeddings | SparseEmbeddings,
     documents: Embeddings | SparseEmbeddings,
     answers: Sequence[tuple[str, float]],
 ) -> dict[str, str]:
@@ -18,7 +18,7 @@ def explained(
     from visir.records import SparseEmbeddings
     from visir.search.sparse.matched import in_words, matched
 
-    if not isinstance(asked, SparseEmbeddings) or not isinstance(documents, SparseEmbeddings):
+    if not isinstance(query_vectors, SparseEmbeddings) or not isinstance(documents, SparseEmbeddings):
         return {}
-    query = str(asked.ids[0])
-    return {one: in_words(matched(asked, query, documents, one)) for one, _ in answers}
+    query = str(query_vectors.ids[0])
+    return {document: in_words(matched(query_vectors, query, documents, document)) for document, _ in answers}

@@ -8,10 +8,9 @@ import typer
 
 if TYPE_CHECKING:
     from visir.encoders import Encoding
-    from visir.records import Modality
 
 
-def report(side: Modality, encoding: Encoding) -> None:
+def print_encoding(title: str, encoding: Encoding) -> None:
     """Print what was encoded, what was set aside, and where the vectors are."""
     shape = f"{len(encoding.embeddings):,} × {encoding.embeddings.dimension:,}"
     if encoding.computed:
@@ -21,7 +20,7 @@ def report(side: Modality, encoding: Encoding) -> None:
             source += f", {encoding.resumed:,} taken over from an interrupted run"
     else:
         source = "found in the store" if encoding.folder else "imported"
-    typer.echo(f"{side}s: {shape}, {source}")
+    typer.echo(f"{title}: {shape}, {source}")
     for name, reason in list(encoding.broken.items())[:10]:
         typer.echo(f"  set aside: {name}: {reason}")
     if encoding.broken:
