@@ -14,7 +14,7 @@ from visir.products.evaluate import CategoryEvaluation, evaluate
 from visir.products.first_answers import FirstAnswers, first_answers
 from visir.products.generated import generate_catalogue
 from visir.products.reports.categories import write_categories_report
-from visir.products.reports.pictures import chains
+from visir.products.reports.pictures import category_paths
 from visir.products.reports.plots import depth_bars, distance_bars, seen_lines, setting_dots
 from visir.products.reports.search import answer_table, places, write_search_page
 from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
@@ -112,15 +112,15 @@ def test_the_tree_has_every_category_that_asked_once(found: CategoryEvaluation) 
 
 def test_pictures_go_from_general_to_specific(found: CategoryEvaluation) -> None:
     trial = found.trials["dense", "all"][0]
-    shown = chains(trial, count=4, top=5)
+    shown = category_paths(trial, count=4, top=5)
     assert len(shown) == 4
-    assert len({one.asked[0].name for one in shown[:3]}) == 3  # one of each tree before a second of any
+    assert len({one.categories[0].name for one in shown[:3]}) == 3  # one of each tree before a second of any
     qrels = trial.task.judgements().to_dict()
     for chain in shown:
-        assert [one.level for one in chain.asked] == [1, 2, 3]
-        for one in chain.asked:
-            assert len(one.found) == 5 and one.relevant == len(qrels[one.id])
-            assert one.hits == sum(product.id in qrels[one.id] for product in one.found)
+        assert [one.level for one in chain.categories] == [1, 2, 3]
+        for one in chain.categories:
+            assert len(one.products) == 5 and one.relevant == len(qrels[one.id])
+            assert one.hits == sum(product.id in qrels[one.id] for product in one.products)
 
 
 def test_the_page(found: CategoryEvaluation, tmp_path: Path) -> None:

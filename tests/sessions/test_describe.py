@@ -41,8 +41,8 @@ RANDOM = st.lists(
 )
 
 
-def made(drawn: list[Row]) -> list[Row]:
-    return [visit(number=number, **one) for number, one in enumerate(drawn, 1)]
+def visits_of(drawn: list[Row]) -> list[Row]:
+    return [visit(number=number, **values) for number, values in enumerate(drawn, 1)]
 
 
 def shares(statistic: Statistic, column: str) -> list[float | None]:
@@ -52,45 +52,49 @@ def shares(statistic: Statistic, column: str) -> list[float | None]:
 @settings(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(drawn=RANDOM)
 def test_every_statistic_is_what_counting_gives(drawn: list[Row], tmp_path_factory: pytest.TempPathFactory) -> None:
-    rows = made(drawn)
-    found = describe(folder(tmp_path_factory.mktemp("log"), rows), threads=1)
+    rows = visits_of(drawn)
+    characterisation = describe(folder(tmp_path_factory.mktemp("log"), rows), threads=1)
     for name, column in (("table-6-2", "channel"), ("table-6-4", "device")):
-        one = found.statistic(name)
+        statistic = characterisation.statistic(name)
         values = {row[column] for row in rows} - {None}
-        assert set(one.rows) == values
-        assert bool(one.unavailable) == (not values)
+        assert set(statistic.rows) == values
+        assert bool(statistic.unavailable) == (not values)
         for value in values:
             own = [row["purchase"] for row in rows if row[column] == value]
-            assert one.value(value, "Purchase sessions").value == pytest.approx(percent(rows, column, value, True))
-            assert one.value(value, "Non-purchase sessions").value == pytest.approx(percent(rows, column, value, False))
-            assert one.value(value, "Conversion rate").value == pytest.approx(100 * sum(own) / len(own))
-    hours = found.statistic("figure-6-4")
+            assert statistic.value(value, "Purchase sessions").value == pytest.approx(
+                percent(rows, column, value, True)
+            )
+            assert statistic.value(value, "Non-purchase sessions").value == pytest.approx(
+                percent(rows, column, value, False)
+            )
+            assert statistic.value(value, "Conversion rate").value == pytest.approx(100 * sum(own) / len(own))
+    hours = characterisation.statistic("figure-6-4")
     for hour in range(24):
         assert hours.value(f"{hour:02d}", "Purchase sessions").value == pytest.approx(percent(rows, "hour", hour, True))
-    days = found.statistic("figure-6-3")
+    days = characterisation.statistic("figure-6-3")
     assert bool(days.unavailable) == (len({row["weekday"] for row in rows}) == 1)
     told = {row["device"] for row in rows} - {None}
     for reading, name in (("last", "figure-6-5"), ("journey", "figure-6-5-journey"), ("all", "figure-6-5-all")):
-        expected, one = steps(rows, reading), found.statistic(name)
-        assert bool(one.unavailable) == (not expected)
+        expected, statistic = steps(rows, reading), characterisation.statistic(name)
+        assert bool(statistic.unavailable) == (not expected)
         for left in told if expected else ():
             of = sum(count for (before, _), count in expected.items() if before == left)
-            assert one.value(left, "Transitions").value == of
+            assert statistic.value(left, "Transitions").value == of
             for to in told:
-                assert one.value(left, to).value == (pytest.approx(100 * expected[left, to] / of) if of else None)
-    _judge_customers(found.statistic("table-6-3"), rows)
-    _judge_queries(found.statistic("table-6-5"), found.statistic("table-6-6"), rows)
-    _judge_lengths(found.statistic("figure-6-2"), found.statistic("figure-6-2-percentiles"), rows)
+                assert statistic.value(left, to).value == (pytest.approx(100 * expected[left, to] / of) if of else None)
+    _judge_customers(characterisation.statistic("table-6-3"), rows)
+    _judge_queries(characterisation.statistic("table-6-5"), characterisation.statistic("table-6-6"), rows)
+    _judge_lengths(characterisation.statistic("figure-6-2"), characterisation.statistic("figure-6-2-percentiles"), rows)
 
 
-def _judge_customers(one: Statistic, rows: list[Row]) -> None:
+def _judge_customers(statistic: Statistic, rows: list[Row]) -> None:
     devices: dict[str, set[str]] = {}
     buys: dict[str, bool] = {}
     for row in rows:
         if row["customer"]:
             devices.setdefault(row["customer"], set()).update({row["device"]} - {None})
             buys[row["customer"]] = buys.get(row["customer"], False) or row["purchase"]
-    if one.unavailable:
+    if statistic.unavailable:
         assert not devices or not any(row["device"] for row in rows)
         return
     for bought, column in ((True, "Purchasers"), (False, "Non-purchasers")):
@@ -101,7 +105,7 @@ def _judge_customers(one: Statistic, rows: list[Row]) -> None:
             ("> 1 device", lambda n: n > 1),
         ):
             expected = 100 * sum(map(test, own)) / len(own) if own else None
-            assert one.value(label, column).value == (None if expected is None else pytest.approx(expected))
+            assert statistic.value(label, column).value == (None if expected is None else pytest.approx(expected))
 
 
 def _judge_queries(mean: Statistic, unique: Statistic, rows: list[Row]) -> None:
@@ -149,27 +153,27 @@ def _judge_lengths(curve: Statistic, table: Statistic, rows: list[Row]) -> None:
                 assert value.low - 1e-9 <= 100 * longer / len(own) <= value.high + 1e-9
 
 
-def rates(*told: float, n: int = 100_000) -> list[Moments]:
+def rates(*values: float, n: int = 100_000) -> list[Moments]:
     """Rates of n sessions, each of a visitor of its own."""
-    return [Moments(y=p * n, yy=p * n, yn=p * n, n=n, nn=n, units=n) for p in told]
+    return [Moments(y=p * n, yy=p * n, yn=p * n, n=n, nn=n, units=n) for p in values]
 
 
 def test_the_standardised_rates_of_the_thesis() -> None:
     # mean 1/3, σ = √(((1/6)² + (2/15)² + (1/30)²) / 3) = 0.12472; 0.16667 / 0.12472 = 1.336
-    found = [one.value for one in standardised(rates(0.5, 0.2, 0.3))]
-    assert [round(one, 2) for one in found if isinstance(one, float)] == [1.34, -1.07, -0.27]
-    assert [one.value for one in standardised(rates(0.2, 0.2))] == [None, None]
+    values = [cell.value for cell in standardised(rates(0.5, 0.2, 0.3))]
+    assert [round(value, 2) for value in values if isinstance(value, float)] == [1.34, -1.07, -0.27]
+    assert [cell.value for cell in standardised(rates(0.2, 0.2))] == [None, None]
     assert standardised(rates(0.2))[0].value is None
 
 
 def test_intervals_of_standardised_rates_of_common_groups_are_those_of_the_delta_method() -> None:
     # ∂z_i/∂r_j = (δ_ij - (1 + z_i z_j) / k) / σ
-    told, n = (0.5, 0.2, 0.3, 0.25), 20_000
-    z, sigma = (np.array(told) - np.mean(told)) / np.std(told), np.std(told)
+    values, n = (0.5, 0.2, 0.3, 0.25), 20_000
+    z, sigma = (np.array(values) - np.mean(values)) / np.std(values), np.std(values)
     slopes = (np.eye(4) - (1 + np.outer(z, z)) / 4) / sigma
-    half = 1.96 * np.sqrt(slopes**2 @ (np.array(told) * (1 - np.array(told)) / n))
-    for one, middle, width in zip(standardised(rates(*told, n=n)), z, half, strict=True):
-        assert (one.low, one.high) == (
+    half = 1.96 * np.sqrt(slopes**2 @ (np.array(values) * (1 - np.array(values)) / n))
+    for cell, middle, width in zip(standardised(rates(*values, n=n)), z, half, strict=True):
+        assert (cell.low, cell.high) == (
             pytest.approx(middle - width, abs=0.006),
             pytest.approx(middle + width, abs=0.006),
         )
@@ -178,9 +182,9 @@ def test_intervals_of_standardised_rates_of_common_groups_are_those_of_the_delta
 def test_means_of_rare_counts() -> None:
     # 100 visitors with a session each: nothing counted, Poisson's upper end 3.689 / 100; one counted, 5.572 / 100
     assert mean(Moments(0, 0, 0, 100, 100, 100), support=0).high == pytest.approx(0.03689, abs=1e-5)
-    one = mean(Moments(1, 1, 1, 100, 100, 100), support=1)
+    cell = mean(Moments(1, 1, 1, 100, 100, 100), support=1)
     # var = 100/99 · (1 - 2·0.01 + 0.0001·100) / 100² = 0.0001: worth 0.0001 / 0.0001 = 1 count
-    assert (one.low, one.high) == (pytest.approx(0.000253, abs=1e-6), pytest.approx(0.05572, abs=1e-5))
+    assert (cell.low, cell.high) == (pytest.approx(0.000253, abs=1e-6), pytest.approx(0.05572, abs=1e-5))
     # many: normal. Half of 10,000 sessions have 2: mean 1, var 1 / 10,000
     many = mean(Moments(10_000, 20_000, 10_000, 10_000, 10_000, 10_000), support=1)
     assert (many.low, many.high) == (pytest.approx(0.9804, abs=5e-4), pytest.approx(1.0196, abs=5e-4))
@@ -203,14 +207,14 @@ def test_a_visitor_who_does_everything_twice_makes_nothing_surer(tmp_path: Path)
     )
     for row in a.rows:
         for column in ("Purchase sessions", "Conversion rate", "Standardised rate"):
-            one, other = a.value(row, column), b.value(row, column)
-            assert (one.value, one.low, one.high) == pytest.approx((other.value, other.low, other.high))
+            cell, other = a.value(row, column), b.value(row, column)
+            assert (cell.value, cell.low, cell.high) == pytest.approx((other.value, other.low, other.high))
 
 
 def test_a_share_of_visitors_is_that_of_sessions_when_each_comes_once() -> None:
     # Σ(y − p n)² = m p (1 − p): the design effect is m / (m − 1)
-    one = Moments(y=20, yy=20, yn=20, n=100, nn=100, units=100)
-    assert one.effective == pytest.approx(99)
+    moments = Moments(y=20, yy=20, yn=20, n=100, nn=100, units=100)
+    assert moments.effective == pytest.approx(99)
     # all sessions of a visitor alike: 10 visitors with 10 sessions each are worth 9
     assert Moments(y=20, yy=200, yn=200, n=100, nn=1000, units=10).effective == pytest.approx(9)
     assert share(Moments(y=0, yy=0, yn=0, n=100, nn=1000, units=10)).high == pytest.approx(
@@ -244,11 +248,11 @@ def test_three_readings_of_device_transitions(tmp_path: Path) -> None:
     walk = (("pc", False), ("phone", True), ("tv", False), ("pc", True), ("pc", True), ("tv", False))
     rows = [visit(f"v{at}", customer="k", day=at, device=on, purchase=buys) for at, (on, buys) in enumerate(walk)]
     rows += [visit("w", customer="l", device="tv"), visit("x", customer="l", day=1, device="phone")]
-    found = describe(folder(tmp_path / "log", rows))
+    characterisation = describe(folder(tmp_path / "log", rows))
 
     def of(name: str) -> dict[tuple[str, str], float]:
-        one, names = found.statistic(name), DEVICES
-        told = {(a, b): one.value(a, b).value for a in names for b in names}
+        statistic, names = characterisation.statistic(name), DEVICES
+        told = {(a, b): statistic.value(a, b).value for a in names for b in names}
         return {step: value for step, value in told.items() if value}  # type: ignore[misc]
 
     # into purchase sessions: pc → phone, tv → pc, pc → pc
@@ -265,8 +269,8 @@ def test_three_readings_of_device_transitions(tmp_path: Path) -> None:
 
 def test_what_a_log_cannot_tell_is_said(tmp_path: Path) -> None:
     rows = [visit(f"v{n}", device=None, channel=None, purchase=n > 3) for n in range(6)]
-    found = describe(folder(tmp_path / "log", rows))
-    why = {one.name: one.unavailable for one in found.statistics if one.unavailable}
+    characterisation = describe(folder(tmp_path / "log", rows))
+    why = {statistic.name: statistic.unavailable for statistic in characterisation.statistics if statistic.unavailable}
     assert why == {
         "figure-6-2": "Cannot be computed: the log names no device.",
         "figure-6-2-percentiles": "Cannot be computed: the log names no device.",
@@ -280,8 +284,8 @@ def test_what_a_log_cannot_tell_is_said(tmp_path: Path) -> None:
         "table-6-5": "Cannot be computed: the log names no device.",
         "table-6-6": "Cannot be computed: the log names no device.",
     }
-    assert "names no customer" in found.statistic("table-6-1").notes[0]
-    assert "Identified sessions" not in found.statistic("table-6-1").rows
+    assert "names no customer" in characterisation.statistic("table-6-1").notes[0]
+    assert "Identified sessions" not in characterisation.statistic("table-6-1").rows
 
 
 @pytest.mark.parametrize(
@@ -295,17 +299,17 @@ def test_what_a_log_cannot_tell_is_said(tmp_path: Path) -> None:
 )
 def test_queries_that_say_nothing(tmp_path: Path, asked: tuple[str, ...], why: str) -> None:
     rows = [visit(f"v{n}", asked=asked, purchase=n > 2) for n in range(5)]
-    found = describe(folder(tmp_path / "log", rows))
-    assert found.statistic("table-6-6").unavailable == f"Cannot be computed: {why}."
+    characterisation = describe(folder(tmp_path / "log", rows))
+    assert characterisation.statistic("table-6-6").unavailable == f"Cannot be computed: {why}."
 
 
 def test_a_log_without_purchases(tmp_path: Path) -> None:
-    found = describe(folder(tmp_path / "log", [visit(f"v{n}", device=DEVICES[n % 2]) for n in range(8)]))
-    one = found.statistic("table-6-4")
-    assert shares(one, "Purchase sessions") == [None, None]
-    assert shares(one, "Conversion rate") == [0.0, 0.0]
-    assert shares(one, "Standardised rate") == [None, None]  # all rates are equal
-    assert "The log has no purchase session." in one.notes
+    characterisation = describe(folder(tmp_path / "log", [visit(f"v{n}", device=DEVICES[n % 2]) for n in range(8)]))
+    statistic = characterisation.statistic("table-6-4")
+    assert shares(statistic, "Purchase sessions") == [None, None]
+    assert shares(statistic, "Conversion rate") == [0.0, 0.0]
+    assert shares(statistic, "Standardised rate") == [None, None]  # all rates are equal
+    assert "The log has no purchase session." in statistic.notes
 
 
 def test_small_cells_are_hidden_and_so_is_what_would_tell_them(tmp_path: Path) -> None:
@@ -317,11 +321,15 @@ def test_small_cells_are_hidden_and_so_is_what_would_tell_them(tmp_path: Path) -
         for n in range(50 + count)
     ]
     log = folder(tmp_path / "log", rows)
-    one = describe(log, suppress=10).statistic("table-6-4")
+    statistic = describe(log, suppress=10).statistic("table-6-4")
     # tv has 2 purchases; alone it would be 100 % less the others, so the next smallest goes too
-    assert [[cell.hidden for cell in row] for row in one.cells] == [[False, False, False, True], [True] * 4, [True] * 4]
-    assert one.cells[1][0] == StatisticCell(None, hidden=True)
-    assert one.notes[-1] == "9 cells are hidden: fewer than 10, or would tell those."
+    assert [[cell.hidden for cell in row] for row in statistic.cells] == [
+        [False, False, False, True],
+        [True] * 4,
+        [True] * 4,
+    ]
+    assert statistic.cells[1][0] == StatisticCell(None, hidden=True)
+    assert statistic.notes[-1] == "9 cells are hidden: fewer than 10, or would tell those."
     assert describe(log).statistic("table-6-4") == describe(log, suppress=1).statistic("table-6-4")
     assert "hidden" not in str(describe(log, suppress=2).statistic("table-6-4").notes)
 
@@ -333,9 +341,9 @@ def test_small_cells_are_hidden_and_so_is_what_would_tell_them(tmp_path: Path) -
 def test_no_hidden_share_follows_from_the_rest(support: list[list[int]], least: int) -> None:
     cells = tuple(tuple(StatisticCell(float(n), support=n) for n in row) for row in support)
     rows = tuple(map(str, range(len(cells))))
-    one = suppressed(Statistic("s", "", "", "", rows, ("a", "b"), ("%", "%"), cells), least)
+    statistic = suppressed(Statistic("s", "", "", "", rows, ("a", "b"), ("%", "%"), cells), least)
     for column in range(2):
-        gone = [row for row in range(len(rows)) if one.cells[row][column].hidden]
+        gone = [row for row in range(len(rows)) if statistic.cells[row][column].hidden]
         assert least > 1 or not gone
         assert least <= 1 or all(support[row][column] >= least for row in range(len(rows)) if row not in gone)
         assert len(gone) != 1 or len(rows) == 1
@@ -344,9 +352,9 @@ def test_no_hidden_share_follows_from_the_rest(support: list[list[int]], least: 
 def test_devices_of_customers_hide_their_complement(tmp_path: Path) -> None:
     rows = [visit(f"v{n}", customer=f"k{n}", device="pc") for n in range(30)]
     rows += [visit(f"w{n}", customer=f"k{n}", device="tv") for n in range(3)]
-    one = describe(folder(tmp_path / "log", rows), suppress=5).statistic("table-6-3")
+    statistic = describe(folder(tmp_path / "log", rows), suppress=5).statistic("table-6-3")
     # 3 customers with two devices: hidden, and with them "1 device" (27) and its complement "> 1 device"
-    assert [row[1].hidden for row in one.cells] == [True, True, True]
+    assert [row[1].hidden for row in statistic.cells] == [True, True, True]
 
 
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
@@ -376,9 +384,9 @@ def test_what_the_published_percentages_are_of() -> None:
             assert sum(column(table, name)) == pytest.approx(100, abs=slack)
     # Table 6.3: of customers; the numbers of devices part them
     for name in ("Purchasers (%)", "Non-purchasers (%)"):
-        several, one, *rest = column("thesis-table-6-3", name)
+        several, single, *rest = column("thesis-table-6-3", name)
         assert several == pytest.approx(sum(rest), abs=0.02)
-        assert several + one == pytest.approx(100)
+        assert several + single == pytest.approx(100)
     # Table 6.5: all queries over all sessions, those of Table 6.4; not the mean over devices
     devices = ("Smartphone", "PC", "Tablet", "Game Console", "TV")
     per_session = column("thesis-table-6-5", "Purchase: query/session", devices)
@@ -389,7 +397,7 @@ def test_what_the_published_percentages_are_of() -> None:
     # Table 6.6: of the sum over devices
     counts = column("thesis-table-6-6", "Purchase: count", devices)
     assert sum(counts) == open_table("thesis-table-6-6").number("Total", "Purchase: count")
-    assert [round(100 * one / sum(counts), 2) for one in counts[:1]] == [36.89]
+    assert [round(100 * count / sum(counts), 2) for count in counts[:1]] == [36.89]
 
 
 def test_only_what_the_manifest_names_is_read(tmp_path: Path) -> None:

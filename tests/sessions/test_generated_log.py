@@ -21,28 +21,30 @@ from visir.sessions.simulator.table import EVENTS, PLANTED
 SUMMER = Shop(begin=date(2025, 7, 7), weeks=1, zone="America/New_York")
 
 
-def found(log: Path, out: Path) -> tuple[LogCounts, list[dict[str, Any]]]:
+def find_sessions(log: Path, out: Path) -> tuple[LogCounts, list[dict[str, Any]]]:
     counts = sessionise(log / "events", load_mapping(log / "mapping.toml"), out, threads=1)
     return counts, read(out / "sessions")
 
 
 def read(folder: Path) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(folder).to_pylist()
-    return sorted(rows, key=lambda one: (one["visitor"], one["began"]))
+    return sorted(rows, key=lambda row: (row["visitor"], row["began"]))
 
 
 @pytest.mark.parametrize("shop", [Shop(), SUMMER])
 def test_sessions_found_are_those_planted(tmp_path: Path, shop: Shop) -> None:
     pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
-    made = generate(tmp_path / "log", 5000, seed=1, shop=shop, planted=True)
-    counts, sessions = found(tmp_path / "log", tmp_path / "out")
+    generated = generate(tmp_path / "log", 5000, seed=1, shop=shop, planted=True)
+    counts, sessions = find_sessions(tmp_path / "log", tmp_path / "out")
     planted = read(tmp_path / "log" / "planted")
     names = ("visitor", "began", "customer", "device", "channel", "hour", "weekday", "purchase", "pages")
-    assert [[one[name] for name in names] for one in sessions] == [[one[name] for name in names] for one in planted]
+    assert [[session[name] for name in names] for session in sessions] == [
+        [row[name] for name in names] for row in planted
+    ]
     assert (counts.read, counts.accepted, counts.sessions, counts.purchases) == (
-        made.rows, made.rows, made.sessions, made.purchases
+        generated.rows, generated.rows, generated.sessions, generated.purchases
     )  # fmt: skip
-    assert 5000 <= made.sessions < 5028
+    assert 5000 <= generated.sessions < 5028
     assert counts.flags == dict.fromkeys(counts.flags, 0)
 
 
@@ -53,36 +55,36 @@ def test_a_repeated_hour_is_told_once(tmp_path: Path) -> None:
     hours[1:4] = 1 / 3
     shop = Shop(hours=Cause(tuple(map(str, range(24))), tuple(hours), (1.0,) * 24))
     generate(tmp_path / "log", 20_000, shop=shop, planted=True)
-    _, sessions = found(tmp_path / "log", tmp_path / "out")
+    _, sessions = find_sessions(tmp_path / "log", tmp_path / "out")
     midnight = 1_572_127_200_000_000  # when 27 October 2019 begins in Amsterdam; 2:00 comes again 3 hours later
-    assert not [one for one in sessions if 3 <= (one["began"] - midnight) / 3_600_000_000 < 4]
-    last = [one["hour"] for one in sessions if one["began"] >= midnight]
+    assert not [session for session in sessions if 3 <= (session["began"] - midnight) / 3_600_000_000 < 4]
+    last = [session["hour"] for session in sessions if session["began"] >= midnight]
     assert np.bincount(last, minlength=4)[1:4] == pytest.approx(len(last) / 3, rel=0.15)
-    assert {one["hour"] for one in sessions} == {1, 2, 3}
+    assert {session["hour"] for session in sessions} == {1, 2, 3}
 
 
 def test_columns_are_those_declared(tmp_path: Path) -> None:
-    made = generate(tmp_path / "log", 300, planted=True)
+    generated = generate(tmp_path / "log", 300, planted=True)
     log = pq.read_table(tmp_path / "log" / "events")
     assert log.schema.remove_metadata().equals(EVENTS)
     assert pq.read_table(tmp_path / "log" / "planted").schema.remove_metadata().equals(PLANTED)
     assert pa.compute.is_in(log["action"], pa.array(["page", "query", "add", "remove", "order"])).to_pylist() == [
         True
     ] * len(log)
-    told = json.loads((tmp_path / "log" / "generated.json").read_text())
-    assert told["counts"] == asdict(made)
-    assert told["shop"]["zone"] == "Europe/Amsterdam"
-    told = json.loads((tmp_path / "log" / "truth.json").read_text())
-    assert told["by_device"]["names"][1] == "pc"
-    assert told["by_device"]["conversion"] == truth().by_device.conversion.tolist()
-    assert told["page_chain"][0][PAGES.index("confirmation")] == [None] * len(PAGES)  # nothing follows it
+    document = json.loads((tmp_path / "log" / "generated.json").read_text())
+    assert document["counts"] == asdict(generated)
+    assert document["shop"]["zone"] == "Europe/Amsterdam"
+    document = json.loads((tmp_path / "log" / "truth.json").read_text())
+    assert document["by_device"]["names"][1] == "pc"
+    assert document["by_device"]["conversion"] == truth().by_device.conversion.tolist()
+    assert document["page_chain"][0][PAGES.index("confirmation")] == [None] * len(PAGES)  # nothing follows it
 
 
 def test_a_person_is_the_same_in_any_part_and_any_size() -> None:
     def drawn(sessions: int, people_per_part: int) -> dict[str, np.ndarray[Any, Any]]:
         every = list(simulated_parts(sessions, seed=5, people_per_part=people_per_part))
-        together = {name: np.concatenate([one.events[name] for one in every]) for name in ("time", "page", "query")}
-        return together | {name: np.concatenate([one.sessions[name] for one in every]) for name in every[0].sessions}
+        together = {name: np.concatenate([row.events[name] for row in every]) for name in ("time", "page", "query")}
+        return together | {name: np.concatenate([row.sessions[name] for row in every]) for name in every[0].sessions}
 
     whole, pieces, small = drawn(3000, 50_000), drawn(3000, 37), drawn(500, 50_000)
     for name, values in whole.items():
@@ -96,8 +98,8 @@ def test_another_seed_is_another_log_and_the_same_seed_the_same_bytes(tmp_path: 
         generate(tmp_path / name, 500, seed=seed, dirt=Dirt.of_every_kind(0.02), planted=True)
 
     def written(name: str) -> dict[str, bytes]:
-        files = [one for one in (tmp_path / name).rglob("*") if one.is_file()]
-        return {str(one.relative_to(tmp_path / name)): one.read_bytes() for one in files}
+        files = [path for path in (tmp_path / name).rglob("*") if path.is_file()]
+        return {str(file.relative_to(tmp_path / name)): file.read_bytes() for file in files}
 
     assert written("one") == written("again")
     assert written("one")["events/part-00000.parquet"] != written("two")["events/part-00000.parquet"]
@@ -112,8 +114,8 @@ def test_dirt_is_counted_and_hides_no_session(tmp_path: Path) -> None:
     for kind, share in asdict(dirt).items():
         if kind != "late":
             assert dirty.dirt[kind] == pytest.approx(clean.rows * share, rel=0.15)
-    _, expected = found(tmp_path / "clean", tmp_path / "of_clean")
-    counts, sessions = found(tmp_path / "dirty", tmp_path / "of_dirty")
+    _, expected = find_sessions(tmp_path / "clean", tmp_path / "of_clean")
+    counts, sessions = find_sessions(tmp_path / "dirty", tmp_path / "of_dirty")
     rejected = {"early": 0, "impossible_time": 0} | {
         kind: dirty.dirt[kind] for kind in ("no_visitor", "no_time", "future", "bot", "duplicate")
     }
@@ -125,9 +127,9 @@ def test_dirt_is_counted_and_hides_no_session(tmp_path: Path) -> None:
     assert dirty.dirt["late"] > 100
     # An unknown action is an event of its session (a microsecond after another one), and changes nothing else.
     touched = ("events", "others", "ended")
-    strip = [{name: value for name, value in one.items() if name not in touched} for one in expected]
-    assert [{name: value for name, value in one.items() if name not in touched} for one in sessions] == strip
-    assert sum(one["others"] for one in sessions) == dirty.dirt["unknown_action"]
+    strip = [{name: value for name, value in row.items() if name not in touched} for row in expected]
+    assert [{name: value for name, value in session.items() if name not in touched} for session in sessions] == strip
+    assert sum(session["others"] for session in sessions) == dirty.dirt["unknown_action"]
 
 
 def test_faults_are_told_together(tmp_path: Path) -> None:
@@ -156,7 +158,7 @@ def test_faults_are_told_together(tmp_path: Path) -> None:
 
 
 def test_without_factors_nothing_tells_a_purchase() -> None:
-    plain = {name: Cause(one.names, one.share, (1.0,) * len(one.names)) for name, one in causes().items()}
+    plain = {name: Cause(row.names, row.share, (1.0,) * len(row.names)) for name, row in causes().items()}
     shop = replace(Shop(), **plain, switch_factor=1.0, customers=Population(6.4, 0.5, 0.1, 0.1))
     part = next(simulated_parts(20_000, shop=shop))
     chances = part.sessions["chance"][part.sessions["customer"]]

@@ -53,9 +53,9 @@ def test_table_6_6_of_a_log_is_what_was_planted(tmp_path: Path) -> None:
     names = truth().by_device.names
     outcomes = ("Non-purchase", "Purchase")
     lengths, table = found.statistic("figure-6-2-percentiles"), found.statistic("table-6-6")
-    sessions = np.array([[lengths.value(one, f"{said}: sessions").value for one in names] for said in outcomes])
+    sessions = np.array([[lengths.value(name, f"{said}: sessions").value for name in names] for said in outcomes])
     expected = different_texts(Shop(), sessions.astype(np.int64))
-    printed = np.array([[table.value(one, f"{said}: texts").value for one in names] for said in outcomes], float)
+    printed = np.array([[table.value(name, f"{said}: texts").value for name in names] for said in outcomes], float)
     # Texts are nearly independent, so their number varies no more than a Poisson count; a session brings several.
     assert (np.abs(printed - expected) <= 4.5 * np.sqrt(3 * expected) + 1).all(), (printed, expected)
     assert printed[0, 0] == pytest.approx(expected[0, 0], rel=0.03)

@@ -66,7 +66,7 @@ order = "order"
 def sessions(log: Path, mapping: Path, out: Path, *more: object) -> tuple[dict[str, Any], str]:
     """Run the verb; what it counted, and what it printed."""
     arguments = ["sessions", log, "--mapping", mapping, "--out", out, "--threads", 1, *more]
-    found = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "160", "NO_COLOR": "1"})
+    found = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160", "NO_COLOR": "1"})
     if found.exception is not None:
         raise found.exception
     counts: dict[str, Any] = json.loads((out / "counts.json").read_text())["counts"]
@@ -78,7 +78,7 @@ def sessions(log: Path, mapping: Path, out: Path, *more: object) -> tuple[dict[s
 
 def table(out: Path, *without: str) -> list[dict[str, Any]]:
     rows: list[dict[str, Any]] = pq.read_table(out / "sessions").drop_columns(list(without)).to_pylist()
-    return sorted(rows, key=lambda one: (one["visitor"], one["session"]))
+    return sorted(rows, key=lambda row: (row["visitor"], row["session"]))
 
 
 def wall(times: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
@@ -89,7 +89,7 @@ def wall(times: pa.ChunkedArray, zone: str) -> pa.ChunkedArray:
 
 def written(folder: Path, shop: Shop, dirt: Dirt | None) -> GeneratedLog:
     """A generated log as two CSV files of another country: wall clocks, visitor's column renamed on the way."""
-    made = generate(folder / "log", 4000, shop=shop, dirt=dirt)
+    generated = generate(folder / "log", 4000, shop=shop, dirt=dirt)
     events = pq.read_table(folder / "log" / "events")
     events = pa.table({name: events[name].cast(events.schema.field(name).type.value_type)
                        if pa.types.is_dictionary(events.schema.field(name).type) else events[name]
@@ -103,12 +103,12 @@ def written(folder: Path, shop: Shop, dirt: Dirt | None) -> GeneratedLog:
     renamed = ["clientId" if name == "client_id" else name for name in log.column_names]
     csv.write_csv(log[half:].rename_columns(renamed), folder / "csv" / "2.csv")
     (folder / "local.toml").write_text(LOCAL)
-    return made
+    return generated
 
 
 def test_every_kind_at_once(tmp_path: Path) -> None:
     """Two zones across the change of one, two names of one column, and all dirt: the clean log's sessions are found."""
-    made = written(tmp_path, SPRING, Dirt.of_every_kind(0.02))
+    generated = written(tmp_path, SPRING, Dirt.of_every_kind(0.02))
     with (tmp_path / "csv" / "1.csv").open("a") as log:
         log.write("x,pc,2025-03-20 10:00:00,,,,,,page,surplus,columns\n")
         for number in range(100_000):  # a page a second for a day and four hours: a machine that says it is a TV
@@ -118,18 +118,18 @@ def test_every_kind_at_once(tmp_path: Path) -> None:
             )
     counts, _ = sessions(tmp_path / "csv", tmp_path / "local.toml", tmp_path / "found", "--buckets", 3)
     kinds = ("no_visitor", "no_time", "future", "bot")
-    assert {kind: counts["rejected"][kind] for kind in kinds} == {kind: made.dirt[kind] for kind in kinds}
-    assert counts["flags"]["unknown_action"] == made.dirt["unknown_action"]
+    assert {kind: counts["rejected"][kind] for kind in kinds} == {kind: generated.dirt[kind] for kind in kinds}
+    assert counts["flags"]["unknown_action"] == generated.dirt["unknown_action"]
     assert (counts["malformed"], counts["rejected"]["impossible_time"]) == (1, 0)
     generate(tmp_path / "clean", 4000, shop=SPRING)
     clean, _ = sessions(tmp_path / "clean" / "events", tmp_path / "clean" / "mapping.toml", tmp_path / "of_clean")
     assert (counts["sessions"], counts["purchases"]) == (clean["sessions"] + 1, clean["purchases"])
-    assert counts["rejected"]["duplicate"] == made.dirt["duplicate"]
+    assert counts["rejected"]["duplicate"] == generated.dirt["duplicate"]
     touched = ("ended", "events", "others")  # by actions that nobody knows, a microsecond after another event
-    found = [one for one in table(tmp_path / "found", *touched) if one["visitor"] != "tv"]
+    found = [row for row in table(tmp_path / "found", *touched) if row["visitor"] != "tv"]
     assert found == table(tmp_path / "of_clean", *touched)
-    long = [one for one in table(tmp_path / "found") if one["visitor"] == "tv"]
-    assert [(one["length"], one["pages"], one["session"]) for one in long] == [(100_000, 100_000, 1)]
+    long = [row for row in table(tmp_path / "found") if row["visitor"] == "tv"]
+    assert [(row["length"], row["pages"], row["session"]) for row in long] == [(100_000, 100_000, 1)]
 
 
 def test_a_repeated_hour_of_another_zone_is_counted(tmp_path: Path) -> None:
@@ -140,17 +140,17 @@ def test_a_repeated_hour_of_another_zone_is_counted(tmp_path: Path) -> None:
     time = pq.read_table(tmp_path / "log" / "events")["time"].to_numpy()
     assert counts["flags"]["ambiguous_time"] == ((time >= first) & (time < first + 2 * HOUR)).sum() > 5
     assert counts["rejected"]["impossible_time"] == 0
-    kept = pq.read_table(tmp_path / "found" / "events")
-    times = kept.filter(kept["ambiguous_time"])["time"].to_numpy()
+    accepted_events = pq.read_table(tmp_path / "found" / "events")
+    times = accepted_events.filter(accepted_events["ambiguous_time"])["time"].to_numpy()
     assert ((times >= first) & (times < first + HOUR)).all()  # read as the first
 
 
 def test_an_hour_that_never_was_is_set_aside(tmp_path: Path) -> None:
     (tmp_path / "local.toml").write_text(LOCAL)
     (tmp_path / "log.csv").write_text("client_id,time,action\na,2025-03-09 01:59:59,page\na,2025-03-09 02:30:00,page\n")
-    counts, told = sessions(tmp_path / "log.csv", tmp_path / "local.toml", tmp_path / "found")
+    counts, output = sessions(tmp_path / "log.csv", tmp_path / "local.toml", tmp_path / "found")
     assert (counts["accepted"], counts["rejected"]["impossible_time"]) == (1, 1)
-    assert "a wall clock that summer time skipped" in told
+    assert "a wall clock that summer time skipped" in output
 
 
 def test_a_log_in_any_order_has_the_same_sessions(tmp_path: Path) -> None:
@@ -173,15 +173,15 @@ def test_a_log_in_any_order_has_the_same_sessions(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("column", ["customer", "device", "channel", "page", "query", "price", "action"])
 def test_a_column_without_values_costs_what_it_tells_and_no_row(tmp_path: Path, column: str) -> None:
-    made = generate(tmp_path / "log", 300)
+    generated = generate(tmp_path / "log", 300)
     events = pq.read_table(tmp_path / "log" / "events")
     events = events.set_column(events.column_names.index(column), column, pa.nulls(len(events)))
     pq.write_table(events, tmp_path / "log.parquet")
     mapping = tmp_path / "log" / "mapping.toml"
     mapping.write_text(re.sub("(?m)^bot = .*$", "", mapping.read_text()))
     counts, _ = sessions(tmp_path / "log.parquet", mapping, tmp_path / "found")
-    assert (counts["accepted"], counts["sessions"]) == (made.rows, made.sessions)
-    assert counts["flags"]["unknown_action"] == (made.rows if column == "action" else 0)
+    assert (counts["accepted"], counts["sessions"]) == (generated.rows, generated.sessions)
+    assert counts["flags"]["unknown_action"] == (generated.rows if column == "action" else 0)
     assert (counts["identified"] > 0) == (column != "customer")
     assert (counts["purchases"] > 0) == (column != "action")
 
@@ -196,14 +196,14 @@ def test_a_column_without_values_costs_what_it_tells_and_no_row(tmp_path: Path, 
     ],
 )
 def test_a_log_of_which_nothing_is_kept_says_why(tmp_path: Path, line: str, instead: str, reason: str) -> None:
-    made = generate(tmp_path / "log", 50)
+    generated = generate(tmp_path / "log", 50)
     mapping = tmp_path / "log" / "mapping.toml"
     before, mark, after = mapping.read_text().rpartition(line)  # what is to be changed stands last under [events]
     assert mark
     mapping.write_text(before + instead + after)
-    counts, told = sessions(tmp_path / "log" / "events", mapping, tmp_path / "found")
-    assert (counts["accepted"], counts["rejected"][reason]) == (0, made.rows)
-    assert f"no row was accepted, most because of {reason}" in told
+    counts, output = sessions(tmp_path / "log" / "events", mapping, tmp_path / "found")
+    assert (counts["accepted"], counts["rejected"][reason]) == (0, generated.rows)
+    assert f"no row was accepted, most because of {reason}" in output
 
 
 def test_the_real_shop_log_needs_both_names_of_its_visitors(data_dir: Path, tmp_path: Path) -> None:
@@ -216,7 +216,7 @@ def test_the_real_shop_log_needs_both_names_of_its_visitors(data_dir: Path, tmp_
     both = '["client_id", "clientId"]'
     assert both in preset
     (tmp_path / "shop.toml").write_text(preset.replace(both, '"client_id"'))
-    counts, told = sessions(log, tmp_path / "shop.toml", tmp_path / "found")
+    counts, output = sessions(log, tmp_path / "shop.toml", tmp_path / "found")
     # Of 49,963 rows 14,329 name their visitor under client_id, 32,726 under clientId and 2,908 nowhere.
     assert (counts["read"], counts["rejected"]["no_visitor"], counts["malformed"]) == (49_963, 32_726 + 2_908, 0)
-    assert "71.32%" in told
+    assert "71.32%" in output

@@ -57,15 +57,15 @@ def joined(parts: list[SessionExamples]) -> SessionExamples:
     """Several examples as one."""
 
     def words(get) -> CodedTexts:  # type: ignore[no-untyped-def]
-        told = [np.array([*get(one).names, None], object)[get(one).codes] for one in parts]
+        told = [np.array([*get(part).names, None], object)[get(part).codes] for part in parts]
         return CodedTexts.of(np.concatenate(told))
 
     plain = {
-        name: np.concatenate([getattr(one, name) for one in parts])
+        name: np.concatenate([getattr(part, name) for part in parts])
         for name in SessionExamples.__dataclass_fields__
         if name not in ("pages", "device", "channel", "earlier")
     }
-    counts = np.concatenate([one.earlier.counts for one in parts])
+    counts = np.concatenate([part.earlier.counts for part in parts])
     return SessionExamples(
         **plain,
         pages=words(lambda one: one.pages),
@@ -74,14 +74,14 @@ def joined(parts: list[SessionExamples]) -> SessionExamples:
         earlier=EarlierSessions(
             np.concatenate([[0], np.cumsum(counts)]),
             words(lambda one: one.earlier.device),
-            np.concatenate([one.earlier.orders for one in parts]),
-            np.concatenate([one.earlier.ended for one in parts]),
+            np.concatenate([part.earlier.orders for part in parts]),
+            np.concatenate([part.earlier.ended for part in parts]),
         ),
     )
 
 
 def value(name: str, examples: SessionExamples, step: int, learnt: LearntFeatures) -> list[float]:
-    return learnt.matrix(examples, step)[:, [one.name for one in learnt.features].index(name)].tolist()
+    return learnt.matrix(examples, step)[:, [feature.name for feature in learnt.features].index(name)].tolist()
 
 
 def test_the_sets_are_those_of_table_6_7() -> None:

@@ -14,7 +14,7 @@ from visir.sessions.cli import app
 
 
 def run(*arguments: object) -> str:
-    found = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200", "NO_COLOR": "1"})
+    found = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "200", "NO_COLOR": "1"})
     if found.exception is not None:
         raise found.exception
     return found.output
@@ -29,11 +29,11 @@ def test_a_dirty_log_is_made_and_its_dirt_is_found(tmp_path: Path) -> None:
     planted = {kind: count for count, kind in re.findall(r"(\d+) (\w+)", said.splitlines()[1])}
     command = shlex.split(said.splitlines()[2].removeprefix("its sessions: visir intent ").replace("FOLDER", "found"))
     command[-1] = str(tmp_path / "found")
-    told = run(*command)
+    output = run(*command)
     for kind, count in planted.items():
-        assert re.search(rf"(rejected|accepted): {kind} +│ +{count} ", told), (kind, told)
-    assert re.search(rf"sessions +│ +{sessions[1]} ", told.replace(",", ""))
-    assert re.search(rf"with a purchase +│ +{sessions[2]} ", told)
+        assert re.search(rf"(rejected|accepted): {kind} +│ +{count} ", output), (kind, output)
+    assert re.search(rf"sessions +│ +{sessions[1]} ", output.replace(",", ""))
+    assert re.search(rf"with a purchase +│ +{sessions[2]} ", output)
     assert list((tmp_path / "log" / "planted").glob("*.parquet"))
 
 

@@ -38,9 +38,9 @@ def said(*arguments: str, given: str | None = None) -> str:
 def test_a_study_and_its_page(log_folder: Path, tmp_path: Path) -> None:
     study, page = tmp_path / "study", tmp_path / "page.html"
     how = ["--min-pages", "4", "--folds", "2", "--model", "lr", "--model", "rf", "--jobs", "1"]
-    told = said("predict", str(log_folder), "--out", str(study), *how)
-    assert "F1 by step, anonymous (grouped folds)" in told
-    assert "F1 by step, identified (grouped folds)" in told
+    output = said("predict", str(log_folder), "--out", str(study), *how)
+    assert "F1 by step, anonymous (grouped folds)" in output
+    assert "F1 by step, identified (grouped folds)" in output
     said("report", str(study), "--out", str(page), "--json", str(tmp_path / "numbers.json"))
     text = page.read_text()
     for part in (
@@ -64,32 +64,32 @@ def test_a_study_and_its_page(log_folder: Path, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def model(log_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("model") / "lr"
-    told = said("train", str(log_folder), "--out", str(out), "--model", "lr", "--min-pages", "8")
-    assert f"visir intent score {out}" in told
+    output = said("train", str(log_folder), "--out", str(out), "--model", "lr", "--min-pages", "8")
+    assert f"visir intent score {out}" in output
     return out
 
 
 def test_scores_of_a_stream_as_json_lines_and_as_csv(model: Path) -> None:
     rows = LOG[:200]
     lines = "".join(json.dumps(row) + "\n" for row in rows)
-    told = [json.loads(line) for line in said("score", str(model), given=lines).splitlines()]
-    assert {one["setting"] for one in told} == {"anonymous", "identified"}
-    assert {one["step"] for one in told} == set(range(7))
-    assert all(0 < one["probability"] < 1 for one in told)
+    output = [json.loads(line) for line in said("score", str(model), given=lines).splitlines()]
+    assert {one["setting"] for one in output} == {"anonymous", "identified"}
+    assert {one["step"] for one in output} == set(range(7))
+    assert all(0 < one["probability"] < 1 for one in output)
     stream = io.StringIO()
     writer = csv.DictWriter(stream, list(rows[0]))
     writer.writeheader()
     writer.writerows(rows)
-    assert [json.loads(line) for line in said("score", str(model), given=stream.getvalue()).splitlines()] == told
+    assert [json.loads(line) for line in said("score", str(model), given=stream.getvalue()).splitlines()] == output
 
 
 def test_lines_that_are_no_events_are_told(model: Path) -> None:
     lines = [json.dumps(LOG[0]), "{", json.dumps({**LOG[1], "visitor": None}), "[1]", json.dumps(LOG[2])]
-    told = said("score", str(model), given="\n".join(lines))
-    assert "line 2: " in told
-    assert "line 4: " in told
-    assert "rejected: 2 malformed" in told
-    assert "rejected: 1 no_visitor" in told
+    output = said("score", str(model), given="\n".join(lines))
+    assert "line 2: " in output
+    assert "line 4: " in output
+    assert "rejected: 2 malformed" in output
+    assert "rejected: 1 no_visitor" in output
 
 
 def test_history_of_a_log_changes_what_is_said_of_its_customers(model: Path, log_folder: Path) -> None:
@@ -117,10 +117,10 @@ def test_a_killed_study_leaves_no_process_and_goes_on(log_folder: Path, tmp_path
     while _alive(started.pid):
         assert time.monotonic() < deadline, "its workers live on"
         time.sleep(0.1)
-    kept = {one.name: one.stat().st_mtime_ns for one in cells.glob("*-step*.json")}
+    times = {path.name: path.stat().st_mtime_ns for path in cells.glob("*-step*.json")}
     subprocess.run(command, check=True, capture_output=True)
     assert len(list(cells.glob("*-step*.json"))) == 2 * 3 * 3
-    assert {name: (cells / name).stat().st_mtime_ns for name in kept} == kept
+    assert {name: (cells / name).stat().st_mtime_ns for name in times} == times
 
 
 def _alive(group: int) -> bool:

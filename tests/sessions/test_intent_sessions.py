@@ -35,7 +35,7 @@ buy = "order"
 
 
 def run(*arguments: object) -> Said:
-    found = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "160", "NO_COLOR": "1"})
+    found = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160", "NO_COLOR": "1"})
     if isinstance(found.exception, VisirError):
         return Said(2, found.output + str(found.exception))
     if found.exception is not None and not isinstance(found.exception, SystemExit):
@@ -62,8 +62,8 @@ def rows(text: str) -> dict[str, str]:
 
 
 def test_counts_are_told_and_written(log: Path, tmp_path: Path) -> None:
-    said = run("sessions", log, "--mapping", tmp_path / "mapping.toml", "--out", tmp_path / "out")
-    assert said.status == 0, said.text
+    result = run("sessions", log, "--mapping", tmp_path / "mapping.toml", "--out", tmp_path / "out")
+    assert result.status == 0, result.text
     # Of six rows one has no visitor, one is a crawler's, one is a duplicate; "stare" is no action that is named, and
     # arrives after the order that came 30 seconds later.
     expected = {
@@ -72,15 +72,15 @@ def test_counts_are_told_and_written(log: Path, tmp_path: Path) -> None:
         "accepted: late": "1", "accepted: unknown_action": "1", "malformed lines": "1", "visitors": "1",
         "sessions": "1", "identified": "0", "with a purchase": "1", "both": "0",
     }  # fmt: skip
-    assert {name: count for name, count in rows(said.text).items() if name} == expected
+    assert {name: count for name, count in rows(result.text).items() if name} == expected
     assert json.loads((tmp_path / "out" / "counts.json").read_text())["counts"]["accepted"] == 3
 
 
 def test_a_folder_that_is_there_is_left_alone_unless_told(log: Path, tmp_path: Path) -> None:
     command = ("sessions", log, "--mapping", tmp_path / "mapping.toml", "--out", tmp_path / "out")
     assert run(*command).status == 0
-    said = run(*command)
-    assert (said.status, "exists already" in said.text) == (2, True)
+    result = run(*command)
+    assert (result.status, "exists already" in result.text) == (2, True)
     assert run(*command, "--force", "--idle", 0.5, "--buckets", 2, "--threads", 1, "--memory", "1GB").status == 0
     # Thirty seconds do not end it, and none of the options changes what is found.
     assert json.loads((tmp_path / "out" / "counts.json").read_text())["counts"]["sessions"] == 1
@@ -97,7 +97,7 @@ def test_a_folder_that_is_there_is_left_alone_unless_told(log: Path, tmp_path: P
     ],
 )
 def test_faults_are_told(log: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    said = run("sessions", log, *arguments, "--out", tmp_path / "out")
-    assert said.status == 2
-    assert message in said.text
+    result = run("sessions", log, *arguments, "--out", tmp_path / "out")
+    assert result.status == 2
+    assert message in result.text
     assert not (tmp_path / "out").exists()

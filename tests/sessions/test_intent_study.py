@@ -57,16 +57,16 @@ def test_another_study_is_not_mixed_in(study: Path, log_folder: Path) -> None:
 def test_the_baseline_of_nobody_at_step_0_calls_every_session_a_purchase(study: Path, log_folder: Path) -> None:
     _, cells = load_study(study)
     share = draw(log_folder, PLAN.samples[1]).purchase.mean()
-    at_0 = [one for one in cells if (one.setting, one.scheme, one.step) == ("anonymous", "grouped", 0)]
+    at_0 = [cell for cell in cells if (cell.setting, cell.scheme, cell.step) == ("anonymous", "grouped", 0)]
     for model in PLAN.models:
-        found = [one.scores[model]["baseline"]["f1"] for one in at_0]
-        assert np.mean(found) == pytest.approx(2 * share / (1 + share), abs=0.02)
+        summary = [one.scores[model]["baseline"]["f1"] for one in at_0]
+        assert np.mean(summary) == pytest.approx(2 * share / (1 + share), abs=0.02)
     assert [one.scores["rf"]["baseline"]["roc_auc"] for one in at_0] == [0.5] * 2
 
 
 def test_the_forest_says_what_it_goes_by(study: Path) -> None:
     _, cells = load_study(study)
-    late = next(one for one in cells if (one.setting, one.scheme, one.step) == ("anonymous", "grouped", 2))
+    late = next(cell for cell in cells if (cell.setting, cell.scheme, cell.step) == ("anonymous", "grouped", 2))
     assert sum(late.importance["impurity"].values()) == pytest.approx(1)
     assert set(late.importance["permutation"]) == {one.name for one in features_of("anonymous")}
     assert late.importance["permutation"]["number of pages"] == 0  # always two
@@ -74,26 +74,26 @@ def test_the_forest_says_what_it_goes_by(study: Path) -> None:
 
 def test_the_summary_has_means_intervals_and_corrected_comparisons(study: Path) -> None:
     card, cells = load_study(study)
-    found = summarise(card, cells)
+    summary = summarise(card, cells)
     row = next(
-        one
-        for one in found.rows
-        if (one.setting, one.scheme, one.model, one.feature_set, one.step)
+        row
+        for row in summary.rows
+        if (row.setting, row.scheme, row.model, row.feature_set, row.step)
         == ("anonymous", "grouped", "rf", "extended", 2)
     )
     values = [
-        one.scores["rf"]["extended"]["f1"]
-        for one in cells
-        if (one.setting, one.scheme, one.step) == ("anonymous", "grouped", 2)
+        cell.scores["rf"]["extended"]["f1"]
+        for cell in cells
+        if (cell.setting, cell.scheme, cell.step) == ("anonymous", "grouped", 2)
     ]
     assert row.means["f1"] == pytest.approx(np.mean(values))
     assert row.low < row.means["f1"] < row.high
-    assert len(found.comparisons) == 2 * 2 * 2 * 3  # measures, settings, models, steps
-    assert all(one.p <= one.corrected <= 1 for one in found.comparisons)
-    assert found.static_share[0] == pytest.approx(1)
-    assert found.static_share[2] < 1
-    assert {one.setting for one in found.optimism} == {"anonymous", "identified"}
-    assert isinstance(found.comparisons[0], FeatureSetComparison)
+    assert len(summary.comparisons) == 2 * 2 * 2 * 3  # measures, settings, models, steps
+    assert all(comparison.p <= comparison.corrected <= 1 for comparison in summary.comparisons)
+    assert summary.static_share[0] == pytest.approx(1)
+    assert summary.static_share[2] < 1
+    assert {one.setting for one in summary.optimism} == {"anonymous", "identified"}
+    assert isinstance(summary.comparisons[0], FeatureSetComparison)
 
 
 def test_the_corrected_t_by_hand() -> None:

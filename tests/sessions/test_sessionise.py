@@ -50,25 +50,25 @@ def run(folder: Path, rows: list[Row], mapping: LogMapping = MAPPING, **how: Any
 
 
 def read(folder: Path, part: str) -> list[Row]:
-    return [one for file in sorted((folder / "out" / part).glob("*")) for one in pq.read_table(file).to_pylist()]
+    return [row for file in sorted((folder / "out" / part).glob("*")) for row in pq.read_table(file).to_pylist()]
 
 
 def judged(folder: Path, rows: list[Row], buckets: int) -> None:
     """What the engine finds is what the referee finds: sessions, every event's place, every reason, every count."""
-    counts, found = run(folder, rows, buckets=buckets, threads=1)
-    sessions, kept, rejected = find_sessions(rows, zone=ZONE, since=SINCE, until=UNTIL)
-    assert found == sessions
+    counts, found_sessions = run(folder, rows, buckets=buckets, threads=1)
+    sessions, accepted, rejected = find_sessions(rows, zone=ZONE, since=SINCE, until=UNTIL)
+    assert found_sessions == sessions
     events = read(folder, "events")
-    assert {e["arrival"]: (e["visitor"], e["session"], e["place"], e["late"]) for e in events} == kept
-    assert {one["arrival"]: one["reason"] for one in read(folder, "rejected")} == rejected
+    assert {e["arrival"]: (e["visitor"], e["session"], e["place"], e["late"]) for e in events} == accepted
+    assert {row["arrival"]: row["reason"] for row in read(folder, "rejected")} == rejected
     assert counts.read == len(rows) == counts.accepted + sum(counts.rejected.values())
     assert {reason: n for reason, n in counts.rejected.items() if n} == {
         reason: list(rejected.values()).count(reason) for reason in set(rejected.values())
     }
-    assert counts.flags["late"] == sum(late for *_, late in kept.values())
-    assert (counts.accepted, counts.sessions) == (len(kept), len(sessions))
-    assert counts.identified == sum(one["customer"] is not None for one in sessions)
-    assert counts.purchases == sum(one["purchase"] for one in sessions)
+    assert counts.flags["late"] == sum(late for *_, late in accepted.values())
+    assert (counts.accepted, counts.sessions) == (len(accepted), len(sessions))
+    assert counts.identified == sum(session["customer"] is not None for session in sessions)
+    assert counts.purchases == sum(session["purchase"] for session in sessions)
 
 
 ROWS = st.lists(
@@ -119,35 +119,35 @@ def test_agrees_with_the_referee_on_many_visitors(tmp_path: Path, seed: int) -> 
 def test_thirty_minutes_do_not_end_a_session_and_a_microsecond_more_does(tmp_path: Path) -> None:
     rows = [row("a", 0), row("a", 30), row("b", 0), row("b", 30, key="k")]
     rows[3]["time"] += 1
-    _, found = run(tmp_path, rows)
-    assert [(one["visitor"], one["session"]) for one in found] == [("a", 1), ("b", 1), ("b", 2)]
+    _, found_sessions = run(tmp_path, rows)
+    assert [(one["visitor"], one["session"]) for one in found_sessions] == [("a", 1), ("b", 1), ("b", 2)]
 
 
 def test_a_login_takes_its_own_session_only(tmp_path: Path) -> None:
     # Session 1 (0, 10) is anonymous throughout; session 2 (60, 70, 80) logs in at 70.
     rows = [row("a", minutes) for minutes in (0, 10, 60)] + [row("a", 70, customer="x"), row("a", 80)]
-    counts, found = run(tmp_path, rows)
-    assert [(one["customer"], one["events"]) for one in found] == [(None, 2), ("x", 3)]
+    counts, found_sessions = run(tmp_path, rows)
+    assert [(one["customer"], one["events"]) for one in found_sessions] == [(None, 2), ("x", 3)]
     assert (counts.sessions, counts.identified) == (2, 1)
 
 
 def test_another_customer_begins_another_session(tmp_path: Path) -> None:
     # x logs in at 5; what follows is x's until y logs in at 15.
     rows = [row("a", 0), row("a", 5, customer="x"), row("a", 10), row("a", 15, customer="y"), row("a", 20)]
-    _, found = run(tmp_path, rows)
-    assert [(one["customer"], one["events"]) for one in found] == [("x", 3), ("y", 2)]
+    _, found_sessions = run(tmp_path, rows)
+    assert [(one["customer"], one["events"]) for one in found_sessions] == [("x", 3), ("y", 2)]
 
 
 def test_hours_are_told_through_the_beginning_of_summer_time(tmp_path: Path) -> None:
     # 0:40 UTC is 1:40 in Amsterdam (winter); 1:20 UTC is 3:20 (summer). Sunday both times.
-    _, found = run(tmp_path, [row("a", 0), row("b", 40)])
-    assert [(one["hour"], one["weekday"]) for one in found] == [(1, 7), (3, 7)]
+    _, found_sessions = run(tmp_path, [row("a", 0), row("b", 40)])
+    assert [(one["hour"], one["weekday"]) for one in found_sessions] == [(1, 7), (3, 7)]
 
 
 def test_an_order_does_not_make_a_session_longer(tmp_path: Path) -> None:
     actions = ("page", "query", "add", "remove", "order", "other")
-    _, found = run(tmp_path, [row("a", k, action) for k, action in enumerate(actions)])
-    assert (found[0]["length"], found[0]["events"], found[0]["purchase"]) == (4, 6, True)
+    _, found_sessions = run(tmp_path, [row("a", k, action) for k, action in enumerate(actions)])
+    assert (found_sessions[0]["length"], found_sessions[0]["events"], found_sessions[0]["purchase"]) == (4, 6, True)
 
 
 @pytest.mark.parametrize("zone", ["Europe/Amsterdam", "America/New_York", "Australia/Lord_Howe", "Asia/Kolkata"])
@@ -203,7 +203,7 @@ def test_wall_clocks_are_read_as_the_standard_library_reads_them(tmp_path: Path,
 def test_times_are_read_exactly_or_set_aside(tmp_path: Path, unit: str, written: str, microseconds: int | None) -> None:
     pq.write_table(pa.table({"visitor": ["a"], "time": [written], "action": ["page"]}), tmp_path / "log.parquet")
     counts = sessionise(tmp_path / "log.parquet", replace(preset("events"), unit=unit), tmp_path / "out")
-    assert [one["time"] for one in read(tmp_path, "events")] == ([] if microseconds is None else [microseconds])
+    assert [row["time"] for row in read(tmp_path, "events")] == ([] if microseconds is None else [microseconds])
     assert counts.rejected["no_time"] == (microseconds is None)
 
 
@@ -224,8 +224,8 @@ def test_files_with_a_renamed_column_and_a_malformed_line(tmp_path: Path) -> Non
     # Five lines: two of a, one of "b,c", one without visitor; and one that is no row.
     assert (counts.read, counts.accepted, counts.malformed, counts.rejected["no_visitor"]) == (4, 3, 1, 1)
     lines = pq.read_table(tmp_path / "out" / "malformed.parquet").to_pylist()
-    assert [(one["file"], one["line"], one["text"]) for one in lines] == [("1.csv", 4, "a,12,page,surplus")]
-    assert [(one["visitor"], one["events"], one["purchase"]) for one in read(tmp_path, "sessions")] == [
+    assert [(line["file"], line["line"], line["text"]) for line in lines] == [("1.csv", 4, "a,12,page,surplus")]
+    assert [(row["visitor"], row["events"], row["purchase"]) for row in read(tmp_path, "sessions")] == [
         ("a", 2, True),
         ("b,c", 1, False),
     ]
@@ -268,16 +268,16 @@ def test_the_same_log_gives_the_same_bytes(tmp_path: Path) -> None:
 
 
 def test_an_empty_log_has_no_sessions(tmp_path: Path) -> None:
-    counts, found = run(tmp_path, [])
-    assert (counts.read, counts.sessions, found) == (0, 0, [])
+    counts, found_sessions = run(tmp_path, [])
+    assert (counts.read, counts.sessions, found_sessions) == (0, 0, [])
 
 
 def test_counts_are_kept_with_what_they_depend_on(tmp_path: Path) -> None:
     run(tmp_path, [row("a", 0)])
-    told = json.loads((tmp_path / "out" / "counts.json").read_text())
-    assert told["counts"]["sessions"] == 1
-    assert told["declared"]["zone"] == ZONE
-    assert told["declared"]["until"] == "2025-03-30 05:40:00+00:00"
+    document = json.loads((tmp_path / "out" / "counts.json").read_text())
+    assert document["counts"]["sessions"] == 1
+    assert document["declared"]["zone"] == ZONE
+    assert document["declared"]["until"] == "2025-03-30 05:40:00+00:00"
 
 
 def test_a_log_without_the_columns_is_refused_by_name(tmp_path: Path) -> None:

@@ -121,7 +121,7 @@ def test_faults_of_csv_are_told_by_line(tmp_path: Path) -> None:
         (b'"v"  ,5,page\n', None),
     ]
     counts, lines = read(tmp_path, "csv", {"a.csv": CSV + b"".join(line for line, _ in bad) + b"v1,7,page\n"})
-    assert [one["line"] for one in lines] == [1002, 1003, 1004, 1005]  # lines 1 to 1001 are the log's
+    assert [line["line"] for line in lines] == [1002, 1003, 1004, 1005]  # lines 1 to 1001 are the log's
     assert counts.accepted == ROWS + 4
     for one, (_, fault) in zip(lines, [one for one in bad if one[1]], strict=True):
         assert fault in one["fault"]
@@ -179,7 +179,7 @@ def test_an_archive_that_cannot_be_unpacked_is_named(tmp_path: Path, data: bytes
     (tmp_path / "log.tar.gz").write_bytes(data)
     with pytest.raises(VisirError, match=says):
         sessionise(tmp_path / "log.tar.gz", mapping("csv"), tmp_path / "out")
-    assert sorted(one.name for one in tmp_path.iterdir()) == ["log.tar.gz"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log.tar.gz"]
 
 
 def test_an_archive_that_unpacks_to_far_more_than_its_size_is_refused_before_it_fills_the_disk(tmp_path: Path) -> None:

@@ -120,5 +120,5 @@ def test_the_documentation_says_what_the_code_says(tmp_path: Path) -> None:
         for row in (["thesis", *(f"`{name}`" for name in LOGS)], *([str(cell) for cell in row] for row in table.rows))
     ]
     printed = DOCS.read_text(encoding="utf-8").splitlines()
-    gone = [one for one in lines if one not in printed]
+    gone = [line for line in lines if line not in printed]
     assert not gone, "docs/intent-describe.md should hold these lines:\n" + "\n".join(gone)

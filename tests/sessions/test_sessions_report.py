@@ -23,7 +23,7 @@ EVIL = '<script>alert("1")</script> & co'
 
 
 @pytest.fixture(scope="module")
-def found(tmp_path_factory: pytest.TempPathFactory) -> Characterisation:
+def characterisation(tmp_path_factory: pytest.TempPathFactory) -> Characterisation:
     """30 customers, each first on a pc, then on an evil device, where every second one buys; 20 anonymous visitors."""
     rows = [visit(f"v{n}", customer=f"k{n}", day=n % 5, asked=("hat", f"shoe {n}"), length=4) for n in range(30)]
     rows += [
@@ -34,13 +34,13 @@ def found(tmp_path_factory: pytest.TempPathFactory) -> Characterisation:
     return describe(folder(tmp_path_factory.mktemp("sessions") / "a log", rows))
 
 
-def test_the_page(found: Characterisation, tmp_path: Path) -> None:
-    told = {"command": "visir intent describe x", "beside": {"describe.json": "everything"}}
-    page = write_sessions_report(tmp_path / "a.html", found, **told).read_text()  # type: ignore[arg-type]
-    assert page == write_sessions_report(tmp_path / "b.html", found, **told).read_text()  # type: ignore[arg-type]
+def test_the_page(characterisation: Characterisation, tmp_path: Path) -> None:
+    options = {"command": "visir intent describe x", "beside": {"describe.json": "everything"}}
+    page = write_sessions_report(tmp_path / "a.html", characterisation, **options).read_text()  # type: ignore[arg-type]
+    assert page == write_sessions_report(tmp_path / "b.html", characterisation, **options).read_text()  # type: ignore[arg-type]
     assert "<script" not in page
     assert "made &lt;b&gt;by hand&lt;/b&gt;" in page  # what the mapping says of the log
-    for name in [one.name for one in found.statistics if not one.unavailable]:
+    for name in [statistic.name for statistic in characterisation.statistics if not statistic.unavailable]:
         assert f'id="{name}"' in page
     assert page.count("<svg") == 10
     assert "20 sessions without a known device are left out." in page
@@ -52,16 +52,16 @@ def test_the_page(found: Characterisation, tmp_path: Path) -> None:
 
 def test_what_cannot_be_computed_is_on_the_page(tmp_path: Path) -> None:
     rows = [visit(f"v{n}", channel=None, purchase=n > 2) for n in range(5)]
-    found = describe(folder(tmp_path / "log", rows))
-    page = write_sessions_report(tmp_path / "a.html", found).read_text()
+    characterisation = describe(folder(tmp_path / "log", rows))
+    page = write_sessions_report(tmp_path / "a.html", characterisation).read_text()
     assert page.count("Cannot be computed: the log names no channel.") == 2  # in its place, and in the list
     assert "What this log cannot tell" in page
     assert "figure-6-3" in page
     assert "a single day of the week" in page
 
 
-def test_plots_are_svg_and_the_same_twice(found: Characterisation) -> None:
-    curve, matrix, hours = (found.statistic(name) for name in ("figure-6-2", "figure-6-5", "figure-6-4"))
+def test_plots_are_svg_and_the_same_twice(characterisation: Characterisation) -> None:
+    curve, matrix, hours = (characterisation.statistic(name) for name in ("figure-6-2", "figure-6-5", "figure-6-4"))
     pair = ("Purchase sessions", "Non-purchase sessions")
     for draw in (
         lambda: survival(curve),
@@ -74,40 +74,48 @@ def test_plots_are_svg_and_the_same_twice(found: Characterisation) -> None:
         assert ElementTree.fromstring(svg).tag.endswith("svg")
 
 
-def test_plots_survive_what_is_hidden_or_missing(found: Characterisation) -> None:
-    gone = tuple(tuple(StatisticCell(None, hidden=True) for _ in row) for row in found.statistic("figure-6-5").cells)
-    assert "hidden" in transition_map(replace(found.statistic("figure-6-5"), cells=gone))
-    transition_diagram(replace(found.statistic("figure-6-5"), cells=gone))
-    curve = found.statistic("figure-6-2")
+def test_plots_survive_what_is_hidden_or_missing(characterisation: Characterisation) -> None:
+    gone = tuple(
+        tuple(StatisticCell(None, hidden=True) for _ in row) for row in characterisation.statistic("figure-6-5").cells
+    )
+    assert "hidden" in transition_map(replace(characterisation.statistic("figure-6-5"), cells=gone))
+    transition_diagram(replace(characterisation.statistic("figure-6-5"), cells=gone))
+    curve = characterisation.statistic("figure-6-2")
     survival(replace(curve, cells=tuple(tuple(StatisticCell(None) for _ in row) for row in curve.cells)))
 
 
-def test_findings(found: Characterisation) -> None:
-    said = {section: " ".join(parts).replace("\N{NO-BREAK SPACE}", " ") for section, parts in findings(found).items()}
+def test_findings(characterisation: Characterisation) -> None:
+    sentences_by_section = {
+        section: " ".join(parts).replace("\N{NO-BREAK SPACE}", " ")
+        for section, parts in findings(characterisation).items()
+    }
     # 15 of 30 on the evil device, none of 30 on the pc
-    assert said["devices"].startswith(f"{EVIL} converts best (50.0 % [")
-    assert "pc worst (0.00 % [0.00" in said["devices"]
-    assert "100.0 % [" in said["devices"]  # all purchasers use two devices
+    assert sentences_by_section["devices"].startswith(f"{EVIL} converts best (50.0 % [")
+    assert "pc worst (0.00 % [0.00" in sentences_by_section["devices"]
+    assert "100.0 % [" in sentences_by_section["devices"]  # all purchasers use two devices
     # 15 customers, t of 14 degrees of freedom 2.1448: 2.1448² / (15 + 2.1448²) = 0.2347
-    assert said["switches"] == "How many steps before a purchase stay on the device: pc 0.00 % [0.00 … 23.47]."
-    assert said["time"].startswith("Most sessions with a purchase begin on Sunday (100.0 %)")
+    assert (
+        sentences_by_section["switches"]
+        == "How many steps before a purchase stay on the device: pc 0.00 % [0.00 … 23.47]."
+    )
+    assert sentences_by_section["time"].startswith("Most sessions with a purchase begin on Sunday (100.0 %)")
 
 
-def test_a_table_is_printed_with_its_intervals(found: Characterisation) -> None:
-    table = statistic_table(found.statistic("table-6-4"))
-    assert [one.name for one in table.columns][:3] == ["device", "Purchase sessions (%)", "95 %"]
+def test_a_table_is_printed_with_its_intervals(characterisation: Characterisation) -> None:
+    table = statistic_table(characterisation.statistic("table-6-4"))
+    assert [column.name for column in table.columns][:3] == ["device", "Purchase sessions (%)", "95 %"]
     texts = {row[0]: row for row in table.texts()}
     assert texts["pc"][1] == "0.00"
     assert texts[EVIL][1] == "100.00"
     with pytest.raises(ValueError, match="Cannot be computed"):
-        statistic_table(replace(found.statistic("table-6-4"), unavailable="Cannot be computed: x."))
-    hidden = replace(found.statistic("table-6-4"), cells=((StatisticCell(None, hidden=True),) * 4,) * 2)
+        statistic_table(replace(characterisation.statistic("table-6-4"), unavailable="Cannot be computed: x."))
+    hidden = replace(characterisation.statistic("table-6-4"), cells=((StatisticCell(None, hidden=True),) * 4,) * 2)
     assert statistic_table(hidden).texts()[0][1] == "hidden"
 
 
-def test_files_of_tables(found: Characterisation, tmp_path: Path) -> None:
+def test_files_of_tables(characterisation: Characterisation, tmp_path: Path) -> None:
     with new_folder(tmp_path / "out", FolderKind("description", "a description")) as change:
-        files = write_sessions_tables(change, "tables", found)
+        files = write_sessions_tables(change, "tables", characterisation)
     tables = tmp_path / "out" / "tables"
     assert "tables/table-6-4.csv" in files
     rows = list(csv.DictReader((tables / "table-6-4.csv").read_text().splitlines()))
@@ -119,11 +127,11 @@ def test_files_of_tables(found: Characterisation, tmp_path: Path) -> None:
     assert "| pc" in (tables / "table-6-4.md").read_text()
 
 
-def test_card_and_what_was_set_aside(found: Characterisation) -> None:
-    assert dict(card_rows(found))["a session ends after"] == "30 minutes without a request"
-    assert dict(card_rows(replace(found, suppress=5)))["hidden"] == "cells of fewer than 5 sessions"
+def test_card_and_what_was_set_aside(characterisation: Characterisation) -> None:
+    assert dict(card_rows(characterisation))["a session ends after"] == "30 minutes without a request"
+    assert dict(card_rows(replace(characterisation, suppress=5)))["hidden"] == "cells of fewer than 5 sessions"
     # 81 rows read, 80 kept, one bot; reasons that did not occur are left out
-    assert rejected_table(found.counts).texts() == [
+    assert rejected_table(characterisation.counts).texts() == [
         ["rows read", "81", "100.00", ""],
         ["accepted", "80", "98.77", ""],
         ["rejected: bot", "1", "1.23", "meets the declared condition for bots"],

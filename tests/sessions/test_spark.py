@@ -144,9 +144,9 @@ def test_spark_finds_what_duckdb_finds(tmp_path: Path, spark: SparkSession) -> N
     assert min(mine.flags["late"], mine.flags["unknown_action"], mine.identified) > 0
     same_folders(tmp_path / "duckdb", tmp_path / "spark")
     same_features(tmp_path / "duckdb", tmp_path / "spark")
-    names = [sorted(one.name for one in (tmp_path / "spark" / part).iterdir()) for part in ("sessions", "events")]
+    names = [sorted(path.name for path in (tmp_path / "spark" / part).iterdir()) for part in ("sessions", "events")]
     assert names[0] == names[1] == ["part-00000.parquet", "part-00001.parquet"]  # a visitor in files of one name
-    assert sorted(one.name for one in (tmp_path / "spark").iterdir()) == [
+    assert sorted(path.name for path in (tmp_path / "spark").iterdir()) == [
         "counts.json",
         "events",
         "rejected",

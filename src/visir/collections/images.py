@@ -60,8 +60,12 @@ class TooLargeError(ImageError):
 class Undecoded:
     """An image of which only the header was read.
 
-    - `image`: with size, mode, format and metadata; `pixels`: that are decoded; `size`: bytes of memory that it takes
-    - `data`, `where`: the file, and its name in errors
+    Args:
+        image: With size, mode, format and metadata.
+        pixels: How many are decoded.
+        size: Bytes of memory that decoding takes.
+        data: The bytes of the file.
+        where: The name of the file in errors.
     """
 
     image: Image.Image
@@ -149,7 +153,7 @@ def decode(
 def header(
     data: bytes, where: str, *, max_pixels: int | None = MAX_PIXELS, max_bytes: int | None = None
 ) -> Iterator[Undecoded]:
-    """The image opened and not decoded. Raises as `opened` does."""
+    """The image opened and not decoded, for the length of a block; arguments and errors as of `opened`."""
     with _faults(data, where, max_pixels):
         image = _header(data, where, max_pixels)
         scans = data.count(b"\xff\xda") if image.format in ("JPEG", "MPO") else 0

@@ -40,10 +40,27 @@ def save(
     replace_existing: bool = False,
     shard_bytes: int = SHARD_BYTES,
 ) -> Collection:
-    """Write a collection as one portable folder, atomically; returns it as it is read back.
+    """Write a collection as one portable folder, atomically; the order of rows is kept.
 
-    `images`: "copy" puts the pictures' bytes, unchanged, into zip shards inside the folder, which can then be moved
-    anywhere; "link" leaves them where they are and keeps absolute paths; "none" drops them. The order of rows is kept.
+    Args:
+        collection: The collection; views with shortcuts or corruptions cannot be saved.
+        folder: The folder to make.
+        images: "copy" puts the pictures' bytes, unchanged, into zip shards inside the folder, which can then be moved
+            anywhere; "link" leaves them where they are and keeps absolute paths; "none" drops them.
+        replace_existing: Whether a folder that visir made may be replaced.
+        shard_bytes: The size of a shard.
+
+    Returns:
+        The collection as it is read back.
+
+    Raises:
+        CollectionError: For a view, and for an unknown way of keeping images.
+
+    Example:
+        >>> from visir.collections import open_collection
+        >>> collection = open_collection("scenes:3?size=64")
+        >>> save(collection, "three").fingerprint == open_collection("three").fingerprint == collection.fingerprint
+        True
     """
     ways = {"copy": copy_images, "link": link_images, "none": drop_images}
     if images not in ways:

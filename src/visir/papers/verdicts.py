@@ -10,7 +10,13 @@ from visir.papers.comparison import PairOrder, StudyComparison, ValueComparison
 from visir.studies.trend_check import TrendCheck
 
 Answer = Literal["yes", "partly", "no", "not looked at"]
-TASKS = {"t2i": "text to image", "i2t": "image to text", "both": "both tasks together"}
+TASKS = {
+    "t2i": "text to image",
+    "i2t": "image to text",
+    "category": "category to image",
+    "both": "both tasks together",
+}
+"""The tasks of the tree, in its order: the first word of a label → in words."""
 
 
 @dataclass(frozen=True)

@@ -21,24 +21,26 @@ def contact_sheet(picture: Image.Image, name: str, *, seed: int = 0, side: int =
     `name`: the image's id, by which places and sides are drawn as in a view of seed `seed`. The picture is shown with
     its shorter side at `side` pixels, corrupted at its own size.
     """
-    wide, high = (round(one * side / min(picture.size)) for one in picture.size)
+    wide, high = (round(length * side / min(picture.size)) for length in picture.size)
     label, small = _font(14), _font(12)
     columns, rows = 1 + len(SEVERITIES), len(list(CORRUPTIONS))
     cell = high + _GAP + _LINE
     sheet = Image.new("RGB", (_LEFT + columns * (wide + _GAP), _GAP + rows * cell), _BACK)
     draw = ImageDraw.Draw(sheet)
-    for row, (key, one) in enumerate(CORRUPTIONS.items()):
+    for row, (key, corruption) in enumerate(CORRUPTIONS.items()):
         top = _GAP + row * cell
-        draw.text((_GAP, top), one.title, _INK, label)
+        draw.text((_GAP, top), corruption.title, _INK, label)
         draw.text((_GAP, top + _LINE), key, _SOFT, small)
         for column in range(columns):
             shown = (
-                picture if column == 0 else one.change(picture, RandomStream(seed, key, name), SEVERITIES[column - 1])
+                picture
+                if column == 0
+                else corruption.change(picture, RandomStream(seed, key, name), SEVERITIES[column - 1])
             )
             left = _LEFT + column * (wide + _GAP)
             sheet.paste(shown.resize((wide, high), Image.Resampling.LANCZOS), (left, top))
-            said = "as it is" if column == 0 else f"{column}: {one.describe(column)}"
-            draw.text((left, top + high + 2), said, _SOFT, small)
+            caption = "as it is" if column == 0 else f"{column}: {corruption.describe(column)}"
+            draw.text((left, top + high + 2), caption, _SOFT, small)
     return sheet
 
 

@@ -138,8 +138,8 @@ def _numbers(result: Result, chance: Mapping[str, NDArray[np.float64]]) -> list[
     if result.notes:
         blocks.append(Notice(result.notes))
     measured = list(dict.fromkeys(name for values in result.aggregates.values() for name in values))
-    said = [(name, display(name).says) for name in in_reading_order(measured, result.protocol)]
-    terms = [(inline("<code>{}</code>", name), says) for name, says in said if says]
+    explained = [(name, display(name).says) for name in in_reading_order(measured, result.protocol)]
+    terms = [(inline("<code>{}</code>", name), says) for name, says in explained if says]
     everything: list[Block] = [_without_notes(measures_table(result)), Definitions(terms)]
     return [*blocks, _headline_table(result), Fold("All measures", everything)]
 

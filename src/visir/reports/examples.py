@@ -51,11 +51,16 @@ def first_ranks(result: Result, task: str) -> tuple[pa.StringArray, NDArray[np.f
 
 
 class Examples:
-    """The queries of one run, sorted out once; `choose` then picks.
+    """The queries of one run, from which `choose` picks.
 
-    - `ranks`: (n,) the rank of the first positive of each query of the run, exact also beyond the run's depth when the
-      result holds it; infinite where none was found
-    - `judged`: (n,) whether the query has positives at all; the others are never chosen
+    Args:
+        run: What the search answered.
+        qrels: What is right.
+        result: The result of the run, which knows exact ranks beyond the run's depth.
+
+    Attributes:
+        ranks: (n,) the rank of the first positive of each query of the run; infinite where none was found.
+        judged: (n,) whether the query has positives at all; the others are never chosen.
     """
 
     def __init__(self, run: Run, qrels: Qrels, result: Result | None = None) -> None:
@@ -68,13 +73,12 @@ class Examples:
         np.minimum.at(self.ranks, rows, within[self.positive] + 1.0)
         judged = qrels.queries.filter(pa.array(qrels.positives > 0))
         self.judged = pc.is_in(run.queries, judged).to_numpy(zero_copy_only=False)
-        known = first_ranks(result, run.task) if result is not None else None
-        if known is not None:
-            at = pc.index_in(run.queries, known[0])
-            places = pc.fill_null(at, 0).to_numpy()
-            deeper = ~np.isfinite(self.ranks) & pc.is_valid(at).to_numpy(zero_copy_only=False)
+        measured = first_ranks(result, run.task) if result is not None else None
+        if measured is not None:
+            positions = pc.index_in(run.queries, measured[0])
             # Only what the run does not show is taken over, so that the pictures always agree with the rank above them.
-            exact = known[1][places]
+            deeper = ~np.isfinite(self.ranks) & pc.is_valid(positions).to_numpy(zero_copy_only=False)
+            exact = measured[1][pc.fill_null(positions, 0).to_numpy()]
             outside = exact > run.gallery.size  # a positive that is no candidate is found by nobody
             self.ranks = np.where(deeper & ~outside, np.maximum(exact, lengths + 1), self.ranks)
         self._margins = self._margin()
@@ -82,14 +86,20 @@ class Examples:
     def choose(
         self, kind: Kind, count: int = 6, top: int = 5, group: Callable[[str], str] | None = None
     ) -> list[Example]:
-        """The `count` queries of one kind.
+        """The queries of one kind.
 
         - "worst": the first positive stands lowest
         - "near": a wrong document is first and a positive close behind, the smallest difference in score first
         - "best": a positive is first, the largest lead over the best wrong document first
 
-        Ties are broken by query id. At most one query per `group(query id)` is taken: the five captions of one odd
-        photo would otherwise fill the page.
+        Ties are broken by query id.
+
+        Args:
+            kind: Which queries.
+            count: How many of them.
+            top: How much of each answer.
+            group: At most one query of each group is taken: the five captions of one odd photo would otherwise fill
+                the page.
         """
         if kind == "worst":
             chosen, keys = np.flatnonzero(self.judged & (self.ranks > 1)), -self.ranks
@@ -100,37 +110,37 @@ class Examples:
             chosen, keys = np.flatnonzero(self.judged & (self.ranks == 1)), -self._margins
         ids = self.run.queries.take(pa.array(chosen)).to_numpy(zero_copy_only=False)
         taken, groups = [], set()
-        for at in chosen[np.lexsort((ids, keys[chosen]))]:
-            query = self.run.queries[int(at)].as_py()
+        for row in chosen[np.lexsort((ids, keys[chosen]))]:
+            query = self.run.queries[int(row)].as_py()
             name = group(query) if group else query
             if name not in groups:
                 groups.add(name)
-                taken.append(self.example(int(at), top))
+                taken.append(self.example(int(row), top))
             if len(taken) == count:
                 break
         return taken
 
     def example(self, row: int, top: int = 5) -> Example:
-        """The query at a position of the run, with its positives and the top of its answer."""
+        """The query in a row of the run, with its positives and the top of its answer."""
         query = self.run.queries[row].as_py()
         start, stop = int(self.run.offsets[row]), int(self.run.offsets[row + 1])
         ids = self.run.documents.take(pa.array(self.run.indices[start:stop])).to_pylist()
         answers = [
-            Answer(one, rank, float(score), bool(right))
-            for rank, (one, score, right) in enumerate(
+            Answer(document, rank, float(score), bool(right))
+            for rank, (document, score, right) in enumerate(
                 zip(ids, self.run.scores[start:stop], self.positive[start:stop], strict=True), 1
             )
         ]
-        found = {answer.id: answer for answer in answers if answer.positive}
-        at = pc.index(self.qrels.queries, query).as_py()
-        wanted = slice(self.qrels.offsets[at], self.qrels.offsets[at + 1])
-        positives = self.qrels.documents[wanted.start : wanted.stop].filter(pa.array(self.qrels.grades[wanted] > 0))
+        shown = {answer.id: answer for answer in answers if answer.positive}
+        position = pc.index(self.qrels.queries, query).as_py()
+        first, last = self.qrels.offsets[position], self.qrels.offsets[position + 1]
+        positives = self.qrels.documents[first:last].filter(pa.array(self.qrels.grades[first:last] > 0))
         rank = self.ranks[row]
         # With a single positive its exact rank is known even when the run stops before it.
         deeper = int(rank) if np.isfinite(rank) and len(positives) == 1 else None
-        true = [found.get(one) or Answer(one, deeper, None, True) for one in positives.to_pylist()]
-        true.sort(key=lambda one: (one.rank or np.inf, one.id))
-        return Example(query, int(rank) if np.isfinite(rank) else None, tuple(true), tuple(answers[:top]))
+        right = [shown.get(document) or Answer(document, deeper, None, True) for document in positives.to_pylist()]
+        right.sort(key=lambda answer: (answer.rank or np.inf, answer.id))
+        return Example(query, int(rank) if np.isfinite(rank) else None, tuple(right), tuple(answers[:top]))
 
     def _margin(self) -> NDArray[np.float64]:
         """(n,) best positive's score minus best wrong one's; infinite when either is not in the run."""
@@ -139,8 +149,8 @@ class Examples:
         best = np.full((2, len(self.run)), -np.inf)
         np.maximum.at(best[0], rows[self.positive], scores[self.positive])
         np.maximum.at(best[1], rows[~self.positive], scores[~self.positive])
-        known = np.isfinite(best).all(axis=0)
-        return np.where(known, np.where(known, best[0], 0) - np.where(known, best[1], 0), np.inf)
+        both = np.isfinite(best).all(axis=0)
+        return np.where(both, np.where(both, best[0], 0) - np.where(both, best[1], 0), np.inf)
 
 
 def by_image(collection: Collection) -> Callable[[str], str]:
@@ -156,5 +166,5 @@ def _positives(run: Run, qrels: Qrels) -> NDArray[np.bool_]:
     judged = np.repeat(np.arange(len(qrels), dtype=np.int64), np.diff(qrels.offsets))
     query = pc.fill_null(pc.index_in(qrels.queries, run.queries), -1).to_numpy().astype(np.int64)[judged]
     document = pc.fill_null(pc.index_in(qrels.documents, run.documents), -1).to_numpy().astype(np.int64)
-    wanted = (qrels.grades > 0) & (query >= 0) & (document >= 0)
-    return np.isin(rows * width + run.indices, query[wanted] * width + document[wanted])
+    right = (qrels.grades > 0) & (query >= 0) & (document >= 0)
+    return np.isin(rows * width + run.indices, query[right] * width + document[right])

@@ -43,7 +43,7 @@ def to_terminal(table: Table) -> rich.table.Table:
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    made = RichTable(
+    rich_table = RichTable(
         title=Text(table.caption, style="bold") if table.caption else None,
         title_justify="left",
         caption=Text("\n".join(table.notes)) if table.notes else None,
@@ -53,10 +53,10 @@ def to_terminal(table: Table) -> rich.table.Table:
         padding=(0, 0 if len(table.columns) > 8 else 1),  # many columns: one space between them, so that 80 hold twelve
     )
     texts = table.texts()
-    for at, column in enumerate(table.columns):
+    for position, column in enumerate(table.columns):
         # Many numbers on a narrow terminal would take all the room of the names in front of them: those keep a word.
-        words = [word for row in texts for word in row[at].split()]
-        made.add_column(
+        words = [word for row in texts for word in row[position].split()]
+        rich_table.add_column(
             Text(one_line(column.name)),
             justify="right" if column.is_number else "left",
             no_wrap=column.is_number,
@@ -65,8 +65,10 @@ def to_terminal(table: Table) -> rich.table.Table:
         )
     best = table.best()
     for number, row in enumerate(texts):
-        made.add_row(*(Text(cell, style="bold" if (number, at) in best else "") for at, cell in enumerate(row)))
-    return made
+        rich_table.add_row(
+            *(Text(cell, style="bold" if (number, position) in best else "") for position, cell in enumerate(row))
+        )
+    return rich_table
 
 
 def to_markdown(table: Table) -> str:
@@ -75,9 +77,12 @@ def to_markdown(table: Table) -> str:
     cells = [[_markdown(column.name) for column in table.columns]]
     for number, row in enumerate(table.texts()):
         cells.append(
-            [f"**{_markdown(cell)}**" if (number, at) in best else _markdown(cell) for at, cell in enumerate(row)]
+            [
+                f"**{_markdown(cell)}**" if (number, position) in best else _markdown(cell)
+                for position, cell in enumerate(row)
+            ]
         )
-    widths = [max(3, *(len(row[at]) for row in cells)) for at in range(len(table.columns))]
+    widths = [max(3, *(len(row[position]) for row in cells)) for position in range(len(table.columns))]
     rule = [
         "-" * (width - 1) + ":" if column.is_number else "-" * width
         for column, width in zip(table.columns, widths, strict=True)
@@ -111,7 +116,10 @@ def to_latex(table: Table) -> str:
         r"\midrule",
     ]
     for number, row in enumerate(table.texts()):
-        cells = [rf"\textbf{{{_latex(cell)}}}" if (number, at) in best else _latex(cell) for at, cell in enumerate(row)]
+        cells = [
+            rf"\textbf{{{_latex(cell)}}}" if (number, position) in best else _latex(cell)
+            for position, cell in enumerate(row)
+        ]
         lines.append(" & ".join(cells) + r" \\")
     lines += [r"\bottomrule", r"\end{tabular}"]
     lines += [rf"\par\smallskip {_latex(note)}" for note in table.notes]
@@ -144,15 +152,15 @@ def to_html(table: Table, *, row_headers: bool = True) -> str:
     parts.append(f"<thead><tr>{''.join(heads)}</tr></thead><tbody>")
     for number, row in enumerate(table.texts()):
         cells = []
-        for at, cell in enumerate(row):
-            text = f"<strong>{html.escape(cell)}</strong>" if (number, at) in best else html.escape(cell)
-            value = table.rows[number][at]
+        for position, cell in enumerate(row):
+            text = f"<strong>{html.escape(cell)}</strong>" if (number, position) in best else html.escape(cell)
+            value = table.rows[number][position]
             if isinstance(value, Spread):
-                text += f'<span class="sd">{value.text(table.columns[at].digits or 0)}</span>'
-            if at == 0 and row_headers:
-                cells.append(f'<th scope="row" class="{kinds[at]}">{text}</th>')
+                text += f'<span class="sd">{value.text(table.columns[position].digits or 0)}</span>'
+            if position == 0 and row_headers:
+                cells.append(f'<th scope="row" class="{kinds[position]}">{text}</th>')
             else:
-                cells.append(f'<td class="{kinds[at]}">{text}</td>')
+                cells.append(f'<td class="{kinds[position]}">{text}</td>')
         parts.append(f"<tr>{''.join(cells)}</tr>")
     parts.append("</tbody></table>")
     parts += [f'<p class="note">{html.escape(note)}</p>' for note in table.notes]

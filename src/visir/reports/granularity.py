@@ -22,15 +22,15 @@ def means_table(study: GranularityStudy, which: int = 0) -> Table:
 
     `which`: 0 for the collection, 1 for the one that it is compared with.
     """
-    found = study.means[which]
+    means = study.means[which]
     columns = [Column("per caption")]
     for profile in study.profiles:
         columns += [Column(profile, 3), Column("95 % interval", 3)]
     rows: list[list[Cell]] = []
-    for at, name in enumerate(FEATURES):
+    for position, name in enumerate(FEATURES):
         row: list[Cell] = [_title(name)]
         for profile in study.profiles:
-            row += _mean(found[profile][at])
+            row += _mean(means[profile][position])
         rows.append(row)
     first = study.counted[which][study.profiles[0]]
     return Table.of(columns, rows, caption=f"Granularity of {first.name}", notes=_undefined(study, which))
@@ -49,14 +49,14 @@ def changes_table(study: GranularityStudy, profile: Profile) -> Table:
     ]
     rows: list[list[Cell]] = [
         [
-            _title(one.feature),
-            one.original,
-            one.difference,
-            between(one.low, one.high, Column("", 3, signed=True)),
-            100 * one.difference / one.original if one.original else None,
-            one.p_corrected,
+            _title(change.feature),
+            change.original,
+            change.difference,
+            between(change.low, change.high, Column("", 3, signed=True)),
+            100 * change.difference / change.original if change.original else None,
+            change.p_corrected,
         ]
-        for one in compared.changes
+        for change in compared.changes
     ]
     caption = f"{compared.refined.name} against {compared.original.name} (before), {profile} profile"
     return Table.of(columns, rows, caption=caption)
@@ -78,15 +78,15 @@ def tidy_means(study: GranularityStudy) -> Table:
     columns = [Column(name) for name in ("collection", "profile", "feature", "mean", "low", "high", "captions")]
     rows = [
         [
-            study.counted[at][profile].name,
+            study.counted[number][profile].name,
             profile,
-            one.feature,
-            *map(_known, (one.mean, one.low, one.high)),
-            one.defined,
+            mean.feature,
+            *map(_known, (mean.mean, mean.low, mean.high)),
+            mean.defined,
         ]
-        for at, of_one in enumerate(study.means)
-        for profile, found in of_one.items()
-        for one in found
+        for number, by_profile in enumerate(study.means)
+        for profile, means in by_profile.items()
+        for mean in means
     ]
     return Table.of(columns, rows)
 
@@ -95,9 +95,9 @@ def tidy_changes(study: GranularityStudy) -> Table:
     """All changes, one per row: for CSV."""
     names = ("original", "refined", "difference", "low", "high", "p", "p_corrected", "images")
     rows: list[list[Cell]] = [
-        [profile, one.feature, *(getattr(one, name) for name in names)]
+        [profile, change.feature, *(getattr(change, name) for name in names)]
         for profile, compared in study.comparisons.items()
-        for one in compared.changes
+        for change in compared.changes
     ]
     return Table.of([Column("profile"), Column("feature"), *(Column(name) for name in names)], rows)
 
@@ -107,12 +107,14 @@ def changes_plot(study: GranularityStudy) -> str:
     with drawing(6.2, 3.8) as (figure, axes):
         count = len(study.profiles)
         for number, (profile, compared) in enumerate(study.comparisons.items()):
-            shown = [one for one in compared.changes if one.original > 0]
+            shown = [change for change in compared.changes if change.original > 0]
             low, middle, high = (
-                np.array([100 * getattr(one, name) / one.original for one in shown])
+                np.array([100 * getattr(change, name) / change.original for change in shown])
                 for name in ("low", "difference", "high")
             )
-            place = np.array([list(FEATURES).index(one.feature) for one in shown]) + 0.26 * (number - (count - 1) / 2)
+            place = np.array([list(FEATURES).index(change.feature) for change in shown]) + 0.26 * (
+                number - (count - 1) / 2
+            )
             axes.errorbar(
                 middle,
                 place,
@@ -172,18 +174,18 @@ def _known(value: float) -> float | None:
     return None if np.isnan(value) else value
 
 
-def _mean(one: Mean) -> list[Cell]:
-    return [one.mean, between(one.low, one.high, Column("", 3))] if one.defined else [None, None]
+def _mean(mean: Mean) -> list[Cell]:
+    return [mean.mean, between(mean.low, mean.high, Column("", 3))] if mean.defined else [None, None]
 
 
 def _undefined(study: GranularityStudy, which: int) -> list[str]:
     """Which features leave captions out, and how many."""
     notes = []
-    for profile, found in study.means[which].items():
+    for profile, means in study.means[which].items():
         total = len(study.counted[which][profile])
         notes += [
-            f"{_title(one.feature)} ({profile}) is not defined for {total - one.defined:,} of {total:,} captions"
-            for one in found
-            if one.defined < total
+            f"{_title(mean.feature)} ({profile}) is not defined for {total - mean.defined:,} of {total:,} captions"
+            for mean in means
+            if mean.defined < total
         ]
     return notes

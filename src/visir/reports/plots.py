@@ -28,22 +28,23 @@ def hit_curves(
 ) -> str:
     """hit@k against k (logarithmic), one curve per task.
 
-    - `ranks`: task -> (n,) rank of each query's first positive, from 1; infinite where none was found
-    - `chance`: task -> (limit,) hit@1 … hit@limit of a random order, drawn thin and dotted
-    - `limit`: the largest k; by default the largest finite rank
+    Args:
+        ranks: Task -> (n,) rank of each query's first positive, from 1; infinite where none was found.
+        chance: Task -> (limit,) hit@1 … hit@limit of a random order, drawn thin and dotted.
+        limit: The largest k; by default the largest finite rank.
     """
-    finite = [one[np.isfinite(one)] for one in ranks.values()]
-    top = limit or int(max((one.max() for one in finite if len(one)), default=10))
+    finite = [values[np.isfinite(values)] for values in ranks.values()]
+    top = limit or int(max((values.max() for values in finite if len(values)), default=10))
     top = max(top, 10)
     ks = np.unique(np.concatenate([np.arange(1, min(top, 20) + 1), np.geomspace(1, top, 80).astype(int)]))
     with drawing(5.4, 3.5) as (figure, axes):
-        for number, (task, one) in enumerate(ranks.items()):
-            ordered = np.sort(one)
-            values = 100 * np.searchsorted(ordered, ks, side="right") / len(one)
+        for number, (task, of_task) in enumerate(ranks.items()):
+            ordered = np.sort(of_task)
+            values = 100 * np.searchsorted(ordered, ks, side="right") / len(ordered)
             label = task_words(one_line(task))
             axes.plot(ks, values, color=SERIES[number], linestyle=DASHES[number], linewidth=2, label=label)
             marks = [k for k in (1, 5, 10) if k <= top]
-            heights = 100 * np.searchsorted(ordered, marks, side="right") / len(one)
+            heights = 100 * np.searchsorted(ordered, marks, side="right") / len(ordered)
             axes.plot(marks, heights, MARKERS[number], color=SERIES[number], markersize=5)
             if chance and task in chance:
                 expected = chance[task][ks[ks <= len(chance[task])] - 1]
@@ -62,18 +63,18 @@ def hit_curves(
 
 def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> str:
     """How many queries have their first positive at which rank: bars over bands of ranks, one colour per task."""
-    finite = [one[np.isfinite(one)] for one in ranks.values()]
-    deepest = max((one.max() for one in finite if len(one)), default=1)
+    finite = [values[np.isfinite(values)] for values in ranks.values()]
+    deepest = max((values.max() for values in finite if len(values)), default=1)
     edges = [edge for edge in _RANK_EDGES if edge <= deepest]
     names = [_band(a, b) for a, b in zip(_RANK_EDGES, [*_RANK_EDGES[1:], None], strict=True)][: len(edges)]
-    missing = any(len(one) < len(whole) for one, whole in zip(finite, ranks.values(), strict=True))
+    missing = any(len(values) < len(of_task) for values, of_task in zip(finite, ranks.values(), strict=True))
     if missing:
         names.append("not\nfound")
     with drawing(5.4, 3.5) as (figure, axes):
         width = 0.8 / len(ranks)
-        for number, (task, one) in enumerate(ranks.items()):
-            counts = np.histogram(one[np.isfinite(one)], bins=[*edges, np.inf])[0].tolist()
-            shares = 100 * np.array([*counts, *([int(np.isinf(one).sum())] if missing else [])]) / len(one)
+        for number, (task, values) in enumerate(ranks.items()):
+            counts = np.histogram(values[np.isfinite(values)], bins=[*edges, np.inf])[0].tolist()
+            shares = 100 * np.array([*counts, *([int(np.isinf(values).sum())] if missing else [])]) / len(values)
             places = np.arange(len(names)) - 0.4 + width * (number + 0.5)
             label = task_words(one_line(task))
             bars = axes.bar(places, shares, width * 0.94, color=SERIES[number], label=label)
@@ -98,9 +99,18 @@ def paired_plot(
 ) -> str:
     """Two systems on the same queries: where each query lies, and how the differences are distributed.
 
-    `first` and `second` are (n,) per-query values in the same order of queries. On the left every query is a dot (equal
-    ones merge into a larger dot; the area tells how many); on the right the differences second − first in order, so
-    that the share of queries won, tied and lost can be read off. Raises `VisirError` when the lengths differ.
+    On the left every query is a dot (equal ones merge into a larger dot; the area says how many). On the right are the
+    differences second − first in order, so that the share of queries won, tied and lost can be read off.
+
+    Args:
+        first: (n,) the values of one system, query by query.
+        second: (n,) those of the other system, in the same order of queries.
+        names: The names of the systems.
+        measure: The measure.
+        higher_is_better: Whether a larger value is better.
+
+    Raises:
+        VisirError: The lengths differ.
     """
     if len(first) != len(second):
         raise VisirError(f"paired plot of {measure}: {len(first)} and {len(second)} queries.", hint="align them by id")
@@ -177,7 +187,7 @@ def training_curves(history: Sequence[Mapping[str, Any]]) -> str:
     with drawing(5.4, 0.6 + 2.0 * len(panels), rows=len(panels)) as (figure, drawn):
         for axes, (title, keys) in zip(drawn if len(panels) > 1 else [drawn], panels, strict=True):
             for number, key in enumerate(keys):
-                points = [(row.get(axis, at), row[key]) for at, row in enumerate(rows, 1) if key in row]
+                points = [(row.get(axis, position), row[key]) for position, row in enumerate(rows, 1) if key in row]
                 axes.plot(
                     [x for x, _ in points],
                     [y for _, y in points],
@@ -206,7 +216,7 @@ def _flat(row: Mapping[str, Any]) -> dict[str, float]:
             inside = _flat(value)
             if key == "losses":
                 # A loss with one part is that part.
-                inside = {one if "loss" in one else f"{one} loss": of for one, of in inside.items()}
+                inside = {part if "loss" in part else f"{part} loss": of for part, of in inside.items()}
                 inside = {"loss": inside["loss"]} if len(inside) == 2 and "loss" in inside else inside
             numbers |= inside
         elif isinstance(value, (int, float)) and not isinstance(value, bool):

@@ -40,16 +40,16 @@ def fact_dots(result: ProbeResult) -> str:
     places: list[float] = []
     names: list[str] = []
     heads: list[tuple[float, Role]] = []
-    at = 0.0
+    position = 0.0
     for role in ROLES:
-        facts = [one for one in result.facts if one.role == role]
+        facts = [fact for fact in result.facts if fact.role == role]
         if facts:
-            heads.append((at, role))
-            places += [at + 1 + place for place in range(len(facts))]
-            names += [one_line(one.name.replace("_", " ")) for one in facts]
-            at += len(facts) + 1.4
-    with drawing(5.4, 0.9 + 0.25 * at) as (figure, axes):
-        ordered = [one for role in ROLES for one in result.facts if one.role == role]
+            heads.append((position, role))
+            places += [position + 1 + place for place in range(len(facts))]
+            names += [one_line(fact.name.replace("_", " ")) for fact in facts]
+            position += len(facts) + 1.4
+    with drawing(5.4, 0.9 + 0.25 * position) as (figure, axes):
+        ordered = [fact for role in ROLES for fact in result.facts if fact.role == role]
         for place, fact in zip(places, ordered, strict=True):
             for source, reading in fact.readings.items():
                 axes.plot(100 * reading.chance, place, "|", color=FAINT, markersize=11, markeredgewidth=1.4, zorder=1)
@@ -62,7 +62,7 @@ def fact_dots(result: ProbeResult) -> str:
             axes.text(0, place, ROLE_WORDS[role], va="center", weight="bold", fontsize=9.5)
         axes.set_yticks(places, names)
         axes.tick_params(axis="y", length=0)
-        axes.set_ylim(at - 0.4, -0.7)
+        axes.set_ylim(position - 0.4, -0.7)
         axes.set_xlim(-1.5, 101.5)
         axes.set_xlabel("held-out examples named rightly, %")
         _legend(figure, axes, result, "chance", "|")
@@ -71,32 +71,32 @@ def fact_dots(result: ProbeResult) -> str:
 
 def role_means(result: ProbeResult) -> str:
     """Mean normalised accuracy of each role from each source, with its 95 % interval; 0 is chance, 100 perfect."""
-    roles = [role for role in ROLES if any(one.role == role for one in result.roles)]
+    roles = [role for role in ROLES if any(mean.role == role for mean in result.roles)]
     with drawing(5.4, 2.9) as (figure, axes):
         axes.axhline(0, color=FAINT, linewidth=1.2, linestyle=DASHES[2], zorder=1)
-        for one in result.roles:
-            x = roles.index(one.role) + 0.2 * (SOURCES.index(one.source) - 1)
-            axes.plot([x, x], [100 * one.low, 100 * one.high], color=_MARKS[one.source]["color"], linewidth=1.6)
-            axes.plot(x, 100 * one.mean, linestyle="none", **_MARKS[one.source])
+        for mean in result.roles:
+            x = roles.index(mean.role) + 0.2 * (SOURCES.index(mean.source) - 1)
+            axes.plot([x, x], [100 * mean.low, 100 * mean.high], color=_MARKS[mean.source]["color"], linewidth=1.6)
+            axes.plot(x, 100 * mean.mean, linestyle="none", **_MARKS[mean.source])
         axes.set_xticks(range(len(roles)), [f"{role}\n{_count(result, role)}" for role in roles])
         axes.tick_params(axis="x", length=0)
         axes.grid(visible=False, axis="x")
         axes.set_xlim(-0.5, len(roles) - 0.5)
-        axes.set_ylim(min(-8.0, 110 * min(one.mean if np.isnan(one.low) else one.low for one in result.roles)), 104)
+        axes.set_ylim(min(-8.0, 110 * min(mean.mean if np.isnan(mean.low) else mean.low for mean in result.roles)), 104)
         axes.set_ylabel("from chance (0) to perfect, %")
         _legend(figure, axes, result, "chance", DASHES[2])
         return to_svg(figure)
 
 
 def _count(result: ProbeResult, role: Role) -> str:
-    count = sum(one.role == role for one in result.facts)
+    count = sum(fact.role == role for fact in result.facts)
     return f"{count} fact{'s' if count > 1 else ''}"
 
 
 def _legend(figure: Any, axes: Axes, result: ProbeResult, chance: str, mark: Any) -> None:
-    there = {source for one in result.facts for source in one.readings}
+    sources = {source for fact in result.facts for source in fact.readings}
     for source in SOURCES:
-        if source in there:
+        if source in sources:
             axes.plot([], [], linestyle="none", label=SOURCE_WORDS[source], **_MARKS[source])
     if mark == "|":
         axes.plot([], [], "|", color=FAINT, markersize=11, markeredgewidth=1.4, label=chance)

@@ -76,8 +76,8 @@ def _explanation(injected: Injected) -> Inline:
     if shortcuts.on == "both":
         carriers = "A picture and its caption carry the same number, which says nothing of what they show."
     else:
-        what = "pictures" if shortcuts.on == "images" else "captions"
-        carriers = f"Only {what} carry a number, so it helps nobody to match them."
+        what_carries = "pictures" if shortcuts.on == "images" else "captions"
+        carriers = f"Only {what_carries} carry a number, so it helps nobody to match them."
     if shortcuts.kind == "unique":
         owner = "tuple, an image with its captions," if shortcuts.per == "image" else "caption"
         numbers: Inline = f"Every {owner} has one of its own."
@@ -115,14 +115,14 @@ def _drawn(pairs: Sequence[PreviewPair], title: str, subtitle: str) -> Image.Ima
     most = max(1, (_WIDEST - _GAP) // (cell + _GAP))
     rows = -(-len(pairs) // most)
     columns = -(-len(pairs) // rows)  # so that the last row is not nearly empty
-    said = max(heading.getlength(title), small.getlength(subtitle))
-    width = _GAP + max(columns * (cell + _GAP), math.ceil(said) + _GAP)
+    widest = max(heading.getlength(title), small.getlength(subtitle))
+    width = _GAP + max(columns * (cell + _GAP), math.ceil(widest) + _GAP)
     sheet = Image.new("RGB", (width, top + rows * (high + _GAP)), _BACK)
     draw = ImageDraw.Draw(sheet)
     draw.text((_GAP, _GAP), title, _INK, heading)
     draw.text((_GAP, _GAP + 30), subtitle, _SOFT, small)
-    for at, (pair, lines) in enumerate(zip(pairs, texts, strict=True)):
-        left, down = _GAP + at % columns * (cell + _GAP), top + at // columns * (high + _GAP)
+    for position, (pair, lines) in enumerate(zip(pairs, texts, strict=True)):
+        left, down = _GAP + position % columns * (cell + _GAP), top + position // columns * (high + _GAP)
         sheet.paste(pair.picture.resize((cell, cell), Image.Resampling.NEAREST), (left, down))
         down += cell + _GAP // 3
         for line in lines:
@@ -154,7 +154,7 @@ def _wrapped(pair: PreviewPair, font: ImageFont.FreeTypeFont, width: int) -> lis
 def _lines(words: Sequence[tuple[str, bool]], font: ImageFont.FreeTypeFont, width: int) -> list[list[tuple[str, bool]]]:
     lines: list[list[tuple[str, bool]]] = [[]]
     for word in words:
-        joined = " ".join(one for one, _ in [*lines[-1], word])
+        joined = " ".join(text for text, _ in [*lines[-1], word])
         if lines[-1] and font.getlength(joined) > width:
             lines.append([])
         lines[-1].append(word)

@@ -44,13 +44,13 @@ class ShownItems:
         self._alternatives = alternatives or {}
         self._texts: dict[tuple[_List, str], str] = {}
         chosen: dict[_List, Items] = {}
-        wanted: dict[_List, dict[str, None]] = {}
+        shown_ids: dict[_List, dict[str, None]] = {}
         for items, ids in lists:
             chosen.setdefault(_key(items), items)
-            wanted.setdefault(_key(items), {}).update(dict.fromkeys(ids))
+            shown_ids.setdefault(_key(items), {}).update(dict.fromkeys(ids))
         readers: dict[_List, _Opener] = {}
         for key, items in chosen.items():
-            chosen[key] = part = _select(items, list(wanted[key]))
+            chosen[key] = part = _select(items, list(shown_ids[key]))
             if part.texts is not None:
                 for name, text in zip(part.ids.to_pylist(), part.texts.to_pylist(), strict=True):
                     if text is not None:
@@ -130,8 +130,8 @@ def cut(text: str) -> str:
 
 def first_captions(collection: Collection, images: Iterable[str]) -> dict[str, str]:
     """The first caption of each of these images that has one."""
-    wanted = pa.array(dict.fromkeys(images), pa.string())
-    captions = collection.captions.filter(pc.is_in(collection.captions["image_id"], wanted))
+    ids = pa.array(dict.fromkeys(images), pa.string())
+    captions = collection.captions.filter(pc.is_in(collection.captions["image_id"], ids))
     first: dict[str, str] = {}
     for image, text in zip(captions["image_id"].to_pylist(), captions["text"].to_pylist(), strict=True):
         first.setdefault(image, cut(text))
@@ -144,8 +144,8 @@ def _key(items: Items) -> _List:
 
 def _select(items: Items, ids: list[str]) -> Items:
     """The items of these ids."""
-    known = pc.is_in(pa.array(ids, pa.string()), items.ids).to_pylist()
-    unknown = [name for name, is_known in zip(ids, known, strict=True) if not is_known]
+    are_known = pc.is_in(pa.array(ids, pa.string()), items.ids).to_pylist()
+    unknown = [name for name, is_known in zip(ids, are_known, strict=True) if not is_known]
     if unknown:
         raise CollectionError(
             f"{items.name}: the runs speak of {items.title.removesuffix('s')} {unknown[0]!r}, which is not in the "

@@ -10,34 +10,38 @@ from visir.evaluation.stress.jaccard import Jaccard
 from visir.reports.svg import FAINT, INK, SERIES, drawing, to_svg
 
 
-def degradation_bars(some: Sequence[Effect], what: str) -> str:
-    """A bar for each perturbation: percent of rsum lost or gained, with its 95 % interval; a diamond for the changed.
+def degradation_bars(effects: Sequence[Effect], queries: str) -> str:
+    """A bar for each perturbation: percent of rsum lost or gained, with its 95 % interval.
 
-    At the right how many of the queries (`what`: "captions", "pictures") it could change. Families stand apart.
+    A diamond is the change over the queries that the perturbation could change. Families stand apart.
+
+    Args:
+        effects: The effects of the perturbations, family by family.
+        queries: What the queries are called: "captions", "pictures".
     """
-    places, at, families = [], 0.0, ""
-    for one in some:
-        if one.outcome.family != families:
-            at += 0.45 if families else 0.0
-            families = one.outcome.family
-        places.append(at)
-        at += 1.0
-    with drawing(7.6, 0.9 + 0.3 * at) as (figure, axes):
-        for place, one in zip(places, some, strict=True):
-            change = one.overall
+    places, position, families = [], 0.0, ""
+    for effect in effects:
+        if effect.outcome.family != families:
+            position += 0.45 if families else 0.0
+            families = effect.outcome.family
+        places.append(position)
+        position += 1.0
+    with drawing(7.6, 0.9 + 0.3 * position) as (figure, axes):
+        for place, effect in zip(places, effects, strict=True):
+            change = effect.overall
             if not isnan(change.percent):
                 axes.barh(place, change.percent, 0.62, color=SERIES[0], alpha=0.85)
                 low, high = change.percent_interval
                 axes.plot([low, high], [place, place], color=INK, linewidth=1.3, solid_capstyle="butt")
                 for end in (low, high):
                     axes.plot([end, end], [place - 0.15, place + 0.15], color=INK, linewidth=1.3)
-            only = one.on_changed
-            if only is not None and one.coverage < 1 and not isnan(only.percent):
+            only = effect.on_changed
+            if only is not None and effect.coverage < 1 and not isnan(only.percent):
                 axes.plot(
                     only.percent, place, "D", color=SERIES[1], markersize=5, fillstyle="none", markeredgewidth=1.4
                 )
             axes.annotate(
-                f"{100 * one.coverage:.0f} %",
+                f"{100 * effect.coverage:.0f} %",
                 (1.01, place),
                 xycoords=("axes fraction", "data"),
                 va="center",
@@ -47,30 +51,30 @@ def degradation_bars(some: Sequence[Effect], what: str) -> str:
         axes.annotate(
             "changed", (1.01, -0.75), xycoords=("axes fraction", "data"), va="center", fontsize=8.5, color=FAINT
         )
-        axes.set_yticks(places, [one.outcome.title for one in some])
-        axes.set_ylim(at - 0.3, -1.0)
+        axes.set_yticks(places, [effect.outcome.title for effect in effects])
+        axes.set_ylim(position - 0.3, -1.0)
         axes.axvline(0, color=FAINT, linewidth=1)
-        ends = [end for one in some for end in _ends(one)]
+        ends = [end for effect in effects for end in _ends(effect)]
         room = max((max(ends) - min(ends)) * 0.04, 0.5) if ends else 1
         axes.set_xlim(min([0.0, *ends]) - room, max([0.0, *ends]) + room)
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
-        axes.set_xlabel(f"change of rsum, % of what {what} as they are find")
-        bar = axes.barh(0, 0, color=SERIES[0], alpha=0.85, label=f"all {what}, with 95 % interval")
+        axes.set_xlabel(f"change of rsum, % of what {queries} as they are find")
+        bar = axes.barh(0, 0, color=SERIES[0], alpha=0.85, label=f"all {queries}, with 95 % interval")
         labels = [bar]
-        if any(one.on_changed is not None and one.coverage < 1 for one in some):
+        if any(effect.on_changed is not None and effect.coverage < 1 for effect in effects):
             labels += axes.plot(
-                [], [], "D", color=SERIES[1], fillstyle="none", markeredgewidth=1.4, label=f"changed {what} only"
+                [], [], "D", color=SERIES[1], fillstyle="none", markeredgewidth=1.4, label=f"changed {queries} only"
             )
         figure.legend(handles=labels, loc="outside upper left", ncols=2, fontsize=8.5)
         return to_svg(figure)
 
 
-def similarity_map(found: Jaccard, titles: Sequence[str], group: str = "decreased") -> str:
+def similarity_map(jaccard: Jaccard, titles: Sequence[str], group: str = "decreased") -> str:
     """The similarity of every two perturbations' sets of one group, in percent: the deeper the blue, the more alike."""
-    count = len(found.names)
-    values = found.pairwise[group]
-    least, most = found.range(group)
+    count = len(jaccard.names)
+    values = jaccard.pairwise[group]
+    least, most = jaccard.range(group)
     side = max(3.2, 0.36 * count + 2.0)
     with drawing(side + 0.6, side - 0.4) as (figure, axes):
         from matplotlib.patches import Rectangle
@@ -94,7 +98,7 @@ def similarity_map(found: Jaccard, titles: Sequence[str], group: str = "decrease
         return to_svg(figure)
 
 
-def _ends(one: Effect) -> list[float]:
-    changes: list[Change] = [one.overall, *([one.on_changed] if one.on_changed is not None else [])]
+def _ends(effect: Effect) -> list[float]:
+    changes: list[Change] = [effect.overall, *([effect.on_changed] if effect.on_changed is not None else [])]
     values = [changes[0].percent, *changes[0].percent_interval, *(change.percent for change in changes[1:])]
     return [value for value in values if not isnan(value)]

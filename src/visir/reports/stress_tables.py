@@ -24,7 +24,7 @@ def effects_table(study: Stress, *, wide: bool = False) -> Table:
     `wide` adds R@k, dcg_cm where it was measured, and the change over changed queries only: for a page or a file, not
     for a terminal of 80 columns.
     """
-    with_dcg = wide and any(DCG in one.outcome.result.measures for one in study.effects)
+    with_dcg = wide and any(DCG in effect.outcome.result.measures for effect in study.effects)
     columns = [
         Column("perturbation"),
         Column("changed %" if wide else "cov.", 1 if wide else 0),
@@ -38,12 +38,12 @@ def effects_table(study: Stress, *, wide: bool = False) -> Table:
     ]
     rows: list[list[Cell]] = []
     for task in study.plain.tasks:
-        some = [one for one in study.effects if one.outcome.task == task]
-        if some:
+        effects = [effect for effect in study.effects if effect.outcome.task == task]
+        if effects:
             as_is: list[Cell] = [f"{_SIDES[task]} as they are", None]
             as_is += _measured(study.plain, task, wide, with_dcg)
             rows.append([*as_is, *[None] * (len(columns) - len(as_is))])
-        rows += [_row(one, wide, with_dcg) for one in some]
+        rows += [_row(effect, wide, with_dcg) for effect in effects]
     recall = study.protocol.recall
     notes = [
         f"Captions are queries over plain images, pictures over plain captions. rsum: {recall}@1 + @5 + @10 of that "
@@ -65,13 +65,13 @@ def jaccard_table(studies: Sequence[Stress]) -> Table:
     Under each model what sets of the same sizes would share at random.
     """
     rows: list[list[Cell]] = []
-    several = len({one.collection for one in studies}) > 1
+    several = len({study.collection for study in studies}) > 1
     for study in studies:
-        found = study.jaccard
-        if found is not None:
+        jaccard = study.jaccard
+        if jaccard is not None:
             name = f"{study.collection}, {study.system}" if several else study.system
-            rows.append([name, *(_number(found.mean(group)) for group in GROUPS)])
-            rows.append(["  at random", *(_number(found.by_chance(group)) for group in GROUPS)])
+            rows.append([name, *(_number(jaccard.mean(group)) for group in GROUPS)])
+            rows.append(["  at random", *(_number(jaccard.by_chance(group)) for group in GROUPS)])
     return Table.of(
         [Column("model"), *(Column(group, 4) for group in GROUPS)],
         rows,
@@ -82,78 +82,80 @@ def jaccard_table(studies: Sequence[Stress]) -> Table:
 
 def decrease_table(studies: Sequence[Stress]) -> Table:
     """Table 4: percent of rsum lost under each perturbation, the mean over the models of each collection."""
-    collections = list(dict.fromkeys(one.collection for one in studies))
-    titles = {one.name: one.outcome.title for study in studies for one in study.effects}
+    collections = list(dict.fromkeys(study.collection for study in studies))
+    titles = {effect.name: effect.outcome.title for study in studies for effect in study.effects}
     rows: list[list[Cell]] = []
     for name, title in titles.items():
         cells: list[Cell] = []
         for collection in collections:
             lost = [
-                -one.overall.percent
+                -effect.overall.percent
                 for study in studies
                 if study.collection == collection
-                for one in study.effects
-                if one.name == name
+                for effect in study.effects
+                if effect.name == name
             ]
             cells.append(float(np.mean(lost)) if lost else None)
         rows.append([title, *cells])
-    counts = {one: sum(study.collection == one for study in studies) for one in collections}
-    said = ", ".join(f"{one}: {count}" for one, count in counts.items())
+    counts = {collection: sum(study.collection == collection for study in studies) for collection in collections}
+    models = ", ".join(f"{collection}: {count}" for collection, count in counts.items())
     return Table.of(
-        [Column("perturbation"), *(Column(one, 2) for one in collections)],
+        [Column("perturbation"), *(Column(collection, 2) for collection in collections)],
         rows,
         caption="Decrease of rsum, in percent of the unperturbed",
-        notes=[f"Mean over models ({said}). A negative value is an increase."],
+        notes=[f"Mean over models ({models}). A negative value is an increase."],
     )
 
 
 def plain_table(studies: Sequence[Stress]) -> Table:
     """Table 3: every model on every collection, unperturbed, in the tasks that were stressed."""
-    tasks = list(dict.fromkeys(one for study in studies for one in study.plain.tasks))
+    tasks = list(dict.fromkeys(task for study in studies for task in study.plain.tasks))
     with_dcg = any(DCG in study.plain.measures for study in studies)
     columns = [Column("collection"), Column("model")]
-    for one in tasks:
-        columns += [Column(f"{one} {name}", 2) for name in ("R@1", "R@5", "R@10", "rsum", *([DCG] if with_dcg else []))]
+    for task in tasks:
+        columns += [
+            Column(f"{task} {name}", 2) for name in ("R@1", "R@5", "R@10", "rsum", *([DCG] if with_dcg else []))
+        ]
     rows: list[list[Cell]] = []
     for study in studies:
         cells: list[Cell] = []
-        for one in tasks:
-            known = one in study.plain.tasks
-            cells += _measured(study.plain, one, True, with_dcg) if known else [None] * (4 + with_dcg)
+        for task in tasks:
+            is_measured = task in study.plain.tasks
+            cells += _measured(study.plain, task, True, with_dcg) if is_measured else [None] * (4 + with_dcg)
         rows.append([study.collection, study.system, *cells])
     return Table.of(columns, rows, caption="Unperturbed", notes=["R@k in percent, rsum of one task in points."])
 
 
 def refined_table(studies: Sequence[Stress]) -> Table:
     """Table 2: R@1 of every model, collections side by side."""
-    collections = list(dict.fromkeys(one.collection for one in studies))
-    found = {(one.system, one.collection): one.plain for one in studies}
-    tasks = list(dict.fromkeys(one for study in studies for one in study.plain.tasks))
+    collections = list(dict.fromkeys(study.collection for study in studies))
+    results = {(study.system, study.collection): study.plain for study in studies}
+    tasks = list(dict.fromkeys(task for study in studies for task in study.plain.tasks))
     rows: list[list[Cell]] = []
-    for system in dict.fromkeys(one.system for one in studies):
+    for system in dict.fromkeys(study.system for study in studies):
         cells: list[Cell] = []
         for collection in collections:
-            result = found.get((system, collection))
-            for one in tasks:
-                known = result is not None and one in result.tasks
+            result = results.get((system, collection))
+            for task in tasks:
+                is_measured = result is not None and task in result.tasks
                 recall = f"{result.protocol.recall}@1" if result else ""
-                cells.append(100 * result.aggregates[one][recall] if known and result else None)
+                cells.append(100 * result.aggregates[task][recall] if is_measured and result else None)
         rows.append([system, *cells])
-    columns = [Column(f"{one} {task}", 2) for one in collections for task in tasks]
+    columns = [Column(f"{collection} {task}", 2) for collection in collections for task in tasks]
     return Table.of([Column("model"), *columns], rows, caption="R@1, collection beside collection")
 
 
-def _row(one: Effect, wide: bool, with_dcg: bool) -> list[Cell]:
-    overall, only = one.overall, one.on_changed
+def _row(effect: Effect, wide: bool, with_dcg: bool) -> list[Cell]:
+    overall, only = effect.overall, effect.on_changed
     return [
-        one.outcome.title,
-        100 * one.coverage,
-        *_measured(one.outcome.result, one.outcome.task, wide, with_dcg),
+        effect.outcome.title,
+        100 * effect.coverage,
+        *_measured(effect.outcome.result, effect.outcome.task, wide, with_dcg),
         _number(overall.percent),
         _interval(overall.percent_interval),
         *([None if only is None else _number(only.percent)] if wide else []),
         *([None if only is None else _interval(only.percent_interval)] if wide else []),
-        one.p_corrected,
+        effect.p_corrected,
     ]
 
 
@@ -180,19 +182,19 @@ def per_query(study: Stress) -> pa.Table:
     and where nothing changed), rsum before and after in points.
     """
     parts = []
-    for one in study.effects:
-        queries = one.queries
-        sent = one.outcome.texts
+    for effect in study.effects:
+        queries = effect.queries
+        sent = effect.outcome.texts
         parts.append(
             pa.table(
                 {
-                    "perturbation": pa.array([one.name] * len(queries), pa.string()),
-                    "task": pa.array([one.outcome.task] * len(queries), pa.string()),
+                    "perturbation": pa.array([effect.name] * len(queries), pa.string()),
+                    "task": pa.array([effect.outcome.task] * len(queries), pa.string()),
                     "query_id": queries,
-                    "changed": pa.array(one.outcome.changed),
+                    "changed": pa.array(effect.outcome.changed),
                     "text": pa.array([sent.get(query) for query in queries.to_pylist()], pa.string()),
-                    "rsum_before": one.before,
-                    "rsum_after": one.after,
+                    "rsum_before": effect.before,
+                    "rsum_after": effect.after,
                 }
             )
         )
@@ -201,7 +203,7 @@ def per_query(study: Stress) -> pa.Table:
 
 def as_dict(study: Stress) -> dict[str, object]:
     """Everything but the per-query values, as plain values for JSON; what is not defined is None."""
-    found = study.jaccard
+    jaccard = study.jaccard
     return {
         "system": study.system,
         "collection": study.collection,
@@ -210,30 +212,31 @@ def as_dict(study: Stress) -> dict[str, object]:
         "plain": study.plain.aggregates,
         "effects": [
             {
-                "name": one.name,
-                "title": one.outcome.title,
-                "family": one.outcome.family,
-                "task": one.outcome.task,
-                "said": one.outcome.said,
-                "queries": len(one.before),
-                "changed": int(one.outcome.changed.sum()),
-                "measures": one.outcome.result.aggregates[one.outcome.task],
-                "overall": _as_dict(one.overall),
-                "on_changed": None if one.on_changed is None else _as_dict(one.on_changed),
-                "p": one.p,
-                "p_corrected": one.p_corrected,
+                "name": effect.name,
+                "title": effect.outcome.title,
+                "family": effect.outcome.family,
+                "task": effect.outcome.task,
+                "said": effect.outcome.said,
+                "queries": len(effect.before),
+                "changed": int(effect.outcome.changed.sum()),
+                "measures": effect.outcome.result.aggregates[effect.outcome.task],
+                "overall": _as_dict(effect.overall),
+                "on_changed": None if effect.on_changed is None else _as_dict(effect.on_changed),
+                "p": effect.p,
+                "p_corrected": effect.p_corrected,
             }
-            for one in study.effects
+            for effect in study.effects
         ],
         "jaccard": None
-        if found is None
+        if jaccard is None
         else {
-            "perturbations": list(found.names),
-            "mean": {group: _number(found.mean(group)) for group in GROUPS},
-            "by_chance": {group: _number(found.by_chance(group)) for group in GROUPS},
-            "counts": {group: found.counts[group].tolist() for group in GROUPS},
+            "perturbations": list(jaccard.names),
+            "mean": {group: _number(jaccard.mean(group)) for group in GROUPS},
+            "by_chance": {group: _number(jaccard.by_chance(group)) for group in GROUPS},
+            "counts": {group: jaccard.counts[group].tolist() for group in GROUPS},
             "pairwise": {
-                group: [[_number(one) for one in row] for row in found.pairwise[group].tolist()] for group in GROUPS
+                group: [[_number(value) for value in row] for row in jaccard.pairwise[group].tolist()]
+                for group in GROUPS
             },
         },
         "test": study.how,
@@ -244,14 +247,14 @@ def as_dict(study: Stress) -> dict[str, object]:
     }
 
 
-def _as_dict(one: Change) -> dict[str, object]:
+def _as_dict(change: Change) -> dict[str, object]:
     return {
-        "rsum_before": one.before,
-        "rsum_after": one.after,
-        "points": one.points,
-        "points_interval": [_number(end) for end in one.points_interval],
-        "percent": _number(one.percent),
-        "percent_interval": [_number(end) for end in one.percent_interval],
-        "kept_percent": _number(one.kept),
-        "queries": one.queries,
+        "rsum_before": change.before,
+        "rsum_after": change.after,
+        "points": change.points,
+        "points_interval": [_number(end) for end in change.points_interval],
+        "percent": _number(change.percent),
+        "percent_interval": [_number(end) for end in change.percent_interval],
+        "kept_percent": _number(change.kept),
+        "queries": change.queries,
     }

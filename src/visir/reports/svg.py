@@ -66,7 +66,7 @@ def themed(svg: str, prefix: str, label: str) -> str:
         body = re.sub(re.escape(colour), variable, body, flags=re.IGNORECASE)
     body = re.sub(r"\s*<metadata>.*?</metadata>", "", body, flags=re.DOTALL)
     used = set(re.findall(r"(?:url\(|href=\")#([^)\"]+)", body))
-    body = re.sub(r' id="([^"]+)"', lambda found: f' id="{prefix}-{found[1]}"' if found[1] in used else "", body)
+    body = re.sub(r' id="([^"]+)"', lambda match: f' id="{prefix}-{match[1]}"' if match[1] in used else "", body)
     body = re.sub(r"(url\(|href=\")#", rf"\g<1>#{prefix}-", body)
     view = re.search(r'viewBox="[\d.]+ [\d.]+ ([\d.]+) [\d.]+"', body)
     # On a narrow screen a wide plot is scrolled: its letters stay readable.
@@ -77,7 +77,7 @@ def themed(svg: str, prefix: str, label: str) -> str:
     # matplotlib's own style sheet would apply to the whole page, and its coordinates go to a millionth of a point.
     body = re.sub(r"\s*<defs>\s*<style.*?</style>\s*</defs>", "", body, flags=re.DOTALL)
     body = re.sub(r"font-family: [^;\"]+;? ?", "", body)
-    return re.sub(r' d="[^"]*"', lambda found: _shorter(found[0]), body).strip()
+    return re.sub(r' d="[^"]*"', lambda match: _shorter(match[0]), body).strip()
 
 
 @contextmanager

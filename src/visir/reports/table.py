@@ -23,9 +23,9 @@ class Spread(float):
 
     def __new__(cls, mean: float, deviation: float | None) -> Spread:
         """Make a cell of a mean and its standard deviation; None where there is none (a single value)."""
-        made = super().__new__(cls, mean)
-        made.deviation = deviation
-        return made
+        spread = super().__new__(cls, mean)
+        spread.deviation = deviation
+        return spread
 
     def text(self, digits: int) -> str:
         """The deviation as it is printed behind the mean; "" for none."""
@@ -36,10 +36,16 @@ class Spread(float):
 class Column:
     """One column: its heading, and how its values are printed.
 
-    - `digits`: decimals of a number; None makes a text column (left-aligned, printed as it is)
-    - `best`: which value is marked as the best of the column: the highest ("max"), the lowest ("min"), or none
-    - `signed`: print a plus sign before positive numbers (differences)
-    - `positive`: values are above 0 (p-values): one too small for its digits is printed "< 0.0001", not as a 0
+    Attributes:
+        name: The heading.
+        digits: Decimals of a number; None makes a text column (left-aligned, printed as it is).
+        best: Which value is marked as the best of the column: the highest ("max"), the lowest ("min"), or none.
+        signed: Whether positive numbers have a plus sign (differences).
+        positive: Whether values are above 0 (p-values): one too small for its digits is printed "< 0.0001", not as a 0.
+
+    Example:
+        >>> Column("change", 1, signed=True).text(0.25), Column("p", 4, positive=True).text(1e-9)
+        ('+0.2', '< 0.0001')
     """
 
     name: str
@@ -79,9 +85,25 @@ def between(low: float, high: float, column: Column) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows, a caption above, notes below.
+    """Columns and rows, a caption above, notes below. It can stand in a page as it is.
 
-    Raises `VisirError` when a row has not exactly one cell per column.
+    Attributes:
+        columns: The columns.
+        rows: The rows, with one cell for each column.
+        caption: What stands above it.
+        notes: What stands below it.
+
+    Raises:
+        VisirError: A row has not exactly one cell per column.
+
+    Example:
+        >>> from visir.reports import to_markdown
+        >>> table = Table.of([Column("system"), Column("R@1", 1, "max")], [["mine", 41.25], ["yours", 40.0]])
+        >>> print(to_markdown(table), end="")
+        | system |      R@1 |
+        | ------ | -------: |
+        | mine   | **41.2** |
+        | yours  |     40.0 |
     """
 
     macro: ClassVar[str] = "table"
@@ -116,17 +138,19 @@ class Table:
         ahead. A column with fewer than two numbers, or with one value all the way down, has no best.
         """
         marked: set[tuple[int, int]] = set()
-        for at, column in enumerate(self.columns):
+        for position, column in enumerate(self.columns):
             if column.best is None:
                 continue
             printed = {
-                number: float(column.text(row[at]).replace(",", ""))
+                number: float(column.text(row[position]).replace(",", ""))
                 for number, row in enumerate(self.rows)
-                if isinstance(row[at], (int, float)) and not isinstance(row[at], bool) and row[at] == row[at]
+                if isinstance(row[position], (int, float))
+                and not isinstance(row[position], bool)
+                and row[position] == row[position]
             }
             if len(set(printed.values())) > 1:
                 winner = max(printed.values()) if column.best == "max" else min(printed.values())
-                marked |= {(number, at) for number, value in printed.items() if value == winner}
+                marked |= {(number, position) for number, value in printed.items() if value == winner}
         return frozenset(marked)
 
 
@@ -137,8 +161,8 @@ def one_line(text: str) -> str:
     the rest of the line around. Right-to-left *letters* are left alone.
     """
     return "".join(
-        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(one) == "Cc" or one in _DIRECTION_MARKS else one
-        for one in " ".join(text.split())
+        "\N{REPLACEMENT CHARACTER}" if unicodedata.category(letter) == "Cc" or letter in _DIRECTION_MARKS else letter
+        for letter in " ".join(text.split())
     )
 
 

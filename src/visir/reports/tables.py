@@ -38,7 +38,7 @@ def measures_table(result: Result) -> Table:
         as_column = Column(name, display(name).digits)
         cells = [as_column.text(_shown(result.aggregates[task], name)) for task in tasks]
         rows.append([heading(name, result.protocol), *cells])
-    columns = [Column("measure"), *(Column(task_words(one), digits=0) for one in tasks)]
+    columns = [Column("measure"), *(Column(task_words(task), digits=0) for task in tasks)]
     return Table.of(columns, rows, caption=result.system, notes=_notes(result))
 
 
@@ -80,18 +80,19 @@ def comparison_table(comparison: Comparison) -> Table:
         Column(f"p ({comparison.correction})", 4, positive=True),
     ]
     rows: list[list[Cell]] = []
-    for one in comparison.differences:
-        scale = display(one.measure).scale
+    for difference in comparison.differences:
+        scale = display(difference.measure).scale
+        arrow = "" if display(difference.measure).higher_is_better else " ↓"
         rows.append(
             [
-                *([one.system] if several else []),
-                f"{one.task} {one.measure}{' ↓' if not display(one.measure).higher_is_better else ''}",
-                scale * one.baseline_value,
-                scale * one.value,
-                scale * one.difference,
-                between(scale * one.low, scale * one.high, Column("", 1, signed=True)),
-                one.p,
-                one.p_corrected,
+                *([difference.system] if several else []),
+                f"{difference.task} {difference.measure}{arrow}",
+                scale * difference.baseline_value,
+                scale * difference.value,
+                scale * difference.difference,
+                between(scale * difference.low, scale * difference.high, Column("", 1, signed=True)),
+                difference.p,
+                difference.p_corrected,
             ]
         )
     allowed = [
@@ -126,16 +127,16 @@ def published_table(
     ]
     rows: list[list[Cell]] = [
         [
-            task_words(one.task),
-            one.label,
-            one.measure,
-            one.published,
-            one.ours,
-            100 * one.relative,
-            one.within,
-            one.digits,
+            task_words(judgement.task),
+            judgement.label,
+            judgement.measure,
+            judgement.published,
+            judgement.ours,
+            100 * judgement.relative,
+            judgement.within,
+            judgement.digits,
         ]
-        for one in judgements
+        for judgement in judgements
     ]
     return Table.of(columns, rows, caption=f"{system} beside the published values")
 
@@ -146,17 +147,17 @@ def explain_table(explanation: Explanation, *, limit: int = 8, decimals: int = 2
     Distance is the mean relative difference in percent. The notes give the answer in a sentence.
     """
     shown = explanation.fits[:limit]
-    names = list(dict.fromkeys((one.task, one.label) for fit in shown for one in fit.values))
+    names = list(dict.fromkeys((value.task, value.label) for fit in shown for value in fit.values))
     columns = [
         Column("reading"),
         *(Column(f"{task} {label}", decimals) for task, label in names),
         Column("distance %", 2, best="min"),
         Column("digits equal"),
     ]
-    published = {(one.task, one.label): one.published for fit in shown for one in fit.values}
+    published = {(value.task, value.label): value.published for fit in shown for value in fit.values}
     rows: list[list[Cell]] = [["published", *(published.get(name) for name in names), None, None]]
     for fit in shown:
-        ours = {(one.task, one.label): one.ours for one in fit.values}
+        ours = {(value.task, value.label): value.ours for value in fit.values}
         equal = f"{fit.reproduced} of {len(fit.values)}"
         rows.append([str(fit.reading), *(ours.get(name) for name in names), 100 * fit.distance, equal])
     more = len(explanation.fits) - len(shown)
@@ -175,7 +176,7 @@ def _aggregated(result: Result) -> list[str]:
 
 def _rows(result: Result) -> list[tuple[str, dict[str, float]]]:
     """Tasks in the result's order, the total over both last."""
-    order = [*result.tasks, *(one for one in result.aggregates if one not in result.tasks)]
+    order = [*result.tasks, *(task for task in result.aggregates if task not in result.tasks)]
     return [(task, result.aggregates[task]) for task in order if task in result.aggregates]
 
 
@@ -186,6 +187,6 @@ def _shown(values: Mapping[str, float], name: str) -> float | None:
 def _notes(result: Result) -> list[str]:
     return [
         f"Fractions in percent; ranks, gains and rsum as they are. Protocol {result.protocol.fingerprint[:12]}.",
-        *(f"{what}: {where}" for what, where in result.origins.items()),
+        *(f"{items}: {where}" for items, where in result.origins.items()),
         *result.notes,
     ]

@@ -139,9 +139,9 @@ def _headline(validation: dict[str, float], task: str) -> Card:
 
 
 def _final_table(facts: dict[str, Any]) -> Table:
-    """The epoch that was kept beside the last one."""
-    kept, last = facts["curve"][facts["chosen_epoch"] - 1], facts["curve"][-1]
-    epochs = {"kept": kept} if kept["epoch"] == last["epoch"] else {"kept": kept, "last": last}
+    """The epoch whose weights were kept, beside the last one."""
+    chosen, last = facts["curve"][facts["chosen_epoch"] - 1], facts["curve"][-1]
+    epochs = {"kept": chosen} if chosen["epoch"] == last["epoch"] else {"kept": chosen, "last": last}
     columns = [Column("figure"), *(Column(f"{name}, epoch {epoch['epoch']}", 0) for name, epoch in epochs.items())]
     # A row has digits of its own, which a column has not: the cells are printed beforehand.
     rows = [
@@ -151,7 +151,7 @@ def _final_table(facts: dict[str, Any]) -> Table:
             ("facts", "objective", 4),
             ("validation", "validation", 1),
         )
-        for name in kept[group]
+        for name in chosen[group]
     ]
     return Table.of(columns, rows)
 

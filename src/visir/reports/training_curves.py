@@ -141,9 +141,9 @@ def _over_steps(
 def _averaged(values: Floats) -> Floats:
     """The mean over the steps up to each one, as far back as `SMOOTHING` of them all; NaN values do not enter."""
     width = max(1, int(SMOOTHING * len(values)))
-    known = np.isfinite(values)
-    sums = np.concatenate([[0.0], np.cumsum(np.where(known, values, 0.0))])
-    counts = np.concatenate([[0], np.cumsum(known)])
+    is_finite = np.isfinite(values)
+    sums = np.concatenate([[0.0], np.cumsum(np.where(is_finite, values, 0.0))])
+    counts = np.concatenate([[0], np.cumsum(is_finite)])
     ends = np.arange(1, len(values) + 1)
     starts = np.maximum(ends - width, 0)
     count = counts[ends] - counts[starts]
@@ -152,8 +152,8 @@ def _averaged(values: Floats) -> Floats:
 
 def _thinned(x: Floats, y: Floats) -> tuple[Floats, Floats]:
     """At most `_POINTS` of the points, the first and the last among them."""
-    kept = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).astype(int))
-    return x[kept], y[kept]
+    rows = np.unique(np.linspace(0, len(x) - 1, min(len(x), _POINTS)).astype(int))
+    return x[rows], y[rows]
 
 
 def _behind(axes: Axes, x: Floats, y: Floats, colour: str) -> None:

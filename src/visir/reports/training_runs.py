@@ -20,12 +20,13 @@ Columns = Mapping[str, NDArray[np.float64]]
 class TrainingRun:
     """The numbers of one training; those of another program fit in as well, whatever part of them there is.
 
-    - `label`: what it is called in a legend
-    - `steps`: columns over steps: "step" (from 1), "loss", its parts ("contrastive", "ltd", "itd"), what the objective
-      stood at ("temperature", "ltd multiplier", …), "learning rate"; NaN where there is none
-    - `epochs`: columns over epochs: "step" (the epoch's last), "epoch", "rsum", "i2t hit@1", …
-    - `bounds`: the bound η of each loss that is a constraint: {"ltd": 0.2}
-    - `chosen`: the epoch (from 1) whose weights were kept, when that is known
+    Attributes:
+        label: What it is called in a legend.
+        steps: Columns over steps: "step" (from 1), "loss", its parts ("contrastive", "ltd", "itd"), what the objective
+            stood at ("temperature", "ltd multiplier", …), "learning rate"; NaN where there is none.
+        epochs: Columns over epochs: "step" (the epoch's last), "epoch", "rsum", "i2t hit@1", …
+        bounds: The bound η of each loss that is a constraint: {"ltd": 0.2}.
+        chosen: The epoch (from 1) whose weights were kept, when that is known.
     """
 
     label: str
@@ -51,15 +52,21 @@ def read_training_run(folder: str | Path, label: str = "") -> TrainingRun:
     curve = read_json(folder / "curve.json")
     steps = _columns(
         [
-            {"step": one.step, "epoch": one.epoch, "learning rate": one.learning_rate, **one.losses, **one.facts}
-            for one in read_steps(folder / STEPS_FILE)
+            {"step": step.step, "epoch": step.epoch, "learning rate": step.learning_rate, **step.losses, **step.facts}
+            for step in read_steps(folder / STEPS_FILE)
         ]
     )
     last = {int(epoch): step for epoch, step in zip(steps["epoch"], steps["step"], strict=True)}
-    epochs = _columns([{"step": last[one["epoch"]], "epoch": one["epoch"], **one["validation"]} for one in curve])
+    epochs = _columns(
+        [{"step": last[epoch["epoch"]], "epoch": epoch["epoch"], **epoch["validation"]} for epoch in curve]
+    )
     with ENCODER.reading(folder):
-        asked = {name: one for name, one in facts["recipe"]["auxiliary"].items() if one and one["join"] == "constraint"}
-        bounds = {name: float(one["bound"]) for name, one in asked.items()}
+        constraints = {
+            name: options
+            for name, options in facts["recipe"]["auxiliary"].items()
+            if options and options["join"] == "constraint"
+        }
+        bounds = {name: float(options["bound"]) for name, options in constraints.items()}
         return TrainingRun(label or folder.name, steps, epochs, bounds, facts["chosen_epoch"])
 
 

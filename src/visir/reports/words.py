@@ -48,9 +48,13 @@ TIE_WORDS = {
 
 @dataclass(frozen=True)
 class Display:
-    """How a measure is printed: `scale` times its value, with so many digits, and whether more is better.
+    """How a measure is printed.
 
-    `says` is one sentence on what it measures, "" when nobody knows.
+    Attributes:
+        scale: By what a value is multiplied.
+        digits: Decimals.
+        higher_is_better: Whether a larger value is better.
+        says: One sentence on what it measures; "" for a name that is no registered measure.
     """
 
     scale: float
@@ -65,22 +69,26 @@ def display(measure: str) -> Display:
     Fractions in [0, 1] become percent with one digit, as papers print them; ranks and gains are printed as they are.
     `rsum` is kept in percentage points already; `dcg_cm@p` has no upper bound of 1; any other name that is no
     registered measure (imported values) is taken as a fraction.
+
+    Example:
+        >>> display("hit@1").scale, display("median_rank").scale, display("median_rank").higher_is_better
+        (100.0, 1.0, False)
     """
     if measure == "rsum":
         return Display(1.0, 1, says="R@1 + R@5 + R@10 of the named recall, in percentage points: at most 300 a task.")
     if measure.startswith("dcg_cm"):
         return Display(1.0, 3, says="Cross-modal gain of the answers: 1 for a true pair, else an estimated similarity.")
-    known = _registered(measure)
-    if known is None:
+    registered = _registered(measure)
+    if registered is None:
         return Display(100.0, 1)
-    scale, digits = {"fraction": (100.0, 1), "rank": (1.0, 1), "gain": (1.0, 3)}[known.unit]
-    return Display(scale, digits, known.best == "high", known.says)
+    scale, digits = {"fraction": (100.0, 1), "rank": (1.0, 1), "gain": (1.0, 3)}[registered.unit]
+    return Display(scale, digits, registered.best == "high", registered.says)
 
 
 def heading(measure: str, protocol: Protocol) -> str:
     """The heading of a measure; the recall named by the protocol also gets its everyday name, "hit@1 (R@1)"."""
-    name, at, cutoff = measure.partition("@")
-    return f"{measure} (R@{cutoff})" if at and name == protocol.recall else measure
+    name, sign, cutoff = measure.partition("@")
+    return f"{measure} (R@{cutoff})" if sign and name == protocol.recall else measure
 
 
 def in_reading_order(measures: Sequence[str], protocol: Protocol) -> list[str]:
@@ -93,17 +101,17 @@ def in_reading_order(measures: Sequence[str], protocol: Protocol) -> list[str]:
 
 def meaning(protocol: Protocol) -> list[tuple[str, str]]:
     """What a number under this protocol means, as (heading, sentences): what was searched, and how it was counted."""
-    said = []
+    entries = []
     for task, candidates in protocol.galleries.items():
         queries = protocol.queries.get(task)
         text = f"Queries: {queries}. Candidates: {candidates}." if queries else f"Candidates: {candidates}."
         if "stated:" in candidates:
             text += " This gallery is stated by its authors, not listed one by one: it could not be checked."
-        said.append((task_words(task), text))
-    said.append(("Recall", RECALL_WORDS.get(protocol.recall, protocol.recall)))
-    said.append(("What counts as right", _relevance_words(protocol)))
-    said.append(("Ties", TIE_WORDS.get(protocol.ties, protocol.ties)))
-    said.append(
+        entries.append((task_words(task), text))
+    entries.append(("Recall", RECALL_WORDS.get(protocol.recall, protocol.recall)))
+    entries.append(("What counts as right", _relevance_words(protocol)))
+    entries.append(("Ties", TIE_WORDS.get(protocol.ties, protocol.ties)))
+    entries.append(
         (
             "Depth",
             "Ranks are exact to the end of the gallery."
@@ -112,7 +120,7 @@ def meaning(protocol: Protocol) -> list[tuple[str, str]]:
         )
     )
     if protocol.folds > 1:
-        said.append(
+        entries.append(
             (
                 "Folds",
                 f"Means over {protocol.folds} disjoint galleries. A smaller gallery makes every number higher: not "
@@ -121,15 +129,15 @@ def meaning(protocol: Protocol) -> list[tuple[str, str]]:
         )
     if protocol.rerank:
         by = f" By {protocol.matcher}, which is the system's own." if protocol.matcher else ""
-        said.append(("Re-ranking", f"A second stage re-ranks: {protocol.rerank}.{by}"))
+        entries.append(("Re-ranking", f"A second stage re-ranks: {protocol.rerank}.{by}"))
     if protocol.perturbation:
-        said.append(("Perturbation", f"The input was changed on purpose: {protocol.perturbation}."))
+        entries.append(("Perturbation", f"The input was changed on purpose: {protocol.perturbation}."))
     if protocol.estimator:
         circular = (
             " The system under test grades itself here, which is circular." if "self" in protocol.estimator else ""
         )
-        said.append(("Estimated gains", f"Gains of dcg_cm are estimated by {protocol.estimator}.{circular}"))
-    return said
+        entries.append(("Estimated gains", f"Gains of dcg_cm are estimated by {protocol.estimator}.{circular}"))
+    return entries
 
 
 def in_words(protocol: Protocol, task: str, cutoff: int, value: float) -> str:

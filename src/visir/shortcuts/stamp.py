@@ -25,10 +25,12 @@ _POWERS = 10 ** np.arange(DIGITS - 1, -1, -1)
 def lefts(width: int, placement: Placement) -> list[int]:
     """Where each of the six tiles of `width // 8` pixels begins, from the left.
 
-    - "even": tile k in the middle of the k-th sixth of the width, to whole pixels; 224: 5, 42, 79, 117, 154, 191. The
-      thesis wants them "evenly spaced across the entire width", so that every part of the feature map sees some
-      (appendix 4.D.4).
-    - "packed": side by side from the left edge, as the authors' released code does it; 224: 0, 28, …, 140
+    Args:
+        width: Of the model's input, in pixels.
+        placement: "even": tile k in the middle of the k-th sixth of the width, to whole pixels; 224: 5, 42, 79, 117,
+            154, 191. The thesis wants them "evenly spaced across the entire width", so that every part of the feature
+            map sees some (appendix 4.D.4). "packed": side by side from the left edge, as the authors' released code
+            does it; 224: 0, 28, …, 140.
     """
     side = width // 8
     if placement == "packed":
@@ -37,18 +39,20 @@ def lefts(width: int, placement: Placement) -> list[int]:
 
 
 class Stamp:
-    """Puts numbers on the prepared pictures of one model, behind its augmentation and resizing.
-
-    - `shortcuts`: placement, handwriting and seed
-    - `prepare`: from an upright RGB picture to the model's input: an encoder's `preprocess`, a backbone's `prepare`. It
-      is called for a black and a white picture, which says what black and white become under any normalisation of each
-      channel. So the digits are black and white to every model.
+    """Puts numbers on the prepared pictures of one model, after its augmentation and resizing.
 
     Inputs are (…, 3, height, width) or (…, height, width, 3), whichever `prepare` makes, bytes or floats, NumPy arrays
     or torch tensors; `…` are several views of one picture, all of them stamped. The released code stamps before
-    normalising, which gives the same values: the tiles are opaque, and what lies under them does not shine through.
+    normalising, which gives the same values: the tiles are opaque.
 
-    Raises `EncoderError` for a model whose input is something else than a picture, or too small a one.
+    Args:
+        shortcuts: Placement, handwriting and seed.
+        prepare: From an upright RGB picture to the model's input: an encoder's `preprocess`, a backbone's `prepare`. It
+            is called for a black and a white picture, which shows what black and white become under any normalisation
+            of each channel. So the digits are black and white to every model.
+
+    Raises:
+        EncoderError: For a model whose input is not a picture, or too small a one.
     """
 
     def __init__(self, shortcuts: Shortcuts, prepare: Callable[[Any], Any]) -> None:

@@ -24,18 +24,19 @@ def read(path: Path, collection: Collection, *, threshold: float = 3.0, links: s
     """Read `sits_val.csv` and `sits_test.csv` (a folder of them, or one) as the relevance "cxc".
 
     Positive is every pair scored `threshold` (3 of 5) or higher by the annotators, *besides* the pairs that COCO links
-    (Parekh et al. 2021). Pairs scored lower are judged and not relevant
-    (grade 0), unless they are links.
-
-    `links` is about the links of the judged images:
-
-    - "all": every link is positive, also of the sixth and seventh captions that CxC did not judge;
-    - "judged": only links of captions that CxC judged (25,000 a split: five captions per image);
-    - "scored": a link is positive only if it was itself scored at least `threshold`. The ECCV Caption package counts
-      so; 29 links of the test split then drop out, and 28 captions have no positive at all.
+    (Parekh et al. 2021). Pairs scored lower are judged and not relevant (grade 0), unless they are links.
 
     The files on image–image (`sis_*`) and text–text similarity (`sts_*`) belong to intra-modal retrieval, which has no
     image–caption pairs; they are not read.
+
+    Args:
+        path: The folder or the file.
+        collection: The collection that is judged.
+        threshold: The lowest score of a positive.
+        links: Which links of the judged images are positives. "all": every link, also of the sixth and seventh captions
+            that CxC did not judge. "judged": only links of captions that CxC judged (25,000 a split: five captions per
+            image). "scored": only links that were themselves scored at least `threshold`. The ECCV Caption package
+            counts so; 29 links of the test split then drop out, and 28 captions have no positive at all.
     """
     files = [path] if path.is_file() else sorted(file for file in path.iterdir() if _FILE.match(file.name))
     if not files:

@@ -23,10 +23,14 @@ def read(
 
     - One entry per image, or, as in the training files, one per caption: entries of the same image are joined.
     - Image ids are those of Karpathy's JSON: COCO's number where the name holds one, else the file name.
-    - Caption ids are "image#n" unless `caption_ids` lists them (`coco_test_ids.npy`: COCO's annotation ids of the
-      Karpathy test split, first five captions per image; with `captions_per_image=5`, CxC and ECCV Caption then fit).
-    - `captions_per_image`: keep the first so many of each image, as protocols that use five do.
-    - The split is told from the file's name, or by `split_name`.
+
+    Args:
+        path: The file.
+        split_name: The split of all images; by default the file's name says it.
+        captions_per_image: Keep the first so many of each image, as protocols that use five do.
+        caption_ids: A list of caption ids (`coco_test_ids.npy`: COCO's annotation ids of the Karpathy test split, first
+            five captions per image; with `captions_per_image=5`, CxC and ECCV Caption then fit); by default captions
+            are called "image#n".
     """
     content = read_json(path)
     if not isinstance(content, list):

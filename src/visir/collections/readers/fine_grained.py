@@ -21,9 +21,13 @@ def read(path: Path, *, pool: str | Path | None = None) -> Draft:
     Captioned images are in the split "test", the others of the pool in "pool"; the benchmark's text-to-image gallery is
     both ("test+pool": 31,244 images for COCO, 6,867 for Flickr30k). COCO's extra images are from unlabeled2017.
 
-    Image ids are those of Karpathy's JSON, so the two can be held side by side. Caption ids are "image#n": the refined
-    texts are other captions than those whose ids COCO gave. `pool` is looked for beside the file and in the
-    distribution's folder Images/; "none" reads the captions alone.
+    Image ids are those of Karpathy's JSON, so the two can be compared. Caption ids are "image#n": the refined texts are
+    other captions than those whose ids COCO gave.
+
+    Args:
+        path: The file.
+        pool: The file of the pool; by default it is looked for beside the file and in the distribution's folder
+            Images/. "none" reads the captions alone.
     """
     content = read_json(path)
     if not isinstance(content, dict):

@@ -21,12 +21,15 @@ UNLISTED = "unlisted"
 def read(path: Path, *, splits: str | Path | list[str] | None = None, unlisted: str = "keep") -> Draft:
     """Read `name.jpg#n<TAB>caption` lines.
 
-    - Image ids are file names, caption ids `name.jpg#n`, as Flickr8k's human judgements call them.
-    - `splits`: the folder of the split lists, or the lists themselves (`Flickr_8k.testImages.txt`, `split_test.txt`,
-      `test.txt`; one file name per line, with or without ".jpg"). By default they are looked for beside the file; with
-      none, every image is in the split "". "none" looks for none.
-    - `unlisted`: images in no list are a split of their own, "unlisted" ("keep"), or left out ("drop"). Flickr8k has
-      92: 91 photos outside the standard splits, and `2258277193_586949ec62.jpg.1`, a name that no photo bears.
+    Image ids are file names, caption ids `name.jpg#n`, as Flickr8k's human judgements call them.
+
+    Args:
+        path: The file.
+        splits: The folder of the split lists, or the lists themselves (`Flickr_8k.testImages.txt`, `split_test.txt`,
+            `test.txt`; one file name per line, with or without ".jpg"). By default they are looked for beside the file;
+            with none, every image is in the split "". "none" looks for none.
+        unlisted: Images in no list are a split of their own, "unlisted" ("keep"), or left out ("drop"). Flickr8k has
+            92: 91 photos outside the standard splits, and `2258277193_586949ec62.jpg.1`, a name that no photo bears.
     """
     draft = Draft(plain_stem(path), path.parent, f"token file {path.name}")
     lists = _lists(path, splits)

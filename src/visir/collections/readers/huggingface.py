@@ -45,13 +45,17 @@ def read(
 ) -> Draft:
     """Read what `save_to_disk` wrote, or a folder of `data/train-00000-of-00004.parquet` from the hub.
 
-    Needs no `datasets` package: pictures are read in place, out of the Arrow or Parquet files.
+    It needs no `datasets` package: pictures are read in place, out of the Arrow or Parquet files. Rows with the same id
+    are joined: one picture, the captions of all.
 
-    - `image_column`: default is the only column that holds images. `caption_column`: default text, caption, captions,
-      …; captions may be lists; several columns, comma-separated, give several captions.
-    - Image ids: `id_column`; else the pictures' own file names, if every picture has one and no two are equal; else
-      split and row ("test/17").
-    - Rows with the same id are joined: one picture, the captions of all.
+    Args:
+        path: The folder.
+        image_column: The column of images; by default the only one that holds images.
+        caption_column: The column of captions, which may be lists (default: text, caption, captions, …); several
+            columns, comma-separated, give several captions.
+        id_column: The column of image ids; by default the pictures' own file names, if every picture has one and no two
+            are equal; else split and row ("test/17").
+        caption_id_column: The column of caption ids; by default "image#n".
     """
     parts = _parts(path)
     draft = Draft(path.absolute().name, path, f"Hugging Face dataset {path.absolute().name}")

@@ -19,8 +19,12 @@ def read(path: Path, *, restval: str = "train") -> Draft:
       `filename`.
     - Caption ids: `sentid`. In `dataset_coco.json` these are COCO's annotation ids.
     - All sentences are kept. COCO images have five to seven; protocols that use five take the first five.
-    - `restval`: 30,504 COCO images of val2014 that Karpathy put in neither val nor test. The literature since VSE++
-      trains on them, hence "train" (113,287 images); "keep" leaves them a split of their own (train: 82,783 images).
+
+    Args:
+        path: The file.
+        restval: What becomes of the 30,504 COCO images of val2014 that Karpathy put in neither val nor test. The
+            literature since VSE++ trains on them, hence "train" (113,287 images); "keep" leaves them a split of their
+            own (train: 82,783 images).
     """
     content = read_json(path)
     if not isinstance(content, dict) or not isinstance(content.get("images"), list):

@@ -25,7 +25,14 @@ _COCO = re.compile(r"^COCO_(?:train|val|test)20\d\d_(?=\d{12}\.)")
 
 @dataclass(frozen=True)
 class PictureLocation:
-    """One picture found: its source's rank, its path inside the source, and the two columns of the collection."""
+    """One picture found.
+
+    Args:
+        rank: The number of the source in which it is.
+        member: Its path inside the source.
+        path: The column `path` of the collection.
+        archive: The column `archive` of the collection.
+    """
 
     rank: int
     member: str
@@ -36,14 +43,20 @@ class PictureLocation:
 def place_images(draft: SourceDraft, images: object = None) -> None:
     """Fill `draft.paths` and `draft.archives` for the names that the source lists.
 
-    `images` is a folder, a zip, a tar, here or elsewhere (`s3://…`), or a list of them; "none" leaves the pictures
-    aside; None looks beside the source. A picture that is nowhere keeps a null path: the collection can still be
-    searched by text and by imported vectors, and `visir data check` reports it. What was found is written into
-    `draft.notes`, and so into the collection's source.
+    A picture that is nowhere keeps a null path: the collection can still be searched by text and by imported vectors,
+    and `visir data check` reports it. `draft.notes` say how many were found and where.
 
-    A name matches a file of the same base name; where several have it, the one that shares most of the path with it,
-    and among equals the one in the earlier source. COCO's 2014 names also match those of 2017, which lack the
+    A name matches a file of the same base name. Where several have it, the one that shares most of the path with it
+    counts, and among equals the one in the earlier source. COCO's 2014 names also match those of 2017, which lack the
     `COCO_val2014_`: the pictures are the same.
+
+    Args:
+        draft: The draft. Rows whose path is known already stay as they are.
+        images: A folder, a zip, a tar, here or elsewhere (`s3://…`), or a list of them; "none" goes without pictures;
+            None looks beside the source.
+
+    Raises:
+        CollectionError: Where `images` do not exist, or hold none of the pictures.
     """
     if not draft.names:
         return
@@ -84,10 +97,16 @@ def beside(root: Path) -> list[Path]:
 
 
 def walk(folder: Path, depth: int | None = None, unread: dict[str, str] | None = None) -> Iterator[str]:
-    """Relative POSIX paths of all visible files under `folder`, sorted; links to folders are followed once.
+    """Relative POSIX paths of all visible files under a folder, sorted; links to folders are followed once.
 
-    What cannot be looked at (a folder that may not be read, a disk that fails, a link to itself) is passed over, and
-    written into `unread`: its path, and why. Raises `CollectionError` where that is `folder` itself.
+    Args:
+        folder: The folder.
+        depth: How many folders deep; None for all.
+        unread: Takes what cannot be looked at (a folder that may not be read, a disk that fails, a link to itself): its
+            path, and why.
+
+    Raises:
+        CollectionError: Where the folder itself cannot be read.
     """
     seen: set[tuple[int, int]] = set()
     unread = {} if unread is None else unread

@@ -10,7 +10,12 @@ from visir.collections.draft import Draft
 def compare_counts(draft: Draft, published: Mapping[str, int], counts: Mapping[str, int]) -> None:
     """Note in the collection's source which counts differ from the published ones; nothing where all agree.
 
-    A note and not a fault: a part of a distribution is a good collection, only not the one of the papers.
+    It is a note and not a fault: a part of a distribution is a good collection, only not the one of the papers.
+
+    Args:
+        draft: The draft.
+        published: Name → the published count.
+        counts: Name → the count of this copy.
     """
     pairs = [(name, counts[name], count) for name, count in published.items() if counts[name] != count]
     if pairs:

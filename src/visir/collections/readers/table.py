@@ -29,7 +29,15 @@ COLUMN_OPTIONS = (
 
 @dataclass(frozen=True)
 class TableColumns:
-    """Which column holds what."""
+    """Which column holds what; None where there is no such column.
+
+    Args:
+        image: The file name of the picture.
+        captions: The captions, in one or several columns.
+        image_id: The id of the image.
+        caption_id: The ids of the captions.
+        split: The split.
+    """
 
     image: str | None
     captions: tuple[str, ...]
@@ -69,9 +77,15 @@ def read(path: Path, **columns: str | None) -> Draft:
     """Read a table: one row per image, with a caption or a list of captions, or one row per caption.
 
     - Rows with the same image are joined. The image's id is its file name as written, unless a column holds one.
-    - Several caption columns ("title,description") give several captions; null and missing ones are none.
+    - Null and missing captions are none.
     - Further columns are kept as the collection's facts if no image has two rows.
     - Pictures are looked for beside the file, or where `images=` says.
+
+    Args:
+        path: The file.
+        **columns: The columns where they have no usual name: `image_column`, `caption_column` (several,
+            comma-separated, give several captions: "title,description"), `id_column`, `caption_id_column`,
+            `split_column`.
     """
     draft = Draft(plain_stem(path), path.parent, f"table {path.name}")
     names = first_columns(path)
@@ -84,7 +98,16 @@ def read(path: Path, **columns: str | None) -> Draft:
 
 @dataclass
 class DraftFiller:
-    """Puts rows into a draft. `folder` is put before file names, `split` is that of rows without one."""
+    """Puts rows of tables into a draft.
+
+    Args:
+        draft: The draft.
+        columns: Which column holds what.
+        folder: Is put before file names.
+        split: The split of rows without one.
+        captions_of: Image id → how many captions it has so far.
+        facts: The further columns of each row.
+    """
 
     draft: Draft
     columns: TableColumns

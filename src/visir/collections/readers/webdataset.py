@@ -26,13 +26,17 @@ def read(path: Path, *, newline: str = "separates", caption_column: str | None =
 
     - A sample is the files `key.jpg`, `key.txt`, `key.json`, …; its image id is the key (its path up to the first dot
       of the last part). Pictures are read in place, at their offset in the tar.
-    - Captions are in `.txt`, or else in `.json` under `caption_column` (default: text, caption, captions, …), as text
-      or as a list. Other files of a sample are left alone.
-    - `newline`: with "separates" every line of a `.txt` is a caption, as in CLIP_benchmark's retrieval shards; with
-      "belongs" the whole file is one, as img2dataset writes them.
-    - Folders called train, val or test above the shards tell the split.
+    - Captions are in `.txt`, or else in `.json` under `caption_column`, as text or as a list. Other files of a sample
+      are not read.
+    - Folders called train, val or test above the shards name the split.
 
-    Keys must be unique over all shards. Compressed tars are refused: their members cannot be read one by one.
+    Keys must be unique over all shards. A compressed tar is an error: its members cannot be read one by one.
+
+    Args:
+        path: The tar, the folder, or the pattern.
+        newline: With "separates" every line of a `.txt` is a caption, as in CLIP_benchmark's retrieval shards; with
+            "belongs" the whole file is one, as img2dataset writes them.
+        caption_column: The key of the captions in `.json` (default: text, caption, captions, …).
     """
     shards = _shards(path)
     root = path if path.is_dir() else path.parent

@@ -24,7 +24,7 @@ def cost_and_effect(curves: Mapping[str, Sequence[Point]], dense: float, measure
     - `dense`: the dense model's value in percent
     """
     etas = sorted({eta for points in curves.values() for eta, *_ in points}, reverse=True)
-    shape = {eta: _SHAPES[at % len(_SHAPES)] for at, eta in enumerate(etas)}
+    shape = {eta: _SHAPES[position % len(_SHAPES)] for position, eta in enumerate(etas)}
     with drawing(6.6, 3.8) as (figure, axes):
         axes.axhline(dense, color=FAINT, linewidth=1.0, zorder=1, label="dense")
         for number, (name, points) in enumerate(curves.items()):

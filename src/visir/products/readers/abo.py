@@ -36,7 +36,16 @@ Pairs = list[tuple[object, object]]
 
 @dataclass(frozen=True)
 class _Listing:
-    """What one shop says of a product; `rank`: whether it lacks a category, and which wanted language it has."""
+    """What one shop says of a product.
+
+    Args:
+        rank: Whether it lacks a category, and which preferred language it has; the smallest rank counts.
+        place: Where it stands.
+        path: Its category path.
+        title: Its name.
+        attributes: (name, value) pairs.
+        picture: The id of its main picture.
+    """
 
     rank: tuple[bool, int]
     place: str
@@ -56,18 +65,22 @@ def read(
 ) -> ProductDraft:
     """Read the folder with `listings/metadata/listings_*.json.gz` and `images/metadata/images.csv.gz`.
 
-    - A product is an `item_id`. The same product in several shops is several listings. Of those with a category
-      the one whose name is in the most wanted language counts, the first of equals; the others are counted.
-    - `language`: languages in order of preference: "en_US,en" is American English, else any English; "any" takes what
-      comes first. Names and attributes are in the first of them that there is; listings without a name in any are set
-      aside. Attributes without a language (numbers, codes) are in every language.
-    - `shops`: "any", or some domains ("amazon.com,amazon.co.uk"). Shops have trees of their own, in their language.
-    - path: the first `node`, whose name ("/Categories/Furniture/Chairs") is cut at "/". A name that holds a "/" itself
-      cannot be told from two levels. Levels called as in `drop_levels` (comma-separated) are left out: "Categories"
-      would be the only most general category.
-    - `attributes`: the fields that are (comma-separated), by default `FIELDS`, the bullets included; further ones are
-      `OTHERS`. Weights and dimensions are in the normalised unit.
-    - picture: the main one, by `images.csv`, in `images/small/` or `images/original/`. Others are not read.
+    - A product is an `item_id`. The same product in several shops is several listings. Of those with a category the one
+      whose name is in the most preferred language counts, the first of equals; the others are counted.
+    - The path is the first `node`, whose name ("/Categories/Furniture/Chairs") is cut at "/". A name that holds a "/"
+      itself cannot be told from two levels.
+    - The picture is the main one, by `images.csv`, in `images/small/` or `images/original/`. Others are not read.
+
+    Args:
+        path: The folder.
+        language: Languages in order of preference: "en_US,en" is American English, else any English; "any" takes what
+            comes first. Names and attributes are in the first of them that there is; listings without a name in any are
+            left out. Attributes without a language (numbers, codes) are in every language.
+        shops: "any", or some domains ("amazon.com,amazon.co.uk"). Shops have trees of their own, in their language.
+        attributes: The fields that are attributes, comma-separated; by default `FIELDS`, the bullets included. Further
+            ones are `OTHERS`. Weights and dimensions are in the normalised unit.
+        drop_levels: Names of levels that are left out, comma-separated: "Categories" would be the only most general
+            category.
     """
     metadata, folder = abo_folders(path)
     fields, languages = attributes.split(","), language.split(",")

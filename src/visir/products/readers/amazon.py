@@ -40,10 +40,13 @@ def read(path: Path, *, pictures: str = "id", page_facts: str = "drop") -> Produ
     - A line is JSON, or a list of such objects; in 2014 a dictionary of Python.
     - Of several paths the first is taken, the others are counted; what follows markup in a path is cut.
     - 2018's `tech1` and `tech2` are HTML; such text is counted and left out.
-    - `page_facts`: what the details say of the page and not of the product (`OF_THE_PAGE`): "drop", which the notes
-      count, or "keep". The thesis does not say which entries it used.
-    - pictures: the metadata has addresses only. Of what was downloaded, B000123.jpg is looked for, or with
-      `pictures="url"` the file name that ends the first address.
+
+    Args:
+        path: The file.
+        pictures: The metadata has addresses only. With "id" the downloaded pictures are called B000123.jpg; with "url"
+            as the first address ends.
+        page_facts: What the details say of the page and not of the product (`OF_THE_PAGE`): "drop", which the notes
+            count, or "keep". The thesis does not say which entries it used.
     """
     draft = ProductDraft(plain_stem(path), path.parent, f"Amazon metadata {path.name}")
     for place, row in read_rows(path, draft.reject_row, _parse):

@@ -33,13 +33,19 @@ def read(
     attributes_column: str | None = None,
     attribute_columns: str | None = None,
 ) -> ProductDraft:
-    """Read a table: one row per product.
+    """Read a table: one row per product. Of columns with usual names only one of a kind may be there.
 
-    - The category path is one column (a list, a JSON list, or names joined by `separator`), or several columns, one per
-      level ("masterCategory,subCategory,articleType"), where the last ones may be empty.
-    - Attributes are one column (`attributes_column`: an object, or a list of {name, value} or {key, value}; as JSON
-      text where the file has no such types), and any further columns (`attribute_columns`), an attribute each.
-    - Columns of one list are told by usual names when not declared; several with usual names are an error.
+    Args:
+        path: The file.
+        id_column: The column of product ids.
+        title_column: The column of titles.
+        image_column: The column of file names of pictures.
+        category_column: The column of category paths (a list, a JSON list, or names joined by `separator`), or several,
+            one per level ("masterCategory,subCategory,articleType"), where the last ones may be empty.
+        separator: What stands between the names of a path.
+        attributes_column: The column of all attributes: an object, or a list of {name, value} or {key, value}; as JSON
+            text where the file has no such types.
+        attribute_columns: Further columns that are an attribute each, comma-separated.
     """
     draft = ProductDraft(plain_stem(path), path.parent, f"table {path.name}")
     columns = all_columns(path)

@@ -11,7 +11,7 @@ from visir.errors import ConfigurationError, nearest
 from visir.products.evaluate import TABLE, CategoryEvaluation, Trial
 from visir.products.first_answers import FirstAnswers, first_answers
 from visir.products.relevance import Setting
-from visir.products.reports.pictures import Chain, chains, product_thumbnails
+from visir.products.reports.pictures import CategoryPath, category_paths, product_thumbnails
 from visir.products.reports.plots import depth_bars, distance_bars, seen_lines, setting_dots
 from visir.products.reports.tables import (
     HEADS,
@@ -90,8 +90,8 @@ def write_categories_report(
     sections.append(Section("seen", "Seen and unseen categories", _seen(evaluation), short="Seen and unseen"))
     sections.append(Section("errors", "Where wrong first answers lie", _errors(evaluation, shown), short="Errors"))
     if task.by == "id":
-        if paths := chains(trials[0], count=count, top=top):
-            ids = [product.id for chain in paths for asked in chain.asked for product in asked.found]
+        if paths := category_paths(trials[0], count=count, top=top):
+            ids = [product.id for path in paths for category in path.categories for product in category.products]
             pictures = product_thumbnails(evaluation.catalogue, ids, budget=PICTURE_BUDGET)
             sections.append(Section("pictures", "Answers as pictures", _pictures(paths, pictures, shown)))
         if nodes := tree_of(trials):
@@ -153,7 +153,9 @@ def _setting_table(evaluation: CategoryEvaluation, setting: Setting) -> Table:
     rows: list[list[Cell]] = []
     for system in systems:
         spreads = [evaluation.spread(system, setting, name) for name in TABLE]
-        rows.append([system, *(Spread(100 * one.mean, None if one.splits < 2 else 100 * one.sd) for one in spreads)])
+        rows.append(
+            [system, *(Spread(100 * spread.mean, None if spread.splits < 2 else 100 * spread.sd) for spread in spreads)]
+        )
     return Table.of([Column("system"), *(Column(HEADS[name], 1, "max") for name in TABLE)], rows)
 
 
@@ -187,7 +189,7 @@ def _errors(evaluation: CategoryEvaluation, shown: str) -> list[Block]:
     return [Paragraph(lead, "lead"), Figures(_error_figures(own)), errors_table(errors)]
 
 
-def _pictures(paths: Sequence[Chain], pictures: Mapping[str, Thumbnail], shown: str) -> list[Block]:
+def _pictures(paths: Sequence[CategoryPath], pictures: Mapping[str, Thumbnail], shown: str) -> list[Block]:
     """The answers to the categories of each path, from general to specific."""
     lead = inline(
         "What <b>{}</b> finds, from general to specific categories. A right product has a tick and a solid frame, a "
@@ -195,9 +197,9 @@ def _pictures(paths: Sequence[Chain], pictures: Mapping[str, Thumbnail], shown: 
         shown,
     )
     blocks: list[Block] = [Paragraph(lead, "lead")]
-    for chain in paths:
+    for path in paths:
         entries = []
-        for asked in chain.asked:
+        for category in path.categories:
             tiles = [
                 Tile(
                     picture=pictures[product.id],
@@ -206,19 +208,24 @@ def _pictures(paths: Sequence[Chain], pictures: Mapping[str, Thumbnail], shown: 
                     right=bool(product.right),
                     hint=product.title,
                 )
-                for product in asked.found
+                for product in category.products
             ]
             hits = inline(
-                "<strong>{} of {}</strong> shown {} right", asked.hits, len(tiles), "is" if asked.hits == 1 else "are"
+                "<strong>{} of {}</strong> shown {} right",
+                category.hits,
+                len(tiles),
+                "is" if category.hits == 1 else "are",
             )
             verdict = inline(
                 "level {} · {} · {} to be found",
-                asked.level,
+                category.level,
                 hits if tiles else inline("<strong>nothing was found</strong>"),
-                f"{asked.relevant:,}",
+                f"{category.relevant:,}",
             )
-            entries.append(GalleryEntry(f"“{asked.name}”", verdict, [Strip(tiles)] if tiles else []))
-        crumbs = Markup(' <span class="soft" aria-hidden="true">›</span> ').join(asked.name for asked in chain.asked)
+            entries.append(GalleryEntry(f"“{category.name}”", verdict, [Strip(tiles)] if tiles else []))
+        crumbs = Markup(' <span class="soft" aria-hidden="true">›</span> ').join(
+            category.name for category in path.categories
+        )
         blocks.append(Group(crumbs, [Gallery(entries)]))
     return blocks
 

@@ -21,8 +21,15 @@ from visir.robustness.corruptions import pictures
 
 
 @dataclass(frozen=True)
-class Found:
-    """One product of an answer: its title (or id), the names of its path, and whether it is right (None: not known)."""
+class ShownProduct:
+    """One product of an answer.
+
+    Attributes:
+        id: Its id.
+        title: Its title, or its id where it has none.
+        path: The names of the categories of its path, the most general first.
+        right: Whether it is a right answer; None where that is not known.
+    """
 
     id: str
     title: str
@@ -31,34 +38,42 @@ class Found:
 
 
 @dataclass(frozen=True)
-class Asked:
-    """One category: its name, its level in the tree (1: most general), how many products are right, and the answer."""
+class CategoryAnswer:
+    """A category and the answer to it.
+
+    Attributes:
+        name: Its name.
+        id: Its id.
+        level: Its level in the tree; 1 is the most general.
+        relevant: How many products are right.
+        products: The answer, best first.
+    """
 
     name: str
     id: str
     level: int
     relevant: int
-    found: tuple[Found, ...]
+    products: tuple[ShownProduct, ...]
 
     @property
     def hits(self) -> int:
         """How many of the shown products are right."""
-        return sum(one.right is True for one in self.found)
+        return sum(product.right is True for product in self.products)
 
 
 @dataclass(frozen=True)
-class Chain:
+class CategoryPath:
     """The categories of one path, the most general first."""
 
-    asked: tuple[Asked, ...]
+    categories: tuple[CategoryAnswer, ...]
 
 
 class Products:
     """Titles and paths of products by id."""
 
     def __init__(self, catalogue: Catalogue, ids: Sequence[str]) -> None:
-        wanted = pa.array(dict.fromkeys(ids), pa.string())
-        rows = catalogue.products.take(pc.index_in(wanted, catalogue.products["id"].combine_chunks()))
+        shown_ids = pa.array(dict.fromkeys(ids), pa.string())
+        rows = catalogue.products.take(pc.index_in(shown_ids, catalogue.products["id"].combine_chunks()))
         self._titles = dict(zip(rows["id"].to_pylist(), rows["title"].to_pylist(), strict=True))
         names = dict(zip(*(catalogue.categories[column].to_pylist() for column in ("id", "name")), strict=True))
         parents = dict(zip(*(catalogue.categories[column].to_pylist() for column in ("id", "parent")), strict=True))
@@ -71,23 +86,30 @@ class Products:
                 above = parents[above]
             self._paths[product] = tuple(reversed(path))
 
-    def found(self, product: str, right: bool | None = None) -> Found:
+    def product(self, product: str, right: bool | None = None) -> ShownProduct:
         """A product of an answer."""
-        return Found(product, cut(self._titles[product] or product), self._paths[product], right)
+        return ShownProduct(product, cut(self._titles[product] or product), self._paths[product], right)
 
 
-def chains(trial: Trial, *, count: int = 4, top: int = 8) -> list[Chain]:
-    """The `count` paths to be shown, at most one per tree while there are trees left; a trial by id.
+def category_paths(trial: Trial, *, count: int = 4, top: int = 8) -> list[CategoryPath]:
+    """The paths of categories that are shown, at most one per tree while there are trees left.
 
-    Of each tree the path with the most to see: the sum over its categories of the right products, as far as they could
-    be shown.
+    Of each tree it is the path with the most to see: the sum over its categories of the right products, as far as they
+    could be shown.
+
+    Args:
+        trial: A trial that tells categories apart by id.
+        count: How many paths.
+        top: How much of each answer.
     """
     task = trial.task
-    tree, asked = task.tree, {int(row): query for query, row in enumerate(task.rows)}
+    tree, queries = task.tree, {int(row): query for query, row in enumerate(task.rows)}
     positives = task.judgements().positives
-    paths = {row: [int(one) for one in tree.paths[row] if one != NONE and int(one) in asked] for row in asked}
-    to_see = {row: sum(min(int(positives[asked[one]]), top) for one in path) for row, path in paths.items()}
-    ordered = sorted(asked, key=lambda row: (-to_see[row], tree.ids[row]))
+    paths = {
+        row: [int(above) for above in tree.paths[row] if above != NONE and int(above) in queries] for row in queries
+    }
+    to_see = {row: sum(min(int(positives[queries[above]]), top) for above in path) for row, path in paths.items()}
+    ordered = sorted(queries, key=lambda row: (-to_see[row], tree.ids[row]))
     chosen: list[int] = []
     for rows in (_one_per_tree(ordered, tree.roots), ordered):
         chosen += [row for row in rows if row not in chosen][: count - len(chosen)]
@@ -96,22 +118,27 @@ def chains(trial: Trial, *, count: int = 4, top: int = 8) -> list[Chain]:
     answers = {
         row: run.documents.take(
             pa.array(
-                run.indices[run.offsets[asked[row]] : min(run.offsets[asked[row] + 1], run.offsets[asked[row]] + top)]
+                run.indices[
+                    run.offsets[queries[row]] : min(run.offsets[queries[row] + 1], run.offsets[queries[row]] + top)
+                ]
             )
         ).to_pylist()
         for last in chosen
         for row in paths[last]
     }
-    products = Products(task.catalogue, [one for found in answers.values() for one in found])
+    titles = Products(task.catalogue, [product for answer in answers.values() for product in answer])
     return [
-        Chain(
+        CategoryPath(
             tuple(
-                Asked(
+                CategoryAnswer(
                     tree.names[row],
                     tree.ids[row],
                     int(tree.depths[row]),
-                    int(positives[asked[row]]),
-                    tuple(products.found(one, bool(right[asked[row], at])) for at, one in enumerate(answers[row])),
+                    int(positives[queries[row]]),
+                    tuple(
+                        titles.product(product, bool(right[queries[row], rank]))
+                        for rank, product in enumerate(answers[row])
+                    ),
                 )
                 for row in paths[last]
             )
@@ -123,9 +150,9 @@ def chains(trial: Trial, *, count: int = 4, top: int = 8) -> list[Chain]:
 def product_thumbnails(catalogue: Catalogue, ids: Sequence[str], *, budget: int) -> dict[str, Thumbnail]:
     """A small picture of each product, or the reason why there is none; together at most `budget` bytes of text."""
     shown = catalogue.pictures()
-    wanted = pa.array(dict.fromkeys(ids), pa.string())
+    shown_ids = pa.array(dict.fromkeys(ids), pa.string())
     rows = dict(
-        zip(wanted.to_pylist(), pc.index_in(wanted, shown.images["id"].combine_chunks()).to_pylist(), strict=True)
+        zip(shown_ids.to_pylist(), pc.index_in(shown_ids, shown.images["id"].combine_chunks()).to_pylist(), strict=True)
     )
     look = pictures(shown)
 

@@ -29,14 +29,14 @@ def setting_dots(evaluation: CategoryEvaluation, name: str = "rprecision") -> st
         for number, setting in enumerate(evaluation.settings):
             label: str | None = SETTING_WORDS[setting].lower()
             for system in systems_in_setting(evaluation, setting):
-                one = evaluation.spread(system, setting, name)
+                spread = evaluation.spread(system, setting, name)
                 height = systems.index(system) + 0.17 * (number - (len(evaluation.settings) - 1) / 2)
-                if one.sd == one.sd:  # NaN for a single split
-                    ends = [100 * (one.mean - one.sd), 100 * (one.mean + one.sd)]
+                if spread.sd == spread.sd:  # NaN for a single split
+                    ends = [100 * (spread.mean - spread.sd), 100 * (spread.mean + spread.sd)]
                     axes.plot(ends, [height, height], color=_MARKS[setting]["color"], linewidth=1.4)
-                axes.plot(100 * one.mean, height, linestyle="none", markersize=6.5, label=label, **_MARKS[setting])
+                axes.plot(100 * spread.mean, height, linestyle="none", markersize=6.5, label=label, **_MARKS[setting])
                 label = None
-        axes.set_yticks(range(len(systems)), [_short(one) for one in systems])
+        axes.set_yticks(range(len(systems)), [_short(system) for system in systems])
         axes.set_ylim(len(systems) - 0.5, -0.5)
         axes.set_xlim(0, 101)
         axes.tick_params(axis="y", length=0)
@@ -76,34 +76,36 @@ def seen_lines(evaluation: CategoryEvaluation, name: str = "rprecision") -> str:
         return to_svg(figure)
 
 
-def depth_bars(found: Mapping[Setting, FirstAnswers]) -> str:
+def depth_bars(answers: Mapping[Setting, FirstAnswers]) -> str:
     """Figure 7.2: wrong first answers in the same tree by depth(c_p) − depth(c), in percent of each setting's."""
-    shown = {setting: one for setting, one in found.items() if one.errors.same_tree}
+    shown = {setting: first for setting, first in answers.items() if first.errors.same_tree}
     return _bars(
-        {setting: one.errors.depth_differences for setting, one in shown.items()},
+        {setting: first.errors.depth_differences for setting, first in shown.items()},
         "levels that the answer lies deeper (+) or higher (−)",
         signed=True,
     )
 
 
-def distance_bars(found: Mapping[Setting, FirstAnswers]) -> str:
+def distance_bars(answers: Mapping[Setting, FirstAnswers]) -> str:
     """All wrong first answers by the plain distance in the tree, in percent of each setting's."""
-    return _bars({setting: one.errors.distances for setting, one in found.items()}, "edges in the tree", signed=False)
+    return _bars(
+        {setting: first.errors.distances for setting, first in answers.items()}, "edges in the tree", signed=False
+    )
 
 
 def _bars(counts: Mapping[Setting, Mapping[int, int]], label: str, *, signed: bool) -> str:
-    counts = {setting: one for setting, one in counts.items() if one}
+    counts = {setting: count for setting, count in counts.items() if count}
     with drawing(6.4, 3.1) as (figure, axes):
-        keys = sorted({key for one in counts.values() for key in one})
+        keys = sorted({key for count in counts.values() for key in count})
         places = range(keys[0], keys[-1] + 1) if keys else range(0)
         width = 0.8 / max(len(counts), 1)
-        for number, (setting, one) in enumerate(counts.items()):
-            total = sum(one.values())
-            at = [key - 0.4 + width * (number + 0.5) for key in places]
-            heights = [100 * one.get(key, 0) / total for key in places]
+        for number, (setting, count) in enumerate(counts.items()):
+            total = sum(count.values())
+            positions = [key - 0.4 + width * (number + 0.5) for key in places]
+            heights = [100 * count.get(key, 0) / total for key in places]
             words = f"{SETTING_WORDS[setting].lower()} ({total:,} wrong)"
             axes.bar(
-                at,
+                positions,
                 heights,
                 width * 0.92,
                 color=_MARKS[setting]["color"],

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from visir.products.reports.pictures import Found, Products, product_thumbnails
+from visir.products.reports.pictures import Products, ShownProduct, product_thumbnails
 from visir.products.search import ProductAnswer
 from visir.records.catalogue import Catalogue
 from visir.reports.blocks import Block, Branch, Code, Paragraph, Tree, inline
@@ -31,14 +31,14 @@ class CategoryPlace:
 
 def answer_table(catalogue: Catalogue, answer: ProductAnswer) -> Table:
     """Rank, score, title and path of every product; whether it is right, where that is known."""
-    known = answer.right is not None
-    columns = [Column("rank", 0), Column(answer.unit, 4), *([Column("right")] if known else [])]
+    is_known = answer.right is not None
+    columns = [Column("rank", 0), Column(answer.unit, 4), *([Column("right")] if is_known else [])]
     columns += [Column("title"), Column("category"), Column("product")]
     rows: list[list[Cell]] = [
-        [rank, score, *([bool(one.right)] if known else []), one.title, " › ".join(one.path), one.id]
-        for rank, (one, score) in enumerate(_found(catalogue, answer), 1)
+        [rank, score, *([bool(product.right)] if is_known else []), product.title, " › ".join(product.path), product.id]
+        for rank, (product, score) in enumerate(_shown_products(catalogue, answer), 1)
     ]
-    return Table.of(columns, rows, caption=f"Products for “{answer.query}”", notes=[_said(answer)])
+    return Table.of(columns, rows, caption=f"Products for “{answer.query}”", notes=[_summary(answer)])
 
 
 def write_search_page(path: str | Path, catalogue: Catalogue, answer: ProductAnswer, *, command: str = "") -> Path:
@@ -50,7 +50,7 @@ def write_search_page(path: str | Path, catalogue: Catalogue, answer: ProductAns
         answer: The answer.
         command: The command line that makes the page again.
     """
-    products = _found(catalogue, answer)
+    products = _shown_products(catalogue, answer)
     pictures = product_thumbnails(catalogue, [product.id for product, _ in products], budget=PICTURE_BUDGET)
     tiles = [
         Tile(
@@ -73,7 +73,7 @@ def write_search_page(path: str | Path, catalogue: Catalogue, answer: ProductAns
         sections.append(Section("places", "Where they belong", [lead, tree]))
     if command:
         sections.append(Section("made", "Command", [Code(command)]))
-    facts = [inline("{} of <b>{}</b> products", len(tiles), f"{catalogue.products.num_rows:,}"), _said(answer)]
+    facts = [inline("{} of <b>{}</b> products", len(tiles), f"{catalogue.products.num_rows:,}"), _summary(answer)]
     return write_page(path, Page("category-to-image search", f"“{answer.query}” in {catalogue.name}", sections, facts))
 
 
@@ -87,7 +87,12 @@ def _branch(place: CategoryPlace, level: int) -> Branch:
 def places(paths: Sequence[Sequence[str]]) -> tuple[CategoryPlace, ...]:
     """The categories of the answers as a tree: the one with the most answers first, equal ones by the best rank.
 
-    `paths`: the path of names of each answer, in order of rank.
+    Args:
+        paths: The path of names of each answer, in order of rank.
+
+    Example:
+        >>> [(place.name, place.ranks) for place in places([["A", "B"], ["C"], ["A", "D"]])]
+        [('A', (1, 3)), ('C', (2,))]
     """
     return _places([(rank, path) for rank, path in enumerate(paths, 1)])
 
@@ -97,20 +102,23 @@ def _places(ranked: Sequence[tuple[int, Sequence[str]]]) -> tuple[CategoryPlace,
     for rank, path in ranked:
         if path:
             inside.setdefault(path[0], []).append((rank, path[1:]))
-    made = [CategoryPlace(name, tuple(rank for rank, _ in own), _places(own)) for name, own in inside.items()]
-    return tuple(sorted(made, key=lambda one: (-len(one.ranks), one.ranks[0])))
+    tree = [CategoryPlace(name, tuple(rank for rank, _ in own), _places(own)) for name, own in inside.items()]
+    return tuple(sorted(tree, key=lambda place: (-len(place.ranks), place.ranks[0])))
 
 
-def _found(catalogue: Catalogue, answer: ProductAnswer) -> list[tuple[Found, float]]:
-    products = Products(catalogue, [one for one, _ in answer.products])
+def _shown_products(catalogue: Catalogue, answer: ProductAnswer) -> list[tuple[ShownProduct, float]]:
+    products = Products(catalogue, [product for product, _ in answer.products])
     right = answer.right
-    return [(products.found(one, None if right is None else one in right), score) for one, score in answer.products]
+    return [
+        (products.product(product, None if right is None else product in right), score)
+        for product, score in answer.products
+    ]
 
 
-def _said(answer: ProductAnswer) -> str:
+def _summary(answer: ProductAnswer) -> str:
     if answer.right is None:
         return f"Answered by {answer.system}. No category has this name, so what is right is not known."
-    hits = sum(one in answer.right for one, _ in answer.products)
+    hits = sum(product in answer.right for product, _ in answer.products)
     return (
         f"Answered by {answer.system}. {hits} of {len(answer.products)} belong to a category of this name, which has "
         f"{len(answer.right):,} products."

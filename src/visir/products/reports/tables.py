@@ -28,7 +28,7 @@ HEADS: Mapping[str, str] = {
 
 def setting_head(evaluation: CategoryEvaluation, setting: Setting) -> str:
     """The setting in words, with how many categories ask in a split."""
-    counts = sorted({len(one.task.judgements()) for one in evaluation.trials[_first(evaluation, setting), setting]})
+    counts = sorted({len(trial.task.judgements()) for trial in evaluation.trials[_first(evaluation, setting), setting]})
     counted = f"{counts[0]:,}" if len(counts) == 1 else f"{counts[0]:,} to {counts[-1]:,}"
     splits = len(evaluation.trials[_first(evaluation, setting), setting])
     return f"{SETTING_WORDS[setting]} ({counted}{' in each split' if splits > 1 else ''})"
@@ -36,21 +36,21 @@ def setting_head(evaluation: CategoryEvaluation, setting: Setting) -> str:
 
 def systems_in_setting(evaluation: CategoryEvaluation, setting: Setting) -> list[str]:
     """The systems that answered a setting."""
-    return [one for one in evaluation.systems if (one, setting) in evaluation.trials]
+    return [system for system in evaluation.systems if (system, setting) in evaluation.trials]
 
 
 def settings_table(evaluation: CategoryEvaluation, setting: Setting) -> Table:
     """Systems × the measures of Table 7.1: means over the splits, and how far R-precision differs between them (sd)."""
     systems = systems_in_setting(evaluation, setting)
-    splits = max(len(evaluation.trials[one, setting]) for one in systems)
+    splits = max(len(evaluation.trials[system, setting]) for system in systems)
     columns = [Column("system"), *(Column(HEADS[name], 1, "max") for name in TABLE)]
     rows: list[list[Cell]] = [
-        [one, *(100 * evaluation.spread(one, setting, name).mean for name in TABLE)] for one in systems
+        [system, *(100 * evaluation.spread(system, setting, name).mean for name in TABLE)] for system in systems
     ]
     if splits > 1:
         columns.append(Column("± R-prec", 1))
-        for row, one in zip(rows, systems, strict=True):
-            row.append(100 * evaluation.spread(one, setting, "rprecision").sd)
+        for row, system in zip(rows, systems, strict=True):
+            row.append(100 * evaluation.spread(system, setting, "rprecision").sd)
     notes = [f"In percent; means over {splits} splits." if splits > 1 else "In percent."]
     return Table.of(columns, rows, caption=setting_head(evaluation, setting), notes=notes)
 
@@ -79,14 +79,14 @@ def differences_table(evaluation: CategoryEvaluation) -> Table:
     compared = evaluation.compare()
     rows: list[list[Cell]] = [
         [
-            one.task,
-            f"{one.system} − {one.baseline}",
-            100 * one.difference,
-            between(100 * one.low, 100 * one.high, Column("", 1, signed=True)),
-            one.p_corrected,
-            "not testable" if one.untested else one.p_corrected < 0.05,
+            difference.task,
+            f"{difference.system} − {difference.baseline}",
+            100 * difference.difference,
+            between(100 * difference.low, 100 * difference.high, Column("", 1, signed=True)),
+            difference.p_corrected,
+            "not testable" if difference.untested else difference.p_corrected < 0.05,
         ]
-        for one in compared.differences
+        for difference in compared.differences
     ]
     columns = [
         Column("setting"),
@@ -100,17 +100,23 @@ def differences_table(evaluation: CategoryEvaluation) -> Table:
     return Table.of(columns, rows, caption="Differences between systems", notes=notes)
 
 
-def errors_table(found: Mapping[tuple[str, Setting], FirstAnswers]) -> Table:
+def errors_table(first_answers: Mapping[tuple[str, Setting], FirstAnswers]) -> Table:
     """Table 7.2 for every system: where the wrong first answers lie."""
     columns = [Column("setting"), Column("system"), Column("queries", 0), Column("right", 0), Column("same tree", 0)]
     columns += [Column("other tree", 0), Column("no answer", 0), Column("mean distance", 2)]
-    ordered = sorted(found, key=lambda key: list(SETTING_WORDS).index(key[1]))
+    ordered = sorted(first_answers, key=lambda key: list(SETTING_WORDS).index(key[1]))
     rows: list[list[Cell]] = []
     for system, setting in ordered:
-        one = found[system, setting]
-        wrong = sum(one.errors.distances.values())
-        mean = sum(edges * count for edges, count in one.errors.distances.items()) / wrong if wrong else None
-        counts = [one.queries, one.right, one.errors.same_tree, one.errors.different_tree, one.unanswered]
+        answers = first_answers[system, setting]
+        wrong = sum(answers.errors.distances.values())
+        mean = sum(edges * count for edges, count in answers.errors.distances.items()) / wrong if wrong else None
+        counts = [
+            answers.queries,
+            answers.right,
+            answers.errors.same_tree,
+            answers.errors.different_tree,
+            answers.unanswered,
+        ]
         rows.append([setting, system, *counts, mean])
     return Table.of(
         columns,

@@ -13,13 +13,17 @@ from visir.products.tree import NONE, CategoryTree
 
 @dataclass(frozen=True)
 class Node:
-    """A category that asked in some split.
+    """A category that was a query in some split.
 
-    - `products`: relevant test products, over all splits
-    - `value`: the measure, the mean over the splits in which it asked
-    - `below`: the mean value of the categories under it (None: there are none); `seen`: whether it was a query of a
-      training pair in every split in which it asked, in some, or in none ("seen", "partly", "unseen")
-    - `children`: by falling number of products, then by name
+    Attributes:
+        name: Its name.
+        id: Its id.
+        products: Relevant test products, over all splits.
+        value: The measure, the mean over the splits in which it was a query.
+        below: The mean value of the categories under it; None where there are none.
+        seen: Whether it was a query of a training pair in every split in which it was a query, in some, or in none
+            ("seen", "partly", "unseen").
+        children: By falling number of products, then by name.
     """
 
     name: str
@@ -37,27 +41,28 @@ class Node:
 
 
 def tree_of(trials: Sequence[Trial], name: str = "rprecision") -> list[Node]:
-    """The trees of the categories that asked in these trials (of one system, by id), each with its measure `name`.
+    """The trees of the categories that are queries in these trials, each with its measure `name`.
 
-    Where a setting asks some levels only, a category hangs below the nearest one above it that asked.
+    The trials are of one system and tell categories apart by id. Where a setting asks some levels only, a category
+    hangs below the nearest one above it that is a query.
     """
     tree = trials[0].task.tree
     values, weights, products = (np.zeros(len(tree)) for _ in range(3))
     seen = np.zeros(len(tree))
-    for one in trials:
-        rows = one.task.rows
-        values[rows] += one.values(name)
+    for trial in trials:
+        rows = trial.task.rows
+        values[rows] += trial.values(name)
         weights[rows] += 1
-        products[rows] += one.task.judgements().positives
-        seen[rows] += one.seen
-    asked = weights > 0
+        products[rows] += trial.task.judgements().positives
+        seen[rows] += trial.seen
+    is_query = weights > 0
     below: dict[int, list[int]] = {}
-    for row in np.flatnonzero(asked).tolist():
-        below.setdefault(_above(tree, asked, row), []).append(row)
+    for row in np.flatnonzero(is_query).tolist():
+        below.setdefault(_above(tree, is_query, row), []).append(row)
 
     def node(row: int) -> Node:
-        ordered = sorted(below.get(row, []), key=lambda one: (-products[one], tree.names[one], tree.ids[one]))
-        children = tuple(node(one) for one in ordered)
+        ordered = sorted(below.get(row, []), key=lambda child: (-products[child], tree.names[child], tree.ids[child]))
+        children = tuple(node(child) for child in ordered)
         share = seen[row] / weights[row]
         return Node(
             tree.names[row],
@@ -69,16 +74,16 @@ def tree_of(trials: Sequence[Trial], name: str = "rprecision") -> list[Node]:
             children,
         )
 
-    return sorted((node(row) for row in below.get(NONE, [])), key=lambda one: (-one.products, one.name))
+    return sorted((node(row) for row in below.get(NONE, [])), key=lambda root: (-root.products, root.name))
 
 
-def _above(tree: CategoryTree, asked: np.ndarray, row: int) -> int:
+def _above(tree: CategoryTree, is_query: np.ndarray, row: int) -> int:
     above = int(tree.parents[row])
-    while above != NONE and not asked[above]:
+    while above != NONE and not is_query[above]:
         above = int(tree.parents[above])
     return above
 
 
 def _values(nodes: Sequence[Node]) -> list[float]:
     """The values of all nodes at and under these."""
-    return [value for one in nodes for value in (one.value, *_values(one.children))]
+    return [value for child in nodes for value in (child.value, *_values(child.children))]

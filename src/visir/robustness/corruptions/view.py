@@ -81,10 +81,20 @@ def pictures(collection: Collection) -> Callable[[int], Image]:
 
 
 def write_pictures(collection: Collection, folder: str | Path) -> Collection:
-    """Write the pictures of a view as PNG files into a new folder; returns the collection that points at them.
+    """Write the pictures of a view as PNG files into a new folder.
 
-    That one is no view any more: other tools can read it, and `visir.collections.portable.save` can carry it. PNG keeps
-    every pixel; JPEG would corrupt them once more. Raises `ImageError` naming a picture that cannot be read.
+    PNG keeps every pixel; JPEG would corrupt them once more.
+
+    Args:
+        collection: The view.
+        folder: The folder to make.
+
+    Returns:
+        The collection that points at the files. It is no view: other tools can read it, and
+            `visir.collections.portable.save` can carry it.
+
+    Raises:
+        ImageError: Naming a picture that cannot be read.
     """
     open_picture = pictures(collection)
     rows = collection.images.num_rows

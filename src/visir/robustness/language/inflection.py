@@ -13,14 +13,20 @@ _PERIPHRASIS = {"JJR": "more", "JJS": "most"}
 
 
 def inflect_like(lemma: str, example: str, tag: str) -> str:
-    """`lemma` in the form that `tag` names and with the capitals of `example`, the word it is to stand for.
+    """A lemma in the form of another word, and with its capitals.
 
     Plurals (NN2), comparatives and superlatives (AJC, AJS; "more red-haired" where there is no form of one word) and
     the forms of verbs; other tags leave the lemma as it is. WordNet's "_" becomes a space; of several words the one
-    that carries the ending is inflected (the last of a noun, but "man of letters": the one before the preposition;
-    the first of a verb). Capitals: "Dog" → "Hound", "DOG" → "HOUND"; otherwise the lemma's own ("Labrador").
+    that carries the ending is inflected (the last of a noun, but "man of letters": the one before the preposition; the
+    first of a verb). Capitals: "Dog" → "Hound", "DOG" → "HOUND"; otherwise the lemma's own ("Labrador").
 
-    Raises `MissingPackageError` without the extra `robustness`.
+    Args:
+        lemma: The lemma, as WordNet writes it.
+        example: The word that it replaces.
+        tag: The part of speech of that word.
+
+    Raises:
+        MissingPackageError: Without the extra `robustness`.
     """
     words = lemma.replace("_", " ")
     form = _FORMS.get(tag)
