@@ -28,9 +28,10 @@ def hit_curves(
 ) -> str:
     """hit@k against k (logarithmic), one curve per task.
 
-    - `ranks`: task -> (n,) rank of each query's first positive, from 1; infinite where none was found
-    - `chance`: task -> (limit,) hit@1 … hit@limit of a random order, drawn thin and dotted
-    - `limit`: the largest k; by default the largest finite rank
+    Args:
+        ranks: Task -> (n,) rank of each query's first positive, from 1; infinite where none was found.
+        chance: Task -> (limit,) hit@1 … hit@limit of a random order, drawn thin and dotted.
+        limit: The largest k; by default the largest finite rank.
     """
     finite = [values[np.isfinite(values)] for values in ranks.values()]
     top = limit or int(max((values.max() for values in finite if len(values)), default=10))
@@ -98,9 +99,18 @@ def paired_plot(
 ) -> str:
     """Two systems on the same queries: where each query lies, and how the differences are distributed.
 
-    `first` and `second` are (n,) per-query values in the same order of queries. On the left every query is a dot (equal
-    ones merge into a larger dot; the area tells how many); on the right the differences second − first in order, so
-    that the share of queries won, tied and lost can be read off. Raises `VisirError` when the lengths differ.
+    On the left every query is a dot (equal ones merge into a larger dot; the area says how many). On the right are the
+    differences second − first in order, so that the share of queries won, tied and lost can be read off.
+
+    Args:
+        first: (n,) the values of one system, query by query.
+        second: (n,) those of the other system, in the same order of queries.
+        names: The names of the systems.
+        measure: The measure.
+        higher_is_better: Whether a larger value is better.
+
+    Raises:
+        VisirError: The lengths differ.
     """
     if len(first) != len(second):
         raise VisirError(f"paired plot of {measure}: {len(first)} and {len(second)} queries.", hint="align them by id")

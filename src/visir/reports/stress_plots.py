@@ -11,9 +11,13 @@ from visir.reports.svg import FAINT, INK, SERIES, drawing, to_svg
 
 
 def degradation_bars(effects: Sequence[Effect], queries: str) -> str:
-    """A bar for each perturbation: percent of rsum lost or gained, with its 95 % interval; a diamond for the changed.
+    """A bar for each perturbation: percent of rsum lost or gained, with its 95 % interval.
 
-    At the right how many of the queries (`queries`: "captions", "pictures") it could change. Families stand apart.
+    A diamond is the change over the queries that the perturbation could change. Families stand apart.
+
+    Args:
+        effects: The effects of the perturbations, family by family.
+        queries: What the queries are called: "captions", "pictures".
     """
     places, position, families = [], 0.0, ""
     for effect in effects:

@@ -36,10 +36,16 @@ class Spread(float):
 class Column:
     """One column: its heading, and how its values are printed.
 
-    - `digits`: decimals of a number; None makes a text column (left-aligned, printed as it is)
-    - `best`: which value is marked as the best of the column: the highest ("max"), the lowest ("min"), or none
-    - `signed`: print a plus sign before positive numbers (differences)
-    - `positive`: values are above 0 (p-values): one too small for its digits is printed "< 0.0001", not as a 0
+    Attributes:
+        name: The heading.
+        digits: Decimals of a number; None makes a text column (left-aligned, printed as it is).
+        best: Which value is marked as the best of the column: the highest ("max"), the lowest ("min"), or none.
+        signed: Whether positive numbers have a plus sign (differences).
+        positive: Whether values are above 0 (p-values): one too small for its digits is printed "< 0.0001", not as a 0.
+
+    Example:
+        >>> Column("change", 1, signed=True).text(0.25), Column("p", 4, positive=True).text(1e-9)
+        ('+0.2', '< 0.0001')
     """
 
     name: str
@@ -79,9 +85,25 @@ def between(low: float, high: float, column: Column) -> str:
 
 @dataclass(frozen=True)
 class Table:
-    """Columns and rows, a caption above, notes below.
+    """Columns and rows, a caption above, notes below. It can stand in a page as it is.
 
-    Raises `VisirError` when a row has not exactly one cell per column.
+    Attributes:
+        columns: The columns.
+        rows: The rows, with one cell for each column.
+        caption: What stands above it.
+        notes: What stands below it.
+
+    Raises:
+        VisirError: A row has not exactly one cell per column.
+
+    Example:
+        >>> from visir.reports import to_markdown
+        >>> table = Table.of([Column("system"), Column("R@1", 1, "max")], [["mine", 41.25], ["yours", 40.0]])
+        >>> print(to_markdown(table), end="")
+        | system |      R@1 |
+        | ------ | -------: |
+        | mine   | **41.2** |
+        | yours  |     40.0 |
     """
 
     macro: ClassVar[str] = "table"

@@ -20,12 +20,13 @@ Columns = Mapping[str, NDArray[np.float64]]
 class TrainingRun:
     """The numbers of one training; those of another program fit in as well, whatever part of them there is.
 
-    - `label`: what it is called in a legend
-    - `steps`: columns over steps: "step" (from 1), "loss", its parts ("contrastive", "ltd", "itd"), what the objective
-      stood at ("temperature", "ltd multiplier", …), "learning rate"; NaN where there is none
-    - `epochs`: columns over epochs: "step" (the epoch's last), "epoch", "rsum", "i2t hit@1", …
-    - `bounds`: the bound η of each loss that is a constraint: {"ltd": 0.2}
-    - `chosen`: the epoch (from 1) whose weights were kept, when that is known
+    Attributes:
+        label: What it is called in a legend.
+        steps: Columns over steps: "step" (from 1), "loss", its parts ("contrastive", "ltd", "itd"), what the objective
+            stood at ("temperature", "ltd multiplier", …), "learning rate"; NaN where there is none.
+        epochs: Columns over epochs: "step" (the epoch's last), "epoch", "rsum", "i2t hit@1", …
+        bounds: The bound η of each loss that is a constraint: {"ltd": 0.2}.
+        chosen: The epoch (from 1) whose weights were kept, when that is known.
     """
 
     label: str

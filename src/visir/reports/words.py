@@ -48,9 +48,13 @@ TIE_WORDS = {
 
 @dataclass(frozen=True)
 class Display:
-    """How a measure is printed: `scale` times its value, with so many digits, and whether more is better.
+    """How a measure is printed.
 
-    `says` is one sentence on what it measures, "" when nobody knows.
+    Attributes:
+        scale: By what a value is multiplied.
+        digits: Decimals.
+        higher_is_better: Whether a larger value is better.
+        says: One sentence on what it measures; "" for a name that is no registered measure.
     """
 
     scale: float
@@ -65,6 +69,10 @@ def display(measure: str) -> Display:
     Fractions in [0, 1] become percent with one digit, as papers print them; ranks and gains are printed as they are.
     `rsum` is kept in percentage points already; `dcg_cm@p` has no upper bound of 1; any other name that is no
     registered measure (imported values) is taken as a fraction.
+
+    Example:
+        >>> display("hit@1").scale, display("median_rank").scale, display("median_rank").higher_is_better
+        (100.0, 1.0, False)
     """
     if measure == "rsum":
         return Display(1.0, 1, says="R@1 + R@5 + R@10 of the named recall, in percentage points: at most 300 a task.")

@@ -22,7 +22,14 @@ from visir.robustness.corruptions import pictures
 
 @dataclass(frozen=True)
 class ShownProduct:
-    """One product of an answer: its title (or id), the names of its path, and whether it is right (None: not known)."""
+    """One product of an answer.
+
+    Attributes:
+        id: Its id.
+        title: Its title, or its id where it has none.
+        path: The names of the categories of its path, the most general first.
+        right: Whether it is a right answer; None where that is not known.
+    """
 
     id: str
     title: str
@@ -32,7 +39,15 @@ class ShownProduct:
 
 @dataclass(frozen=True)
 class CategoryAnswer:
-    """One category: its name, its level in the tree (1: most general), how many products are right, and the answer."""
+    """A category and the answer to it.
+
+    Attributes:
+        name: Its name.
+        id: Its id.
+        level: Its level in the tree; 1 is the most general.
+        relevant: How many products are right.
+        products: The answer, best first.
+    """
 
     name: str
     id: str
@@ -77,10 +92,15 @@ class Products:
 
 
 def category_paths(trial: Trial, *, count: int = 4, top: int = 8) -> list[CategoryPath]:
-    """The `count` paths to be shown, at most one per tree while there are trees left; a trial by id.
+    """The paths of categories that are shown, at most one per tree while there are trees left.
 
-    Of each tree the path with the most to see: the sum over its categories of the right products, as far as they could
-    be shown.
+    Of each tree it is the path with the most to see: the sum over its categories of the right products, as far as they
+    could be shown.
+
+    Args:
+        trial: A trial that tells categories apart by id.
+        count: How many paths.
+        top: How much of each answer.
     """
     task = trial.task
     tree, queries = task.tree, {int(row): query for query, row in enumerate(task.rows)}

@@ -87,7 +87,12 @@ def _branch(place: CategoryPlace, level: int) -> Branch:
 def places(paths: Sequence[Sequence[str]]) -> tuple[CategoryPlace, ...]:
     """The categories of the answers as a tree: the one with the most answers first, equal ones by the best rank.
 
-    `paths`: the path of names of each answer, in order of rank.
+    Args:
+        paths: The path of names of each answer, in order of rank.
+
+    Example:
+        >>> [(place.name, place.ranks) for place in places([["A", "B"], ["C"], ["A", "D"]])]
+        [('A', (1, 3)), ('C', (2,))]
     """
     return _places([(rank, path) for rank, path in enumerate(paths, 1)])
 

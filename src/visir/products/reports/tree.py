@@ -13,13 +13,17 @@ from visir.products.tree import NONE, CategoryTree
 
 @dataclass(frozen=True)
 class Node:
-    """A category that asked in some split.
+    """A category that was a query in some split.
 
-    - `products`: relevant test products, over all splits
-    - `value`: the measure, the mean over the splits in which it asked
-    - `below`: the mean value of the categories under it (None: there are none); `seen`: whether it was a query of a
-      training pair in every split in which it asked, in some, or in none ("seen", "partly", "unseen")
-    - `children`: by falling number of products, then by name
+    Attributes:
+        name: Its name.
+        id: Its id.
+        products: Relevant test products, over all splits.
+        value: The measure, the mean over the splits in which it was a query.
+        below: The mean value of the categories under it; None where there are none.
+        seen: Whether it was a query of a training pair in every split in which it was a query, in some, or in none
+            ("seen", "partly", "unseen").
+        children: By falling number of products, then by name.
     """
 
     name: str
