@@ -56,9 +56,7 @@ def composed(tmp_path: Path) -> Task:
 
 
 def shown(tmp_path: Path, task: Task, made: Evaluation) -> tuple[str, Page]:
-    path = write_report(
-        tmp_path / "report.html", made.result, runs=made.runs, qrels=made.qrels, tasks={task.name: task}
-    )
+    path = write_report(tmp_path / "report.html", made.result, runs=made.runs, qrels=made.qrels, source=task)
     text = path.read_text("utf-8")
     return text, Page(text)
 
