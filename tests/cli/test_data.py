@@ -15,6 +15,7 @@ from visir.cli.data import app
 from visir.collections import open_collection
 from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.errors import CollectionError, ConfigurationError
+from visir.products.formats import FORMATS as CATALOGUES
 
 runner = CliRunner()
 
@@ -103,8 +104,22 @@ def test_convert_of_one_split_with_judgements(tmp_path: Path, source: Path) -> N
 
 def test_formats_lists_all_of_them() -> None:
     output = run("formats")
-    for registry in (FORMATS, JUDGEMENTS):
-        for name, one in registry.items():
+    for registry in (FORMATS, JUDGEMENTS, CATALOGUES):
+        for name, format in registry.items():
             assert name in output
-            for option in one.options:
+            for option in format.options:
                 assert option.name in output
+
+
+def test_a_task_is_inspected_and_checked(tmp_path: Path) -> None:
+    (tmp_path / "corpus.csv").write_text("_id,text\nd1,a dog\nd2,a cat\n")
+    (tmp_path / "queries.csv").write_text("_id,text\nq1,dog\n")
+    (tmp_path / "qrels.csv").write_text("query-id,corpus-id\nq1,d1\n")
+    output = run("inspect", tmp_path)
+    assert "task t2t: 1 queries (text), 2 documents (text), 1 judgements" in output
+    assert "candidates: all documents" in output
+    assert "nothing wrong" in run("check", tmp_path)
+    (tmp_path / "qrels.csv").write_text("query-id,corpus-id\nq1,d3\n")
+    output = run("check", tmp_path, status=1)
+    assert "error: faults of the source: 1" in output
+    assert "qrels.csv, line 2: unknown document 'd3'" in output

@@ -21,7 +21,7 @@ from visir.sparse.top_terms import TopTerms
 
 
 def test_faults_of_sparsify() -> None:
-    assert "what is to be said in words?" in say(sparsify).text
+    assert "which collection and which model?" in say(sparsify).text
     said = say(sparsify, "--collection", "scenes:20", "--model", "bow", "--variant", "non", "--eta", "-1")
     assert said.status == 2 and "did you mean 'none'?" in said.text and "loss.eta" in said.text
     assert "did you mean 'sparse-scenes'?" in say(sparsify, "sparse-scene").text

@@ -8,74 +8,22 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from papers_logs import FIVE, log, ran, table
 
 from visir.errors import CollectionError, VisirError
 from visir.files import data_directory
-from visir.papers.cells import TableCell
-from visir.papers.comparison import StudyComparison, compare_cells
-from visir.papers.registries import TREND_CHECKS
+from visir.papers.comparison import compare_cells
 from visir.papers.reports.figures import figures_of
 from visir.papers.reports.grid import grids
-from visir.papers.reports.tables import notes_of, tables_of, values_table, words_table
+from visir.papers.reports.tables import values_table, words_table
 from visir.papers.run import run, saved_cells
 from visir.papers.status import StudyStatus
 from visir.papers.study import read_study
 from visir.papers.verdicts import tree, verdicts
-from visir.sessions.describe.weekdays import DAYS
 from visir.sessions.table_labels import table_label
 
 for package in ("duckdb", "sklearn", "numba"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
-
-TABLE = """
-title = "Toy"
-paper = "Toy, Table 1"
-published = "thesis-table-6-{number}"
-claims = "None."
-pairs = "labels"
-of_images = false
-
-[replica]
-data = "other"
-description = "Five sessions."
-hours = 0.01
-cells = [
-{cells}
-]
-
-[replica.defaults]
-experiment = "describe"
-statistic = "table-6-{number}"
-mapping = "events"
-"""
-
-
-def log(path: Path, devices: dict[str, str]) -> Path:
-    """One session of one page for each visitor; capital letters buy. Nothing but device and action is known."""
-    rows: list[dict[str, Any]] = []
-    for at, (visitor, device) in enumerate(devices.items()):
-        said = {"visitor": visitor, "device": device, "time": at * 1_000_000}
-        rows.append({**said, "action": "page"})
-        rows += [{**said, "action": "order", "time": at * 1_000_000 + 1}] if visitor.isupper() else []
-    path.parent.mkdir(parents=True, exist_ok=True)
-    pq.write_table(pa.Table.from_pylist(rows), path)
-    return path
-
-
-def ran(path: Path, scale: str, out: Path) -> tuple[list[TableCell], StudyComparison]:
-    """Every cell of a study in a file, and the verdict on them."""
-    study = read_study(path)
-    cells = run(study, path.stem, scale, out, jobs=1)
-    return cells, compare_cells(path.stem, study, scale, cells)
-
-
-def table(folder: Path, number: int, cells: list[str]) -> Path:
-    path = folder / f"toy{number}.toml"
-    path.write_text(TABLE.format(number=number, cells="\n".join(f"    {{ {one} }}," for one in cells)))
-    return path
-
-
-FIVE = {"A": "Desktop", "b": "Desktop", "c": "mobile", "d": "mobile", "E": "mobile"}
 
 
 def test_columns_of_two_logs_stand_beside_the_printed_ones(tmp_path: Path) -> None:
@@ -213,191 +161,6 @@ def test_the_feature_set_is_the_printed_one(tmp_path: Path) -> None:
     assert {(value.system, value.label): value.ours for value in seen.values} == {
         (system, label): value for (system, _, label), value in printed.items()
     }
-
-
-PREDICTION = """
-title = "Toy"
-paper = "Toy, Figure 1"
-published = "none"
-claims = "None."
-pairs = "none"
-trend_checks = "figure-6-{number}"
-of_images = false
-
-[smoke]
-data = "generated"
-description = "Two hundred sessions."
-hours = 0.01
-cells = [
-{cells}
-]
-
-[smoke.defaults]
-experiment = "predict"
-log = "{log}"
-mapping = "{mapping}"
-sessions = 200
-min_pages = 4
-folds = 2
-"""
-
-
-def prediction(path: Path, number: int, cells: list[str], log: str = "generated:3000", mapping: str = "") -> Path:
-    said = "\n".join(f"    {{ {one} }}," for one in cells)
-    path.write_text(PREDICTION.format(number=number, cells=said, log=log, mapping=mapping))
-    return path
-
-
-def test_figures_6_6_and_6_7_share_one_prediction_study_that_goes_on(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("visir.sessions.predict.study.usable_cores", lambda: 1)  # no processes, which take seconds
-    out = tmp_path / "out"
-    curves = [
-        f'system = "anonymous, RF, {one}", setting = "anonymous", model = "rf", features = "{one}"'
-        for one in ("baseline", "extended")
-    ]
-    curves.append('system = "anonymous, all bought", setting = "anonymous", quantity = "all bought"')
-    path = prediction(tmp_path / "curves.toml", 7, curves)
-    cells, found = ran(path, "smoke", out)
-    assert [(one.state, one.reason) for one in cells] == [("done", "")] * 3
-    # Four pages: the last step is two before. F1 first, then what the thesis does not print.
-    steps = ["step 0", "step 1", "step 2"]
-    others = ("ROC-AUC", "PR-AUC", "calibration error")
-    assert list(cells[0].measured.values) == [*steps, *(f"{one}, {step}" for one in others for step in steps)]
-    assert cells[0].measured.protocol["anonymous sessions"].startswith("200, ")
-    # The baseline knows nothing at step 0 and calls everything a purchase, in each fold; so does "all bought", at once.
-    baseline, _, bought = (one.measured.values for one in cells)
-    share = bought["PR-AUC, step 0"] / 100
-    assert cells[0].measured.protocol["anonymous sessions"].startswith(f"200, {200 * share:.0f} with a purchase")
-    assert bought["step 2"] == pytest.approx(100 * 2 * share / (1 + share))
-    assert (baseline["ROC-AUC, step 0"], bought["ROC-AUC, step 0"]) == (50, 50)
-    assert baseline["step 0"] == pytest.approx(bought["step 0"], abs=0.5)
-    assert "calibration error, step 0" not in bought
-    (kept,) = out.glob("shared/sessions/generated-3000-seed0/predict-anonymous-*/cells")
-    assert len(list(kept.glob("*fold*.json"))) == 2 * 3
-    made = grids(found, notes_of(found))
-    assert [one.caption.rpartition("(smoke)")[2] for one in made] == ["", *(f", {one}" for one in others)]
-    assert [column.name for column in made[0].columns] == ["system", *steps]
-    assert [row[0] for row in made[0].rows] == [one.system for one in cells]
-    assert made[0].rows[0][3] == cells[0].measured.values["step 2"]
-    assert made[1].rows[1][1] == cells[1].measured.values["ROC-AUC, step 0"]
-    assert [one.name for one in made[3].columns] == ["value", cells[0].system, cells[1].system], (
-        "all bought: no chances"
-    )
-    (figure,) = figures_of(found)
-    assert "all called a purchase" in figure.svg
-    assert figure.title == "Toy"
-    # Killed in the middle: a cell and the summary are gone. The other figure finishes it; the numbers are the same.
-    stamps = {one: one.stat().st_mtime_ns for one in kept.glob("*fold*.json")}
-    gone = kept / "anonymous-grouped-fold01-step02.json"
-    before = gone.read_text().partition('"seconds"')[0]
-    gone.unlink()
-    (kept.parent / "summary.json").unlink()
-    fading = ['system = "anonymous", setting = "anonymous", quantity = "importance"']
-    fading += ['system = "static features", setting = "anonymous", quantity = "static share"']
-    (importance, static), second = ran(prediction(tmp_path / "fading.toml", 6, fading), "smoke", out)
-    assert gone.read_text().partition('"seconds"')[0] == before
-    assert all(one.stat().st_mtime_ns == stamp for one, stamp in stamps.items() if one != gone)
-    assert static.measured.values["step 0"] == pytest.approx(100)
-    assert sum(importance.measured.values.values()) == pytest.approx(100)
-    assert [shape.statement for shape in second.trend_checks][2:3] == ["static features have all of it at step 0"]
-    assert [one.caption.partition(":")[0] for one in tables_of(second)] == ["Toy, Figure 1"] * 3
-    assert len(grids(second, [])) == 2, "features and steps have grids of their own; the third table is of shapes"
-    assert len(figures_of(second)) == 2, "what the anonymous forest goes by, and static features over steps"
-
-
-def test_a_log_without_sessions_of_a_setting_is_not_run(tmp_path: Path) -> None:
-    path = prediction(
-        tmp_path / "toy.toml",
-        7,
-        ['system = "identified, LR, baseline", setting = "identified", model = "lr", features = "baseline"'],
-        str(log(tmp_path / "first.parquet", FIVE)),
-        "events",
-    )
-    (cell,), _ = ran(path, "smoke", tmp_path / "out")
-    assert (cell.state, cell.reason) == ("not run", "no identified session of 4 pages.")
-
-
-def holds(figure: str, means: dict[str, dict[str, float]]) -> dict[str, bool | None]:
-    return {one.statement: one.holds for one in TREND_CHECKS[figure](means)}
-
-
-def test_shapes_of_lengths_days_and_hours() -> None:
-    lengths = {"P50": {"PC": 4.0, "Smartphone": 2.0}, "P90": {"PC": 8.0, "Smartphone": 8.0}}
-    others = {"P50": {"PC": 1.0, "Smartphone": 2.0}, "P90": {"PC": 9.0, "Smartphone": 8.0}}
-    found = holds(
-        "figure-6-2",
-        {f"Purchase: {one}": said for one, said in lengths.items()}
-        | {f"Non-purchase: {one}": said for one, said in others.items()},
-    )
-    assert found == {
-        "PC: purchase sessions are longer from P50 to P90": False,  # 4 > 1, but 8 < 9
-        "PC: their length varies less": True,  # 8 / 4 against 9 / 1
-        "Smartphone: purchase sessions are longer from P50 to P90": False,  # the same
-        "Smartphone: their length varies less": False,
-        "purchase sessions are shortest on smartphones": True,  # 2 < 4, and a tie at P90
-        "non-purchase sessions are shortest on smartphones": False,
-    }
-    # Two Mondays, one of every other day: 20 % on two are 10 % on one.
-    days = dict(zip(DAYS, (20.0, 18.0, 17.0, 16.0, 11.0, 9.0, 9.0), strict=True))
-    covered = dict.fromkeys(DAYS, 1.0) | {"Monday": 2.0}
-    found = holds("figure-6-3", {"Purchase sessions": days, "Days in the log": covered})
-    assert found["purchase sessions: most on Tuesday, Wednesday, Thursday"] is True
-    assert found["purchase sessions: more on a weekday than on a day of the weekend"] is True  # 72/5 > 18/2
-    assert found["non-purchase sessions: more on a weekday than on a day of the weekend"] is None
-    assert (
-        holds("figure-6-3", {"Purchase sessions": days})["purchase sessions: most on Tuesday, Wednesday, Thursday"]
-        is False
-    )
-    hours = {f"{hour:02d}": 4.0 for hour in range(24)} | {"03": 1.0, "21": 7.0, "12": 5.5}
-    # From 10 to 16 the mean is 29.5 / 7 = 4.21; 5.5 is 31 % above.
-    assert list(holds("figure-6-4", {"Purchase sessions": hours}).values()) == [True, False, False]
-
-
-def test_shapes_of_device_changes() -> None:
-    # Devices gone to → devices left.
-    found = holds(
-        "figure-6-5",
-        {
-            "PC": {"PC": 90.0, "Smartphone": 6.0, "Tablet": 20.0, "TV": 45.0},
-            "Smartphone": {"PC": 6.0, "Smartphone": 92.0, "Tablet": 5.0, "TV": 25.0},
-            "Tablet": {"PC": 3.0, "Smartphone": 1.0, "Tablet": 75.0, "TV": 6.0},
-            "TV": {"PC": 1.0, "Smartphone": 1.0, "Tablet": 0.0, "TV": 24.0},
-        },
-    )
-    assert found["PC: to stay is most likely"] is True
-    assert found["TV: one goes to a PC rather than stay"] is True
-    assert found["Smartphone: TV is gone to least"] is True  # as rarely as to a tablet
-    assert found["PCs are stayed on most, then smartphones, then tablets"] is False  # 90 < 92
-
-
-def test_shapes_of_predictions() -> None:
-    dwell = {"current page dwell time, mean": 20.0, "current page dwell time, σ": 19.0, "page sequence score": 18.0}
-    found = holds(
-        "figure-6-6",
-        {
-            "anonymous": {"week day": 30.0, **dwell, "start hour": 13.0},
-            "identified": {"number of orders": 30.0, **dwell, "days since last purchase": 13.0},
-            "static features": {"step 0": 100.0, "step 1": 60.0, "step 2": 61.0},
-        },
-    )
-    assert list(found.values()) == [True, True, False, False, True, False]  # falls in 2 of 3 pairs of steps
-    models = {"RF": 9.0, "GBDT": 8.0, "neural": 7.0, "SVM": 6.0, "LR": 5.0, "KNN": 4.0}
-    curves = {}
-    for model, more in models.items():
-        curves[f"anonymous, {model}, baseline"] = {"step 0": 50 + more, "step 1": 60 + more}
-        curves[f"anonymous, {model}, extended"] = {"step 0": 61 + more, "step 1": 62 + more}
-        curves[f"identified, {model}, baseline"] = {"step 0": 96.0, "step 1": 96.0}
-        curves[f"identified, {model}, extended"] = {"step 0": 96.1 + 1.5 * (model == "KNN"), "step 1": 96.0}
-    found = holds("figure-6-7", curves)
-    assert set(found.values()) == {True}
-    assert len(found) == 10
-    curves["anonymous, LR, extended"] = {"step 0": 54.0, "step 1": 80.0}
-    found = holds("figure-6-7", curves)
-    assert found["anonymous: the extended set is above the baseline at every step (mean of models)"] is True
-    assert found["anonymous: so it is for every model"] is False  # LR: 54 against 55 at step 0
-    assert found["anonymous: RF, GBDT and the neural model are best"] is True  # LR (55 + 65 + 54 + 80) / 4 = 63.5
 
 
 FIGURE = """

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import visir
+from visir.encoders import load
 from visir.errors import CollectionError, ConfigurationError
 from visir.evaluation.systems.bm25 import Bm25System
 from visir.products.evaluate import evaluate, evaluate_task
@@ -15,6 +18,7 @@ from visir.products.relevance import SETTINGS
 from visir.products.split import Split, folds
 from visir.products.systems import TitleBm25
 from visir.products.task import CatalogueTasks, CategoryTask, category_task
+from visir.products.zero_shot import text_zero_shot
 from visir.records import Catalogue, Items, Qrels, Task
 
 SMALL = Catalogue.of(
@@ -89,3 +93,20 @@ def test_a_catalogue_is_a_source_of_tasks() -> None:
     with pytest.raises(ConfigurationError, match="BM25 answers categories with products; t2t is another task"):
         items = Items.of_texts({"a": "x"})
         visir.evaluate(Task("t2t", items, items, {"links": Qrels.of(["a"], ["a"])}), TitleBm25())
+
+
+def test_any_encoder_searches_titles_or_pictures(tmp_path: Path) -> None:
+    catalogue = generate_catalogue(30, size=64).catalogue
+    store = visir.encoders.Store(tmp_path)
+    titles = CatalogueTasks(catalogue, documents="titles")
+    result = visir.evaluate(titles, load("bow:4096"), ["general"], store=store, measures=["rprecision"]).result
+    everything = Split(np.zeros(30, bool), np.zeros(30, bool), np.ones(30, bool))
+    trial = evaluate(catalogue, [text_zero_shot(load("bow:4096"), catalogue, store=store)], [everything]).trials
+    assert result.mean("general", "rprecision") == trial["bow:4096, titles", "general"][0].mean("rprecision")
+    assert result.protocol.galleries["general"].startswith("30 titles · all test products")
+    pictures = CatalogueTasks(catalogue, documents="pictures").task("general").documents
+    assert (pictures.modality, pictures.title) == ("image", "pictures")
+    with pytest.raises(ConfigurationError, match="unknown documents 'title'"):
+        CatalogueTasks(catalogue, documents="title")  # type: ignore[arg-type]
+    with pytest.raises(ConfigurationError, match="small: no product has a picture"):
+        CatalogueTasks(SMALL, documents="pictures")

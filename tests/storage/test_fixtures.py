@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import shutil
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,16 +15,8 @@ from visir.errors import VisirError
 ROOT = Path(__file__).parents[2]
 
 
-def _script():  # type: ignore[no-untyped-def]
-    spec = importlib.util.spec_from_file_location("fixtures", ROOT / "scripts" / "fixtures.py")
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    sys.modules["fixtures"] = module  # dataclasses look their module up
-    spec.loader.exec_module(module)
-    return module
-
-
-SCRIPT = _script()
+sys.path.insert(0, str(ROOT / "scripts"))
+SCRIPT: Any = importlib.import_module("fixtures")
 FORMATS = sorted(SCRIPT.FORMATS)
 
 

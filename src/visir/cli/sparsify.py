@@ -59,7 +59,7 @@ def sparsify(
 
     if recipe is None and (collection is None or model is None):
         raise ConfigurationError(
-            "what is to be said in words?",
+            "which collection and which model?",
             hint="visir sparsify --collection COLLECTION --model MODEL, or name a recipe of `visir sparsify --list`",
         )
     require("torch", "safetensors", "tokenizers", extra="sparse", purpose="sparse heads")

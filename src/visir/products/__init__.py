@@ -1,7 +1,15 @@
-"""The product side of search: catalogues and their category trees (thesis chapter 7).
+"""Catalogues of products, and category search in them (thesis chapter 7).
 
-This room stands behind `evaluation/` on the road. Its catalogues, readers and tree know nothing of models; names are
-imported when first used, so that opening a catalogue stays light.
+Catalogues, readers and the tree know nothing of models. Names are imported when they are first used, so that opening a
+catalogue needs little.
+
+Example:
+    >>> from visir.products import CatalogueTasks, open_catalogue
+    >>> catalogue = open_catalogue("generated:50")
+    >>> catalogue.items
+    Items(50 products, text+image)
+    >>> CatalogueTasks(catalogue).task("general")
+    Task(general: 3 categories, 50 products of generated)
 """
 
 from __future__ import annotations
@@ -15,15 +23,21 @@ if TYPE_CHECKING:
     from visir.products.model.trained import load_categories_model
     from visir.products.open import open_catalogue
     from visir.products.relevance import relevant_products
+    from visir.products.search import search_products
+    from visir.products.task import CatalogueTasks, CategoryTask, category_task
     from visir.products.train import train_categories
     from visir.products.tree import CategoryTree, tree_errors
 
 __all__ = [
+    "CatalogueTasks",
+    "CategoryTask",
     "CategoryTree",
+    "category_task",
     "encode_catalogue",
     "load_categories_model",
     "open_catalogue",
     "relevant_products",
+    "search_products",
     "train_categories",
     "tree_errors",
 ]
@@ -31,11 +45,15 @@ __all__ = [
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "CatalogueTasks": "visir.products.task",
+        "CategoryTask": "visir.products.task",
         "CategoryTree": "visir.products.tree",
+        "category_task": "visir.products.task",
         "encode_catalogue": "visir.products.encoding",
         "load_categories_model": "visir.products.model.trained",
         "open_catalogue": "visir.products.open",
         "relevant_products": "visir.products.relevance",
+        "search_products": "visir.products.search",
         "train_categories": "visir.products.train",
         "tree_errors": "visir.products.tree",
     },

@@ -82,8 +82,8 @@ def generate_vectors(
 
     def attribute(rows: Ints) -> Floats:
         telling = rows < KINDS * categories
-        told = own_parts[np.minimum(rows, KINDS * categories - 1) // KINDS] * telling[:, None]
-        return _unit(told + 0.7 * _noise(seed, _ATTRIBUTE, rows, TEXT))
+        signal = own_parts[np.minimum(rows, KINDS * categories - 1) // KINDS] * telling[:, None]
+        return _unit(signal + 0.7 * _noise(seed, _ATTRIBUTE, rows, TEXT))
 
     rows, offsets, kinds = _attributes(n, own, categories, seed)
     return CatalogueVectors(

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import CollectionError, ConfigurationError, nearest
@@ -21,6 +22,7 @@ from visir.records.catalogue import Catalogue
 
 By = Literal["id", "name"]
 Relevance = Literal["path", "drawn"]
+Documents = Literal["products", "titles", "pictures"]
 TASK_NAME = "category"
 """How results name the task: categories search products."""
 
@@ -155,6 +157,12 @@ class CatalogueTasks:
         by: See `category_task`.
         relevance: See `category_task`.
         seed: See `category_task`.
+        documents: What of the products is searched: "products" have title and picture together; "titles" are for
+            encoders of texts, and a product without a title has an empty one; "pictures" are for encoders of images,
+            and a product without a picture is a broken image (`skip_broken` sets it aside).
+
+    Raises:
+        ConfigurationError: `documents` is unknown, or the catalogue has none of them.
 
     Example:
         >>> import visir
@@ -173,6 +181,19 @@ class CatalogueTasks:
     by: By = "id"
     relevance: Relevance = "path"
     seed: int = 0
+    documents: Documents = "products"
+
+    def __post_init__(self) -> None:
+        if self.documents not in get_args(Documents):
+            hint = nearest(self.documents, get_args(Documents))
+            raise ConfigurationError(f"unknown documents {self.documents!r}", hint=hint)
+        items = self.catalogue.items
+        if (self.documents == "titles" and items.texts is None) or (
+            self.documents == "pictures" and items.places is None
+        ):
+            raise ConfigurationError(
+                f"{self.name}: no product has a {self.documents[:-1]}.", hint="search the products"
+            )
 
     @property
     def name(self) -> str:
@@ -204,7 +225,16 @@ class CatalogueTasks:
             relevance=self.relevance,
             seed=self.seed,
         )
-        return replace(task, name=name, split="all" if self.part is None else task.split)
+        split = "all" if self.part is None else task.split
+        if self.documents == "products":
+            return replace(task, name=name, split=split)
+        items = task.documents
+        if self.documents == "titles":
+            documents = replace(items, texts=pc.fill_null(items.texts, ""), places=None, title="titles")
+        else:
+            documents = replace(items, texts=None, title="pictures")
+        candidates = Gallery.of(documents.modality, documents.ids, task.gallery.description, title=documents.title)
+        return replace(task, name=name, split=split, documents=documents, candidates=candidates)
 
     def split(self, name: str | None) -> CatalogueTasks:
         """The tasks over the test products of one fold; None is all products.

@@ -44,21 +44,40 @@ def train_categories(
     resume: bool = False,
     report: Report | None = None,
 ) -> CategoriesModel:
-    """Train what `recipe` says on the products of `train` and write the folder `out`; returns the model in it.
-
-    - `train`, `validation`: two parts of one catalogue (`CatalogueVectors.keep_products`), with the whole tree
-    - `resume`: go on from the state that an interrupted training left in `out`; without one, begin. The result is the
-      same, bit for bit, as without the interruption.
-    - `report`: called after each epoch
+    """Train a category model and write its folder.
 
     An epoch sees every product once, with the category that `drawn_categories(…, recipe.setting, recipe.seed)` gives
     it. In the curve and in the validation figures the tasks are "category to product" and "product to category", among
     the categories of either part's pairs. The folder holds `heads.safetensors`, `visir.json` (shapes, encoders' cards,
     recipe, figures), `recipe.toml`, `curve.json` and `steps.jsonl`.
 
-    It is the loop of every other training (`visir.training.fit`): a category is an anchor, and the products that were
-    paired with it are its positives. Raises `VisirError` when `out` holds something already,
-    `TrainingError` when the loss is NaN or infinite.
+    The loop is that of every other training (`visir.training.fit`): a category is an anchor, and the products that were
+    paired with it are its positives.
+
+    Args:
+        recipe: What is trained, and how.
+        train: The products to learn from.
+        validation: The products that choose the epoch; another part of the same catalogue
+            (`CatalogueVectors.keep_products`), with the whole tree.
+        out: The folder to write.
+        resume: Continue from the state that an interrupted training left in `out`; without a state, begin. The result
+            is the same, bit for bit, as without the interruption.
+        report: Called after each epoch.
+
+    Returns:
+        The model in the folder.
+
+    Raises:
+        VisirError: `out` is not empty.
+        TrainingError: The loss is NaN or infinite.
+
+    Example:
+        >>> from visir.products.generated_vectors import generate_vectors
+        >>> from visir.products.model.recipe import CategoriesRecipe
+        >>> vectors = generate_vectors(60, categories=40)
+        >>> settings = {"name": "toy", "dimension": 8, "optimiser": {"epochs": 1, "batch": 20}}
+        >>> train_categories(CategoriesRecipe.model_validate(settings), vectors, vectors, "model").modalities
+        ('image', 'title', 'attributes')
     """
     checkpoint = Checkpoint(Path(out), LAYOUT, recipe_text(recipe), resume)
     check_free(Path(out), resume)
@@ -85,7 +104,7 @@ def train_categories(
 
 
 def build(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> tuple[Tower, ProductTower, Objective]:
-    """Fresh towers and the objective, drawn from the recipe's seed."""
+    """New towers and the objective, drawn from the seed of the recipe."""
     side = recipe.product
     widths = widths_of(vectors, side.modalities)
     head = HeadSpec(sum(widths.values()), recipe.dimension, **side.head.model_dump())
@@ -102,40 +121,43 @@ def build(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> tuple[Tower, P
 def examples_of(
     recipe: CategoriesRecipe, train: CatalogueVectors, validation: CatalogueVectors
 ) -> tuple[TrainingExamples, TrainingExamples]:
-    """The pairs of both parts as the loop takes them.
+    """The training and the validation pairs, as the loop takes them.
 
-    In training every category of the tree can be an owner; in validation those of either part's pairs are candidates,
-    so that a product is not asked to tell its root from the categories below, when only roots are asked for.
+    In training every category of the tree can be an anchor. In validation the categories of the pairs of both parts are
+    candidates: where only roots are queries, a product need not distinguish its root from the categories below it.
     """
-    for what, part in (("train", train), ("validation", validation)):
+    for name, part in (("train", train), ("validation", validation)):
         if not len(part):
-            raise ConfigurationError(f"{part.catalogue.name}: the {what} part has no products.", hint="another split")
+            raise ConfigurationError(f"{part.catalogue.name}: the {name} part has no products.", hint="another split")
     mean = recipe.product.attributes == "mean"
     drawn = [drawn_categories(part.catalogue, recipe.setting, recipe.seed) for part in (train, validation)]
-    asked = np.unique(np.concatenate(drawn))
-    origin = {"setting": recipe.setting, "encoders": {name: one.fingerprint for name, one in train.cards.items()}}
+    candidates = np.unique(np.concatenate(drawn))
+    origin = {"setting": recipe.setting, "encoders": {name: card.fingerprint for name, card in train.cards.items()}}
     train_examples, validation_examples = (
         TrainingExamples(
             anchors=VectorSource([part.categories[rows] if rows is not None else part.categories]),
             positives=ProductSource(part, recipe.product.modalities, mean=mean),
-            anchor_rows=owners,
+            anchor_rows=anchor_rows,
             ids=part.catalogue.products["id"].to_pylist(),
             origin={"catalogue": part.catalogue.fingerprint, **origin},
             classes=CategoryTree.of(part.catalogue).rows(part.catalogue.products["category_id"]),
             unit=UNIT,
         )
-        for part, owners, rows in ((train, drawn[0], None), (validation, np.searchsorted(asked, drawn[1]), asked))
+        for part, anchor_rows, rows in (
+            (train, drawn[0], None),
+            (validation, np.searchsorted(candidates, drawn[1]), candidates),
+        )
     )
     return train_examples, validation_examples
 
 
 def recipe_text(recipe: CategoriesRecipe) -> str:
-    """The resolved recipe as TOML, opening with the command that runs it."""
+    """The resolved recipe as TOML; its first line is the command that runs it."""
     return to_toml(recipe, f"visir categories train CATALOGUE --recipe {RECIPE_FILE}")
 
 
 def _cards(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> dict[str, Any]:
     """The cards of what the model reads."""
-    words = {"image": "images", "title": "titles", "attributes": "attributes"}
-    read = {"categories", *(words[one] for one in recipe.product.modalities)}
-    return {name: card for name, card in vectors.cards.items() if name in read}
+    plurals = {"image": "images", "title": "titles", "attributes": "attributes"}
+    parts = {"categories", *(plurals[modality] for modality in recipe.product.modalities)}
+    return {name: card for name, card in vectors.cards.items() if name in parts}

@@ -35,30 +35,41 @@ CATEGORIES = pa.schema(
     ]
 )
 LONG = 10_000
-"""Attribute values and titles with more characters than this are told by `Catalogue.remarks`; nothing is cut."""
+"""Attribute values and titles with more characters than this are counted by `Catalogue.remarks`; nothing is cut."""
 _EXAMPLES = 5
 
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """What category-to-image search looks through: products, their attributes, and a forest of categories.
+    """Products, their attributes, and a forest of categories. `Catalogue.of` or a reader makes it.
 
-    Tables are immutable and columnar (PyArrow), as in `Collection`.
+    Tables are immutable and columnar (PyArrow), as in `Collection`. `remarks` lists what is odd but legal.
 
-    - `products`: one row per product: `id`; `title` (null if none); `path` and `archive` of its one picture relative to
-      `root` (null if none); `category_id`, its most specific category. The categories above that one are its path
-      (thesis section 7.4.1: every product has one path from a root to a leaf), so a product is relevant to each of
-      them. The most specific category of one product may be an inner category for another.
-    - `attributes`: one row per attribute: `product_id`, `name`, `value`; any number per product. Never empty: a product
-      about which nothing is known has no row.
-    - `categories`: one row per category: `id`, `name`, `parent`. Names repeat ("Accessories" under "Shoes" and under
-      "Cameras"), so categories are told apart by `id`: `path_id` of the names from the root on.
-    - `notes`: what the reader set aside, in words and counted; no part of the fingerprint.
+    Args:
+        name: What tables call it.
+        products: One row per product: `id`; `title` (null if none); `path` and `archive` of its one picture relative to
+            `root` (null if none); `category_id`, its most specific category. The categories above that one are its path
+            (thesis section 7.4.1: every product has one path from a root to a leaf), so a product is relevant to each
+            of them. The most specific category of one product may be an inner category for another.
+        attributes: One row per attribute: `product_id`, `name`, `value`; any number per product. Names and values are
+            never empty: a product without attributes has no row.
+        categories: One row per category: `id`, `name`, `parent`. Names repeat ("Accessories" under "Shoes" and under
+            "Cameras"), so categories are told apart by `id`: `path_id` of the names from the root on.
+        root: The folder of the pictures.
+        source: Where the catalogue comes from.
+        notes: What the reader left out, in words and counted; no part of the fingerprint.
 
-    Made by `Catalogue.of` or a reader. Raises `CollectionError` with every fault at once: missing and duplicate ids,
-    attributes of unknown products or without name or value, products in unknown categories, categories without a name,
-    with a parent that is not there (orphans) or that are their own ancestor (cycles). What is odd but legal is told by
-    `remarks`.
+    Raises:
+        CollectionError: With every fault at once: missing and duplicate ids, attributes of unknown products or without
+            name or value, products in unknown categories, categories without a name, with an unknown parent (orphans)
+            or that are their own ancestor (cycles).
+
+    Example:
+        >>> catalogue = Catalogue.of(
+        ...     "shop", ids=["a", "b"], paths=[["Toys", "Trains"], ["Toys"]], titles=["a red train", None]
+        ... )
+        >>> catalogue.items, catalogue.category_items
+        (Items(2 products, text), Items(2 categories, text))
     """
 
     name: str
@@ -92,10 +103,22 @@ class Catalogue:
     ) -> Catalogue:
         """Make a catalogue from one list per column, all as long as `ids`.
 
-        - `paths`: per product the names of its categories from the most general to the most specific; categories are
-          made from them, in the order in which they first occur.
-        - `attributes`: per product (name, value) pairs.
-        - `extra_paths`: categories that no product need belong to.
+        Args:
+            name: What tables call it.
+            ids: Unique ids of products.
+            paths: For each product the names of its categories from the most general to the most specific. Categories
+                are made from them, in the order in which they first occur.
+            titles: Of the products; None where a product has none.
+            attributes: For each product (name, value) pairs.
+            image_paths: Where the pictures are; None where a product has none.
+            image_archives: The archives in which the pictures are; None where they are in none.
+            extra_paths: Paths of categories that no product need belong to.
+            root: The folder of the pictures.
+            source: Where the catalogue comes from.
+            notes: What was left out.
+
+        Raises:
+            CollectionError: Lists differ in length, a product has no category, or the catalogue has another fault.
         """
         columns = {"paths": paths, "titles": titles, "attributes": attributes}
         columns |= {"image_paths": image_paths, "image_archives": image_archives}
@@ -195,7 +218,7 @@ class Catalogue:
     def pictures(self) -> Collection:
         """The products that have a picture, as a collection of images (id: the product's) without captions.
 
-        This is how their vectors are had: encoders and the embedding store know collections.
+        Readers of images and the embedding store take it.
         """
         shown = self.products.filter(pc.is_valid(self.products["path"]))
         return Collection.build(
@@ -225,12 +248,12 @@ class Catalogue:
         products, categories = self.products, self.categories
         described = pc.is_in(products["id"], pc.unique(self.attributes["product_id"]))
         lines = [
-            _told("products without a picture", products["id"].filter(pc.is_null(products["path"]))),
-            _told("products without a title", products["id"].filter(pc.is_null(products["title"]))),
-            _told("products without attributes", products["id"].filter(pc.invert(described))),
-            _told("categories without products", categories["id"].filter(pa.array(~self._inhabited()))),
+            _counted("products without a picture", products["id"].filter(pc.is_null(products["path"]))),
+            _counted("products without a title", products["id"].filter(pc.is_null(products["title"]))),
+            _counted("products without attributes", products["id"].filter(pc.invert(described))),
+            _counted("categories without products", categories["id"].filter(pa.array(~self._inhabited()))),
         ]
-        for what, owners, texts in (
+        for part, owners, texts in (
             ("titles", products["id"], products["title"]),
             ("attribute names", self.attributes["product_id"], self.attributes["name"]),
             ("attribute values", self.attributes["product_id"], self.attributes["value"]),
@@ -241,7 +264,7 @@ class Catalogue:
             named = [
                 f"{_short(owner)} ({n:,})" for owner, n in zip(owners.filter(long).to_pylist(), lengths, strict=True)
             ]
-            lines.append(_told(f"{what} longer than {LONG:,} characters (models cut them, visir does not)", named))
+            lines.append(_counted(f"{part} longer than {LONG:,} characters (models cut them, visir does not)", named))
         return [line for line in lines if line]
 
     def _inhabited(self) -> np.ndarray:
@@ -249,13 +272,13 @@ class Catalogue:
         ids, parents = self.categories["id"], self.categories["parent"]
         index = {identifier: row for row, identifier in enumerate(ids.to_pylist())}
         above = [index.get(parent, -1) for parent in parents.to_pylist()]
-        alive = np.zeros(len(index), dtype=np.bool_)
+        inhabited = np.zeros(len(index), dtype=np.bool_)
         for category_id in pc.unique(self.products["category_id"]).to_pylist():
             row = index[category_id]
-            while row >= 0 and not alive[row]:
-                alive[row] = True
+            while row >= 0 and not inhabited[row]:
+                inhabited[row] = True
                 row = above[row]
-        return alive
+        return inhabited
 
     def _check(self) -> None:
         faults: list[str] = []
@@ -264,20 +287,20 @@ class Catalogue:
             without = pc.sum(_blank(ids)).as_py() or 0
             faults += [f"{kinds} without an id: {without:,}"] * bool(without)
             counts = pc.value_counts(ids)
-            twice = counts.filter(pc.greater(pc.struct_field(counts, "counts"), 1)).to_pylist()
+            duplicates = counts.filter(pc.greater(pc.struct_field(counts, "counts"), 1)).to_pylist()
             faults += [
                 f"duplicate {kind} id {_short(repeated['values'])} ({repeated['counts']} times)"
-                for repeated in twice
+                for repeated in duplicates
                 if repeated["values"] not in (None, "")
             ]
         products, categories, attributes = self.products, self.categories, self.attributes
         known = pc.unique(categories["id"])
-        lost = products.filter(pc.invert(pc.is_in(products["category_id"], known)))
+        uncategorised = products.filter(pc.invert(pc.is_in(products["category_id"], known)))
         faults += [
             f"product {_short(row['id'])} has no category"
             if row["category_id"] is None
             else f"product {_short(row['id'])} is in category {_short(row['category_id'])}, which is not in the tree"
-            for row in lost.to_pylist()
+            for row in uncategorised.to_pylist()
         ]
         nameless = categories["id"].filter(_blank(pc.utf8_trim_whitespace(categories["name"])))
         faults += [f"category {_short(repeated)} has no name" for repeated in nameless.to_pylist()]
@@ -289,8 +312,8 @@ class Catalogue:
             for row in orphans.to_pylist()
         ]
         faults += [
-            f"categories in a cycle, each below the next: {' → '.join(map(_short, [*ring, ring[0]]))}"
-            for ring in _cycles(categories["id"].to_pylist(), categories["parent"].to_pylist())
+            f"categories in a cycle, each below the next: {' → '.join(map(_short, [*cycle, cycle[0]]))}"
+            for cycle in _cycles(categories["id"].to_pylist(), categories["parent"].to_pylist())
         ]
         strange = attributes.filter(pc.invert(pc.is_in(attributes["product_id"], pc.unique(products["id"]))))
         faults += [
@@ -324,29 +347,29 @@ def register_path(path: Sequence[str], categories: dict[str, tuple[str, str | No
     """Add the categories of one path to {id: (name, parent)}, and return the id of the last."""
     above: str | None = None
     for level, label in enumerate(path, start=1):
-        here = path_id(path[:level])
-        categories.setdefault(here, (label, above))
-        above = here
+        category = path_id(path[:level])
+        categories.setdefault(category, (label, above))
+        above = category
     return above or ""
 
 
 def _cycles(ids: list[str], parents: list[str | None]) -> list[list[str]]:
-    """The rings among the parents, each from its smallest id on."""
+    """The cycles among the parents, each from its smallest id on."""
     above = dict(zip(ids, parents, strict=True))
     done: set[str] = set()
-    rings: list[list[str]] = []
+    cycles: list[list[str]] = []
     for start in ids:
-        walked: dict[str, int] = {}
-        here: str | None = start
-        while here is not None and here in above and here not in done and here not in walked:
-            walked[here] = len(walked)
-            here = above[here]
-        if here is not None and here in walked:
-            ring = list(walked)[walked[here] :]
-            first = ring.index(min(ring))
-            rings.append(ring[first:] + ring[:first])
-        done.update(walked)
-    return rings
+        visited: dict[str, int] = {}
+        category: str | None = start
+        while category is not None and category in above and category not in done and category not in visited:
+            visited[category] = len(visited)
+            category = above[category]
+        if category is not None and category in visited:
+            cycle = list(visited)[visited[category] :]
+            first = cycle.index(min(cycle))
+            cycles.append(cycle[first:] + cycle[:first])
+        done.update(visited)
+    return cycles
 
 
 def _blank(values: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -357,11 +380,9 @@ def _short(value: str | None) -> str:
     return repr(value) if value is None or len(value) <= 60 else f"{value[:60]!r}… ({len(value):,} characters)"
 
 
-def _told(what: str, found: pa.ChunkedArray | list[str]) -> str:
-    """ "what: 12 ('a', 'b', …)", or "" for none."""
-    if not len(found):
+def _counted(label: str, ids: pa.ChunkedArray | list[str]) -> str:
+    """ "label: 12 ('a', 'b', …)", or "" for none."""
+    if not len(ids):
         return ""
-    some = (
-        found[:_EXAMPLES] if isinstance(found, list) else [_short(one) for one in found.slice(0, _EXAMPLES).to_pylist()]
-    )
-    return f"{what}: {len(found):,} ({', '.join(some)}{', …' if len(found) > _EXAMPLES else ''})"
+    examples = ids[:_EXAMPLES] if isinstance(ids, list) else [_short(name) for name in ids[:_EXAMPLES].to_pylist()]
+    return f"{label}: {len(ids):,} ({', '.join(examples)}{', …' if len(ids) > _EXAMPLES else ''})"

@@ -47,9 +47,9 @@ class Stamp:
 
     Args:
         shortcuts: Placement, handwriting and seed.
-        prepare: From an upright RGB picture to the model's input: an encoder's `preprocess`, a body's `prepare`. It is
-            called for a black and a white picture, which shows what black and white become under any normalisation of
-            each channel. So the digits are black and white to every model.
+        prepare: From an upright RGB picture to the model's input: an encoder's `preprocess`, a backbone's `prepare`. It
+            is called for a black and a white picture, which shows what black and white become under any normalisation
+            of each channel. So the digits are black and white to every model.
 
     Raises:
         EncoderError: For a model whose input is not a picture, or too small a one.

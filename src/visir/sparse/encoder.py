@@ -233,8 +233,16 @@ def encode_sparse(
 ) -> SparseEmbeddings:
     """The weighted words of all images, or all captions, of a collection.
 
-    Dense vectors come from the store, or are encoded and kept there; the head then runs over them. Options as in
-    `visir.encoders.encode`.
+    Dense vectors come from the store, or are encoded and stored there; the head then runs over them.
+
+    Args:
+        encoder: A sparse head over a dense encoder.
+        collection: Whose images or captions are encoded.
+        modality: "image" or "text".
+        store: Where dense vectors are; the default store when it is left out.
+        batch_size: See `visir.encoders.encode`.
+        workers: See `visir.encoders.encode`.
+        skip_broken: See `visir.encoders.encode`.
     """
     vectors = encode_items(
         encoder,

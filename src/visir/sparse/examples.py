@@ -21,12 +21,17 @@ from visir.training.inputs.base import EpochRandom, TrainingBatch
 
 @dataclass(frozen=True, eq=False)
 class SparseExamples:
-    """The captions of one split, each with its image.
+    """The captions of one split, each with its image, as dense vectors and terms; all tensors are on the device.
 
-    - `images` (n, d), `texts` (m, d): dense vectors, float32; `owners` (m,): the row of each caption's image
-    - `own` (m, L): each caption's terms, filled up with the size of the vocabulary
-    - `terms`: the same, packed; `frequencies` (|V|,): the share of the captions that have a term, float64
-    - `origin`: where they come from, as plain values; `ids`: of the captions
+    Attributes:
+        images: (n, d) dense vectors, float32.
+        texts: (m, d) dense vectors of the captions, float32.
+        owners: (m,) the row of each caption's image.
+        own: (m, L) each caption's terms, filled up with the size of the vocabulary.
+        terms: The same, packed.
+        frequencies: (|V|,) the share of the captions that have a term, float64.
+        origin: Where they come from, as plain values.
+        ids: Of the captions.
     """
 
     images: Tensor

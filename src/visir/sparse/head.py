@@ -20,12 +20,15 @@ around their mean, so torch's 1e-5 would not be negligible at d = 2,048."""
 class SparseHead(nn.Module):
     """g of thesis eqs 3.4 and 3.5, shared by both modalities: s = log(1 + max(0, W2 · norm(W1 z) + b)).
 
-    - `project` (W1, d → ω): linear with bias, as the released code has it (`nn.Linear`; the equation writes none)
-    - `norm`: layer norm over ω, eq. 3.5
-    - `words` (W2, |V| × ω) and `bias` (|V|,): initialised with a language model's embeddings of its words
+    The special tokens of a vocabulary have weight 0, always. The released mask lets [CLS] and [SEP] through, as every
+    caption has them; they say nothing of it, and would stand in every posting list.
 
-    `usable` (|V|,) bool: other terms (special tokens) have weight 0, always. The released mask lets [CLS] and [SEP]
-    through, as every caption has them; they say nothing of it, and would stand in every posting list.
+    Attributes:
+        project: W1, d → ω: linear with bias, as the released code has it (`nn.Linear`; the equation writes none).
+        norm: Layer norm over ω, eq. 3.5.
+        words: W2, (|V|, ω), initialised with a language model's embeddings of its words.
+        bias: (|V|,) initialised with the language model's.
+        usable: (|V|,) bool: which terms may have a weight.
     """
 
     usable: Tensor

@@ -23,7 +23,7 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Audit:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
         bits: (b,) how many bits of shortcut were trained with; 0 is the constant 0 0 0 0 0 0.
@@ -82,11 +82,20 @@ def trials_of(recipe: Recipe, bits: Sequence[int] = BITS, seeds: Sequence[int] =
 def audit(
     recipe: Recipe, out: Path, *, bits: Sequence[int] = BITS, seeds: Sequence[int] = (0,), jobs: int | None = None
 ) -> Audit:
-    """Train `recipe` with more and more bits of shortcut, evaluate without and with them, and say what it lost.
+    """Train a recipe with more and more bits of shortcut, evaluate without and with them, and measure what it lost.
 
-    Everything is kept in `out`, and what is there is not done again: a killed audit goes on, and more bits or seeds can
-    be added later. `recipe` says the collection, the objective and the model; a pretrained model is audited by
-    fine-tuning it (`tower = "pretrained"`).
+    What is in `out` is not done again: a killed audit goes on, and more bits or seeds can be added later. A pretrained
+    model is audited by fine-tuning it (`tower = "pretrained"`).
+
+    Args:
+        recipe: The collection, the objective and the model.
+        out: The folder of the trainings.
+        bits: How many bits of shortcut; 0 among them.
+        seeds: Of the trainings.
+        jobs: How many trainings run side by side; one per core when it is left out.
+
+    Raises:
+        VisirError: A training failed, or `out` holds trainings of another recipe.
     """
     trials = trials_of(recipe, bits, seeds)
     run_trials(trials, out, jobs=jobs)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol, Self
 from visir.errors import VisirError
 from visir.files import json_bytes, read_json
 from visir.records import Collection
-from visir.storage import FolderKind, Manifest, put
+from visir.storage import MANIFEST, FolderKind, Manifest, put
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -122,15 +122,15 @@ def check_same_trial(folder: Path, description: dict[str, Any]) -> None:
     """
     if not (folder / TRIAL_FILE).is_file():
         return
-    Manifest.read(folder, TRIAL)
+    if (folder / MANIFEST).is_file():  # a kill may have come before it
+        Manifest.read(folder, TRIAL)
     stored = read_json(folder / TRIAL_FILE)
-    names = [stored.get("evaluations"), description.get("evaluations")]
-    common = set(names[0]) & set(names[1]) if all(isinstance(labels, Mapping) for labels in names) else None
+    labels = set(stored.get("evaluations", ())) & set(description.get("evaluations", ()))
     differing = [
         name
         for name in differing_fields(stored, description)
         if not name.endswith("data.obtain")
-        and (common is None or not name.startswith("evaluations.") or name.removeprefix("evaluations.") in common)
+        and (not name.startswith("evaluations.") or name.removeprefix("evaluations.") in labels)
     ]
     if differing:
         raise VisirError(

@@ -1,4 +1,4 @@
-"""Faults of settings in words: the place, what was found, and the nearest thing that would have been right."""
+"""Messages on wrong settings: the place, the value there, and the nearest right one."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO_SECTION = ("model_type", "model_attributes_type")
 def explain_faults(kind: type[BaseModel], fault: ValidationError, origin: Mapping[tuple[str, ...], str]) -> list[str]:
     """One line per fault; `origin` says where each key was written ("line 7", "--set optimiser.epohcs=3")."""
     located = [(locate(kind, error["loc"]), error) for error in fault.errors()]
-    # A list without the elements that are faults themselves is then "too short": said already.
+    # A list without the elements that are faults themselves is then "too short"; they are reported already.
     located = [
         (spot, error)
         for spot, error in located

@@ -156,7 +156,7 @@ def open_training_folder(out: Path, layout: Layout, resume: bool) -> Iterator[Tr
 
 
 def wait_until_free(out: Path, waiting: str) -> None:
-    """Wait for another process that trains into this folder; `waiting` is said meanwhile."""
+    """Wait for another process that trains into this folder; `waiting` is the message meanwhile."""
     if (out / LOG).is_file():
         release(hold(out / LOG, waiting))
 

@@ -33,7 +33,7 @@ class Layers:
     def cover(self, over: Layers, kind_of: KindOf) -> None:
         """Lay `over` on top: what it says wins, what it does not mention stays.
 
-        A section whose kind changes (another `tower`) is replaced as a whole: what was said of a ResNet says nothing
+        A section whose kind changes (another `tower`) is replaced as a whole: settings of a ResNet say nothing
         of a small CNN. One that is new and does not say its kind is of the default kind.
         """
         _merge(self, over, self.values, over.values, (), kind_of)

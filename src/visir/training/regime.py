@@ -1,4 +1,4 @@
-"""What every training needs to be told, whatever it trains: the part of a recipe that `fit` reads."""
+"""The part of a recipe that every training reads, whatever it trains."""
 
 from __future__ import annotations
 

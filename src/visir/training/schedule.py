@@ -34,7 +34,7 @@ class Timetable:
 
     @property
     def warmup_steps(self) -> int:
-        """How many steps the way up has: ⌈share · all steps⌉, or the number that was asked for."""
+        """How many steps the warm-up has: ⌈share · all steps⌉, or the number in the recipe."""
         warmup = self.schedule.warmup
         return math.ceil(warmup * self.epochs * self.steps_per_epoch if warmup < 1 else warmup)
 

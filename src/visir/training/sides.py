@@ -134,7 +134,7 @@ class SmallCNN(_Pixels):
 
 
 class PretrainedImages(_Pixels):
-    """The image tower of a loaded encoder, tuned with everything in it; the head is the identity unless asked for.
+    """The image tower of a loaded encoder, tuned with everything in it; the head is the identity by default.
 
     `checkpointing`: activations are computed again in the backward pass: less memory, about a third more time.
     """

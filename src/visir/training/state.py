@@ -78,9 +78,15 @@ def load_state(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
 
 
 def check_same_training(path: Path, stored: Mapping[str, Any], expected: Mapping[str, Any]) -> None:
-    """Raise `ConfigurationError` when the state at `path` is not of the run that wants to go on from it.
+    """Refuse the state of another training.
 
-    `found` and `expected` are nested plain values; every difference is listed.
+    Args:
+        path: Of the state.
+        stored: Nested plain values that the state holds.
+        expected: Those of the training that wants to go on from it.
+
+    Raises:
+        ConfigurationError: They differ; every difference is listed.
     """
     faults = [
         f"{name}: interrupted with {was!r}, now {now!r}"

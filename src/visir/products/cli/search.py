@@ -1,4 +1,4 @@
-"""`visir categories search`: ask a catalogue in words, and see what it finds."""
+"""`visir categories search`: search a catalogue by any words."""
 
 from __future__ import annotations
 

@@ -21,7 +21,7 @@ Source = Annotated[
         metavar="CATALOGUE", help="A file or folder in any known layout, or generated:2000.", show_default=False
     ),
 ]
-FormatName = Annotated[str | None, typer.Option("--format", "-f", help="The layout, when it cannot be told.")]
+FormatName = Annotated[str | None, typer.Option("--format", "-f", help="The layout, when it cannot be recognised.")]
 Options = Annotated[
     list[str] | None,
     typer.Option("--option", metavar="NAME=VALUE", help="An option of the layout (repeatable)."),

@@ -1,1 +1,1 @@
-"""CLIP-ITA and its kin: a head over category names and one over what is known of products (thesis section 7.3)."""
+"""CLIP-ITA and its variants: a head over category names, and a head over the modalities of products (section 7.3)."""

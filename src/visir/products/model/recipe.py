@@ -1,4 +1,4 @@
-"""The recipe of a category model: one small TOML file that says everything a training depends on."""
+"""The recipe of a category model: one small TOML file with everything a training depends on."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ Contrastive = Annotated[InfoNCESettings | TripletSettings | IFMSettings | Cosine
 
 
 class Auxiliary(Settings):
-    """What is asked of the vectors besides matching; any of them, or several."""
+    """Auxiliary losses beside the contrastive one: none, one or both."""
 
     ltd: LTDSettings | None = None
     itd: ITDSettings | None = None

@@ -1,4 +1,4 @@
-"""The objective of a training run: a contrastive loss, and what is asked of the vectors besides."""
+"""The objective of a dual encoder: a contrastive loss and auxiliary ones."""
 
 from __future__ import annotations
 
@@ -88,14 +88,17 @@ def build_objective(
 ) -> Objective:
     """The objective that a recipe describes; decoders draw their first weights from torch's global generator.
 
-    Raises `ConfigurationError` that lists what is asked for and not there.
-
     Args:
+        contrastive: Settings of the contrastive loss.
+        auxiliary: Settings of the decoders.
         dimension: Of the common space.
-        target_width: Of the latent targets, None when there are none.
+        target_width: Of the latent targets; None when there are none.
         vocabulary: How many word ids there are, those of padding, unknown, start and end among them; None when captions
             come without tokens.
-        own_temperature: τ of the pretrained model, None when it has none.
+        own_temperature: τ of the pretrained model; None when it has none.
+
+    Raises:
+        ConfigurationError: Lists what the settings need and what is not there.
     """
     faults = []
     if getattr(contrastive, "temperature", None) == "own" and own_temperature is None:
