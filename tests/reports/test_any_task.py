@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from PIL import Image
@@ -14,6 +15,7 @@ from visir.evaluation import evaluate
 from visir.evaluation.evaluate import Evaluation
 from visir.records import Items, Pools, Qrels, Run, Task
 from visir.reports import queries_table, write_report
+from visir.reports.plots import hit_curves, rank_distribution
 from visir.reports.words import sides, task_words
 
 COLOURS = {"a": "crimson", "b": "seagreen", "c": "navy"}
@@ -56,9 +58,7 @@ def composed(tmp_path: Path) -> Task:
 
 
 def shown(tmp_path: Path, task: Task, made: Evaluation) -> tuple[str, Page]:
-    path = write_report(
-        tmp_path / "report.html", made.result, runs=made.runs, qrels=made.qrels, tasks={task.name: task}
-    )
+    path = write_report(tmp_path / "report.html", made.result, runs=made.runs, qrels=made.qrels, source=task)
     text = path.read_text("utf-8")
     return text, Page(text)
 
@@ -106,6 +106,12 @@ def test_with_pools_ranks_and_chance_are_of_the_pool(questions: Task, tmp_path: 
     words = " ".join("".join(page.text).split())
     assert "first right answer at rank 2 of 2" in words
     assert "A random order would reach 50 %." in words  # one of two candidates
+
+
+def test_many_tasks_are_drawn_together() -> None:
+    ranks = {f"task {number}": np.array([1.0, 2.0 + number, np.inf]) for number in range(8)}
+    for drawn in (hit_curves(ranks), rank_distribution(ranks)):
+        assert all(f">{task}</text>" in drawn for task in ranks)
 
 
 def test_names_of_tasks_and_sides(questions: Task) -> None:

@@ -59,7 +59,7 @@ def tiny(tmp_path: Path):
 def written(folder: Path, tiny: Collection, **options) -> tuple[str, Page]:
     runs = options.get("runs") or toys.runs(tiny)
     made = options.pop("result", None) or toys.result(tiny, runs)
-    options = {"runs": runs, "collection": tiny, **options}
+    options = {"runs": runs, "source": tiny, **options}
     text = write_report(folder / "report.html", made, **options).read_text(encoding="utf-8")
     return text, Page(text)
 
@@ -152,7 +152,7 @@ def test_a_broken_picture_does_not_stop_the_report(tmp_path, tiny):
 
 
 def test_without_runs_the_numbers_and_plots_remain(tmp_path, tiny):
-    text, page = written(tmp_path, tiny, runs=None, collection=None)
+    text, page = written(tmp_path, tiny, runs=None, source=None)
     assert "Queries, as pictures" not in text
     assert len(page.all("svg")) == 2
     assert "random order" not in text
@@ -162,7 +162,7 @@ def test_a_result_without_ranks_has_no_plots(tmp_path, tiny):
     made = toys.result(tiny, toys.runs(tiny))
     tables = {d: table.select(["query_id", "recall@1"]) for d, table in made.per_query.items()}
     bare = Result("toy", made.protocol, tables, {d: {"recall@1": 0.5} for d in tables})
-    text, page = written(tmp_path, tiny, result=bare, runs=None, collection=None)
+    text, page = written(tmp_path, tiny, result=bare, runs=None, source=None)
     assert page.all("svg") == [] and "The recall that the protocol names was not measured" in text
 
 
@@ -172,7 +172,7 @@ def test_runs_of_another_collection_are_refused(tmp_path, tiny):
     # Only image a and its captions are left: the runs speak of more.
     part = tiny.keep_images(np.array([True, False, False]))
     with pytest.raises(CollectionError, match=r"the runs speak of image 'b', which is not in the collection"):
-        write_report(tmp_path / "r.html", made, runs=runs, collection=part)
+        write_report(tmp_path / "r.html", made, runs=runs, source=part)
 
 
 def test_captions_that_took_no_part_are_not_shown_as_right(tmp_path, tiny):

@@ -164,7 +164,7 @@ def evaluate(
         skip_broken=skip_broken,
         **options,
     )
-    _show(evaluated, opened if isinstance(opened, Collection) else None, out, _curve(model))
+    _show(evaluated, opened, out, _curve(model))
 
 
 def _system(
@@ -234,7 +234,7 @@ def _curve(model: str | None) -> list[dict[str, Any]] | None:
 
 def _show(
     evaluation: Evaluation,
-    collection: Collection | None,
+    source: Collection | TaskFile | None,
     out: Path | None,
     training: list[dict[str, Any]] | None = None,
 ) -> None:
@@ -252,7 +252,7 @@ def _show(
                 result,
                 runs=evaluation.runs,
                 qrels=evaluation.qrels,
-                collection=collection,
+                source=source,
                 training=training,
                 command=command_line(),
                 beside={

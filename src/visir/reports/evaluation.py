@@ -11,6 +11,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
+from visir.evaluation.assembly import Source
 from visir.records import Collection, Qrels, Result, Run, Task
 from visir.reports.blocks import (
     Block,
@@ -55,8 +56,7 @@ def write_report(
     result: Result,
     *,
     runs: Mapping[str, Run] | None = None,
-    collection: Collection | None = None,
-    tasks: Mapping[str, Task] | None = None,
+    source: Source | None = None,
     qrels: Mapping[str, Qrels] | None = None,
     training: Sequence[Mapping[str, Any]] | None = None,
     title: str = "",
@@ -74,9 +74,8 @@ def write_report(
         path: The HTML file to write.
         result: The result.
         runs: What the search answered, by task.
-        collection: The images and captions that were searched, or more of them.
-        tasks: The tasks that were searched, by name; needed for tasks that are not of `collection`.
-        qrels: What the runs were judged by, by task; by default what the tasks say under the relevance of the
+        source: What was searched, or more of it: a collection, another source of tasks, one task, or several.
+        qrels: What the runs were judged by, by task; by default what the source says under the relevance of the
             protocol. Give those of the evaluation when only some captions took part (`captions="first"`).
         training: One mapping of numbers per epoch, drawn as curves.
         title: The heading; by default the system and the collection.
@@ -86,12 +85,12 @@ def write_report(
         top: How much of each answer is shown.
 
     Raises:
-        CollectionError: The runs speak of items that the tasks do not have.
+        CollectionError: The runs speak of items that the source does not have.
     """
     runs = dict(runs or {})
-    sources = {} if collection is None else {task: collection.task(task) for task in runs if task in collection.tasks}
-    sources |= tasks or {}
-    judged = _judged(result, runs, sources, qrels)
+    tasks = _tasks(source, list(runs))
+    collection = source if isinstance(source, Collection) else None
+    judged = _judged(result, runs, tasks, qrels)
     protocol = result.protocol
     sections = [
         Section("numbers", "Numbers", _numbers(result, expected_by_chance(result, runs, judged))),
@@ -100,12 +99,12 @@ def write_report(
     drawn = figures(result, runs=runs, qrels=judged, training=training)
     if drawn:
         sections.append(Section("plots", "Plots", [Figures(drawn)]))
-    shown = {task: run for task, run in runs.items() if task in sources}
+    shown = {task: run for task, run in runs.items() if task in tasks}
     if shown:
         chosen = {task: _choose(result, run, collection, judged[task], examples, top) for task, run in shown.items()}
-        sides = [items.modality for task in shown for items in (sources[task].queries, sources[task].documents)]
+        sides = [items.modality for task in shown for items in (tasks[task].queries, tasks[task].documents)]
         heading = "Queries and their answers" if set(sides) == {"text"} else "Queries, as pictures"
-        galleries = _galleries(shown, sources, chosen, collection)
+        galleries = _galleries(shown, tasks, chosen, collection)
         sections.append(Section("queries", heading, galleries, short="Queries"))
     sections.append(Section("made", "How it was made", [*production(command, beside), *_circumstances(result)]))
     facts = [
@@ -118,15 +117,25 @@ def write_report(
     return write_page(path, Page("evaluation report", title, sections, facts))
 
 
+def _tasks(source: Source | None, names: Sequence[str]) -> dict[str, Task]:
+    """The tasks of a source with these names, as far as it has them."""
+    if source is None:
+        return {}
+    if isinstance(source, (Task, Sequence)):
+        tasks = [source] if isinstance(source, Task) else source
+        return {task.name: task for task in tasks if task.name in names}
+    return {name: source.task(name) for name in names if name in source.tasks}
+
+
 def _judged(
-    result: Result, runs: Mapping[str, Run], sources: Mapping[str, Task], qrels: Mapping[str, Qrels] | None
+    result: Result, runs: Mapping[str, Run], tasks: Mapping[str, Task], qrels: Mapping[str, Qrels] | None
 ) -> dict[str, Qrels]:
     """What each run was judged by, as far as it can be known."""
     judged = dict(qrels or {})
     for task in runs:
-        if task in sources and not judged.get(task):
+        if task in tasks and not judged.get(task):
             relevance = result.protocol.relevance
-            judged[task] = sources[task].judgements(relevance if relevance in sources[task].qrels else None)
+            judged[task] = tasks[task].judgements(relevance if relevance in tasks[task].qrels else None)
     return judged
 
 
@@ -199,7 +208,7 @@ def _choose(
 
 def _galleries(
     runs: Mapping[str, Run],
-    sources: Mapping[str, Task],
+    tasks: Mapping[str, Task],
     chosen: Mapping[str, Mapping[Kind, Sequence[Example]]],
     collection: Collection | None,
 ) -> list[Block]:
@@ -209,8 +218,8 @@ def _galleries(
         examples = [example for entries in kinds.values() for example in entries]
         answers = [answer.id for example in examples for answer in (*example.positives, *example.top)]
         lists += [
-            (sources[task].queries, [example.query for example in examples]),
-            (sources[task].documents, answers),
+            (tasks[task].queries, [example.query for example in examples]),
+            (tasks[task].documents, answers),
         ]
     pictures = [name for items, ids in lists if items.modality == "image" for name in ids]
     alternatives = {} if collection is None else first_captions(collection, pictures)
@@ -221,7 +230,7 @@ def _galleries(
         folds: list[Block] = [
             Fold(
                 name,
-                [Gallery([_entry(example, runs[task], sources[task], shown) for example in kinds[kind]])],
+                [Gallery([_entry(example, runs[task], tasks[task], shown) for example in kinds[kind]])],
                 words,
                 is_open=kind == "worst",
             )
