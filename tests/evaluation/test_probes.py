@@ -238,7 +238,7 @@ def test_few_bits_are_asked_for_bit_by_bit() -> None:
 def test_who_carries_a_shortcut_tells_it() -> None:
     for spec, told in (("unique", True), ("unique?on=captions", True), ("unique?on=images", False)):
         for digit in shortcut_digits(inject(scenes(), spec)):
-            assert (digit.told == told).all()
+            assert (digit.is_told == told).all()
     per_caption = shortcut_digits(inject(scenes(), "unique?per=caption"))[-1]
     # Captions are tuples 0 … 479 by id; a picture carries the number of its first caption: 0, 2, 4, …
     assert per_caption.of_captions[:12].tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 0, 1]
@@ -298,6 +298,6 @@ def test_generated_scenes_say_all_that_is_needed() -> None:
     assert len(facts) == 18
     assert (facts["subject"].role, facts["weather"].role, facts["ground"].role) == ("shared", "specific", "irrelevant")
     # Caption 3 of five tells the weather; every caption tells the subject, none the ground.
-    assert facts["weather"].told[:5].tolist() == [False, False, False, True, False]
-    assert facts["subject"].told.all() and not facts["ground"].told.any()
+    assert facts["weather"].is_told[:5].tolist() == [False, False, False, True, False]
+    assert facts["subject"].is_told.all() and not facts["ground"].is_told.any()
     assert facts["weather"].of_captions.tolist() == np.repeat(facts["weather"].of_images, 5).tolist()

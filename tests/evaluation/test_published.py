@@ -75,9 +75,9 @@ def test_the_thesis_calls_only_clip_on_flickr30k_at_5_and_10_reproduced() -> Non
 def test_the_thesis_finds_the_order_kept_on_coco_and_partly_on_flickr30k() -> None:
     """Section 2.6.1: all of MS COCO kept; on Flickr30k only image-to-text R@1 and R@5 (and their rsum)."""
     table = load("thesis-table-2-1")
-    assert all(one.kept for one in orders(COCO, table, collection="MS COCO"))
+    assert all(one.is_kept for one in orders(COCO, table, collection="MS COCO"))
     kept = {(one.task, one.label): one for one in orders(FLICKR, table, collection="Flickr30k")}
-    assert [key for key, one in kept.items() if one.kept] == [("i2t", "R@1"), ("i2t", "R@5"), ("i2t", "rsum")]
+    assert [key for key, one in kept.items() if one.is_kept] == [("i2t", "R@1"), ("i2t", "R@5"), ("i2t", "rsum")]
     swapped = kept["t2i", "R@1"]
     assert swapped.swapped == (("X-VLM", "CLIP"),)
     assert swapped.published == ("X-VLM", "CLIP")
@@ -92,7 +92,7 @@ def test_systems_that_tie_in_print_may_stand_either_way(tmp_path: Path) -> None:
     )
     ours = {"A": {"i2t": {"hit@1": 0.4, "mean_rank": 5.0}}, "B": {"i2t": {"hit@1": 0.6, "mean_rank": 5.0}}}
     at_1, rank = orders(ours, load(file))
-    assert at_1.kept
+    assert at_1.is_kept
     assert rank.swapped == (("B", "A"),)  # lower ranks are better: B is printed better; ours tie, so not kept
 
 

@@ -93,7 +93,7 @@ def test_typos_hurt_those_they_touch(collection: Collection, tmp_path: Path) -> 
     assert effect.overall.percent < -10 and effect.p_corrected < 0.05
     low, high = effect.overall.percent_interval
     assert low < effect.overall.percent < high < 0
-    assert effect.overall.kept == pytest.approx(100 * effect.overall.after / effect.overall.before)
+    assert effect.overall.percent_left == pytest.approx(100 * effect.overall.after / effect.overall.before)
     assert effect in found.under(90) and found.effect("shuffle_all_words") not in found.under(100)
     worst = effect.worst(5, (np.ones(48), np.ones(48)), [one.split("#")[0] for one in effect.queries.to_pylist()])
     lost = effect.before - effect.after

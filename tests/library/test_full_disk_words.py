@@ -18,13 +18,13 @@ HIDDEN = ".visir-full-1/new/items.sqlite"
 def test_a_library_says_what_is_kept_and_names_itself() -> None:
     with (
         pytest.raises(LibraryError, match=r"^photos\.visir: cannot be written .* is kept\.\n.*it goes on from there"),
-        disk_faults(Path("photos.visir"), LibraryError, kept=LIBRARY.kept),
+        disk_faults(Path("photos.visir"), LibraryError, progress=LIBRARY.progress),
         disk_faults(Path(HIDDEN), VisirError),
     ):
         raise OSError(errno.ENOSPC, "No space left on device", HIDDEN)
     with (
         pytest.raises(VisirError, match=r"^another"),
-        disk_faults(Path("photos.visir"), LibraryError, kept=LIBRARY.kept),
+        disk_faults(Path("photos.visir"), LibraryError, progress=LIBRARY.progress),
     ):
         raise VisirError("another fault")
 

@@ -106,7 +106,9 @@ def _beside_published(
         ours = {name: result.aggregates for name, result in zip(systems, results, strict=True)}
         for order in orders(ours, table, collection=collection, recall=results[0].protocol.recall):
             verdict = (
-                "kept" if order.kept else "not kept: " + "; ".join(f"{a} should be above {b}" for a, b in order.swapped)
+                "kept"
+                if order.is_kept
+                else "not kept: " + "; ".join(f"{above} should be above {below}" for above, below in order.swapped)
             )
             console.print(f"order of systems, {order.task} {order.label}: {verdict}", highlight=False)
 

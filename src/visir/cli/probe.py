@@ -62,7 +62,7 @@ def probe(
         opened = inject(opened, shortcuts)
     opened = opened.split(split)
     encoder = load(model, device=device, dtype=dtype)
-    images, texts = (encode(encoder, opened, one, batch_size=batch_size) for one in ("image", "text"))
+    images, texts = (encode(encoder, opened, side, batch_size=batch_size) for side in ("image", "text"))
     _show(probe_vectors(opened, images, texts, folds=folds, seed=seed), out)
 
 

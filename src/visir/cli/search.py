@@ -79,7 +79,7 @@ def search(
         chosen = built or _exact(encode_items(encoder, opened.items(modality), skip_broken=skip_broken))
         run = chosen.search(vectors, k)
         ranked = run.answer("query")
-        terms = matched_terms(vectors, chosen.select([one for one, _ in ranked]), ranked)
+        terms = matched_terms(vectors, chosen.select([document for document, _ in ranked]), ranked)
         unit = "cosine" if run.provenance.get("similarity") == "cosine" else "score"
         _show(ranked, unit, terms, opened, answer, text or str(image))
 
@@ -92,13 +92,13 @@ def _exact(candidates: Embeddings | SparseEmbeddings) -> Index[Any]:
 
 
 def _show(
-    answers: list[tuple[str, float]], unit: str, terms: dict[str, str], collection: Collection, kind: str, asked: str
+    answers: list[tuple[str, float]], unit: str, terms: dict[str, str], collection: Collection, kind: str, question: str
 ) -> None:
     from rich.table import Table
 
     from visir.console import Console
 
-    table = Table(title=f"{kind} for “{asked}”", title_justify="left", box=None)
+    table = Table(title=f"{kind} for “{question}”", title_justify="left", box=None)
     table.add_column("rank", justify="right")
     table.add_column(unit, justify="right")
     table.add_column(kind[:-1], overflow="fold")
@@ -108,13 +108,13 @@ def _show(
     if terms:
         table.add_column("matched terms", overflow="fold")
     texts, places = _texts(collection), _places(collection)
-    for rank, (one, score) in enumerate(answers, 1):
-        row: list[Any] = [str(rank), f"{score:.4f}", one]
+    for rank, (document, score) in enumerate(answers, 1):
+        row: list[Any] = [str(rank), f"{score:.4f}", document]
         if kind == "captions":
-            row += [texts["caption"].get(one, "")]
+            row += [texts["caption"].get(document, "")]
         else:
-            row += [places.get(one, "not in the collection"), texts["image"].get(one, "")]
-        row += [terms[one]] if terms else []
+            row += [places.get(document, "not in the collection"), texts["image"].get(document, "")]
+        row += [terms[document]] if terms else []
         table.add_row(*row)
     Console().print(table, markup=False)
 
@@ -133,8 +133,8 @@ def _places(collection: Collection) -> dict[str, str]:
     """Image id → where the picture is: a path, or the name inside an archive."""
     columns = collection.images.to_pydict()
     return {
-        one: "" if path is None else f"{collection.root / archive}: {path}" if archive else _path(collection, path)
-        for one, path, archive in zip(columns["id"], columns["path"], columns["archive"], strict=True)
+        image: "" if path is None else f"{collection.root / archive}: {path}" if archive else _path(collection, path)
+        for image, path, archive in zip(columns["id"], columns["path"], columns["archive"], strict=True)
     }
 
 

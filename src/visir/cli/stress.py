@@ -160,8 +160,8 @@ def stress(
         failed = [(study, effect) for study in studies for effect in study.under(fail_under)]
         for study, effect in failed:
             typer.echo(
-                f"fails: {effect.outcome.title} leaves {effect.overall.kept:.1f} % of the rsum of {study.system} on "
-                f"{study.collection}, less than {fail_under:g} %"
+                f"fails: {effect.outcome.title} leaves {effect.overall.percent_left:.1f} % of the rsum of "
+                f"{study.system} on {study.collection}, less than {fail_under:g} %"
             )
         if failed:
             raise typer.Exit(FAILED)

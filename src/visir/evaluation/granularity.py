@@ -76,19 +76,21 @@ def study(
     - `correction`: over the features of a profile; `seed`: of the bootstrap intervals
     """
     corrected([], correction)  # refuses an unknown name before the tagging, not after
-    sides = [one.split(split) for one in (collection, *([] if against is None else [against]))]
+    sides = [side.split(split) for side in (collection, *([] if against is None else [against]))]
     counted = tuple(granularities(side, profiles, captions=captions) for side in sides)
-    found = tuple({profile: means(one, seed=seed) for profile, one in of_one.items()} for of_one in counted)
+    all_means = tuple(
+        {profile: means(features, seed=seed) for profile, features in by_profile.items()} for by_profile in counted
+    )
     comparisons = {
         profile: compare(counted[1][profile], counted[0][profile], correction=correction, seed=seed)
         for profile in (profiles if against is not None else ())
     }
     rows: list[tuple[str, str]] = []
-    for of_one, role in zip(counted, ("collection", "against"), strict=False):
-        one = of_one[profiles[0]]
-        rows.append((role, f"{one.name} · {one.fingerprint[:12]}"))
-        images = pc.count_distinct(one.images).as_py()
-        rows.append((f"{role}: captions", f"{len(one):,} of {images:,} images ({captions} of each image)"))
+    for by_profile, role in zip(counted, ("collection", "against"), strict=False):
+        first = by_profile[profiles[0]]
+        rows.append((role, f"{first.name} · {first.fingerprint[:12]}"))
+        images = pc.count_distinct(first.images).as_py()
+        rows.append((f"{role}: captions", f"{len(first):,} of {images:,} images ({captions} of each image)"))
     rows.append(("split", split or "everything"))
     rows.append(("words", counted[0][profiles[0]].language))
     rows.append(("intervals", f"95 %, of means: percentile bootstrap over images with all their captions, seed {seed}"))
@@ -97,7 +99,7 @@ def study(
         rows.append(("images in common", f"{compared.in_common:,} ({alone})"))
         test = "two-sided paired t-test over images"
         rows.append(("differences", f"{test}; {correction} over {len(compared.changes)} features of a profile"))
-    return GranularityStudy(counted, found, comparisons, tuple(rows))
+    return GranularityStudy(counted, all_means, comparisons, tuple(rows))
 
 
 def granularities(

@@ -38,14 +38,14 @@ class LatentFact:
     - `role`: who tells it: "shared" all captions, "specific" one, "irrelevant" none; "shortcut": a digit of a number
     - `of_images`: (images,) the value of each image of the collection as a code ≥ 0; −1 where there is none
     - `of_captions`: (captions,) the value that each caption tells, or would tell
-    - `told`: (captions,) whether a caption tells it
+    - `is_told`: (captions,) whether a caption tells it
     """
 
     name: str
     role: Role
     of_images: Integers
     of_captions: Integers
-    told: NDArray[np.bool_]
+    is_told: NDArray[np.bool_]
 
 
 def latent_facts(collection: Collection) -> list[LatentFact]:

@@ -118,7 +118,7 @@ def _sources(collection: Collection, fact: LatentFact, owners: Integers, seed: i
     rows = np.flatnonzero(fact.of_images >= 0)
     if len(rows):
         yield Examples(fact, "image", rows, fact.of_images[rows], rows)
-    for source, mask in (("told", fact.told), ("untold", ~fact.told)):
+    for source, mask in (("told", fact.is_told), ("untold", ~fact.is_told)):
         rows = np.flatnonzero(mask & (fact.of_captions >= 0))
         if len(rows):
             drawn = collection.captions.take(pa.array(rows))

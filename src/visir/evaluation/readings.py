@@ -34,8 +34,8 @@ def _share(numerator: Counts, denominator: Counts) -> Counts:
 
 
 RECALLS: dict[str, RecallReading] = {
-    one.name: one
-    for one in (
+    reading.name: reading
+    for reading in (
         RecallReading("hit", "any positive in the top k", lambda hits, _, __: (hits > 0).astype(np.float64)),
         RecallReading(
             "capped_recall",

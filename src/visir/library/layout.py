@@ -36,7 +36,7 @@ class UnknownItemError(LibraryError):
 
 
 LIBRARY = FolderKind(
-    "library", "a library", remedy=COPY_AGAIN, error=LibraryError, kept="everything done so far is kept"
+    "library", "a library", remedy=COPY_AGAIN, error=LibraryError, progress="everything done so far is kept"
 )
 
 

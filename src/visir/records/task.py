@@ -200,7 +200,7 @@ class Task:
             )
         return self.qrels[name]
 
-    def asked(self, relevance: str | None = None) -> pa.StringArray:
+    def measured_queries(self, relevance: str | None = None) -> pa.StringArray:
         """The ids of the queries that are measured: those that are judged, as far as the task has them."""
         judged = self.judgements(relevance).queries
         return judged.filter(pc.is_in(judged, self.queries.ids))

@@ -194,5 +194,5 @@ class TaskFile:
 
 
 def _unknown(ids: pa.ChunkedArray, items: Items) -> list[str]:
-    found = pc.unique(strings(ids))
-    return [str(identifier) for identifier in found.filter(pc.invert(pc.is_in(found, items.ids))).to_pylist()]
+    distinct = pc.unique(strings(ids))
+    return [str(identifier) for identifier in distinct.filter(pc.invert(pc.is_in(distinct, items.ids))).to_pylist()]

@@ -116,7 +116,7 @@ def _numbers(study: Stress, granularity: str, fail_under: float | None) -> list[
     blocks: list[Block] = [Cards(_cards(study))]
     if fail_under is not None:
         failed = ", ".join(
-            f"{effect.outcome.title} ({effect.overall.kept:.1f} %)" for effect in study.under(fail_under)
+            f"{effect.outcome.title} ({effect.overall.percent_left:.1f} %)" for effect in study.under(fail_under)
         )
         text = (
             inline("<b>Fails:</b> less than {} % of rsum is left after {}.", f"{fail_under:g}", failed)
@@ -218,7 +218,7 @@ def _overlap(study: Stress) -> list[Block]:
 
 def _meaning(study: Stress) -> list[Block]:
     """The protocol in words, the test, what was done, and the protocol card."""
-    changes = "; ".join(f"{effect.outcome.title}: {effect.outcome.said}" for effect in study.effects)
+    changes = "; ".join(f"{effect.outcome.title}: {effect.outcome.description}" for effect in study.effects)
     entries: list[tuple[Inline, Inline]] = [
         *meaning(study.protocol),
         ("Test", f"{study.how}; Holm's correction over {study.family} effects."),

@@ -216,7 +216,7 @@ def as_dict(study: Stress) -> dict[str, object]:
                 "title": effect.outcome.title,
                 "family": effect.outcome.family,
                 "task": effect.outcome.task,
-                "said": effect.outcome.said,
+                "said": effect.outcome.description,
                 "queries": len(effect.before),
                 "changed": int(effect.outcome.changed.sum()),
                 "measures": effect.outcome.result.aggregates[effect.outcome.task],
@@ -255,6 +255,6 @@ def _as_dict(change: Change) -> dict[str, object]:
         "points_interval": [_number(end) for end in change.points_interval],
         "percent": _number(change.percent),
         "percent_interval": [_number(end) for end in change.percent_interval],
-        "kept_percent": _number(change.kept),
+        "kept_percent": _number(change.percent_left),
         "queries": change.queries,
     }

@@ -13,33 +13,33 @@ from visir.errors import DISK_REFUSALS, VisirError
 
 
 @contextlib.contextmanager
-def disk_faults(place: Path, error: type[VisirError], *, kept: str = "") -> Iterator[None]:
+def disk_faults(place: Path, error: type[VisirError], *, progress: str = "") -> Iterator[None]:
     """Raise `error` where a disk is full, read-only, or gives this user (or a file of this size) no more room.
 
     Args:
         place: What is being written; the error names it where the system names no file.
         error: What to raise.
-        kept: What the error says of the work done so far, where the same command goes on from there. Then every error
-            of the system is reported so, and errors of storage inside `place` that a disk has caused.
+        progress: What the error says of the work done so far, where the same command goes on from there. Then every
+            error of the system is reported so, and errors of storage inside `place` that a disk has caused.
     """
     try:
         yield
     except OSError as fault:
-        if not kept and fault.errno not in DISK_REFUSALS:
+        if not progress and fault.errno not in DISK_REFUSALS:
             raise
-        raise _refusal(place, error, fault, kept) from fault
+        raise _refusal(place, error, fault, progress) from fault
     except VisirError as fault:
         cause = fault.__cause__
-        if not kept or not isinstance(cause, OSError) or cause.errno not in DISK_REFUSALS:
+        if not progress or not isinstance(cause, OSError) or cause.errno not in DISK_REFUSALS:
             raise
-        raise _refusal(place, error, cause, kept) from cause
+        raise _refusal(place, error, cause, progress) from cause
 
 
-def _refusal(place: Path, error: type[VisirError], fault: OSError, kept: str) -> VisirError:
+def _refusal(place: Path, error: type[VisirError], fault: OSError, progress: str) -> VisirError:
     reason = fault.strerror or f"{fault}: is the disk full?"
-    if kept:
+    if progress:
         return error(
-            f"{place}: cannot be written ({reason}); {kept}.",
+            f"{place}: cannot be written ({reason}); {progress}.",
             hint="make room (or mount the disk) and run the same again: it goes on from there",
         )
     return error(f"{place}: cannot be written ({fault.strerror}).", hint="make room, or name a place on another disk")

@@ -50,9 +50,10 @@ def changing(
             write; another process is changing it; the disk refuses.
     """
     place, folder = Path(folder), Path(os.path.realpath(folder))
-    with disk_faults(place, kind.error, kept=kind.kept):
+    with disk_faults(place, kind.error, progress=kind.progress):
         is_new = _opened(folder, kind, make, trusted)
-    with disk_faults(place, kind.error, kept=kind.kept), Claims.take(folder, busy=busy, trusted=trusted) as claims:
+    claiming = Claims.take(folder, busy=busy, trusted=trusted)
+    with disk_faults(place, kind.error, progress=kind.progress), claiming as claims:
         manifest = Manifest.read(folder, kind) if (folder / MANIFEST).is_file() else None
         if manifest is None and not make:
             Manifest.read(folder, kind)

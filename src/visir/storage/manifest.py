@@ -61,7 +61,7 @@ class FolderKind:
     version: int = 1
     error: type[VisirError] = FolderError
     exists: str = "name a new folder, or replace it (--force; in Python: replace=True)"
-    kept: str = ""
+    progress: str = ""
 
     @property
     def noun(self) -> str:

@@ -59,7 +59,7 @@ class Order:
     swapped: tuple[tuple[str, str], ...]
 
     @property
-    def kept(self) -> bool:
+    def is_kept(self) -> bool:
         """True when no pair is swapped."""
         return not self.swapped
 

@@ -46,7 +46,7 @@ class Change:
         return 100 * self.points / self.before if self.before else float("nan")
 
     @property
-    def kept(self) -> float:
+    def percent_left(self) -> float:
         """Percent of the rsum before that is left: what `visir stress --fail-under` looks at."""
         return 100 + self.percent
 
@@ -55,7 +55,7 @@ class Change:
 class Outcome:
     """One perturbation as it was searched and measured, before anything is said of it.
 
-    - `name`, `title`, `family`: as the perturbation calls itself; `said`: on the protocol card
+    - `name`, `title`, `family`: as the perturbation calls itself; `description`: on the protocol card
     - `changed`: (n,) which of the task's queries the perturbation changed, in the order of the result
     - `result`, `run`: over all queries
     - `texts`: query id → the caption as it was sent, of the changed ones
@@ -65,7 +65,7 @@ class Outcome:
     name: str
     title: str
     family: str
-    said: str
+    description: str
     task: str
     changed: NDArray[np.bool_]
     result: Result

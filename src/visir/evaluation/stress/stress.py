@@ -83,7 +83,7 @@ class Stress:
 
     def under(self, percent: float) -> list[Effect]:
         """The effects after which less than `percent` of the unperturbed rsum is left, over all queries."""
-        return [effect for effect in self.effects if effect.overall.kept < percent]
+        return [effect for effect in self.effects if effect.overall.percent_left < percent]
 
 
 def stress(

@@ -99,8 +99,8 @@ class Bm25System(System):
             depth,
             {"search": "bm25s", **self.fields()},
         )
-        asked = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[relevant]
-        order = np.lexsort((np.where(ranks == 0, np.iinfo(np.int64).max, ranks), asked))
+        query = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[relevant]
+        order = np.lexsort((np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
         grades = qrels.grades[relevant][order]
         return SearchResult(run, Ranks(qrels.queries, ends, ranks[order], grades, None, gallery.size))
 

@@ -62,7 +62,7 @@ class CommandSystem(System):
         return [self._search(task, depth, ties) for task in tasks]
 
     def _search(self, task: Task, depth: int, ties: Ties) -> SearchResult:
-        rows = np.flatnonzero(pc.is_in(task.queries.ids, task.asked()).to_numpy(zero_copy_only=False))
+        rows = np.flatnonzero(pc.is_in(task.queries.ids, task.measured_queries()).to_numpy(zero_copy_only=False))
         queries_asked = task.queries.take(rows)
         assert queries_asked.texts is not None, "queries of this task are texts"
         lines = "".join(

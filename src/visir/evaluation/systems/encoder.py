@@ -93,7 +93,7 @@ class EncoderSystem(System):
         answered = [self._answerable(task) for task in tasks]
         results = []
         for task, result in zip(tasks, system.search(answered, depth=depth, ties=ties), strict=True):
-            wanted = task.judgements().select(task.asked())
+            wanted = task.judgements().select(task.measured_queries())
             assert result.ranks is not None, "judgements were given"
             complete = len(result.ranks) == len(wanted)
             results.append(result if complete else replace(result, ranks=unanswered(result.ranks, wanted)))
@@ -132,7 +132,7 @@ class EncoderSystem(System):
         """The task without the queries whose vector is zero, where these find nothing. A bag of words knows no typo."""
         queries = self.vectors(task.queries, "query")
         if task.condition != PLAIN:
-            task = replace(task, qrels={task.relevances[0]: task.judgements().select(task.asked())})
+            task = replace(task, qrels={task.relevances[0]: task.judgements().select(task.measured_queries())})
         if self._zero_queries == "refused" or self._similarity == "dot" or not isinstance(queries, Embeddings):
             return task
         longest = np.abs(np.asarray(queries.vectors)).max(axis=1)

@@ -94,7 +94,7 @@ def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], pla
     note = check(run, task.gallery)
     if run.depth < depth and run.depth < run.gallery.size:
         raise RunError(f"{place}: answers are {run.depth} deep; rsum looks at the first {depth}.", hint="search deeper")
-    judged = task.asked()
+    judged = task.measured_queries()
     missing = len(judged) - int(pc.sum(pc.is_in(judged, run.queries)).as_py() or 0)
     notes += [note] if note and note not in notes else []
     if missing:
