@@ -320,7 +320,7 @@ def make(folder: Path, n: int, model: str, kind: str) -> None:
     )  # fmt: skip
     with changing(folder, LIBRARY, busy="another process is making it") as change:
         build(kind, Embeddings("image", pa.array(ids), vectors, encoder.card), folder / "dense")
-        commit(change, card, write, gone={})
+        commit(change, card, write, removed={})
 
 
 def cpu(pid: int) -> float:

@@ -63,7 +63,7 @@ class Ours:
     def step(self, rows: Tensor, drawn: ExpansionSample, eta: float) -> float:
         """One update; returns the loss before it."""
         pairs = self.pairs
-        images, texts = pairs.images[pairs.owners[rows]], pairs.texts[rows]
+        images, texts = pairs.images[pairs.image_rows[rows]], pairs.texts[rows]
         self.optimiser.zero_grad()
         scored = score_active(self.head, images, texts, pairs.own[rows], drawn)
         self.terms = scored.image_terms.item(), scored.text_terms.item()
@@ -113,7 +113,7 @@ class Rival:
             add_special_tokens=False,
         )
         self.tokenising += time.perf_counter() - began
-        images, texts = self.pairs.images[self.pairs.owners[rows]], self.pairs.texts[rows]
+        images, texts = self.pairs.images[self.pairs.image_rows[rows]], self.pairs.texts[rows]
         self.first.zero_grad()
         self.second.zero_grad()
         sparse_texts = self.weights(texts, None if bool(drawn.captions[0]) else tokens)
@@ -171,7 +171,7 @@ def main() -> None:
     pairs = SparseExamples.of(collection, load(asked.model), tokenizer, torch.device("cpu"))
     unit = nn.functional.normalize
     pairs = SparseExamples(unit(pairs.images, dim=-1), unit(pairs.texts, dim=-1), *(getattr(pairs, name) for name in (
-        "owners", "own", "terms", "frequencies", "origin", "ids")))  # fmt: skip
+        "image_rows", "own", "terms", "frequencies", "origin", "ids")))  # fmt: skip
     captions = collection.captions["text"].to_pylist()
     theirs = PreTrainedTokenizerFast(tokenizer_object=tokenizer._reader, pad_token="[PAD]", model_max_length=512)
     words = words_of("st:all-MiniLM-L6-v2", 768)

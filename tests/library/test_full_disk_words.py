@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from visir.errors import VisirError
-from visir.library.commit import told_of_disk
-from visir.library.layout import LibraryError
+from visir.library.layout import LIBRARY, LibraryError
 from visir.sessions.engine import reason_of
 from visir.storage.disk import disk_faults
 
@@ -19,11 +18,14 @@ HIDDEN = ".visir-full-1/new/items.sqlite"
 def test_a_library_says_what_is_kept_and_names_itself() -> None:
     with (
         pytest.raises(LibraryError, match=r"^photos\.visir: cannot be written .* is kept\.\n.*it goes on from there"),
-        told_of_disk(Path("photos.visir")),
+        disk_faults(Path("photos.visir"), LibraryError, kept=LIBRARY.kept),
         disk_faults(Path(HIDDEN), VisirError),
     ):
         raise OSError(errno.ENOSPC, "No space left on device", HIDDEN)
-    with pytest.raises(VisirError, match=r"^another"), told_of_disk(Path("photos.visir")):
+    with (
+        pytest.raises(VisirError, match=r"^another"),
+        disk_faults(Path("photos.visir"), LibraryError, kept=LIBRARY.kept),
+    ):
         raise VisirError("another fault")
 
 

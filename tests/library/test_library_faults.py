@@ -208,7 +208,7 @@ def test_readers_see_one_state_or_the_other_while_it_is_updated(photos: Path, tm
         while not over.is_set():
             try:
                 with Library.open(at) as opened:
-                    seen.add(len(opened.known(opened.indexes["dense"].ids.to_pylist())))
+                    seen.add(len(opened.existing(opened.indexes["dense"].ids.to_pylist())))
             except Exception as fault:
                 faults.append(fault)
 
@@ -257,7 +257,7 @@ except VisirError as fault:
     assert done.returncode == 2, done.stdout + done.stderr
     assert "→" in done.stdout and "make room" in done.stdout, done.stdout
     with Library.open(at) as opened:
-        assert sorted(opened.known(opened.indexes["dense"].ids.to_pylist())) == before
+        assert sorted(opened.existing(opened.indexes["dense"].ids.to_pylist())) == before
     assert update(None, at).items == 12 and check(at) == []
 
 

@@ -149,7 +149,7 @@ def test_the_fields_of_every_manifest_have_their_types(tmp_path: Path, field: st
         change.write("data", b"1")
     right = {"kind": str, "version": int, "generation": int, "content": dict, "files": dict}[field]
     reseal(tmp_path / "box" / MANIFEST, (field,), wrong)
-    if type(wrong) is right and field != "kind":
+    if type(wrong) is right and field not in ("kind", "version"):
         Manifest.read(tmp_path / "box", box)
         return
     with pytest.raises(FolderError, match=field) as fault:

@@ -54,10 +54,10 @@ def mixture(seed: int, searcher: Searcher) -> list[Query]:
         Query(
             text=drawn.choice(texts()),
             item=drawn.choice([None, None, drawn.choice(items)]),
-            share=drawn.choice([0.2, 0.5]),
+            text_weight=drawn.choice([0.2, 0.5]),
             system=drawn.choice(["dense", "sparse", "hybrid", None]),  # type: ignore[arg-type]
             fusion=drawn.choice(["rrf", "weighted"]),  # type: ignore[arg-type]
-            conditions=drawn.choice(narrowed),
+            where=drawn.choice(narrowed),
             k=drawn.choice([1, 5, 60]),
             offset=drawn.choice([0, 3]),
         )
@@ -153,7 +153,7 @@ def test_a_mean_of_text_and_picture_goes_from_one_to_the_other(searcher: Searche
     texts_only = searcher.search([Query(text="a blue kite", system="dense", k=48)])[0]
     items_only = searcher.similar(items[3], 47, system="dense")
     ask = {"text": "a blue kite", "item": items[3], "system": "dense", "k": 47}
-    first, last = searcher.search([Query(**ask, share=1.0), Query(**ask, share=0.0)])  # type: ignore[arg-type]
+    first, last = searcher.search([Query(**ask, text_weight=1.0), Query(**ask, text_weight=0.0)])  # type: ignore[arg-type]
     assert [hit.item for hit in first.hits] == [hit.item for hit in texts_only.hits if hit.item != items[3]]
     assert [hit.item for hit in last.hits] == [hit.item for hit in items_only.hits]
     # Half and half: the cosine is the mean of both cosines, divided by the length of the mean vector.
@@ -171,13 +171,13 @@ def test_conditions_and_categories_narrow_every_system(searcher: Searcher) -> No
     assert 0 < len(allowed) < 48
     for system in ("dense", "sparse", "hybrid"):
         ask = {"text": "a dog", "system": system, "k": 48}
-        whole, part = searcher.search([Query(**ask), Query(**ask, conditions=(condition,))])  # type: ignore[arg-type]
+        whole, part = searcher.search([Query(**ask), Query(**ask, where=(condition,))])  # type: ignore[arg-type]
         assert part.total == len(allowed)
         kept = [hit.item for hit in whole.hits if hit.item in allowed]
         assert {hit.item for hit in part.hits} == set(kept)
         if system != "hybrid":
             assert [hit.item for hit in part.hits] == kept
-    nothing = searcher.search([Query(text="a dog", conditions=(FieldCondition("width", ">", 9999),))])[0]
+    nothing = searcher.search([Query(text="a dog", where=(FieldCondition("width", ">", 9999),))])[0]
     assert (nothing.hits, nothing.total, nothing.next_offset) == ((), 0, None)
 
 
@@ -186,14 +186,14 @@ def test_explanations_add_up(searcher: Searcher) -> None:
     answer = searcher.search([query])[0]
     hit = answer.hits[0]
     told = searcher.explain(query, hit.item)
-    assert sum(part.gives for part in told.parts.values()) == pytest.approx(hit.score)
+    assert sum(part.contribution for part in told.parts.values()) == pytest.approx(hit.score)
     assert {name: (part.rank, part.score) for name, part in told.parts.items()} == dict(hit.parts)
     assert sum(one.query * one.document for one in told.terms) == pytest.approx(hit.parts["sparse"][1], rel=1e-5)
     assert list(told.words) == searcher.words(hit.item)
     weighted = Query(text="a red house near the sea", system="hybrid", fusion="weighted", weight=0.3, k=48)
     listed = searcher.search([weighted])[0]
     for one in (listed.hits[0], listed.hits[5], listed.hits[-1]):
-        gives = sum(part.gives for part in searcher.explain(weighted, one.item).parts.values())
+        gives = sum(part.contribution for part in searcher.explain(weighted, one.item).parts.values())
         assert gives == pytest.approx(one.score, abs=1e-9)
 
 
@@ -210,10 +210,10 @@ def test_faults_stay_with_their_query(searcher: Searcher) -> None:
     found = searcher.search_each(
         [
             good,
-            Query(),
+            {},
             Query(item="no such item"),
-            Query(text="a", conditions=(FieldCondition("widht", ">", 3),)),
-            Query(text="a", k=0, share=2, system="dence", rerank=5),  # type: ignore[arg-type]
+            Query(text="a", where=(FieldCondition("widht", ">", 3),)),
+            {"text": "a", "k": 0, "text_weight": 2, "system": "dence", "rerank": 5},
             good,
         ]
     )
@@ -222,15 +222,20 @@ def test_faults_stay_with_their_query(searcher: Searcher) -> None:
         assert isinstance(fault, kind)
     assert "nothing is asked" in str(found[1]) and "no such item" in str(found[2])
     assert "did you mean 'width'?" in str(found[3])
-    for part in ("did you mean 'dense'", "share must lie between 0 and 1", "k must be at least 1", "no matching head"):
+    for part in (
+        "did you mean 'dense'",
+        "text_weight must lie between 0 and 1",
+        "k must be at least 1",
+        "no matching head",
+    ):
         assert part in str(found[4])
     with pytest.raises(QueryError, match="nothing is asked"):
-        searcher.search([good, Query()])
+        searcher.search([good, {}])
 
 
 def test_the_best_few_go_through_the_matching_head_once_for_all_pages(folder: Path) -> None:
     searcher = Searcher.open(folder, device="cpu")
-    searcher.encoding.models.encoder.cross_encoder = head = Nearness()
+    searcher.encoder.models.encoder.cross_encoder = head = Nearness()
     ask = {"text": "3 red boats", "system": "dense"}
     plain = searcher.search([Query(**ask, k=48)])[0]  # type: ignore[arg-type]
     whole = searcher.search([Query(**ask, k=48, rerank=7)])[0]  # type: ignore[arg-type]

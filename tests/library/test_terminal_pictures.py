@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from visir.library.cli.terminal_pictures import blocks, drawn, iterm2, kitty, sixel, way_for
+from visir.library.cli.terminal_pictures import blocks, draw_image, graphics_protocol, iterm2, kitty, sixel
 
 
 def picture(rows: list[list[tuple[int, int, int]]]) -> Image.Image:
@@ -33,8 +33,8 @@ RED, BLUE, WHITE = (255, 0, 0), (0, 0, 255), (255, 255, 255)
     ],
 )  # fmt: skip
 def test_what_a_terminal_can_is_told_by_its_environment(environment: dict[str, str], wanted: str | None) -> None:
-    assert way_for(environment, True) == wanted
-    assert way_for(environment, False) is None
+    assert graphics_protocol(environment, True) == wanted
+    assert graphics_protocol(environment, False) is None
 
 
 def test_half_blocks_by_hand() -> None:
@@ -77,9 +77,9 @@ def test_sixels_by_hand() -> None:
 def test_a_picture_keeps_its_shape() -> None:
     wide, high = Image.new("RGB", (320, 160), RED), Image.new("RGB", (100, 400), RED)
     # 32 columns hold the wide one at 32 × 16 pixels, 8 rows; 12 rows hold the high one at 6 × 24
-    assert drawn(wide, "blocks").count("\n") == 8 and drawn(wide, "blocks").count("▀") == 32 * 8
-    assert drawn(high, "blocks").count("\n") == 12 and drawn(high, "blocks").count("▀") == 6 * 12
-    assert ",c=32,r=8," in drawn(wide, "kitty") and "width=6;height=12;" in drawn(high, "iterm2")
-    assert drawn(wide, "sixel").startswith('\x1bPq"1;1;320;160')
-    png = base64.b64decode(re.findall(r"File=.*?:(.*)\x07", drawn(wide, "iterm2"))[0])
+    assert draw_image(wide, "blocks").count("\n") == 8 and draw_image(wide, "blocks").count("▀") == 32 * 8
+    assert draw_image(high, "blocks").count("\n") == 12 and draw_image(high, "blocks").count("▀") == 6 * 12
+    assert ",c=32,r=8," in draw_image(wide, "kitty") and "width=6;height=12;" in draw_image(high, "iterm2")
+    assert draw_image(wide, "sixel").startswith('\x1bPq"1;1;320;160')
+    png = base64.b64decode(re.findall(r"File=.*?:(.*)\x07", draw_image(wide, "iterm2"))[0])
     assert Image.open(io.BytesIO(png)).size == (320, 160)

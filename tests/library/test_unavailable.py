@@ -79,7 +79,7 @@ def test_photos_of_a_folder_that_cannot_be_read_are_kept(
     with monkeypatch.context() as patch:
         _refused("photos/odd", why, patch)
         did = update(None, place / "library")
-        assert (did.deleted, dict(did.away)) == (1, {"odd": os.strerror(why)})
+        assert (did.deleted, dict(did.unavailable)) == (1, {"odd": os.strerror(why)})
         assert "1 passed over" in open_collection(place / "photos").source
         assert update(None, place / "library").same
         _refused("photos", why, patch)
@@ -103,15 +103,15 @@ def test_an_unmounted_disk_leaves_an_empty_folder(place: Path, other_disk: Path)
         path.unlink()
     for _ in range(2):
         did = update(None, place / "library")
-        assert did.items == 10 and dict(did.away) == dict.fromkeys(("usb", "usb/odd"), "its disk is not there")
+        assert did.items == 10 and dict(did.unavailable) == dict.fromkeys(("usb", "usb/odd"), "its disk is not there")
     assert not [path for path in files(place / "library") if path.startswith("shelf")]
     usb.rmdir()
     usb.symlink_to(place / "nowhere")
-    assert set(update(None, place / "library").away.values()) == {"a link that leads nowhere"}
+    assert set(update(None, place / "library").unavailable.values()) == {"a link that leads nowhere"}
     usb.unlink()
     usb.symlink_to(other_disk)
     did = update(None, place / "library")
-    assert did.same and not did.away and did.items == 10
+    assert did.same and not did.unavailable and did.items == 10
     usb.unlink()
     assert update(None, place / "library").items == 6  # without link or folder nothing says that it may come back
 
@@ -136,7 +136,7 @@ def test_watching_survives_faults_and_a_place_that_is_away(place: Path, monkeypa
         update(None, library)
 
     thread = threading.Thread(
-        target=watch, args=(library, changed), kwargs={"settle": 0.1, "stop": stop, "tell": said.append}
+        target=watch, args=(library, changed), kwargs={"settle": 0.1, "stop": stop, "callback": said.append}
     )
     thread.start()
     try:

@@ -254,6 +254,9 @@ class Counting:
     def __getattr__(self, name: str) -> Any:
         return getattr(self.inner, name)
 
+    def for_role(self, role: str) -> Any:
+        return self
+
     def embed_images(self, batch: Any) -> Any:
         self.seen += len(batch)
         return self.inner.embed_images(batch)
@@ -327,7 +330,7 @@ def test_a_folder_that_may_not_be_looked_into_keeps_its_photos(photos: Path, tmp
 
 def test_an_update_says_what_it_is_doing(photos: Path, tmp_path: Path) -> None:
     said: list[str] = []
-    update(photos, tmp_path / "library", model="pixels", tell=lambda stage, done, total: said.append(stage))
+    update(photos, tmp_path / "library", model="pixels", callback=lambda stage, done, total: said.append(stage))
     assert list(dict.fromkeys(said)) == ["looking", "reading", "encoding", "writing"]
 
 
@@ -379,7 +382,7 @@ def stop_at(photos: Path, at: Path, stage: str) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        update(photos, at, model="pixels", tell=tell)
+        update(photos, at, model="pixels", callback=tell)
 
 
 def vectors_of_photos(photos: Path, folder: Path) -> str:

@@ -199,13 +199,13 @@ def test_a_photo_is_made_small_and_searched_with(watched: Watched) -> None:
     expect(page.locator(".chip")).to_contain_text("my <b>.png")
     expect(page.locator("#note")).to_contain_text("a link to this page does not carry it")
     assert "photo=1" in page.url and len(watched.items()) >= 30
-    expect(page.locator("#share")).to_be_hidden()
+    expect(page.locator("#text-weight")).to_be_hidden()
     alone = watched.items()
     answered(page, DOG)
-    expect(page.locator("#share")).to_be_visible()
+    expect(page.locator("#text-weight")).to_be_visible()
     with page.expect_request(lambda request: request.url.endswith("/search")) as asked:
         page.get_by_role("slider").fill("90")
-    assert asked.value.post_data_json["share"] == 0.9 and "share=90" in page.url
+    assert asked.value.post_data_json["text_weight"] == 0.9 and "text_weight=90" in page.url
     page.get_by_role("button", name="Remove the photo my <b>.png").click()
     expect(page.locator(".chip")).to_have_count(0)
     expect(page.locator("#text")).to_be_focused()

@@ -132,7 +132,7 @@ def test_callers_are_forgotten() -> None:
     rate = RateLimiter(1, 1)
     for at in range(20_000):
         rate.take(str(at), 1, 0.0)
-    assert len(rate._held) == 10_000
+    assert len(rate._buckets) == 10_000
 
 
 def test_bodies_are_counted() -> None:
@@ -153,7 +153,7 @@ def test_bodies_are_counted() -> None:
             await LimitedBody(receive, 1000, bodies, lambda: None)()
         assert other.value.status == 503
         body.release()
-        assert bodies.held == 60
+        assert bodies.size == 60
 
     asyncio.run(read())
     assert not ends

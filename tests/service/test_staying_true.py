@@ -255,7 +255,7 @@ def test_a_task_goes_on_whatever_it_raises() -> None:
         if len(calls) <= 3:
             raise ZeroDivisionError("the same each time")
 
-    task = PeriodicTask(work, every=0.01, name="count", log=log)
+    task = PeriodicTask(work, interval=0.01, name="count", log=log)
     until(lambda: len(calls) > 6)
     task.stop()
     assert log.flush() and stream.getvalue().count(b"the same each time") >= 1
@@ -268,14 +268,18 @@ def test_a_lease() -> None:
     lease, endless = Lease(0.2, 3), Lease(None, 3)
     assert (lease.status, lease.refusal()) == ("current", None)
     lease.failed("away", None)
-    assert lease.status == "behind" and lease.said()["generation"] == 3 and lease.said()["on_disk"] is None
+    assert (
+        lease.status == "behind"
+        and lease.status_record()["generation"] == 3
+        and lease.status_record()["on_disk"] is None
+    )
     time.sleep(0.25)
     refusal = lease.refusal()
     assert lease.status == "stale" and refusal is not None and refusal.status == 503 and endless.refusal() is None
     lease.renew(time.monotonic() - 1, 4)  # a look that began long ago proves nothing about now
     assert lease.status == "stale"
     lease.renew(time.monotonic(), 4)
-    assert lease.said()["status"] == "current" and lease.said()["on_disk"] == 4
+    assert lease.status_record()["status"] == "current" and lease.status_record()["on_disk"] == 4
 
 
 def test_of_two_services_on_one_port_one_serves(made: Path) -> None:

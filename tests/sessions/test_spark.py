@@ -151,6 +151,7 @@ def test_spark_finds_what_duckdb_finds(tmp_path: Path, spark: SparkSession) -> N
         "events",
         "rejected",
         "sessions",
+        "visir.json",
     ]
     for file in (tmp_path / "spark" / "events").iterdir():  # nothing but Parquet, in the order that is promised
         table = pq.read_table(file)

@@ -45,7 +45,7 @@ def test_validation_counts_what_plain_loops_count(variant: Any) -> None:
             mine = VALIDATION.terms.of(row).tolist()
             text[row] = torch.tensor([w if k in mine else 0.0 for k, w in enumerate(text[row].tolist())])
     reciprocal, common = 0.0, 0
-    for row, owner in enumerate(VALIDATION.owners.tolist()):
+    for row, owner in enumerate(VALIDATION.image_rows.tolist()):
         scores = (image @ text[row]).tolist()
         rank = 1 + sum(s >= scores[owner] for i, s in enumerate(scores) if i != owner)
         reciprocal += 1 / rank if rank <= 10 else 0

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
@@ -17,8 +19,8 @@ def said_only(pairs: SparseExamples, words: tuple[int, ...]) -> SparseExamples:
     kept = [np.array([term for term in pairs.terms.of(row) if term in words], int) for row in range(len(pairs))]
     terms = packed(kept)
     frequencies = torch.from_numpy(terms.frequencies(len(PIECES)))
-    return SparseExamples(pairs.images, pairs.texts, pairs.owners, torch.from_numpy(padded(terms, len(PIECES))), terms,
-                 frequencies, pairs.origin, pairs.ids)  # fmt: skip
+    own = torch.from_numpy(padded(terms, len(PIECES)))
+    return dataclasses.replace(pairs, own=own, terms=terms, frequencies=frequencies)
 
 
 TRAIN, VALIDATION = planted(60, seed=1), planted(40, seed=2)

@@ -30,7 +30,7 @@ def search(
     collection: Annotated[
         str, typer.Argument(metavar="COLLECTION", help="A folder of photos, or any known format.", show_default=False)
     ],
-    query: Query = None,
+    text: Query = None,
     model: Model = "",
     image: Annotated[Path | None, typer.Option(help="Look for what fits this picture, instead of a text.")] = None,
     k: Count = 10,
@@ -56,7 +56,7 @@ def search(
     faults = []
     if not model and index is None:
         faults.append("no model is named (--model)")
-    if (query is None) == (image is None):
+    if (text is None) == (image is None):
         faults.append("ask with a text or with --image FILE, one of the two")
     if to not in (None, "images", "captions"):
         faults.append(f"unknown answers {to!r} ({nearest(str(to), ('images', 'captions'))})")
@@ -70,7 +70,7 @@ def search(
     if image is not None:
         vectors = picture_vector(encoder, image)
     else:
-        vectors = encoder.encode_inputs("text", {"query": query or ""})
+        vectors = encoder.encode_inputs("text", {"query": text or ""})
     answers = [held] if held else [to] if to else ["images"] if image is None else ["captions", "images"]
     if image is not None and to is None and held is None and opened.captions.num_rows == 0:
         answers = ["images"]
@@ -81,7 +81,7 @@ def search(
         ranked = run.answer("query")
         terms = matched_terms(vectors, chosen.select([one for one, _ in ranked]), ranked)
         unit = "cosine" if run.provenance.get("similarity") == "cosine" else "score"
-        _show(ranked, unit, terms, opened, answer, query or str(image))
+        _show(ranked, unit, terms, opened, answer, text or str(image))
 
 
 def _exact(candidates: Embeddings | SparseEmbeddings) -> Index[Any]:

@@ -125,7 +125,7 @@ class ZipArchive:
         data = self._file.read_at(member.header_offset + 30 + name_length + extra_length, member.compress_size)
         if member.compress_type in _UNPACKERS:
             try:
-                # A byte more than was told shows that there is more; nothing beyond it is unpacked.
+                # A byte more than the archive declares shows that there is more; nothing beyond it is unpacked.
                 data = _UNPACKERS[member.compress_type]().decompress(data, member.file_size + 1)
             except (zlib.error, OSError, EOFError) as fault:
                 raise ImageError(f"{self.path}: {name!r} is damaged ({fault}).", hint=_COPY) from fault

@@ -1,4 +1,4 @@
-"""How much memory a picture takes while it is decoded: told from its header, by what its decoder allocates."""
+"""How much memory a picture takes while it is decoded: by its header, and by what its decoder allocates."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ def open_source(
     """Open anything that holds tasks of retrieval: a collection of images and captions, or a task from elsewhere.
 
     Args:
-        path_or_spec: A file or folder as its makers distribute it (plain, `.gz` or `.xz`); the format is told from the
+        path_or_spec: A file or folder as its makers distribute it (plain, `.gz` or `.xz`); the format follows from the
             content. A `datasets.Dataset` object, a `Collection` and a `TaskFile` are taken too. `"format:path"` names
             the format; `"scenes:2000"` makes 2,000 scenes. Options may follow as in a web address:
             `"karpathy:dataset_coco.json?restval=keep&images=val2014.zip"`, `"scenes:2000?seed=1&size=128"`.

@@ -92,7 +92,7 @@ def find_source(spec: str, kind: SourceKind[AnyFormat], format: str | None = Non
     Args:
         spec: A path, `"format:path"`, `"path?option=value"`, or a place elsewhere (`"s3://bucket/photos.tar"`).
         kind: Which formats there are.
-        format: The name of the format; by default it is told from the text, else from the content of the path.
+        format: The name of the format; by default the text names it, else the content of the path decides.
 
     Raises:
         CollectionError: Where there is nothing, several sources lie in one folder, or no format fits.

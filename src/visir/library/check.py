@@ -1,4 +1,4 @@
-"""Whether a library is as it was written: looked at when it is opened, and completely by `visir index check`.
+"""Checks that a library is as it was written: at opening, and completely by `visir index check`.
 
 The library's manifest has size and hash of the database, each index's manifest those of its files. None of these files
 ever changes, so what differs is damaged. Whether database and indexes belong together is seen by their ids: every
@@ -38,7 +38,7 @@ def manifests_of(folder: Path, card: LibraryCard, manifest: Manifest) -> dict[st
     return manifests
 
 
-def check_at_open(folder: Path, manifests: Mapping[str, Manifest], known: Mapping[str, Manifest]) -> None:
+def check_at_open(folder: Path, manifests: Mapping[str, Manifest], checked: Mapping[str, Manifest]) -> None:
     """Raise `LibraryError` that lists every file that is not as it was written: up to 1 GiB of each manifest.
 
     Before any of them is read: readers of arrays, Parquet and graphs raise nearly anything over a damaged byte.
@@ -50,7 +50,7 @@ def check_at_open(folder: Path, manifests: Mapping[str, Manifest], known: Mappin
     """
     faults = []
     for name, manifest in manifests.items():
-        before = known[name].files if name in known else {}
+        before = checked[name].files if name in checked else {}
         faults += [
             f"{name}/{fault}" if name else fault
             for fault in manifest.faults(folder / name, most=AT_OPEN, hashed=_not_in(before, manifest.files))
@@ -69,7 +69,7 @@ def check_together(folder: Path, database: Database, ids: Mapping[str, Iterable[
 
 
 def _mend(folder: Path, part: str = "the part that is named") -> str:
-    """The way on from a damaged library: the part may hold files of others, so that nobody is told to delete it."""
+    """The hint for a damaged library. It tells nobody to delete the part, which may hold files of others."""
     return f"move {part} out of {folder} and run visir index {folder}: it is made anew; or copy the library again"
 
 
@@ -100,9 +100,12 @@ def check_before_change(folder: Path) -> None:
     """
     manifest = Manifest.read(folder, LIBRARY)
     names = [name for name in LibraryCard.of(manifest).indexes if (folder / name).is_dir()]
-    for name, one in {"": manifest, **{name: Manifest.read(folder / name, INDEX) for name in names}}.items():
-        # A database that somebody deleted is made anew.
-        faults = [fault for fault in one.faults(folder / name) if name or "is missing" not in fault]
+    for name, manifest_of_folder in {
+        "": manifest,
+        **{name: Manifest.read(folder / name, INDEX) for name in names},
+    }.items():
+        # A deleted database is made anew.
+        faults = [fault for fault in manifest_of_folder.faults(folder / name) if name or "is missing" not in fault]
         place = folder / (name or LibraryCard.of(manifest).database)
         raise_faults(
             LibraryError,
@@ -112,7 +115,7 @@ def check_before_change(folder: Path) -> None:
         )
 
 
-def check(folder: str | Path, tell: Progress = lambda stage, done, total: None) -> list[str]:
+def check(folder: str | Path, callback: Progress = lambda stage, done, total: None) -> list[str]:
     """Everything that is wrong with a library, as sentences; reads every byte of it. Empty for a sound one.
 
     Raises `LibraryError` only where the library's `visir.json` itself cannot be read.
@@ -129,9 +132,11 @@ def check(folder: str | Path, tell: Progress = lambda stage, done, total: None) 
         faults = [f"{card.database}: {fault}" for fault in database.faults()]
         if faults:
             return faults
-        for name, one in manifests.items():
-            found = one.faults(folder / name, callback=lambda done, total: tell("checking", done, total))
-            faults += [f"{name}/{fault}" if name else fault for fault in found]
+        for name, manifest_of_folder in manifests.items():
+            differing = manifest_of_folder.faults(
+                folder / name, callback=lambda done, total: callback("checking", done, total)
+            )
+            faults += [f"{name}/{fault}" if name else fault for fault in differing]
         ids = {}
         for name in card.indexes:
             try:
@@ -157,13 +162,13 @@ def _not_in(before: Mapping[str, FileRecord], now: Mapping[str, FileRecord]) -> 
 def _absent(database: Database, ids: Mapping[str, Iterable[str]]) -> list[str]:
     """Items of the database that an index lacks."""
     faults = []
-    for system, held in ids.items():
-        there = set(held)
-        wanted = database.rows("SELECT id FROM captions" if system == CAPTIONS else "SELECT id FROM items")
-        lacking = sum(id not in there for (id,) in wanted)
+    for system, indexed in ids.items():
+        indexed_ids = set(indexed)
+        rows = database.rows("SELECT id FROM captions" if system == CAPTIONS else "SELECT id FROM items")
+        lacking = sum(id not in indexed_ids for (id,) in rows)
         # A caption without a single known word has a vector of zeros, and is in no index.
         if lacking and system != CAPTIONS:
-            faults.append(f"{system}/ lacks {lacking:,} of {len(wanted):,} items")
+            faults.append(f"{system}/ lacks {lacking:,} of {len(rows):,} items")
     return faults
 
 

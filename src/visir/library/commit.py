@@ -1,42 +1,23 @@
-"""How a change of a library comes to count: a new database, then indexes without what the database no longer knows.
+"""Committing a change of a library: a new database, then indexes without what the database no longer holds.
 
 Order, so that a kill at any moment shows nothing wrong: every picture of the database is in every index at all times.
 """
 
 from __future__ import annotations
 
-import contextlib
 import itertools
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from pathlib import Path
 
-from visir.errors import DISK_REFUSALS, VisirError
 from visir.library.database import Database
-from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError
+from visir.library.layout import CAPTIONS, INDEXES, LibraryCard
 from visir.library.thumbnails import thumbnails_as_written
 from visir.library.vectors import Indexes
 from visir.storage import FolderChange
 
 
-@contextlib.contextmanager
-def told_of_disk(folder: Path) -> Iterator[None]:
-    """What a disk refuses (full, gone, read-only) as an error that says what is kept."""
-    try:
-        yield
-    except (OSError, VisirError) as error:
-        fault = error.__cause__ if isinstance(error, VisirError) else error  # what a storage error was made of
-        if not isinstance(fault, OSError) or (fault is not error and fault.errno not in DISK_REFUSALS):
-            raise
-        why = fault.strerror or f"{fault}: is the disk full?"
-        raise LibraryError(
-            f"{folder}: cannot be written ({why}); everything done so far is kept.",
-            hint="make room (or mount the disk) and run the same again: it goes on from there",
-        ) from fault
-
-
 def commit(
-    change: FolderChange, card: LibraryCard, write: Callable[[Database], None], *, gone: Mapping[str, str | None]
+    change: FolderChange, card: LibraryCard, write: Callable[[Database], None], *, removed: Mapping[str, str | None]
 ) -> LibraryCard:
     """Write a new database, from what the last one holds, and make it count; the new card.
 
@@ -57,7 +38,7 @@ def commit(
     indexes = tuple(name for name in INDEXES if name in card.kinds and (change.folder / name).is_dir())
     card = replace(card, generation=generation, database=path.name, indexes=indexes)
     change.keep_only(path.name)
-    change.commit(card.to_content(), removing=thumbnails_as_written(change.folder, gone))
+    change.commit(card.to_content(), removing=thumbnails_as_written(change.folder, removed))
     return card
 
 
@@ -71,7 +52,7 @@ def _free_name(change: FolderChange, generation: int) -> str:
 def clean_indexes(change: FolderChange, card: LibraryCard, indexes: Indexes | None = None) -> bool:
     """Delete from the indexes what the database does not know (any more); whether there was anything.
 
-    It is committed too, so that whoever serves the library takes the indexes as they are now.
+    It is committed too, so that a service takes the indexes as they are now.
     """
     indexes = indexes or Indexes(change.folder, card.kinds, card.settings, change=change)
     database = Database.open(change.folder / card.database)

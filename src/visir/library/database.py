@@ -1,17 +1,17 @@
-"""`items-7.sqlite`: what a library knows of every picture, in SQLite.
+"""`items-7.sqlite`: what a library holds of every picture, in SQLite.
 
     items(id, width, height, format, bytes, taken, camera, category, phash, added, thumbnail)
     files(path, item, mark, name, place, archive, category)
     captions(id, item, text)
     fields(item, name, value)          value is text, integer or real, as the source has it
     broken(path, mark, reason)         files that cannot be read, and are tried again only when they change
-    removed(item, path, mark)          pictures that somebody took out of the library, and that stay out
+    removed(item, path, mark)          pictures that were taken out of the library, and stay out
     meta(name, value)                  schema, a fingerprint of the source's texts
 
 A picture that lies in two folders is in both: filter by `files.category`. `items.category` is that of its first file.
 
 An update writes a new file and leaves the old one as it is; the library's manifest says which counts. So readers open a
-file that nobody changes, without locks and without a write-ahead log: on a read-only disk too, several at a time, and
+file that never changes, without locks and without a write-ahead log: on a read-only disk too, several at a time, and
 they see one state from beginning to end.
 """
 
@@ -34,7 +34,7 @@ from visir.library.layout import COPY_AGAIN, LibraryError
 
 SCHEMA = 1
 _LONGEST_ROW = 16 * LONGEST
-"""Bytes of a row, and of a list of ids that is asked for."""
+"""Bytes of a row, and of a list of ids in a query."""
 _READERS = 4
 """Connections of one database: so many queries run at a time."""
 _TABLES = """
@@ -72,7 +72,7 @@ class Database:
 
     @classmethod
     def open(cls, path: Path) -> Database:
-        """Open a file that nobody changes. Raises `LibraryError` when it is missing or no database of this visir."""
+        """Open a file that never changes. Raises `LibraryError` when it is missing or no database of this visir."""
         if not path.is_file():
             raise LibraryError(f"{path}: missing.", hint=COPY_AGAIN)
         uri = f"file:{quote(str(path.absolute()))}?mode=ro&immutable=1"
@@ -162,7 +162,7 @@ class Database:
         return [] if rows == ["ok"] else rows
 
     def close(self) -> None:
-        """Close it; whoever is in the middle of a query comes to its end."""
+        """Close it; queries under way come to their end."""
         self._closed = True
         with contextlib.suppress(queue.Empty):
             while (connection := self._free.get_nowait()) is not None:
@@ -185,16 +185,16 @@ class Database:
                 self._free.put(connection)
 
     def _check(self, path: Path) -> None:
-        """Raise `LibraryError` for a database of a newer visir, or of nobody's; `path` is what to call it."""
+        """Raise `LibraryError` for a database of a newer visir, or of an unknown origin; errors name `path`."""
         schema = self.value("SELECT value FROM meta WHERE name = 'schema'")
         if isinstance(schema, int) and schema > SCHEMA:
             raise LibraryError(f"{path}: of a newer visir (schema {schema}).", hint="update visir")
-        ours = Database.empty()
+        expected = Database.empty()
         try:
             faults = [] if schema == SCHEMA else [f"its schema is {schema!r}, which there is none of"]
-            faults = faults or row_faults(self.rows, ours.rows)
+            faults = faults or row_faults(self.rows, expected.rows)
         finally:
-            ours.close()
+            expected.close()
         raise_faults(LibraryError, f"{path}: damaged, or not made by visir", faults, hint=COPY_AGAIN)
 
     @contextlib.contextmanager

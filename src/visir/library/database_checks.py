@@ -24,8 +24,8 @@ def _text(column: str) -> str:
 
 def _digits(column: str, count: int) -> str:
     # GLOB ends at the first NUL: the length in bytes leaves no room for one.
-    whole = f"length(CAST({column} AS BLOB)) = {count}"
-    return f"typeof({column}) = 'text' AND {whole} AND {column} GLOB '{'[0-9a-f]' * count}'"
+    length_matches = f"length(CAST({column} AS BLOB)) = {count}"
+    return f"typeof({column}) = 'text' AND {length_matches} AND {column} GLOB '{'[0-9a-f]' * count}'"
 
 
 def _count(column: str) -> str:
@@ -61,14 +61,14 @@ _RULES: dict[str, dict[str, str]] = {
 _SCHEMA = "SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name"
 
 
-def row_faults(rows: RowReader, ours: RowReader) -> list[str]:
+def row_faults(rows: RowReader, expected: RowReader) -> list[str]:
     """What in a database visir would not have written, as sentences.
 
     Args:
         rows: Of the database.
         ours: Of one that was made just now, for its schema.
     """
-    if rows(_SCHEMA, ()) != ours(_SCHEMA, ()):
+    if rows(_SCHEMA, ()) != expected(_SCHEMA, ()):
         return ["its tables are not those that visir makes"]
     faults = []
     for table, tests in _RULES.items():

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import threading
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Generic, TypeVar
 
 import numpy as np
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 
-Given = TypeVar("Given")
+Input = TypeVar("Input")
 
 WIDEST = 32
 """Texts of one batch."""
 COMPARED = 32
 """Texts that a shape must have given the defined vectors of, before it is used. Sums that are cut otherwise still round
 to the same bits now and then: in a network of a few dimensions for every second text."""
-KEPT = 2048
-"""Vectors of texts that are kept: 6 MB at 768 dimensions."""
+CACHED_TEXTS = 2048
+"""Texts whose vectors are remembered: 6 MB at 768 dimensions."""
 
 
 class DeterministicTextEncoder:
@@ -46,110 +46,111 @@ class DeterministicTextEncoder:
 
     def __init__(self, encoder: Encoder) -> None:
         self.encoder = encoder
-        below = encoder.base_encoder("text")
-        self._below = None if below is None else DeterministicTextEncoder(below)
+        backbone = encoder.base_encoder("text")
+        self._backbone = None if backbone is None else DeterministicTextEncoder(backbone)
         self._lock = threading.Lock()
         self._texts = BatchShapes[str](encoder.embed_texts_alike, 2)
-        self._heads = BatchShapes[NDArray[np.float32]](lambda some: encoder.project("text", np.stack(some)), 4)
-        self._kept: OrderedDict[str, NDArray[np.float32]] = OrderedDict()
+        self._heads = BatchShapes[NDArray[np.float32]](lambda rows: encoder.project("text", np.stack(rows)), 4)
+        self._cache: LRUCache[str, NDArray[np.float32]] = LRUCache(CACHED_TEXTS)
 
     def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) vectors, not normalised. Those of the last `KEPT` texts are remembered."""
+        """(n, dimension) vectors, not normalised. Those of the last `CACHED_TEXTS` texts are remembered."""
         with self._lock:
-            found = {text: self._kept[text] for text in texts if text in self._kept}
-            wanted = [text for text in dict.fromkeys(texts) if text not in found]
-            found.update(zip(wanted, self._made(wanted), strict=True))
-            for text in found:
-                self._kept[text] = found[text]
-                self._kept.move_to_end(text)
-            while len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        return np.stack([found[text] for text in texts]) if texts else np.empty((0, self.encoder.dimension), np.float32)
+            vectors = {text: self._cache[text] for text in texts if text in self._cache}
+            missing = [text for text in dict.fromkeys(texts) if text not in vectors]
+            vectors.update(zip(missing, self._encode(missing), strict=True))
+            self._cache.update(vectors)
+        if not texts:
+            return np.empty((0, self.encoder.dimension), np.float32)
+        return np.stack([vectors[text] for text in texts])
 
     def learn(self, texts: Sequence[str]) -> None:
-        """Find out with these texts which shapes can be used, so that nobody's question pays for it.
+        """Find out with these texts which shapes can be used, so that no query pays for it.
 
         `COMPARED` texts or more of one length settle all shapes of it.
         """
         with self._lock:
-            if self._below is not None:
-                self._below.learn(texts)
-                self._heads.learn(0, list(self._below.vectors(texts)))
+            if self._backbone is not None:
+                self._backbone.learn(texts)
+                self._heads.learn(0, list(self._backbone.vectors(texts)))
                 return
-            for length, alike in self._by_length(list(dict.fromkeys(texts))).items():
-                self._texts.learn(length, alike)
+            for length, same_length in self._by_length(list(dict.fromkeys(texts))).items():
+                self._texts.learn(length, same_length)
 
-    def _made(self, texts: list[str]) -> list[NDArray[np.float32]]:
-        if self._below is not None:
-            return self._heads.vectors(0, list(self._below.vectors(texts)))
-        made: dict[str, NDArray[np.float32]] = {}
-        for length, alike in self._by_length(texts).items():
-            made.update(zip(alike, self._texts.vectors(length, alike), strict=True))
-        return [made[text] for text in texts]
+    def _encode(self, texts: list[str]) -> list[NDArray[np.float32]]:
+        if self._backbone is not None:
+            return self._heads.vectors(0, list(self._backbone.vectors(texts)))
+        vectors: dict[str, NDArray[np.float32]] = {}
+        for length, same_length in self._by_length(texts).items():
+            vectors.update(zip(same_length, self._texts.vectors(length, same_length), strict=True))
+        return [vectors[text] for text in texts]
 
     def _by_length(self, texts: list[str]) -> dict[int, list[str]]:
         lengths = self.encoder.text_lengths(texts) if texts else None
         if lengths is None:
-            return {-1 - place: [text] for place, text in enumerate(texts)}
+            return {-1 - position: [text] for position, text in enumerate(texts)}
         groups: dict[int, list[str]] = {}
         for text, length in zip(texts, lengths.tolist(), strict=True):
             groups.setdefault(length, []).append(text)
         return groups
 
 
-class BatchShapes(Generic[Given]):
+class BatchShapes(Generic[Input]):
     """A network's vectors of inputs that are alike, in batches of the sizes that give the defined bits.
 
-    `network`: inputs to (n, d) vectors; `least`: a vector is defined as the first of so many of the same input.
+    Args:
+        network: From inputs to (n, d) vectors.
+        least: A vector is defined as the first of so many of the same input.
     """
 
-    def __init__(self, network: Callable[[Sequence[Given]], NDArray[np.float32]], least: int) -> None:
+    def __init__(self, network: Callable[[Sequence[Input]], NDArray[np.float32]], least: int) -> None:
         self._network, self._least = network, least
         self._agreed: dict[tuple[int, int], int] = {}
 
-    def vectors(self, kind: int, inputs: list[Given]) -> list[NDArray[np.float32]]:
-        """Of inputs of one kind: a length, below zero where nobody knows."""
-        found: list[NDArray[np.float32]] = []
+    def vectors(self, kind: int, inputs: list[Input]) -> list[NDArray[np.float32]]:
+        """Of inputs of one kind: a length, below zero where it is unknown."""
+        vectors: list[NDArray[np.float32]] = []
         for group, size in _cut(inputs):
-            found += self._batch(kind, group, size)
-        return found
+            vectors += self._batch(kind, group, size)
+        return vectors
 
-    def learn(self, kind: int, inputs: list[Given]) -> None:
+    def learn(self, kind: int, inputs: list[Input]) -> None:
         """Compare every size of batch of one kind with the defined vectors."""
         if kind < 0 or not inputs:
             return
-        defined = [self._defined(one) for one in inputs]
+        defined = [self._defined(row) for row in inputs]
         for size in (1 << power for power in range(WIDEST.bit_length())):
             agreed = self._agreed.get((kind, size), 0)
             for start in range(0, len(inputs), size):
                 if not 0 <= agreed < COMPARED:
                     break
-                some = inputs[start : start + size]
-                together = self._network([*some, *[some[-1]] * (size - len(some))])
-                same = np.array_equal(together[: len(some)], np.stack(defined[start : start + size]))
-                agreed = agreed + len(some) if same else -1
+                batch = inputs[start : start + size]
+                together = self._network([*batch, *[batch[-1]] * (size - len(batch))])
+                same = np.array_equal(together[: len(batch)], np.stack(defined[start : start + size]))
+                agreed = agreed + len(batch) if same else -1
             self._agreed[kind, size] = agreed
 
-    def _batch(self, kind: int, inputs: list[Given], size: int) -> list[NDArray[np.float32]]:
+    def _batch(self, kind: int, inputs: list[Input], size: int) -> list[NDArray[np.float32]]:
         agreed = self._agreed.get((kind, size), 0)
         if agreed < 0 or kind < 0:
-            return [self._defined(one) for one in inputs]
+            return [self._defined(row) for row in inputs]
         together = list(self._network([*inputs, *[inputs[-1]] * (size - len(inputs))])[: len(inputs)])
         if agreed >= COMPARED:
             return together
-        alone = [self._defined(one) for one in inputs]
-        same = all(np.array_equal(one, other) for one, other in zip(together, alone, strict=True))
+        defined = [self._defined(row) for row in inputs]
+        same = all(np.array_equal(vector, expected) for vector, expected in zip(together, defined, strict=True))
         self._agreed[kind, size] = agreed + len(inputs) if same else -1
-        return alone
+        return defined
 
-    def _defined(self, one: Given) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = self._network([one] * self._least)[0]
+    def _defined(self, row: Input) -> NDArray[np.float32]:
+        vector: NDArray[np.float32] = self._network([row] * self._least)[0]
         return vector
 
 
-def _cut(inputs: list[Given]) -> list[tuple[list[Given], int]]:
-    """In groups of powers of two, the largest first, each with the size that it is filled up to: 13 as 13 of 16, and 11
-    as 8 and 3 of 4. What would be filled by more than a quarter is cut instead.
+def _cut(inputs: list[Input]) -> list[tuple[list[Input], int]]:
+    """Groups of at most `WIDEST`, each with the power of two that it is filled up to: 13 of 16; of 11, 8 and 3 of 4.
+
+    A group that would be filled up by more than a quarter is cut instead.
     """
     groups, start = [], 0
     while start < len(inputs):

@@ -1,4 +1,4 @@
-"""Which pictures are there more than once: exactly, by content, and nearly, by a perceptual hash."""
+"""Duplicates: pictures of equal content, and pictures with nearly equal perceptual hashes."""
 
 from __future__ import annotations
 
@@ -18,9 +18,11 @@ _PLAIN = 16
 
 @dataclass(frozen=True)
 class Duplicates:
-    """`exact`: paths of files with the same content, group by group; `near`: items, by groups that are alike.
+    """Pictures that a library has more than once.
 
-    A group of near duplicates is held together by pairs: its ends may differ more than any pair in it.
+    Attributes:
+        exact: Paths of files with the same content, group by group.
+        near: Items that look alike, group by group. Pairs hold a group together: its ends may differ more.
     """
 
     exact: list[list[str]]
@@ -39,14 +41,14 @@ class Hashes:
         plain = distances(np.zeros(words.shape[1], np.uint64), words)
         telling = (plain >= _PLAIN) & (plain <= 256 - _PLAIN)
         self.words = np.ascontiguousarray(words[telling])
-        self.ids = [one for one, kept in zip(ids, telling.tolist(), strict=True) if kept]
-        self._places = {one: at for at, one in enumerate(self.ids)}
+        self.ids = [item for item, is_distinctive in zip(ids, telling.tolist(), strict=True) if is_distinctive]
+        self._places = {item: row for row, item in enumerate(self.ids)}
 
     @classmethod
     def of(cls, database: Database) -> Hashes:
-        """Those of all pictures that have one and can be told apart by it."""
+        """The hashes of all pictures that have a distinctive one."""
         rows = database.rows("SELECT id, phash FROM items WHERE phash IS NOT NULL ORDER BY id")
-        return cls([one for one, _ in rows], [phash for _, phash in rows])
+        return cls([item for item, _ in rows], [phash for _, phash in rows])
 
     def near(self, item: str, near: int = NEAR) -> list[tuple[str, int]]:
         """(item, bits that differ) of the near duplicates of one picture, nearest first."""
@@ -54,8 +56,8 @@ class Hashes:
         if place is None:
             return []
         bits = _apart(self.words, place, near)
-        found = [(int(bits[at]), self.ids[at]) for at in np.flatnonzero(bits <= near) if at != place]
-        return [(one, apart) for apart, one in sorted(found)]
+        near_items = [(int(bits[row]), self.ids[row]) for row in np.flatnonzero(bits <= near) if row != place]
+        return [(item, apart) for apart, item in sorted(near_items)]
 
 
 def duplicates(database: Database, *, near: int = NEAR) -> Duplicates:
@@ -70,18 +72,18 @@ def duplicates(database: Database, *, near: int = NEAR) -> Duplicates:
     root = np.arange(len(hashes.ids))
     _join(hashes.words, near, root)
     groups: dict[int, list[str]] = {}
-    for at, item in enumerate(hashes.ids):
-        groups.setdefault(int(root[at]), []).append(item)
-    return Duplicates(list(exact.values()), [one for one in groups.values() if len(one) > 1])
+    for row, item in enumerate(hashes.ids):
+        groups.setdefault(int(root[row]), []).append(item)
+    return Duplicates(list(exact.values()), [group for group in groups.values() if len(group) > 1])
 
 
 @numba.njit(cache=True)  # type: ignore[untyped-decorator]
-def _bits(one: NDArray[np.uint64], other: NDArray[np.uint64], near: int) -> int:
+def _bits(first: NDArray[np.uint64], second: NDArray[np.uint64], near: int) -> int:
     """In how many bits two hashes differ; no more is counted once these are more than `near`."""
     bits = np.int64(0)
-    for at in range(len(one)):
+    for word in range(len(first)):
         # The usual count of set bits in a machine word, in parallel halves.
-        x = one[at] ^ other[at]
+        x = first[word] ^ second[word]
         x = x - ((x >> np.uint64(1)) & np.uint64(0x5555555555555555))
         x = (x & np.uint64(0x3333333333333333)) + ((x >> np.uint64(2)) & np.uint64(0x3333333333333333))
         x = (x + (x >> np.uint64(4))) & np.uint64(0x0F0F0F0F0F0F0F0F)
@@ -103,13 +105,13 @@ def _apart(words: NDArray[np.uint64], place: int, near: int) -> NDArray[np.int64
 @numba.njit(cache=True)  # type: ignore[untyped-decorator]
 def _join(words: NDArray[np.uint64], near: int, root: NDArray[np.int64]) -> None:
     """Give every two rows that differ in at most `near` bits the same root, the smallest row of their group."""
-    for one in range(len(words)):
-        for other in range(one + 1, len(words)):
-            if _bits(words[one], words[other], near) <= near:
-                a, b = _top(root, one), _top(root, other)
+    for row in range(len(words)):
+        for other in range(row + 1, len(words)):
+            if _bits(words[row], words[other], near) <= near:
+                a, b = _top(root, row), _top(root, other)
                 root[max(a, b)] = min(a, b)
-    for one in range(len(words)):
-        root[one] = _top(root, one)
+    for row in range(len(words)):
+        root[row] = _top(root, row)
 
 
 @numba.njit(cache=True)  # type: ignore[untyped-decorator]

@@ -1,4 +1,4 @@
-"""What a camera wrote into a photo: when it was taken, by which camera, and whether it lies on its side."""
+"""What a camera wrote into a photo: time, camera, and whether the photo is rotated."""
 
 from __future__ import annotations
 
@@ -16,7 +16,13 @@ _OFFSET = re.compile(r"([+-])(\d\d):(\d\d)")
 
 @dataclass(frozen=True)
 class Exif:
-    """`taken`: ISO 8601, with "Z" where the camera knew its offset from UTC; `sideways`: height and width change."""
+    """What a camera wrote.
+
+    Attributes:
+        taken: ISO 8601, with "Z" where the camera knew its offset from UTC.
+        camera: Maker and model.
+        sideways: Whether height and width change places.
+    """
 
     taken: str | None = None
     camera: str | None = None
@@ -24,7 +30,7 @@ class Exif:
 
 
 def read_exif(image: Image.Image) -> Exif:
-    """The facts of an opened photo, None where it tells none. What makes no sense (month 0, bytes) is as if absent."""
+    """The facts of an opened photo, None where it has none. Impossible values (month 0, bytes) count as absent."""
     try:
         exif = image.getexif()
         about = exif.get_ifd(IFD.Exif)
@@ -37,11 +43,11 @@ def read_exif(image: Image.Image) -> Exif:
 
 
 def _taken(when: object, offset: object) -> str | None:
-    found = _TIME.match(str(when or ""))
-    if found is None:
+    match = _TIME.match(str(when or ""))
+    if match is None:
         return None
     try:
-        time = datetime(*(int(part) for part in found.groups()))  # type: ignore[arg-type]  # six numbers, no tzinfo
+        time = datetime(*(int(part) for part in match.groups()))  # type: ignore[arg-type]  # six numbers, no tzinfo
     except ValueError:
         return None
     zone = _OFFSET.match(str(offset or ""))
@@ -55,7 +61,7 @@ def _taken(when: object, offset: object) -> str | None:
 
 
 def _camera(make: object, model: object) -> str | None:
-    maker, name = (_text(one) for one in (make, model))
+    maker, name = (_text(part) for part in (make, model))
     if maker and name and name.lower().startswith(maker.lower().split()[0]):
         maker = ""  # "Canon" and "Canon EOS 5D"
     return " ".join(part for part in (maker, name) if part) or None
@@ -63,4 +69,4 @@ def _camera(make: object, model: object) -> str | None:
 
 def _text(value: object) -> str:
     text = value if isinstance(value, str) else ""
-    return "".join(one for one in text if one.isprintable()).strip()[:100]
+    return "".join(character for character in text if character.isprintable()).strip()[:100]

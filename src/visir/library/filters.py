@@ -1,4 +1,4 @@
-"""Conditions on what is known of a picture: "width >= 800", "taken >= 2024-05", "camera contains canon".
+"""Conditions on the fields of a picture: "width >= 800", "taken >= 2024-05", "camera contains canon".
 
 A condition is a field, an operation and a value. It is read from text (`parse`, for the command line) or from a record
 (`FieldCondition.of`, for the service), checked against the fields that the library has, and becomes a range of a column
@@ -37,7 +37,13 @@ class FilterError(VisirError):
 
 @dataclass(frozen=True)
 class FieldCondition:
-    """One condition: `field` `op` `value`; the value of `in` is a tuple."""
+    """One condition on a field of a picture.
+
+    Attributes:
+        field: Its name.
+        op: One of `OPS`.
+        value: What it is compared with; for "in" a tuple of values.
+    """
 
     field: str
     op: Op
@@ -49,7 +55,7 @@ class FieldCondition:
         if not isinstance(record, Mapping):
             raise FilterError(f"{where}: {_short(record)} is no condition.", hint=_EXAMPLE)
         faults = [f"{where}: {name} is missing" for name in ("field", "op", "value") if name not in record]
-        faults += [f"{where}: unknown {nearest(str(one), ('field', 'op', 'value'))}" for one in record if one not in
+        faults += [f"{where}: unknown {nearest(str(name), ('field', 'op', 'value'))}" for name in record if name not in
                    ("field", "op", "value")]  # fmt: skip
         raise_faults(FilterError, "conditions", faults, hint=_EXAMPLE)
         value = record["value"]
@@ -62,7 +68,14 @@ class FieldCondition:
 
 @dataclass(frozen=True)
 class Field:
-    """A field of a library: its type, its values where it has few of them, and whether it is true or false (1 or 0)."""
+    """A field of a library.
+
+    Attributes:
+        name: What a condition calls it.
+        type: "number", "text" or "date".
+        values: Its values, where it has few of them.
+        flag: Whether it is true or false (1 or 0).
+    """
 
     name: str
     type: FieldType
@@ -72,7 +85,7 @@ class Field:
 
 @dataclass(frozen=True)
 class _Place:
-    """Where a field stands: a column of a table, whose rows belong to items by `key`."""
+    """A column of a table; its rows belong to items by `key`."""
 
     type: FieldType
     table: str
@@ -111,65 +124,89 @@ _OPERATION = re.compile(r"!=|<=|>=|==|=|<|>|(?<=\s)(?:contains|in)(?=\s)")
 
 
 def parse(text: str) -> FieldCondition:
-    """A condition from text: a field, an operation, a value: "camera contains canon", "format in JPEG, PNG".
+    """A condition from text: a field, an operation, a value.
 
-    Quotes around a value (or around one of `in`) are taken off. Raises `FilterError` for text without an operation.
+    Quotes around a value (or around one of `in`) are taken off.
+
+    Raises:
+        FilterError: The text has no operation, or is too long.
+
+    Example:
+        >>> parse("format in JPEG, PNG")
+        FieldCondition(field='format', op='in', value=('JPEG', 'PNG'))
+        >>> str(parse('camera contains "canon"'))
+        'camera contains canon'
     """
     if len(text) > LONGEST:
         raise FilterError(
             f"{_short(text)} is a condition of {len(text):,} characters; {LONGEST:,} are read.", hint=_EXAMPLE
         )
     text = text.strip()
-    found = _OPERATION.search(text, 1)  # behind the field, which has a character at least
-    value = text[found.end() :].strip() if found else ""
-    if found is None or not value:
+    operation = _OPERATION.search(text, 1)  # behind the field, which has a character at least
+    value = text[operation.end() :].strip() if operation else ""
+    if operation is None or not value:
         raise FilterError(
             f"{_short(text)} is no condition: a field, one of {' '.join(OPS)}, and a value.", hint=_EXAMPLE
         )
-    field, op = text[: found.start()].rstrip(), "=" if found[0] == "==" else found[0]
+    field, op = text[: operation.start()].rstrip(), "=" if operation[0] == "==" else operation[0]
     if op != "in":
         return FieldCondition(field, op, _bare(value))  # type: ignore[arg-type]
-    return FieldCondition(field, "in", tuple(_bare(one) for one in _cut(value.strip("[]()"))))
+    return FieldCondition(field, "in", tuple(_bare(value) for value in _cut(value.strip("[]()"))))
+
+
+def read_condition(condition: object) -> FieldCondition:
+    """A condition from its text, from its record, or as it is.
+
+    Raises:
+        FilterError: It is neither.
+
+    Example:
+        >>> read_condition("width >= 800") == read_condition({"field": "width", "op": ">=", "value": "800"})
+        True
+    """
+    if isinstance(condition, FieldCondition):
+        return condition
+    return parse(condition) if isinstance(condition, str) else FieldCondition.of(condition)
 
 
 def fields_of(rows: RowReader) -> dict[str, Field]:
-    """Every field that this library's pictures can be asked for, the source's own behind the usual ones.
+    """Every field that conditions can name: those of every library, then the source's own.
 
     A field of the source is a number where all its values are numbers, a date where all are dates or moments of ISO
     8601, from the day on ("2024-05-31", "2024-05-31T18:00"), and text otherwise.
     """
-    found = {}
+    fields = {}
     for name, place in _OWN.items():
         values: tuple[str, ...] = ()
         if name in ("format", "camera", "category"):
             values = _few(rows(f"SELECT DISTINCT {place.column} FROM {place.table} WHERE {place.column} IS NOT NULL "
                                f"AND {place.column} <> '' ORDER BY 1 LIMIT {_SHOWN + 1}", ()))  # fmt: skip
-        found[name] = Field(name, place.type, values)
-    told = rows(
+        fields[name] = Field(name, place.type, values)
+    rows_of_fields = rows(
         "SELECT name, sum(typeof(value) NOT IN ('integer', 'real')), count(DISTINCT value), min(value IN (0, 1)), "
         f"min({_IS_DATE}) FROM fields GROUP BY name ORDER BY name",
         (),
     )
-    for name, texts, distinct, flag, dates in told:
-        if name not in found:
+    for name, texts, distinct, flag, dates in rows_of_fields:
+        if name not in fields:
             kind: FieldType = "date" if dates else "text" if texts else "number"
             few = kind == "text" and distinct <= _SHOWN
             listed = rows("SELECT DISTINCT value FROM fields WHERE name = ? ORDER BY 1", (name,)) if few else []
-            found[name] = Field(name, kind, _few(listed), flag=bool(flag))
-    return found
+            fields[name] = Field(name, kind, _few(listed), flag=bool(flag))
+    return fields
 
 
 def satisfying(
     columns: FieldColumns,
     conditions: Sequence[FieldCondition],
-    known: Mapping[str, Field],
+    fields: Mapping[str, Field],
     *,
     category: str | None = None,
 ) -> Mask:
     """Which items satisfy all conditions (all do without any), and lie in `category` or below it.
 
     - A picture satisfies a condition when one of its files, captions or values does; `!=` holds when none of them is
-      equal, and so for a picture that has no such field at all (a photo without a camera is none by Canon).
+      equal, and so for a picture that has no such field at all (a photo without a camera is not by Canon).
     - Text is compared without regard to case or to how accents are written; `contains` finds any part of it.
     - Dates are compared as far as the condition's own is written: "taken = 2024-05" is all of May, "taken <= 2024-05"
       goes to its end, "taken > 2024-05" begins in June. They are in UTC where the camera knew its zone, and as the
@@ -180,33 +217,38 @@ def satisfying(
     type.
     """
     raise_faults(
-        FilterError, "conditions", [fault for one in conditions for fault in _faults(one, known)], hint=_EXAMPLE
+        FilterError,
+        "conditions",
+        [fault for condition in conditions for fault in _faults(condition, fields)],
+        hint=_EXAMPLE,
     )
-    masks = [_mask(columns, one, known[one.field]) for one in conditions]
+    masks = [_mask(columns, condition, fields[condition.field]) for condition in conditions]
     if category:
-        lies = columns.column("SELECT item, category FROM files")
-        masks.append(lies.compared("=", [category]) | lies.compared("=", [category + "/"], prefix=True))
+        categories = columns.column("SELECT item, category FROM files")
+        masks.append(categories.compared("=", [category]) | categories.compared("=", [category + "/"], prefix=True))
     return np.logical_and.reduce(masks) if masks else np.ones(len(columns.ids), np.bool_)
 
 
 def select(
     columns: FieldColumns,
     conditions: Sequence[FieldCondition],
-    known: Mapping[str, Field],
+    fields: Mapping[str, Field],
     *,
     category: str | None = None,
 ) -> pa.Array:
     """The ids of the same, ascending."""
-    return columns.ids.filter(pa.array(satisfying(columns, conditions, known, category=category)))
+    return columns.ids.filter(pa.array(satisfying(columns, conditions, fields, category=category)))
 
 
 def fold(text: object) -> str | None:
     """Text without differences of case and of how accents are written (composed or not: macOS stores names apart)."""
     if text is None:
         return None
-    said = str(text)
+    string = str(text)
     return (
-        said.lower() if said.isascii() else unicodedata.normalize("NFC", unicodedata.normalize("NFD", said).casefold())
+        string.lower()
+        if string.isascii()
+        else unicodedata.normalize("NFC", unicodedata.normalize("NFD", string).casefold())
     )
 
 
@@ -214,28 +256,28 @@ def _mask(columns: FieldColumns, condition: FieldCondition, field: Field) -> Mas
     """Which items satisfy a condition that has no faults."""
     place = _OWN.get(field.name) or _Place(field.type, "fields", "value")
     name, named = place.column, (field.name,) if place.table == "fields" else ()
-    whose = "name = ? AND " if named else ""
+    condition_on_name = "name = ? AND " if named else ""
     column = columns.column(
-        f"SELECT {place.key}, {name} FROM {place.table} WHERE {whose}{name} IS NOT NULL",
+        f"SELECT {place.key}, {name} FROM {place.table} WHERE {condition_on_name}{name} IS NOT NULL",
         named,
         {"text": fold, "date": _moment, "number": None}[field.type],
     )
     read = {"number": _number, "date": _date, "text": fold}[field.type]
     values = [
-        read(_counted(one, field))
-        for one in (condition.value if isinstance(condition.value, tuple) else (condition.value,))
+        read(_counted(value, field))
+        for value in (condition.value if isinstance(condition.value, tuple) else (condition.value,))
     ]
     if condition.op == "contains":
         return column.containing(str(values[0]))
     op = "=" if condition.op in ("in", "!=") else condition.op
-    found = column.compared(op, values, prefix=field.type == "date")
-    return ~found if condition.op == "!=" else found
+    mask = column.compared(op, values, prefix=field.type == "date")
+    return ~mask if condition.op == "!=" else mask
 
 
-def _faults(condition: FieldCondition, known: Mapping[str, Field]) -> list[str]:
-    if not isinstance(condition.field, str) or condition.field not in known:
-        return [f"unknown field {_short(condition.field)} ({nearest(str(condition.field)[:100], known)})"]
-    field = known[condition.field]
+def _faults(condition: FieldCondition, fields: Mapping[str, Field]) -> list[str]:
+    if not isinstance(condition.field, str) or condition.field not in fields:
+        return [f"unknown field {_short(condition.field)} ({nearest(str(condition.field)[:100], fields)})"]
+    field = fields[condition.field]
     if condition.op not in OPS:
         return [f"{field.name}: unknown operation {_short(condition.op)} (known: {' '.join(OPS)})"]
     if condition.op not in _ALLOWED[field.type]:
@@ -244,12 +286,12 @@ def _faults(condition: FieldCondition, known: Mapping[str, Field]) -> list[str]:
     several = isinstance(condition.value, tuple)
     if several != (condition.op == "in"):
         return [f"{field.name}: {condition.op!r} takes {'several values' if condition.op == 'in' else 'one value'}"]
-    given = condition.value if isinstance(condition.value, tuple) else (condition.value,)
-    if not 1 <= len(given) <= MOST_VALUES:
-        return [f"{field.name}: 'in' takes 1 to {MOST_VALUES} values, not {len(given)}"]
+    values = condition.value if isinstance(condition.value, tuple) else (condition.value,)
+    if not 1 <= len(values) <= MOST_VALUES:
+        return [f"{field.name}: 'in' takes 1 to {MOST_VALUES} values, not {len(values)}"]
     read = {"number": _number, "date": _date, "text": _text}[field.type]
-    return [f"{field.name}: {_short(one)} is no {_WANTED[field.type]}" for one in given
-            if read(_counted(one, field)) is None]  # fmt: skip
+    return [f"{field.name}: {_short(value)} is no {_WANTED[field.type]}" for value in values
+            if read(_counted(value, field)) is None]  # fmt: skip
 
 
 _A = {"number": "a number", "text": "text", "date": "a date"}
@@ -299,8 +341,8 @@ def _text(value: object) -> str | None:
     return str(value) or None
 
 
-def _few(found: list[tuple[Any, ...]]) -> tuple[str, ...]:
-    return tuple(str(one) for (one,) in found) if len(found) <= _SHOWN else ()
+def _few(rows: list[tuple[Any, ...]]) -> tuple[str, ...]:
+    return tuple(str(value) for (value,) in rows) if len(rows) <= _SHOWN else ()
 
 
 def _bare(text: str) -> str:
@@ -309,9 +351,9 @@ def _bare(text: str) -> str:
 
 
 def _cut(text: str) -> list[str]:
-    return [one for one in re.findall(r"\s*(\"[^\"]*\"|'[^']*'|[^,]+)\s*(?:,|$)", text) if one.strip()]
+    return [part for part in re.findall(r"\s*(\"[^\"]*\"|'[^']*'|[^,]+)\s*(?:,|$)", text) if part.strip()]
 
 
 def _short(value: object) -> str:
-    said = repr(value)
-    return said if len(said) <= 60 else said[:57] + "…"
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "…"

@@ -14,7 +14,7 @@ from visir.search.kinds import KINDS
 from visir.storage import FolderChange, Manifest, is_made_by_visir, remove_own_folders
 
 
-def migrate_indexes(change: FolderChange, plan: LibraryCard, tell: Callable[[str, int, int], None]) -> LibraryCard:
+def migrate_indexes(change: FolderChange, plan: LibraryCard, callback: Callable[[str, int, int], None]) -> LibraryCard:
     """Bring the indexes to where and what `plan` says, and say in the manifest that they are; the new card.
 
     Nothing is encoded. The library can be searched all the while: the new index is complete before it takes the place
@@ -23,38 +23,38 @@ def migrate_indexes(change: FolderChange, plan: LibraryCard, tell: Callable[[str
     there.
     """
     folder = change.folder
-    there = [name for name in INDEXES if name in plan.kinds]
-    for system in there:
-        made = _made(folder, system)
-        if not (folder / system).exists() and _is_own(change, made):
-            made.rename(folder / system)
-        remove_own_folders(change, _name(change, _old(folder, system)))
-    wrong = [name for name in there if (folder / name).is_dir() and not is_as_planned(folder, name, plan)]
+    systems = [name for name in INDEXES if name in plan.kinds]
+    for system in systems:
+        new = _new_folder(folder, system)
+        if not (folder / system).exists() and _is_own(change, new):
+            new.rename(folder / system)
+        remove_own_folders(change, _name(change, _old_folder(folder, system)))
+    wrong = [name for name in systems if (folder / name).is_dir() and not is_as_planned(folder, name, plan)]
     if not wrong:
         return plan
     check_before_change(folder)
-    for at, system in enumerate(wrong):
-        tell("moving", at, len(wrong))
+    for position, system in enumerate(wrong):
+        callback("moving", position, len(wrong))
         strangers = Manifest.read(folder / system, INDEX).strangers(folder / system)
         if strangers:
             raise LibraryError(
                 f"{folder / system}: holds files that visir did not write ({', '.join(strangers[:3])}).",
                 hint="move them away, and run the same again",
             )
-        index, made = load_index(folder / system), _made(folder, system)
-        change.own_folder(_name(change, made))
-        if made.exists() and not _is_complete(made, system, plan, index.ids.to_pylist()):
-            remove_own_folders(change, _name(change, made))
-        if not made.exists():
+        index, new = load_index(folder / system), _new_folder(folder, system)
+        change.own_folder(_name(change, new))
+        if new.exists() and not _is_complete(new, system, plan, index.ids.to_pylist()):
+            remove_own_folders(change, _name(change, new))
+        if not new.exists():
             kind = KINDS.get(plan.kinds[system]).index()
-            kind.build(index.documents(), made, **plan.settings.get(system, {}))
+            kind.build(index.documents(), new, **plan.settings.get(system, {}))
         change.commit(plan.to_content())  # from here on the library is to have the new kind
-        old = change.own_folder(_name(change, _old(folder, system)))
+        old = change.own_folder(_name(change, _old_folder(folder, system)))
         old.parent.mkdir(exist_ok=True)
         (folder / system).rename(old)
-        made.rename(folder / system)
+        new.rename(folder / system)
         remove_own_folders(change, _name(change, old))
-    tell("moving", len(wrong), len(wrong))
+    callback("moving", len(wrong), len(wrong))
     plan = replace(plan, generation=plan.generation + 1)
     change.commit(plan.to_content())
     return plan
@@ -69,20 +69,20 @@ def _is_own(change: FolderChange, path: Path) -> bool:
     return _name(change, path) in change.own_folders(WORK) and is_made_by_visir(path, INDEX.name)
 
 
-def _made(folder: Path, system: str) -> Path:
+def _new_folder(folder: Path, system: str) -> Path:
     return folder / WORK / f"{system}-moved"
 
 
-def _old(folder: Path, system: str) -> Path:
+def _old_folder(folder: Path, system: str) -> Path:
     return folder / WORK / f"{system}-old"
 
 
-def _is_complete(made: Path, system: str, plan: LibraryCard, ids: list[str]) -> bool:
+def _is_complete(new: Path, system: str, plan: LibraryCard, ids: list[str]) -> bool:
     """Whether a killed move has come so far that its new index only needs to take its place."""
-    if not is_made_by_visir(made, INDEX.name):
+    if not is_made_by_visir(new, INDEX.name):
         return False
-    as_one = replace(plan, kinds={made.name: plan.kinds[system]}, settings={made.name: plan.settings.get(system, {})})
-    return is_as_planned(made.parent, made.name, as_one) and load_index(made).ids.to_pylist() == ids
+    as_one = replace(plan, kinds={new.name: plan.kinds[system]}, settings={new.name: plan.settings.get(system, {})})
+    return is_as_planned(new.parent, new.name, as_one) and load_index(new).ids.to_pylist() == ids
 
 
 def collections_of(folder: Path) -> dict[tuple[str, str], str]:

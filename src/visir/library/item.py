@@ -1,4 +1,4 @@
-"""What a library knows of one picture."""
+"""One picture of a library."""
 
 from __future__ import annotations
 
@@ -9,10 +9,12 @@ from dataclasses import dataclass
 class ItemFile:
     """One place where a picture lies.
 
-    - `path`: its id in the source; for a folder of photos the path relative to it
-    - `name`: what to call it: the file's name
-    - `place`, `archive`: as in `Collection.images`; `place` is None where the source has no pictures
-    - `category`: the folder it lies in, or the category that the source tells
+    Attributes:
+        path: Its id in the source; for a folder of photos the path relative to it.
+        name: The file's name.
+        place: As `path` in `Collection.images`; None where the source has no pictures.
+        archive: As in `Collection.images`.
+        category: The folder it lies in, or the category that the source names.
     """
 
     path: str
@@ -26,15 +28,21 @@ class ItemFile:
 class Item:
     """A picture by content: equal files are one item.
 
-    - `id`: the first 32 hexadecimal digits of the SHA-256 of its bytes; where there are none, of the generated scene's
-      description, or of the image's id in the source
-    - `files`: where it lies, at least one, by path
-    - `captions`: (caption id, text), and `fields`: (name, value): what the source tells of it
-    - `width`, `height`: upright, in pixels; `format`: as Pillow calls it ("JPEG"); `bytes`: of the file. All None where
-      there are no bytes
-    - `taken`: ISO 8601; in UTC where the camera knew its time zone, and then it ends in "Z"; `camera`: maker and model
-    - `category`: of the first file; `added`: when the library first saw it, for people to read
-    - `phash`: 64 hexadecimal digits that near duplicates nearly share (`visir.library.perceptual_hash`)
+    Attributes:
+        id: The first 32 hexadecimal digits of the SHA-256 of its bytes; where there are none, of the generated scene's
+            description, or of the image's id in the source.
+        files: Where it lies, at least one, by path.
+        captions: (caption id, text).
+        fields: (name, value): what the source says of it.
+        width: Upright, in pixels; None without bytes, as for the next three.
+        height: Upright, in pixels.
+        format: As Pillow calls it ("JPEG").
+        bytes: Of the file.
+        taken: ISO 8601; in UTC where the camera knew its time zone, and then it ends in "Z".
+        camera: Maker and model.
+        category: Of the first file.
+        added: When the library first saw it, for people to read.
+        phash: 64 hexadecimal digits that near duplicates nearly share (`visir.library.perceptual_hash`).
     """
 
     id: str

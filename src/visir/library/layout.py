@@ -28,14 +28,16 @@ COPY_AGAIN = "copy the library again, or make it anew: visir index PLACE --model
 
 
 class LibraryError(VisirError):
-    """A library is missing, damaged, half copied, or asked for what it does not hold."""
+    """A library is missing, damaged, half copied, or does not have what is requested."""
 
 
 class UnknownItemError(LibraryError):
-    """A library is asked for a picture that it does not have (any more)."""
+    """A library does not have a picture of this id (any more)."""
 
 
-LIBRARY = FolderKind("library", "a library", remedy=COPY_AGAIN, error=LibraryError)
+LIBRARY = FolderKind(
+    "library", "a library", remedy=COPY_AGAIN, error=LibraryError, kept="everything done so far is kept"
+)
 
 
 @dataclass(frozen=True)
@@ -78,7 +80,7 @@ class LibraryCard:
     def of(cls, manifest: Manifest) -> LibraryCard:
         """From the manifest of a library. Raises `LibraryError` when something is missing in it."""
         content = manifest.content
-        known = {one.name for one in fields(cls)}
+        known = {field_of_card.name for field_of_card in fields(cls)}
         try:
             values = {name: value for name, value in content.items() if name in known}
             card = cls(**{**values, "images": tuple(content["images"]), "indexes": tuple(content["indexes"])})
@@ -100,7 +102,7 @@ class LibraryCard:
         for name, kind in {"kinds": str, "settings": Mapping, "cards": Mapping}.items():
             value = getattr(self, name)
             if not isinstance(value, Mapping) or not all(
-                system in INDEXES and isinstance(one, kind) for system, one in value.items()
+                system in INDEXES and isinstance(setting, kind) for system, setting in value.items()
             ):
                 wrong.append(name)
         if not wrong and self.database and Path(self.database).name != self.database:
@@ -109,7 +111,7 @@ class LibraryCard:
 
     @classmethod
     def read(cls, folder: Path) -> LibraryCard:
-        """What lies in `folder`. Raises `LibraryError` when there is none, or when it is not as it was written."""
+        """The card of the library in `folder`. Raises `LibraryError` when it is missing or damaged."""
         check_first_update_done(folder)
         return cls.of(Manifest.read(folder, LIBRARY))
 
@@ -118,7 +120,7 @@ LONGEST_NAME = 200
 
 
 def check_library_name(name: str) -> None:
-    """Raise `LibraryError` for a name under which a service could not be asked for the library: it stands in paths."""
+    """Raise `LibraryError` for a name that cannot be a part of the service's paths."""
     if 0 < len(name) <= LONGEST_NAME and name.strip(".") and name.isprintable() and not set(name) & {"/", "\\"}:
         return
     shown = name if len(name) <= 60 else f"{name[:59]}…"

@@ -39,17 +39,33 @@ _ITEM = "id, width, height, format, bytes, taken, camera, category, added, phash
 
 
 class Library:
-    """A folder that `visir.library.update` made; safe to use from several threads.
+    """A library that is open for reading; safe to use from several threads.
 
     It stays as it was opened while an update is under way; `reload` gives the newest state. An item that an index finds
-    but `known` does not is being added or has just been deleted: leave it out.
+    but `existing` does not is being added or has just been deleted: leave it out.
 
-    - `indexes`: "dense" and/or "sparse"; a document's id is the item's
-    - `captions`: a dense index of the source's captions (a document's id is the caption's), None where it has none
-    - `model`, `head`: names as `visir.encoders.load` takes them; `head` is None without a sparse index, and equal to
-      `model` in a library that has no dense one
-    - `generation`: grows with every update that changes something
-    - `database`: for queries of one's own, by `database.rows`; its tables are described in `visir.library.database`
+    Attributes:
+        folder: Where it lies.
+        card: What its `visir.json` says.
+        name: What people call it.
+        indexes: "dense" and/or "sparse"; a document's id is the item's.
+        captions: A dense index of the source's captions (a document's id is the caption's); None where there are none.
+        model: A name as `visir.encoders.load` takes it.
+        head: Likewise, of the sparse head: None without a sparse index, and equal to `model` in a library that has no
+            dense one.
+        generation: Grows with every update that changes something.
+        database: For queries of one's own, by `database.rows`; `visir.library.database` describes its tables.
+
+    Example:
+        >>> from PIL import Image
+        >>> from visir.library import update
+        >>> Path("photos").mkdir()
+        >>> Image.new("RGB", (64, 48), "red").save("photos/red.png")
+        >>> _ = update("photos", "photos.visir", model="pixels")
+        >>> with Library.open("photos.visir") as library:
+        ...     [item] = library.items(library.indexes["dense"].ids.to_pylist())
+        ...     len(library), item.name, item.width, sorted(library.fields)[:3]
+        (1, 'red.png', 64, ['bytes', 'camera', 'caption'])
     """
 
     def __init__(
@@ -69,12 +85,12 @@ class Library:
         return cls._open(Path(folder), {})
 
     @classmethod
-    def _open(cls, folder: Path, known: Mapping[str, Manifest]) -> Library:
+    def _open(cls, folder: Path, checked: Mapping[str, Manifest]) -> Library:
         until = time.monotonic() + _PATIENCE
         while True:
             manifest = Manifest.read(folder, LIBRARY)
             try:
-                return cls._of(folder, manifest, known)
+                return cls._of(folder, manifest, checked)
             except LibraryError:
                 # An update was committed between one look and the next, or is just putting an index into its place:
                 # then what was seen belongs to two states.
@@ -85,10 +101,10 @@ class Library:
                     time.sleep(0.02)
 
     @classmethod
-    def _of(cls, folder: Path, manifest: Manifest, known: Mapping[str, Manifest]) -> Library:
+    def _of(cls, folder: Path, manifest: Manifest, checked: Mapping[str, Manifest]) -> Library:
         card = LibraryCard.of(manifest)
         manifests = manifests_of(folder, card, manifest)
-        check_at_open(folder, manifests, known)
+        check_at_open(folder, manifests, checked)
         database = Database.open(folder / card.database)
         try:
             indexes = {name: load_index(folder / name) for name in card.indexes}
@@ -103,10 +119,10 @@ class Library:
         return self.items([id])[0]
 
     def items(self, ids: Iterable[str]) -> list[Item]:
-        """Several, in this order. Raises `UnknownItemError` that names the unknown ones."""
-        wanted = list(ids)
-        rows = {row[0]: row for row in self.database.of(f"SELECT {_ITEM} FROM items WHERE id IN", wanted)}
-        unknown = [one for one in wanted if one not in rows]
+        """Several items, in this order. Raises `UnknownItemError` that names the unknown ones."""
+        item_ids = list(ids)
+        rows = {row[0]: row for row in self.database.of(f"SELECT {_ITEM} FROM items WHERE id IN", item_ids)}
+        unknown = [item for item in item_ids if item not in rows]
         if unknown:
             named = ", ".join(map(repr, unknown[:3])) + (", …" if len(unknown) > 3 else "")
             raise UnknownItemError(
@@ -114,36 +130,36 @@ class Library:
             )
         files: dict[str, list[ItemFile]] = defaultdict(list)
         for item, *about in self.database.of(
-            "SELECT item, path, name, place, archive, category FROM files WHERE item IN", wanted
+            "SELECT item, path, name, place, archive, category FROM files WHERE item IN", item_ids
         ):
             files[item].append(ItemFile(*about))
         captions: dict[str, list[tuple[str, str]]] = defaultdict(list)
-        for item, one, text in self.database.of("SELECT item, id, text FROM captions WHERE item IN", wanted):
-            captions[item].append((one, text))
+        for item, caption, text in self.database.of("SELECT item, id, text FROM captions WHERE item IN", item_ids):
+            captions[item].append((caption, text))
         fields: dict[str, list[tuple[str, Any]]] = defaultdict(list)
-        for item, name, value in self.database.of("SELECT item, name, value FROM fields WHERE item IN", wanted):
+        for item, name, value in self.database.of("SELECT item, name, value FROM fields WHERE item IN", item_ids):
             fields[item].append((name, value))
         return [
             Item(
-                one,
-                tuple(sorted(files[one], key=lambda file: file.path)),
-                tuple(sorted(captions[one])),
-                tuple(fields[one]),
-                *rows[one][1:],
+                item,
+                tuple(sorted(files[item], key=lambda file: file.path)),
+                tuple(sorted(captions[item])),
+                tuple(fields[item]),
+                *rows[item][1:],
             )
-            for one in wanted
+            for item in item_ids
         ]
 
-    def known(self, ids: Iterable[str]) -> set[str]:
-        """Those of these ids that the library has."""
-        return {one for (one,) in self.database.of("SELECT id FROM items WHERE id IN", ids)}
+    def existing(self, ids: Iterable[str]) -> set[str]:
+        """The ids that the library has."""
+        return {item for (item,) in self.database.of("SELECT id FROM items WHERE id IN", ids)}
 
     def caption(self, id: str) -> tuple[str, str]:
         """(item id, text) of a caption. Raises `LibraryError` for an unknown id."""
-        found = self.database.rows("SELECT item, text FROM captions WHERE id = ?", (id,))
-        if not found:
+        rows = self.database.rows("SELECT item, text FROM captions WHERE id = ?", (id,))
+        if not rows:
             raise LibraryError(f"{self.name}: no caption {id!r}.")
-        item, text = found[0]
+        item, text = rows[0]
         return item, text
 
     def __len__(self) -> int:
@@ -166,7 +182,7 @@ class Library:
         return hashes.near(id)
 
     def thumbnail(self, id: str) -> bytes | None:
-        """A WebP picture of at most 320 × 320 pixels; None where there is none, or where it was damaged on disk."""
+        """A WebP picture of at most 320 × 320 pixels; None when it is missing or damaged."""
         digest = self.database.value("SELECT thumbnail FROM items WHERE id = ?", (id,))
         if digest is None:
             return None
@@ -205,14 +221,14 @@ class Library:
 
     @cached_property
     def columns(self) -> FieldColumns:
-        """What conditions compare, in memory once they were asked for."""
+        """The columns that conditions compare, read at first use."""
         from visir.library.columns import FieldColumns
 
         return FieldColumns(self.database.rows)
 
     @property
     def fields(self) -> Mapping[str, Field]:
-        """What conditions can be about."""
+        """The fields that conditions can name."""
         from visir.library.filters import fields_of
 
         fields: Mapping[str, Field] = self.columns.once("fields", lambda: fields_of(self.database.rows))

@@ -19,8 +19,12 @@ if TYPE_CHECKING:
 class LibraryModels:
     """The dense encoder and the sparse head of a library.
 
-    - `loaded`: encoders that are in memory already, by name; new ones are put there if it is a dict
-    - `cards`: from "dense" and "sparse" to the card that the library's vectors were made under; another is refused
+    Args:
+        model: A name as `visir.encoders.load` takes it.
+        head: Likewise, of the sparse head; None without one.
+        device: Of the models; None for the best there is.
+        cards: From "dense" and "sparse" to the card of the encoder that made the library's vectors; another is refused.
+        loaded: Encoders in memory, by name; if it is a dict, new ones are added.
     """
 
     def __init__(
@@ -56,14 +60,14 @@ class LibraryModels:
             return None
         from visir.sparse.encoder import SparseEncoder
 
-        found = self.encoder if self.head == self.model else self._load(self.head)
-        if not isinstance(found, SparseEncoder):
+        encoder = self.encoder if self.head == self.model else self._load(self.head)
+        if not isinstance(encoder, SparseEncoder):
             raise LibraryError(
                 f"--sparse {self.head}: a model of dense vectors, not a head that says them in words.",
                 hint="train one: visir sparsify",
             )
-        self._check_same_model("sparse", found)
-        return found
+        self._check_same_model("sparse", encoder)
+        return encoder
 
     def load_as_made(self) -> None:
         """Load those that the library's vectors were made with; one in memory that has the same name and is another is
@@ -81,20 +85,21 @@ class LibraryModels:
             self._loaded[name] = load(name, device=self._device)
         return self._loaded[name]
 
-    def _check_same_model(self, system: str, found: Encoder) -> None:
-        differing = self._differing(system, found)
+    def _check_same_model(self, system: str, encoder: Encoder) -> None:
+        differing = self._differing(system, encoder)
         if differing:
             raise LibraryError(
-                f"{found.card.name}: not the model that this library was made with (other {' and '.join(differing)}).",
+                f"{encoder.card.name}: not the model that this library was made with "
+                f"(other {' and '.join(differing)}).",
                 hint="restore that model, or make another library: visir index PLACE --model MODEL --out NEW_FOLDER",
             )
 
-    def _differing(self, system: str, found: Encoder) -> list[str]:
+    def _differing(self, system: str, encoder: Encoder) -> list[str]:
         """What of an encoder is other than in the card that the library's vectors were made under."""
-        made = self._cards.get(system)
-        if made is None:
+        card = self._cards.get(system)
+        if card is None:
             return []
-        return EncoderCard(**made).differences(found.card, "image")
+        return EncoderCard(**card).differences(encoder.card, "image")
 
 
 def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | None]:
@@ -114,11 +119,11 @@ def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | Non
 
 def check_same_models(manifest: LibraryCard, model: str | None, head: str | None, folder: Path) -> None:
     """A library keeps its models: vectors of two models cannot be compared."""
-    for what, given, has in (("--model", model, manifest.model), ("--sparse", head, manifest.head)):
-        if given is not None and given != has:
+    for option, name, current in (("--model", model, manifest.model), ("--sparse", head, manifest.head)):
+        if name is not None and name != current:
             raise LibraryError(
-                f"{folder}: this library is of {what} {has}, not {given}.",
-                hint=f"leave {what} out to update it, or make another library: --out NEW_FOLDER",
+                f"{folder}: this library is of {option} {current}, not {name}.",
+                hint=f"leave {option} out to update it, or make another library: --out NEW_FOLDER",
             )
 
 

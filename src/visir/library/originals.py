@@ -50,9 +50,9 @@ class Originals:
 def _may_be(root: Path, file: ItemFile, item: Item) -> bool:
     """Whether a file of the item's size lies there: a pipe is never waited for, a device without end never read."""
     try:
-        found = (root / (file.archive or file.place or "")).stat()
+        status = (root / (file.archive or file.place or "")).stat()
     except OSError:
         return True  # reading says why
     except ValueError:  # a name that no file can have
         return False
-    return stat.S_ISREG(found.st_mode) and (file.archive is not None or found.st_size == item.bytes)
+    return stat.S_ISREG(status.st_mode) and (file.archive is not None or status.st_size == item.bytes)

@@ -1,4 +1,4 @@
-"""Near duplicates: pictures that a person would call the same one, told by a perceptual hash.
+"""Near duplicates: a perceptual hash finds pictures that a person would call the same.
 
 The hash is a pHash of 256 bits: the picture in grey at 64 × 64 pixels, its discrete cosine transform, and of the
 16 × 16 lowest frequencies whether each is above their median. Resizing, recompression and small changes of colour turn
@@ -20,7 +20,21 @@ NEAR = 48
 
 
 def perceptual_hash(picture: Image.Image) -> str:
-    """The hash of an upright RGB picture: 64 hexadecimal digits."""
+    """The hash of a picture.
+
+    Args:
+        picture: Upright RGB.
+
+    Returns:
+        64 hexadecimal digits.
+
+    Example:
+        >>> from PIL import Image
+        >>> ramp = Image.linear_gradient("L").convert("RGB")
+        >>> first, second = words_of([perceptual_hash(ramp), perceptual_hash(ramp.resize((100, 100)))])
+        >>> bool(distances(first, second[None])[0] <= NEAR)
+        True
+    """
     grey = picture.convert("L").resize((SIDE, SIDE), Image.Resampling.BOX, reducing_gap=None)
     cosines = _cosines()
     low = cosines @ np.asarray(grey, np.float64) @ cosines.T
@@ -36,9 +50,9 @@ def words_of(hashes: list[str]) -> NDArray[np.uint64]:
     return np.frombuffer(bytes.fromhex("".join(hashes)), np.uint64).reshape(len(hashes), KEPT * KEPT // 64)
 
 
-def distances(one: NDArray[np.uint64], many: NDArray[np.uint64]) -> NDArray[np.int64]:
+def distances(first: NDArray[np.uint64], many: NDArray[np.uint64]) -> NDArray[np.int64]:
     """(n,) in how many bits each of `many` (n, 4) differs from `one` (4,)."""
-    different = np.unpackbits((many ^ one).view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
+    different = np.unpackbits((many ^ first).view(np.uint8), axis=1).sum(axis=1, dtype=np.int64)
     result: NDArray[np.int64] = different
     return result
 

@@ -22,7 +22,7 @@ _QUALITY, _EFFORT = 80, 2
 
 @dataclass(frozen=True)
 class Facts:
-    """What `items` holds of a picture; all but `bytes` None where there are no pixels."""
+    """What the table `items` holds of a picture; all but `bytes` are None where there are no pixels."""
 
     width: int | None = None
     height: int | None = None
@@ -80,11 +80,11 @@ def _opened(data: bytes, where: str) -> tuple[Facts, Image.Image]:
     """Facts of a picture, and the picture at the size of a thumbnail."""
     with header(data, where) as undecoded:
         image = undecoded.image
-        told, form = read_exif(image), image.format
-        width, height = image.size[::-1] if told.sideways else image.size
+        exif, form = read_exif(image), image.format
+        width, height = image.size[::-1] if exif.sideways else image.size
         with upright(undecoded, least=2 * THUMBNAIL) as picture:
             _shrink(picture)
-    return Facts(width, height, form, len(data), told.taken, told.camera), picture
+    return Facts(width, height, form, len(data), exif.taken, exif.camera), picture
 
 
 def _shrink(picture: Image.Image) -> None:
@@ -102,5 +102,5 @@ def unpacked(line: bytes) -> dict[str, Any] | None:
     digest, _, content = line.rstrip(b"\n").partition(b" ")
     if hashlib.blake2b(content, digest_size=8).hexdigest().encode() != digest:
         return None
-    found: dict[str, Any] = orjson.loads(content)
-    return found
+    record: dict[str, Any] = orjson.loads(content)
+    return record

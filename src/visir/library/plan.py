@@ -1,4 +1,4 @@
-"""What a library is, or is to be: its models, kinds of index and source, agreed before anything is read."""
+"""The plan of an update: models, kinds of index and source, settled before anything is read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def plan_library(
     images: Sequence[str | Path],
     settings: Mapping[str, Any] | None = None,
 ) -> LibraryCard:
-    """What the library in `folder` is to be: what it is, with what was asked of it.
+    """The card of the library in `folder` after the update: what it is now, with what the caller requests.
 
     Raises `LibraryError` when that does not fit, `ConfigurationError` for settings that are wrong or of no index.
     """
@@ -37,32 +37,34 @@ def plan_library(
             raise LibraryError(
                 f"{folder}: there is no library yet.", hint="say of what, and with which model: visir index PLACE -m M"
             )
-        spec, places = absolute(source, [str(one) for one in images], split)
+        spec, places = absolute(source, [str(place) for place in images], split)
         first, second = names_of(model, head)
         title = name if name is not None else folder.absolute().name.removesuffix(".visir")
         check_library_name(title)
-        made = LibraryCard(title, spec, places, split, "", first, second)
+        new = LibraryCard(title, spec, places, split, "", first, second)
         kinds = _kinds(kind, first, second, {})
-        return replace(made, kinds=kinds, settings=_settings(settings or {}, kinds, {}))
-    held = LibraryCard.read(folder)
-    given = names_of(model, head) if model is not None else (None, None)
-    check_same_models(held, given[0], given[1] if head is not None else None, folder)
+        return replace(new, kinds=kinds, settings=_settings(settings or {}, kinds, {}))
+    current = LibraryCard.read(folder)
+    names = names_of(model, head) if model is not None else (None, None)
+    check_same_models(current, names[0], names[1] if head is not None else None, folder)
     if kind or settings:
-        kinds = _kinds(kind, held.model, held.head, held.kinds)
-        same = {system: held.settings.get(system, {}) for system in kinds if kinds[system] == held.kinds.get(system)}
-        held = replace(held, kinds=kinds, settings=_settings(settings or {}, kinds, same))
+        kinds = _kinds(kind, current.model, current.head, current.kinds)
+        same = {
+            system: current.settings.get(system, {}) for system in kinds if kinds[system] == current.kinds.get(system)
+        }
+        current = replace(current, kinds=kinds, settings=_settings(settings or {}, kinds, same))
     if source is not None:
-        spec, places = absolute(source, [str(one) for one in images], split)
-        if spec != held.source and _there(held.source):
+        spec, places = absolute(source, [str(place) for place in images], split)
+        if spec != current.source and _is_available(current.source):
             raise LibraryError(
-                f"{folder}: this library is of {held.source}, not of {spec}.",
+                f"{folder}: this library is of {current.source}, not of {spec}.",
                 hint="make another library: --out NEW_FOLDER",
             )
-        held = replace(held, source=spec, images=places or held.images, split=split or held.split)
+        current = replace(current, source=spec, images=places or current.images, split=split or current.split)
     if name is None:
-        return held
+        return current
     check_library_name(name)
-    return replace(held, name=name)
+    return replace(current, name=name)
 
 
 def check_apart(folder: Path, source: str | Path | None) -> None:
@@ -87,13 +89,15 @@ def check_apart(folder: Path, source: str | Path | None) -> None:
         )
 
 
-def _there(source: str) -> bool:
+def _is_available(source: str) -> bool:
     """Whether a source still is where it was; if not, another one may be the same under a new path."""
     path = place_of(source)
     return (path.exists() and not is_empty(path)) or not path.is_absolute()
 
 
-def _kinds(kind: str | Sequence[str] | None, model: str, head: str | None, held: Mapping[str, str]) -> dict[str, str]:
+def _kinds(
+    kind: str | Sequence[str] | None, model: str, head: str | None, current: Mapping[str, str]
+) -> dict[str, str]:
     """The kind of each index, and whether there is one: those that are named, with what belongs beside them; else those
     that are there.
 
@@ -101,29 +105,31 @@ def _kinds(kind: str | Sequence[str] | None, model: str, head: str | None, held:
     """
     from visir.search.kinds import KINDS
 
-    made = {} if head == model else {"dense": "exact", CAPTIONS: "exact"}
+    kinds = {} if head == model else {"dense": "exact", CAPTIONS: "exact"}
     if head is not None:
-        made["sparse"] = "inverted"
-    made |= held
+        kinds["sparse"] = "inverted"
+    kinds |= current
     named = [kind] if isinstance(kind, str) else list(kind or ())
-    if CAPTIONS in made and any(KINDS.get(one).vectors == "dense" for one in named):
-        first = next(KINDS.get(one) for one in named if KINDS.get(one).vectors == "dense")
-        made[CAPTIONS] = first.name if first.beside else "exact"
-    with_them = [other for one in named for other in KINDS.get(one).beside if KINDS.get(other).vectors in made]
-    for one in [*with_them, *named]:
-        described = KINDS.get(one)
-        if described.vectors not in made:
+    if CAPTIONS in kinds and any(KINDS.get(kind_name).vectors == "dense" for kind_name in named):
+        first = next(KINDS.get(kind_name) for kind_name in named if KINDS.get(kind_name).vectors == "dense")
+        kinds[CAPTIONS] = first.name if first.beside else "exact"
+    with_them = [
+        other for kind_name in named for other in KINDS.get(kind_name).beside if KINDS.get(other).vectors in kinds
+    ]
+    for kind_name in [*with_them, *named]:
+        described = KINDS.get(kind_name)
+        if described.vectors not in kinds:
             raise LibraryError(
-                f"--kind {one}: holds {described.vectors} vectors, and this library has none.",
+                f"--kind {kind_name}: holds {described.vectors} vectors, and this library has none.",
                 hint="visir index kinds lists the kinds",
             )
         described.index()  # says now, not after hours, that a package is missing
-        made[described.vectors] = one
-    return made
+        kinds[described.vectors] = kind_name
+    return kinds
 
 
 def _settings(
-    given: Mapping[str, Any], kinds: Mapping[str, str], held: Mapping[str, Mapping[str, Any]]
+    settings: Mapping[str, Any], kinds: Mapping[str, str], current: Mapping[str, Mapping[str, Any]]
 ) -> dict[str, dict[str, Any]]:
     """The named settings of each index: those it has, and of those given what its kind knows.
 
@@ -135,21 +141,23 @@ def _settings(
 
     known = {system: {name for name, *_ in settings_of_kind(KINDS.get(kind))} for system, kind in kinds.items()}
     every = set().union(*known.values())
-    faults = [f"no index of it has a setting {one!r} ({nearest(one, every)})" for one in given if one not in every]
+    faults = [
+        f"no index of it has a setting {name!r} ({nearest(name, every)})" for name in settings if name not in every
+    ]
     raise_faults(ConfigurationError, "the settings of a library", faults, hint="visir index kinds lists them")
-    made = {}
+    result = {}
     for system, kind in kinds.items():
-        own = {name: value for name, value in given.items() if name in known[system]}
+        own = {name: value for name, value in settings.items() if name in known[system]}
         if own.get("collection"):
             own["collection"] = f"{own['collection']}-{system}"
         stated = getattr(KINDS.get(kind).described(), "settings_type", None)
-        named = {**held.get(system, {}), **own}
+        named = {**current.get(system, {}), **own}
         if named and stated is not None:
             read = settings_of(kind, stated, named)
-            made[system] = {name: getattr(read, name) for name in named}
+            result[system] = {name: getattr(read, name) for name in named}
             if own.get("url"):
                 name_address(own["url"])
-    return made
+    return result
 
 
 def drop_other_indexes(change: FolderChange, plan: LibraryCard, models: LibraryModels) -> None:
@@ -166,8 +174,8 @@ def drop_other_indexes(change: FolderChange, plan: LibraryCard, models: LibraryM
         encoder = models.sparse if system == "sparse" else models.dense
         try:
             index = load_index(folder / system)
-            made = index.select(index.ids[:1]).encoder
-            same = encoder is not None and made == encoder.card and is_as_planned(folder, system, plan)
+            card = index.select(index.ids[:1]).encoder
+            same = encoder is not None and card == encoder.card and is_as_planned(folder, system, plan)
         except LibraryError:
             same = False
         if not same:

@@ -10,11 +10,15 @@ from visir.encoders.inputs import Pixels
 
 @dataclass(frozen=True, eq=False)
 class PreparedImage:
-    """A preprocessed picture; `pixels`: from the fingerprint of an encoder's card to the encoder's input."""
+    """A preprocessed picture.
+
+    Attributes:
+        pixels: From the fingerprint of an encoder's card to the encoder's input.
+    """
 
     pixels: Mapping[str, Pixels]
 
     @property
     def nbytes(self) -> int:
         """The memory that it takes while it waits."""
-        return sum(one.nbytes for one in self.pixels.values())
+        return sum(pixels.nbytes for pixels in self.pixels.values())

@@ -1,113 +1,253 @@
-"""What can be asked of a library: one record for every way of asking."""
+"""A search question: one model, from which Python, the HTTP service and the command line derive theirs."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, get_args
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypeAlias, get_args
+
+import numpy as np
+from PIL.Image import Image
+from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError, field_validator, model_validator
 
 from visir.errors import VisirError, nearest, raise_faults
-from visir.library.filters import FieldCondition
+from visir.library.filters import FieldCondition, FilterError, read_condition
+from visir.library.prepared_image import PreparedImage
+from visir.library.query_help import QUERY_HELP
 from visir.search.depth import depth_fault
 from visir.search.fusion import Fusion
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    from visir.library.prepared_image import PreparedImage
-
-System = Literal["dense", "sparse", "hybrid"]
-SYSTEMS: tuple[str, ...] = get_args(System)
+System: TypeAlias = Literal["dense", "sparse", "hybrid"]
 DEEPEST = 1000
 """How far down an answer can be paged (offset + k): beyond it the systems' lists would have to be fused deeper, and
-nobody looks there."""
+no one pages that far."""
 MOST_RERANKED = 100
 
 
 class QueryError(VisirError):
-    """A question that contradicts itself, or that this library cannot answer."""
+    """A query that contradicts itself, or that this library cannot answer."""
 
 
-@dataclass(frozen=True, eq=False)
-class Query:
-    """A question to a library.
+def described(name: str, default: Any, **limits: Any) -> Any:
+    """A pydantic field with the description of `QUERY_HELP`."""
+    return Field(default, description=QUERY_HELP[name], **limits)
 
-    - `text`, `image`, `item`: what to look for: words, a picture (PIL, or `Searcher.prepare`d), a picture of the
-      library (its id; it is left out of the answers). A text may stand beside one of the other two; `share` is then the
-      part of the text, from 0 to 1. The query is the weighted mean of the *unit* vectors: a cosine knows no lengths, so
-      neither side may weigh more because its encoder writes longer vectors. (The other reading fuses two ranked lists,
-      which finds what fits either well; a mean finds what fits both, "this dress, in red".) Weighted words have
-      meaningful lengths; there the mean is that of the weights as they are, each side divided by its own length first
-      for the same reason.
-    - `system`: "dense", "sparse" or "hybrid"; None takes dense where the library has it. A sparse head says in words
-      what the dense vectors hold and loses a little, so the two together find no more than dense alone (measured in
-      docs/library.md); hybrid is for systems that know different things.
-    - `fusion`: how hybrid joins the two: "rrf" (reciprocal rank fusion) or "weighted" (a weighted sum of normalised
-      scores, in which `weight`, from 0 to 1, is the part of dense); see `visir.search.fusion`
-    - `conditions`, `category`: what answers must satisfy (`visir.library.filters`). A category takes its subtree. With
-      a category and nothing to look for, the last part of its name is the text: "shoes/running" looks for "running"
-      among what lies there.
-    - `k`, `offset`: how many answers, after how many; offset + k is at most `DEEPEST`
-    - `rerank`: how many of the best are put in order by the model's matching head (0: none); it needs a text
+
+class QueryFields(BaseModel):
+    """The fields that every search question has, wherever it comes from.
+
+    A text may stand beside a picture or an item. The query is then the weighted mean of the two *unit* vectors: a
+    cosine ignores lengths, so neither side may weigh more because its encoder writes longer vectors. (The other reading
+    fuses two ranked lists, which finds what fits either well; a mean finds what fits both, "this dress, in red".)
+    Weighted words have meaningful lengths; there the mean is that of the weights, each side divided by its own length
+    first for the same reason.
+
+    A sparse head says in words what the dense vectors hold and loses a little, so the two together find no more than
+    dense alone (measured in docs/library.md). Hybrid search is for systems that know different things.
+
+    A category includes its subtree. With a category and nothing else to look for, the last part of its name is the
+    text: "shoes/running" looks for "running" among what lies there.
     """
 
-    text: str | None = None
-    image: Image | PreparedImage | None = None
-    item: str | None = None
-    share: float = 0.5
-    system: System | None = None
-    fusion: Fusion = "rrf"
-    weight: float = 0.5
-    conditions: tuple[FieldCondition, ...] = ()
-    category: str | None = None
-    k: int = 10
-    offset: int = 0
-    rerank: int = 0
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, frozen=True)
+
+    text: str | None = described("text", None)
+    image: Any = described("image", None)
+    item: str | None = described("item", None)
+    text_weight: float = described("text_weight", 0.5, ge=0, le=1)
+    system: System | None = described("system", None)
+    fusion: Fusion = described("fusion", "rrf")
+    weight: float = described("weight", 0.5, ge=0, le=1)
+    where: Any = described("where", ())
+    category: str | None = described("category", None)
+    k: int = described("k", 10, ge=1, le=DEEPEST)
+    offset: int = described("offset", 0, ge=0, le=DEEPEST)
+    rerank: int = described("rerank", 0, ge=0, le=MOST_RERANKED)
 
     @property
-    def said(self) -> str | None:
-        """The text that is searched with: the category's name where nothing else was asked."""
+    def search_text(self) -> str | None:
+        """The text to search with: the category's name where the query has nothing else."""
         if self.text is not None and self.text.strip():
             return self.text
         if self.image is None and self.item is None and self.category:
             return self.category.rstrip("/").rpartition("/")[2].replace("_", " ").replace("-", " ")
         return None
 
-    def check(self, systems: tuple[str, ...], *, matching: bool) -> None:
-        """Raise `QueryError` listing everything that a library with these systems cannot answer.
+    @model_validator(mode="after")
+    def _check_together(self) -> QueryFields:
+        faults = self._contradictions()
+        if faults:
+            raise ValueError("; ".join(faults))
+        return self
 
-        `systems`: of "dense" and "sparse" those that it has; `matching`: whether its model has a matching head.
-        """
+    def _contradictions(self) -> list[str]:
+        """What is wrong with the fields beside each other."""
         faults = []
-        if self.said is None and self.image is None and self.item is None:
-            faults.append("nothing is asked: give a text, a picture, an item or a category")
+        if self.search_text is None and self.image is None and self.item is None:
+            faults.append("nothing is asked: give a text, an image, an item or a category")
         if self.image is not None and self.item is not None:
-            faults.append("a picture and an item are given: one of them")
-        if self.system is not None and self.system not in SYSTEMS:
-            faults.append(f"unknown system {self.system!r} ({nearest(str(self.system), SYSTEMS)})")
-        elif self.system is not None:
-            wanted = ("dense", "sparse") if self.system == "hybrid" else (self.system,)
-            has = " and ".join(systems)
-            faults += [f"this library has no {one} index (it has {has})" for one in wanted if one not in systems]
-        if self.fusion not in get_args(Fusion):
-            faults.append(f"unknown fusion {self.fusion!r} ({nearest(str(self.fusion), get_args(Fusion))})")
-        for name, value in (("share", self.share), ("weight", self.weight)):
-            if not 0 <= value <= 1:
-                faults.append(f"{name} must lie between 0 and 1, not be {value}")
-        if fault := depth_fault(self.k, most=DEEPEST):
-            faults.append(fault)
-        elif self.offset < 0 or self.k + self.offset > DEEPEST:
-            limits = f"k is at least 1, offset at least 0, k + offset at most {DEEPEST}"
-            faults.append(f"k = {self.k}, offset = {self.offset}: {limits}")
-        if not 0 <= self.rerank <= MOST_RERANKED:
-            faults.append(f"rerank must lie between 0 and {MOST_RERANKED}, not be {self.rerank}")
-        elif self.rerank and not matching:
-            faults.append("rerank: this library's model has no matching head")
-        elif self.rerank and self.said is None:
-            faults.append("rerank: the matching head compares a picture with a text, and there is no text")
-        raise_faults(QueryError, "query", faults, hint="mend the parts named above")
+            faults.append("an image and an item are given: one of them")
+        if self.k + self.offset > DEEPEST:
+            faults.append(f"k + offset is at most {DEEPEST}")
+        return faults
 
-    def among(self, systems: tuple[str, ...]) -> System:
+
+class Query(QueryFields):
+    """A search question to a library, as Python asks it.
+
+    Args:
+        text: What to look for, in words.
+        image: A PIL picture, or one from `Searcher.prepare`.
+        item: The id of a picture of the library, which is left out of the answer.
+        text_weight: Weight of the text beside an image or an item, from 0 to 1.
+        system: "dense", "sparse" or "hybrid"; None takes dense where the library has it.
+        fusion: How hybrid joins the two: "rrf" or "weighted"; see `visir.search.fusion`.
+        weight: Weight of dense in weighted fusion, from 0 to 1.
+        where: Conditions that every answer satisfies: "width >= 800", {"field": "width", "op": ">=", "value": 800}, or
+            a `FieldCondition`.
+        category: Only what lies in this category or below it.
+        k: How many answers; `offset + k` is at most 1,000.
+        offset: How many of the best answers to skip.
+        rerank: How many of the best the model's matching head puts in order; it needs a text.
+
+    Raises:
+        QueryError: Lists every fault, with the nearest name for a field or a value that is unknown.
+
+    Example:
+        >>> query = Query(text="a dog on a beach", where=["width >= 800"], k=5)
+        >>> query.where[0].field, query.fusion
+        ('width', 'rrf')
+        >>> Query(text="a dog", fusion="rff", k=0)
+        Traceback (most recent call last):
+        visir.library.query.QueryError: query (2 faults):
+          - unknown fusion 'rff' (did you mean 'rrf'? known: rrf, weighted)
+          - k must be at least 1, not 0
+          → correct the parts named above
+    """
+
+    model_config = ConfigDict(strict=True, arbitrary_types_allowed=True)
+
+    image: SkipValidation[Image | PreparedImage | None] = described("image", None)
+    where: SkipValidation[tuple[FieldCondition, ...]] = described("where", ())
+
+    def __init__(self, **fields: Any) -> None:
+        try:
+            super().__init__(**fields)
+        except ValidationError as invalid:
+            raise _error(_faults(invalid, fields)) from invalid
+
+    @classmethod
+    def checked(cls, query: Query | Mapping[str, Any], systems: tuple[str, ...], *, has_cross_encoder: bool) -> Query:
+        """The query, if a library can answer it.
+
+        Args:
+            query: A query, or its fields.
+            systems: Of "dense" and "sparse" those that the library has.
+            has_cross_encoder: Whether the library's model has a matching head.
+
+        Raises:
+            QueryError: Lists everything that is wrong with the query, in itself and for this library.
+        """
+        faults: list[str] = []
+        if isinstance(query, Query):
+            checked = query
+        else:
+            try:
+                checked = cls(**query)
+            except QueryError as error:
+                invalid = error.__cause__
+                assert isinstance(invalid, ValidationError)
+                faults, checked = _faults(invalid, query), _sound_part(invalid, query)
+        faults += checked._faults_for(systems, has_cross_encoder)
+        if faults:
+            raise _error(faults)
+        return checked
+
+    def system_for(self, systems: tuple[str, ...]) -> System:
         """The system that answers, in a library that has these."""
         if self.system is not None:
             return self.system
         return "dense" if "dense" in systems else "sparse"
+
+    def _faults_for(self, systems: tuple[str, ...], has_cross_encoder: bool) -> list[str]:
+        """Why a library with these systems cannot answer."""
+        faults = []
+        if self.system is not None:
+            needed = ("dense", "sparse") if self.system == "hybrid" else (self.system,)
+            available = " and ".join(systems)
+            faults += [
+                f"this library has no {system} index (it has {available})" for system in needed if system not in systems
+            ]
+        if self.rerank and not has_cross_encoder:
+            faults.append("rerank: this library's model has no matching head")
+        elif self.rerank and self.search_text is None:
+            faults.append("rerank: the matching head compares a picture with a text, and there is no text")
+        return faults
+
+    @field_validator("k", "offset", "rerank", "text_weight", "weight", mode="before")
+    @classmethod
+    def _python_number(cls, value: object) -> object:
+        return value.item() if isinstance(value, np.integer | np.floating) else value
+
+    @field_validator("image", mode="before")
+    @classmethod
+    def _check_image(cls, value: object) -> object:
+        if value is None or isinstance(value, Image | PreparedImage):
+            return value
+        raise ValueError("must be a PIL picture, or one from Searcher.prepare")
+
+    @field_validator("where", mode="before")
+    @classmethod
+    def _read_conditions(cls, value: object) -> object:
+        if isinstance(value, str | Mapping | FieldCondition):
+            value = (value,)
+        if not isinstance(value, list | tuple):
+            raise ValueError("must be a list of conditions")
+        try:
+            return tuple(read_condition(condition) for condition in value)
+        except FilterError as error:
+            raise ValueError(error.message) from error
+
+
+_CHOICES: dict[str, tuple[str, ...]] = {"system": get_args(System), "fusion": get_args(Fusion)}
+_ASKING = {"text", "image", "item", "category"}
+
+
+def _error(faults: Sequence[str]) -> QueryError:
+    try:
+        raise_faults(QueryError, "query", faults, hint="correct the parts named above")
+    except QueryError as error:
+        return error.with_traceback(None)
+    raise AssertionError("there is a fault")
+
+
+def _faults(invalid: ValidationError, fields: Mapping[str, Any]) -> list[str]:
+    """What pydantic found, in sentences, and what the sound fields have against each other."""
+    faults = [_sentence(str(error["loc"][0]), error) for error in invalid.errors(include_url=False) if error["loc"]]
+    if not _ASKING & _wrong_fields(invalid):
+        faults += _sound_part(invalid, fields)._contradictions()
+    return faults
+
+
+def _wrong_fields(invalid: ValidationError) -> set[str]:
+    return {str(error["loc"][0]) for error in invalid.errors(include_url=False) if error["loc"]}
+
+
+def _sound_part(invalid: ValidationError, fields: Mapping[str, Any]) -> Query:
+    """A query of the fields that are as they should be."""
+    wrong = _wrong_fields(invalid)
+    return Query.model_construct(**{name: value for name, value in fields.items() if name not in wrong})
+
+
+def _sentence(name: str, error: Any) -> str:
+    value, kind = error["input"], error["type"]
+    if kind == "extra_forbidden":
+        return f"unknown field {name!r} ({nearest(name, Query.model_fields)})"
+    if kind == "literal_error":
+        return f"unknown {name} {value!r} ({nearest(str(value), _CHOICES[name])})"
+    if name == "k" and (fault := depth_fault(value, most=DEEPEST)):
+        return fault
+    limits = {side: getattr(limit, side) for limit in Query.model_fields[name].metadata for side in ("ge", "le")
+              if hasattr(limit, side)}  # fmt: skip
+    if len(limits) == 2 and isinstance(value, int | float):
+        return f"{name} must lie between {limits['ge']} and {limits['le']}, not be {value}"
+    return f"{name}: {error['msg'].removeprefix('Value error, ')}"

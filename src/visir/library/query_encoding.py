@@ -1,4 +1,4 @@
-"""From queries to vectors: texts, pictures and items of the library, alone or mixed, dense and in words."""
+"""From queries to vectors: texts, pictures and items of the library, alone or mixed, dense and in weighted words."""
 
 from __future__ import annotations
 
@@ -28,206 +28,227 @@ if TYPE_CHECKING:
 Words = dict[int, float]
 """A weighted bag of words: term → weight."""
 _COMMON = ["a", "the", "two", "in", "on", "with", "and", "dog", "man", "red", "blue", "house", "street", "old", "car"]
-Side: TypeAlias = "NDArray[np.float32] | None"
+Vector: TypeAlias = "NDArray[np.float32]"
 
 
 @dataclass(frozen=True)
 class EncodedQuery:
-    """What a query is to each system: a unit vector (d,) and weighted words; None for a system that is not asked."""
+    """A query as each system takes it.
 
-    dense: NDArray[np.float32] | None = None
+    Attributes:
+        modality: What the query holds: a text, an image (a picture, or an item of the library), or both.
+        dense: A vector (d,); None where dense vectors are not searched.
+        sparse: Weighted words; None where they are not searched.
+    """
+
+    modality: Modality = "text"
+    dense: Vector | None = None
     sparse: Words | None = None
 
 
 class QueryEncoder:
-    """The models of a library, loaded when first needed, and what they make of queries and of pairs. Thread-safe.
+    """The models of a library, loaded at first use; they encode queries and score pairs. Thread-safe.
 
-    Where the sparse head stands on the very model of the dense index, a text is encoded once for both.
+    Where the sparse head is built on the model of the dense index, a text is encoded once for both.
     """
 
     def __init__(self, models: LibraryModels) -> None:
         self.models = models
         self.reranker = Reranker()
-        self._pinned: dict[str, DeterministicTextEncoder] = {}
+        self._text_encoders: dict[str, DeterministicTextEncoder] = {}
 
-    def of(
+    def encode(
         self, queries: Sequence[Query], systems: Sequence[set[str]], library: Library
     ) -> list[EncodedQuery | VisirError]:
-        """What each query is to each of its systems, or the error why it cannot be asked.
+        """Encode each query for each of its systems; in its place the error of one that cannot be encoded.
 
-        An answer depends on its own query alone, never on the others.
+        An encoded query depends on its own query alone, never on the others.
         """
-        found: list[EncodedQuery | VisirError] = []
-        said = [query.said for query in queries]
-        for system in ("dense", "sparse"):  # all texts together, and then found again one by one
-            texts = [text for text, asked in zip(said, systems, strict=True) if text is not None and system in asked]
-            if texts:
-                self._texts(system).vectors(texts)
-        words = self._words_of([text for text, asked in zip(said, systems, strict=True) if text and "sparse" in asked])
-        for query, asked in zip(queries, systems, strict=True):
+        results: list[EncodedQuery | VisirError] = []
+        texts = [query.search_text for query in queries]
+        for system in ("dense", "sparse"):  # all texts together; they are looked up one by one below
+            of_system = [text for text, own in zip(texts, systems, strict=True) if text is not None and system in own]
+            if of_system:
+                self._text_encoder(system).vectors(of_system)
+        words = self._text_words([text for text, own in zip(texts, systems, strict=True) if text and "sparse" in own])
+        for query, own in zip(queries, systems, strict=True):
             try:
-                found.append(self._one(query, asked, library, words))
-            except VisirError as fault:
-                found.append(fault.with_traceback(None))
-        return found
+                results.append(self._encode_one(query, own, library, words))
+            except VisirError as error:
+                results.append(error.with_traceback(None))
+        return results
 
     def takes_texts(self, systems: Iterable[str]) -> bool:
         """Whether the model of each of these systems encodes texts (loads the models)."""
-        return all("text" in self._dense(system).modalities for system in systems)
+        return all("text" in self._encoder(system).modalities for system in systems)
 
     def check_texts(self, systems: Iterable[str]) -> None:
-        """Raise `QueryError` unless texts can be asked."""
+        """Raise `QueryError` unless the models of these systems encode texts."""
         if not self.takes_texts(systems):
             raise QueryError(
                 "this library takes no text: its model encodes pictures alone.",
                 hint="search with a picture, or for pictures like one of its own",
             )
 
-    def prepare(self, picture: Image) -> PreparedImage:
-        """An upright RGB picture as every model of the library takes it. Thread-safe."""
-        held = (("dense", self.models.dense), ("sparse", self.models.sparse))
-        encoders = {one.card.fingerprint: one for system, model in held if model is not None
-                    if "image" in (one := self._dense(system)).modalities}  # fmt: skip
-        return PreparedImage({key: one.preprocess(picture) for key, one in encoders.items()})
+    def prepare(self, image: Image) -> PreparedImage:
+        """Preprocess an upright RGB picture for every model of the library. Thread-safe."""
+        encoders = {}
+        for system in self._systems():
+            encoder = self._encoder(system)
+            if "image" in encoder.modalities:
+                encoders[encoder.card.fingerprint] = encoder
+        return PreparedImage({key: encoder.preprocess(image) for key, encoder in encoders.items()})
 
-    def learn(self) -> None:
-        """Learn with made-up texts, short ones and long ones, in which batches texts can be encoded."""
+    def learn_batch_sizes(self) -> None:
+        """Find out with made-up texts, short and long ones, in which batches texts can be encoded."""
         drawn = random.Random(0)
         texts = [" ".join(drawn.choices(_COMMON, k=length)) for length in (8, 18) for _ in range(COMPARED)]
-        held = (("dense", self.models.dense), ("sparse", self.models.sparse))
-        asked = [system for system, model in held if model is not None and "text" in self._dense(system).modalities]
-        for pinned in dict.fromkeys(map(self._texts, asked)):  # one, where the head stands on the dense model
-            pinned.learn(texts)
+        systems = [system for system in self._systems() if "text" in self._encoder(system).modalities]
+        for text_encoder in dict.fromkeys(map(self._text_encoder, systems)):  # one, where both stand on one model
+            text_encoder.learn(texts)
 
-    def _one(self, query: Query, systems: set[str], library: Library, words: Mapping[str, Words]) -> EncodedQuery:
-        dense: NDArray[np.float32] | None = None
+    def card(self, system: str) -> EncoderCard:
+        """The card of the encoder whose vectors a system compares."""
+        return self._head().card if system == "sparse" else self._encoder("dense").card
+
+    def query_vectors(self, system: str, encoded: Sequence[EncodedQuery]) -> Embeddings | SparseEmbeddings:
+        """Vectors as an index takes them, under the ids "000000", "000001", …"""
+        ids = pa.array([f"{row:06}" for row in range(len(encoded))])
+        modalities = {query.modality for query in encoded}
+        modality: Modality = modalities.pop() if len(modalities) == 1 else "text+image"
+        if system == "dense":
+            vectors = np.stack([query.dense for query in encoded if query.dense is not None])
+            return Embeddings(modality, ids, vectors, self.card("dense"))
+        rows = [sorted((query.sparse or {}).items()) for query in encoded]
+        offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
+        terms = np.array([term for row in rows for term, _ in row], np.int32)
+        weights = np.array([weight for row in rows for _, weight in row], np.float32)
+        head = self._head()
+        return SparseEmbeddings(modality, ids, offsets, terms, weights, head.vocabulary, head.card)
+
+    def _systems(self) -> list[str]:
+        """The systems of which the library has a model."""
+        models = {"dense": self.models.dense, "sparse": self.models.sparse}
+        return [system for system, model in models.items() if model is not None]
+
+    def _encode_one(
+        self, query: Query, systems: set[str], library: Library, words: Mapping[str, Words]
+    ) -> EncodedQuery:
+        dense: Vector | None = None
         sparse: Words | None = None
         if "dense" in systems:
-            dense = _mixed(*self._sides(query, library), query.share)
+            dense = _mean_vector(*self._dense_sides(query, library), query.text_weight)
             if dense is None:
                 raise QueryError(
-                    f"{_name(query)} has no vector: the model knows none of its words.",
+                    f"{_label(query)} has no vector: the model knows none of its words.",
                     hint="ask in other words, in the language that the model was trained on",
                 )
         if "sparse" in systems:
-            sparse = self._words(query, library, words)
-        return EncodedQuery(dense, sparse)
+            sparse = self._query_words(query, library, words)
+        return EncodedQuery(_modality(query), dense, sparse)
 
-    def _sides(self, query: Query, library: Library) -> tuple[Side, Side]:
-        """The dense vector of the text, and of the picture or the item; None for what is not given."""
-        text: Side = None
-        other: Side = None
-        if query.said is not None:
-            text = self._texts("dense").vectors([query.said])[0]
+    def _dense_sides(self, query: Query, library: Library) -> tuple[Vector | None, Vector | None]:
+        """The dense vector of the text, and of the picture or the item; None for what the query does not have."""
+        text: Vector | None = None
+        other: Vector | None = None
+        if query.search_text is not None:
+            text = self._text_encoder("dense").vectors([query.search_text])[0]
         if query.image is not None:
-            other = self._pictured("dense", query.image)[0]
+            other = self._image_vector("dense", query.image)[0]
         elif query.item is not None:
-            other = np.asarray(_held(library, "dense", query.item).vectors[0], np.float32)
+            other = np.asarray(_item_vectors(library, "dense", query.item).vectors[0], np.float32)
         return text, other
 
-    def _pictured(self, system: str, picture: Image | PreparedImage) -> NDArray[np.float32]:
+    def _image_vector(self, system: str, image: Image | PreparedImage) -> Vector:
         """(1, d) the vector of a picture."""
-        encoder = self._dense(system)
-        if not isinstance(picture, PreparedImage):
-            return encoder.encode_images([picture])
-        pixels = picture.pixels.get(encoder.card.fingerprint)
+        encoder = self._encoder(system)
+        if not isinstance(image, PreparedImage):
+            return encoder.encode_images([image], role="query")
+        pixels = image.pixels.get(encoder.card.fingerprint)
         if pixels is None:
             raise encoder.cannot("image")
         return encoder.embed_images([pixels])
 
-    def _words(self, query: Query, library: Library, said: Mapping[str, Words]) -> Words:
-        text = None if query.said is None else said.get(query.said, {})
+    def _query_words(self, query: Query, library: Library, text_words: Mapping[str, Words]) -> Words:
+        text = None if query.search_text is None else text_words.get(query.search_text, {})
         other: Words | None = None
         if query.image is not None:
-            [other] = self._weighed("image", self._pictured("sparse", query.image))
+            [other] = self._words_of_vectors("image", self._image_vector("sparse", query.image))
         elif query.item is not None:
-            other = _bag(_held(library, "sparse", query.item), 0)
+            other = _words_of_row(_item_vectors(library, "sparse", query.item), 0)
         if text is None or other is None:
             return text or other or {}
-        return _mixed_words(text, other, query.share)
+        return _mean_words(text, other, query.text_weight)
 
-    def _words_of(self, texts: Sequence[str]) -> dict[str, Words]:
-        """What texts are in weighted words, together: a text's weights depend on its own vector alone."""
+    def _text_words(self, texts: Sequence[str]) -> dict[str, Words]:
+        """The weighted words of texts, computed together: a text's weights depend on its own vector alone."""
         distinct = [*dict.fromkeys(texts)]
         if not distinct:
             return {}
-        return dict(
-            zip(distinct, self._weighed("text", self._texts("sparse").vectors(distinct), distinct), strict=True)
-        )
+        vectors = self._text_encoder("sparse").vectors(distinct)
+        return dict(zip(distinct, self._words_of_vectors("text", vectors, distinct), strict=True))
 
-    def _weighed(
-        self, modality: Modality, vectors: NDArray[np.float32], texts: Sequence[str] | None = None
-    ) -> list[Words]:
-        head, ids = self._head(), [f"{at:06}" for at in range(len(vectors))]
-        own = head.tokenizer.terms(texts) if texts is not None and not head.expanded else None
-        rows = head.sparsify(Embeddings(modality, ids, vectors, head.dense.card), own)
-        return [_bag(rows, at) for at in range(len(rows))]
-
-    def card(self, system: str) -> EncoderCard:
-        """Of the encoder whose vectors a system compares."""
-        return self._head().card if system == "sparse" else self._dense("dense").card
-
-    def queries(self, system: str, asked: Sequence[EncodedQuery]) -> Embeddings | SparseEmbeddings:
-        """Vectors as an index takes them, under the ids "000000", "000001", …"""
-        ids = pa.array([f"{at:06}" for at in range(len(asked))])
-        if system == "dense":
-            return Embeddings("text", ids, np.stack([one.dense for one in asked if one.dense is not None]),
-                              self.card("dense"))  # fmt: skip
-        rows = [sorted((one.sparse or {}).items()) for one in asked]
-        offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
-        terms = np.array([term for row in rows for term, _ in row], np.int32)
-        values = np.array([weight for row in rows for _, weight in row], np.float32)
-        head = self._head()
-        return SparseEmbeddings("text", ids, offsets, terms, values, head.vocabulary, head.card)
+    def _words_of_vectors(self, modality: Modality, vectors: Vector, texts: Sequence[str] | None = None) -> list[Words]:
+        head, ids = self._head(), [f"{row:06}" for row in range(len(vectors))]
+        own_terms = head.tokenizer.terms(texts) if texts is not None and not head.expanded else None
+        rows = head.sparsify(Embeddings(modality, ids, vectors, head.dense.card), own_terms)
+        return [_words_of_row(rows, row) for row in range(len(rows))]
 
     def _head(self) -> SparseEncoder:
         head = self.models.sparse
         assert head is not None, "a library with a sparse index has a head"
         return head
 
-    def _dense(self, system: str) -> Encoder:
-        """The encoder of dense vectors that a system begins with."""
+    def _encoder(self, system: str) -> Encoder:
+        """The encoder of queries whose dense vectors a system begins with."""
         if system == "sparse":
             below, dense = self._head().dense, self.models.dense
-            return below if dense is None or below.card.differences(dense.card) else dense
+            encoder = below if dense is None or below.card.differences(dense.card) else dense
+            return encoder.for_role("query")
         dense = self.models.dense
         assert dense is not None, "a library with a dense index has an encoder"
-        return dense
+        return dense.for_role("query")
 
-    def _texts(self, system: str) -> DeterministicTextEncoder:
-        encoder = self._dense(system)
-        return self._pinned.setdefault(encoder.card.fingerprint, DeterministicTextEncoder(encoder))
+    def _text_encoder(self, system: str) -> DeterministicTextEncoder:
+        encoder = self._encoder(system)
+        return self._text_encoders.setdefault(encoder.card.fingerprint, DeterministicTextEncoder(encoder))
 
 
-def _held(library: Library, system: str, item: str) -> Any:
-    """The vector of an item. Raises `LibraryError` when the library has no such item."""
+def _item_vectors(library: Library, system: str, item: str) -> Any:
+    """The vector of an item. Raises `UnknownItemError` when the library has no such item."""
     library.item(item)
     return library.indexes[system].select([item])
 
 
-def _bag(rows: SparseEmbeddings, at: int) -> Words:
-    terms, weights = rows.row(at)
+def _words_of_row(rows: SparseEmbeddings, row: int) -> Words:
+    terms, weights = rows.row(row)
     return dict(zip(terms.tolist(), weights.tolist(), strict=True))
 
 
-def _mixed(text: Side, other: Side, share: float) -> Side:
-    """The weighted mean of the unit vectors, or the one that there is as it is; None when nothing is left."""
-    some = [one for one in (text, other) if one is not None and one.any()]
-    if len(some) < 2:
-        return some[0] if some else None
-    first, second = (one.astype(np.float64) for one in some)
-    whole = share * first / np.linalg.norm(first) + (1 - share) * second / np.linalg.norm(second)
-    return whole.astype(np.float32) if np.abs(whole).max() > 1e-6 else None
+def _mean_vector(text: Vector | None, other: Vector | None, text_weight: float) -> Vector | None:
+    """The weighted mean of the two unit vectors; a single one as it is; None when nothing is left."""
+    vectors = [vector for vector in (text, other) if vector is not None and vector.any()]
+    if len(vectors) < 2:
+        return vectors[0] if vectors else None
+    first, second = (vector.astype(np.float64) for vector in vectors)
+    mean = text_weight * first / np.linalg.norm(first) + (1 - text_weight) * second / np.linalg.norm(second)
+    return mean.astype(np.float32) if np.abs(mean).max() > 1e-6 else None
 
 
-def _mixed_words(text: Words, other: Words, share: float) -> Words:
-    mixed: Words = {}
-    for side, part in ((text, share), (other, 1 - share)):
-        length = float(np.sqrt(sum(weight * weight for weight in side.values())))
-        for term, weight in side.items():
-            mixed[term] = mixed.get(term, 0.0) + part * weight / length
-    return {term: weight for term, weight in mixed.items() if np.float32(weight) > 0}
+def _mean_words(text: Words, other: Words, text_weight: float) -> Words:
+    mean: Words = {}
+    for words, part in ((text, text_weight), (other, 1 - text_weight)):
+        length = float(np.sqrt(sum(weight * weight for weight in words.values())))
+        for term, weight in words.items():
+            mean[term] = mean.get(term, 0.0) + part * weight / length
+    return {term: weight for term, weight in mean.items() if np.float32(weight) > 0}
 
 
-def _name(query: Query) -> str:
-    return repr(query.said) if query.said is not None else "the picture"
+def _modality(query: Query) -> Modality:
+    if query.image is None and query.item is None:
+        return "text"
+    return "image" if query.search_text is None else "text+image"
+
+
+def _label(query: Query) -> str:
+    return repr(query.search_text) if query.search_text is not None else "the picture"

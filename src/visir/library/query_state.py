@@ -1,156 +1,185 @@
-"""Queries that are asked together: what each becomes on its way from question to ranked hits."""
+"""The state of queries that are answered together: what each becomes on its way from question to ranked hits."""
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from operator import attrgetter
+from threading import Lock
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from cachetools import LRUCache, cachedmethod
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
+from visir.library.categories import Category, tree_of
 from visir.library.filters import satisfying
-from visir.library.kept import Kept
 from visir.library.library import Library
 from visir.library.query import DEEPEST, Query, System
 from visir.library.query_encoding import EncodedQuery, QueryEncoder
 from visir.library.results import LibraryHit
 from visir.records import Run
-from visir.search.filtered import FilteredIndex, part_of
-from visir.search.fusion import Normalisation, fuse
+from visir.search.filtered import FilteredIndex
 
-FILTERS_KEPT = 16
-NORMALISATION: Normalisation = "maximum"
-"""Of scores before a weighted sum (`visir.search.fusion`): it finds as much as the others (docs/library.md), and does
-not depend on how deep the lists go."""
+CACHED_FILTERS = 16
 
 
 class LibraryState:
-    """A library as it was opened, its models, and what was worked out for it; replaced as a whole when the library
-    changes: a library of other models may have come into its place.
+    """An opened library, its models, and what was computed for it; replaced as a whole when the library changes.
+
+    As a whole, because a library of other models may have come into its place.
     """
 
-    def __init__(self, library: Library, encoding: QueryEncoder) -> None:
-        self.library, self.encoding = library, encoding
-        self.held: tuple[str, ...] = tuple(library.indexes)
-        self._filters: Kept[Any, AllowedItems] = Kept(FILTERS_KEPT)
-        self.about: Kept[str, Any] = Kept(8)
+    def __init__(self, library: Library, encoder: QueryEncoder) -> None:
+        self.library, self.encoder = library, encoder
+        self.systems: tuple[str, ...] = tuple(library.indexes)
+        self._filters: LRUCache[Hashable, AllowedItems] = LRUCache(CACHED_FILTERS)
+        self._cache: LRUCache[Hashable, Any] = LRUCache(8)
+        self._lock = Lock()
 
+    @cachedmethod(attrgetter("_cache"), key=lambda _, system: ("rows", system), lock=attrgetter("_lock"))
     def rows(self, system: str) -> NDArray[np.int64]:
-        """Where the items of the library stand in a system's index; −1 for those that it has not (yet)."""
+        """(items,) the row of each item of the library in a system's index; −1 for those that it does not have yet."""
+        positions = pc.index_in(self.library.columns.ids, self.library.indexes[system].ids)
+        return positions.fill_null(-1).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
 
-        def look() -> NDArray[np.int64]:
-            found = pc.index_in(self.library.columns.ids, self.library.indexes[system].ids)
-            return found.fill_null(-1).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
+    @cachedmethod(attrgetter("_cache"), key=lambda _: "categories", lock=attrgetter("_lock"))
+    def categories(self) -> tuple[Category, ...]:
+        """The tree of categories."""
+        rows = self.library.database.rows("SELECT category, item FROM files")
+        return tree_of((str(category), str(item)) for category, item in rows)
 
-        rows: NDArray[np.int64] = self.about.get(f"rows of {system}", look)
-        return rows
-
-    def filter(self, query: Query) -> AllowedItems | None:
-        """What the query may find; None for everything. Raises `FilterError`."""
-        if not query.conditions and not query.category:
+    def allowed_items(self, query: Query) -> AllowedItems | None:
+        """The items that the query may find; None for all. Raises `FilterError`."""
+        if not query.where and not query.category:
             return None
-        key = (query.conditions, query.category)
-        try:
-            hash(key)
-        except TypeError:  # a value that is no value: the filter says so
-            key = (repr(key), None)  # type: ignore[assignment]
-        return self._filters.get(key, lambda: AllowedItems(self, query))
+        return self._allowed_items(query)
+
+    @cachedmethod(attrgetter("_filters"), key=lambda _, query: _filter_key(query), lock=attrgetter("_lock"))
+    def _allowed_items(self, query: Query) -> AllowedItems:
+        return AllowedItems(self, query)
+
+
+def _filter_key(query: Query) -> Hashable:
+    key = (query.where, query.category)
+    try:
+        hash(key)
+    except TypeError:  # a value of a wrong type: the filter names it
+        return repr(key)
+    return key
 
 
 class AllowedItems:
-    """The items that some conditions allow: which, and, prepared when it is first asked, every system among them."""
+    """The items that some conditions allow, and every system restricted to them, prepared at first use."""
 
     def __init__(self, state: LibraryState, query: Query) -> None:
         self._state, library = state, state.library
         self._library = library
-        self._mask = satisfying(library.columns, query.conditions, library.fields, category=query.category)
-        self._among = Kept[str, FilteredIndex](2)
+        self._mask = satisfying(library.columns, query.where, library.fields, category=query.category)
+        self._indexes: LRUCache[Hashable, FilteredIndex] = LRUCache(2)
+        self._lock = Lock()
 
     def __len__(self) -> int:
         return int(self._mask.sum())
 
     def __contains__(self, item: str) -> bool:
-        place = pc.index(self._library.columns.ids, item).as_py()
-        return place >= 0 and bool(self._mask[place])
+        row = pc.index(self._library.columns.ids, item).as_py()
+        return row >= 0 and bool(self._mask[row])
 
-    def among(self, system: str) -> FilteredIndex:
+    @cachedmethod(attrgetter("_indexes"), key=lambda _, system: system, lock=attrgetter("_lock"))
+    def index(self, system: str) -> FilteredIndex:
         """The allowed documents of a system's index."""
-        return self._among.get(system, lambda: self._made(system))
-
-    def _made(self, system: str) -> FilteredIndex:
         ids, rows = self._library.columns.ids, self._state.rows(system)
         return FilteredIndex(self._library.indexes[system], ids.filter(pa.array(self._mask)), rows[self._mask])
 
 
 @dataclass
 class QueryState:
-    """One query under way. `runs`: of each system, with this query under `name`; `lists`: the same as (item, score)."""
+    """One query that is being answered.
 
-    query: Query
+    Attributes:
+        request: The query, or its fields, as it came.
+        query: The same, checked.
+        system: The system that answers.
+        allowed: The items that it may find; None for all.
+        total: How many items it may find.
+        encoded: Its vectors.
+        name: Its id in the runs.
+        runs: From system to the run that lists its answers (with those of others).
+        lists: From system to (item, score), best first.
+        hits: The ranked answers.
+        error: Why it cannot be answered.
+    """
+
+    request: Query | Mapping[str, Any]
+    query: Query = field(init=False)
     system: System = "dense"
-    filter: AllowedItems | None = None
+    allowed: AllowedItems | None = None
     total: int = 0
-    vectors: EncodedQuery | None = None
+    encoded: EncodedQuery | None = None
     name: str = ""
     runs: Mapping[str, Run] = field(default_factory=dict)
     lists: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
-    ranked: list[LibraryHit] = field(default_factory=list)
-    fault: VisirError | None = None
+    hits: list[LibraryHit] = field(default_factory=list)
+    error: VisirError | None = None
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """The systems that are asked: one, or both for hybrid."""
+        """The systems that are searched: one, or both for hybrid."""
         return ("dense", "sparse") if self.system == "hybrid" else (self.system,)
 
     @contextmanager
-    def faults(self) -> Iterator[None]:
-        """Keep what goes wrong for this query to this query; do nothing more once something has."""
+    def own_errors(self) -> Iterator[None]:
+        """Keep an error of this query to this query."""
         try:
             yield
-        except VisirError as fault:
+        except VisirError as error:
             # As a value: the frames of its traceback would keep a library open that has been replaced since.
-            self.fault = fault.with_traceback(None)
+            self.error = error.with_traceback(None)
 
-    def begin(self, state: LibraryState, *, matching: bool) -> None:
-        """Check the query, and find what it may find."""
-        query = self.query
-        query.check(state.held, matching=matching)
-        self.system = query.among(state.held)
-        if query.said is not None:
-            state.encoding.check_texts(self.systems)
+    def prepare(self, state: LibraryState) -> None:
+        """Check the query, and find out which items it may find."""
+        # A model is loaded for this only where the query re-ranks.
+        reranks = self.request.rerank if isinstance(self.request, Query) else self.request.get("rerank", 0)
+        has_cross_encoder = bool(reranks) and state.encoder.models.encoder.cross_encoder is not None
+        self.query = query = Query.checked(self.request, state.systems, has_cross_encoder=has_cross_encoder)
+        self.system = query.system_for(state.systems)
+        if query.search_text is not None:
+            state.encoder.check_texts(self.systems)
         if query.item is not None:
             state.library.item(query.item)
-        self.filter = state.filter(query)
-        if self.filter is not None:
-            self.total = len(self.filter)
-            self.total -= query.item is not None and query.item in self.filter
+        self.allowed = state.allowed_items(query)
+        if self.allowed is not None:
+            self.total = len(self.allowed)
+            self.total -= query.item is not None and query.item in self.allowed
         else:
-            self.total = max(len(state.library.indexes[one].ids) for one in self.systems)
+            self.total = max(len(state.library.indexes[system].ids) for system in self.systems)
             self.total -= query.item is not None
 
     @property
-    def shown(self) -> int:
-        """How many of the best are looked at: a page's, those before it, and one more, which tells of a next page."""
+    def list_length(self) -> int:
+        """How many of the best are listed: a page's, those before it, and one more, which says if there is a next."""
         return max(self.query.offset + self.query.k, self.query.rerank) + 1
 
-    def depth(self, state: LibraryState) -> int:
-        """How far down the systems' lists go: a function of this query alone, and the same for each of its pages where
-        the order depends on it (fused lists, and approximate kinds, which find other documents when asked for more).
+    def search_depth(self, state: LibraryState) -> int:
+        """How deep the systems' lists go.
+
+        It depends on this query alone. It is the same for each of its pages where the order depends on it: in fused
+        lists, and in approximate indexes, which find other documents when asked for more.
         """
-        exact = all(kind_is_exact(state.library, one) for one in self.systems)
+        exact = all(is_exact(state.library, system) for system in self.systems)
         if self.system == "hybrid" or not exact:
             return DEEPEST + 2
-        return self.shown + (self.query.item is not None)
+        return self.list_length + (self.query.item is not None)
 
 
-def kind_is_exact(library: Library, system: str) -> bool:
+def is_exact(library: Library, system: str) -> bool:
     """Whether the index of a system gives exactly the best."""
     return bool(getattr(library.indexes[system], "exact", False))
 
@@ -163,75 +192,9 @@ class StageTimer:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Add what happens inside to `stage`."""
-        begun = time.perf_counter()
+        """Add the time that passes inside to `stage`."""
+        started = time.perf_counter()
         try:
             yield
         finally:
-            self.seconds[stage] += time.perf_counter() - begun
-
-
-def rank(state: LibraryState, asking: Sequence[QueryState], encoding: QueryEncoder, stages: StageTimer) -> None:
-    """Fill `vectors`, `lists` and `ranked` of those without a fault, together wherever that changes nothing."""
-    live = [one for one in asking if one.fault is None]
-    with stages.timed("encode"):
-        made = encoding.of([one.query for one in live], [{*one.systems} for one in live], state.library)
-    groups: dict[Any, list[QueryState]] = defaultdict(list)
-    for one, vectors in zip(live, made, strict=True):
-        if isinstance(vectors, VisirError):
-            one.fault = vectors
-        elif one.total > 0:
-            one.vectors = vectors
-            query = one.query
-            groups[id(one.filter), one.system, one.depth(state), query.fusion, query.weight].append(one)
-    for group in groups.values():
-        try:
-            _answer(state, group, encoding, stages)
-        except VisirError as fault:  # nothing that one of them could mend: an index that cannot be read, an engine away
-            for one in group:
-                one.fault = fault.with_traceback(None)
-        for one in group:
-            one.filter = None  # what it prepared is as large as the library, and there may be as many as queries
-
-
-def _answer(state: LibraryState, group: Sequence[QueryState], encoding: QueryEncoder, stages: StageTimer) -> None:
-    first, depth = group[0], group[0].depth(state)
-    runs: dict[str, Run] = {}
-    with stages.timed("search"):
-        for system in first.systems:
-            vectors = encoding.queries(system, [one.vectors for one in group if one.vectors is not None])
-            if first.filter is not None:
-                runs[system] = first.filter.among(system).search(vectors, depth)
-            else:
-                runs[system] = state.library.indexes[system].search(vectors, depth)
-            runs[system] = _without_themselves(runs[system], group)
-    with stages.timed("fuse"):
-        # What an update that was killed left behind can be in one index only; they are one gallery all the same.
-        whole = next(iter(runs.values()))
-        if len(runs) > 1:
-            alike = {system: replace(run, gallery=whole.gallery) for system, run in runs.items()}
-            weights = None if first.query.fusion == "rrf" else {"dense": first.query.weight,
-                                                                "sparse": 1 - first.query.weight}  # fmt: skip
-            whole = fuse(alike, fusion=first.query.fusion, weights=weights, normalisation=NORMALISATION, depth=depth)
-        for at, one in enumerate(group):
-            one.name, one.runs = f"{at:06}", runs
-            one.lists = {system: run.answer(one.name) for system, run in runs.items()}
-            places = {
-                system: {item: (place, score) for place, (item, score) in enumerate(listed, 1)}
-                for system, listed in one.lists.items()
-            }
-            one.ranked = [
-                LibraryHit(item, place, score, {system: told[item] for system, told in places.items() if item in told})
-                for place, (item, score) in enumerate(whole.answer(one.name)[: one.shown], 1)
-            ]
-
-
-def _without_themselves(run: Run, group: Sequence[QueryState]) -> Run:
-    """Without the item that a query asks with, which would always be the best answer to itself."""
-    out = np.zeros(len(run.indices), np.bool_)
-    for at, one in enumerate(group):
-        if one.query.item is not None:
-            listed = slice(int(run.offsets[at]), int(run.offsets[at + 1]))
-            place = int(pc.index(run.documents, one.query.item).as_py())
-            out[listed] = run.indices[listed] == place
-    return part_of(run, ~out, np.ones(len(run), np.bool_)) if out.any() else run
+            self.seconds[stage] += time.perf_counter() - started

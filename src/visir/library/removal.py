@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from visir.library.check import check_before_change
-from visir.library.commit import clean_indexes, commit, told_of_disk
+from visir.library.commit import clean_indexes, commit
 from visir.library.database import Database
 from visir.library.layout import LIBRARY, LibraryCard, LibraryError, UnknownItemError
 from visir.storage import changing
@@ -17,30 +17,30 @@ def remove(folder: str | Path, items: Iterable[str]) -> int:
 
     The photos stay where they are. Raises `LibraryError` that names unknown ids, and when an update is under way.
     """
-    folder, gone = Path(folder), sorted(set(items))
+    folder, removed = Path(folder), sorted(set(items))
     busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
     LibraryCard.read(folder)
-    with told_of_disk(folder), changing(folder, LIBRARY, busy=busy, make=False, resume=True) as change:
+    with changing(folder, LIBRARY, busy=busy, make=False, resume=True) as change:
         card = LibraryCard.of(change.manifest)
         database = Database.open(folder / card.database)
         try:
-            digests = dict(database.of("SELECT id, thumbnail FROM items WHERE id IN", gone))
-            unknown = [item for item in gone if item not in digests]
+            digests = dict(database.of("SELECT id, thumbnail FROM items WHERE id IN", removed))
+            unknown = [item for item in removed if item not in digests]
             if unknown:
                 raise UnknownItemError(f"{card.name}: no item {', '.join(map(repr, unknown[:3]))}.")
         finally:
             database.close()
         check_before_change(folder)
-        card = commit(change, card, lambda draft: _remove(draft, gone), gone=digests)
+        card = commit(change, card, lambda draft: _remove(draft, removed), removed=digests)
         clean_indexes(change, card)
-    return len(gone)
+    return len(removed)
 
 
-def _remove(draft: Database, gone: Sequence[str]) -> None:
+def _remove(draft: Database, removed: Sequence[str]) -> None:
     with draft.writing():
         draft.run_many(
             "INSERT OR REPLACE INTO removed SELECT item, path, mark FROM files WHERE item = ?",
-            [(item,) for item in gone],
+            [(item,) for item in removed],
         )
         for table, column in (("files", "item"), ("captions", "item"), ("fields", "item"), ("items", "id")):
-            draft.run_many(f"DELETE FROM {table} WHERE {column} = ?", [(item,) for item in gone])
+            draft.run_many(f"DELETE FROM {table} WHERE {column} = ?", [(item,) for item in removed])

@@ -3,61 +3,68 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from operator import attrgetter
+
+from cachetools import LRUCache, cachedmethod
 
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.inputs import Pixels
 from visir.errors import ImageError
-from visir.library.kept import Kept
 from visir.library.layout import LibraryError
 from visir.library.library import Library
 from visir.library.results import LibraryHit
 
-PAIRS_KEPT = 512
+CACHED_QUERIES = 512
 
 
 class Reranker:
     """Orders hits by a matching head, one query at a time, and remembers the last ones, for their next pages.
 
     The hits of one query go through the model together and without those of any other, so that scores do not depend on
-    what else is asked. Thread-safe.
+    what else is searched. Thread-safe.
     """
 
     def __init__(self) -> None:
-        self._kept: Kept[tuple[str, tuple[str, ...]], Mapping[str, float]] = Kept(PAIRS_KEPT)
-        self._model = threading.Lock()
+        self._cache: LRUCache[Hashable, Mapping[str, float]] = LRUCache(CACHED_QUERIES)
+        self._cache_lock, self._model_lock = threading.Lock(), threading.Lock()
 
     def reranked(
-        self, cross_encoder: CrossEncoder, library: Library, text: str, hits: Sequence[LibraryHit], most: int
+        self, cross_encoder: CrossEncoder, library: Library, text: str, hits: Sequence[LibraryHit], count: int
     ) -> list[LibraryHit]:
-        """The first `most` hits by falling matching score, ties by id; the rest behind them, in their old order.
+        """The first `count` hits by falling matching score, ties by id; the rest behind them, in their old order.
 
         A picture that cannot be opened any more has no matching score; it comes behind those that have one. Scores of
         the rest are shifted to begin a unit below the last of these: what counts is that they fall (as with tail
         "kept" in `visir.search.rerank`).
         """
-        best = sorted(hit.item for hit in hits[:most])
-        scores = self._kept.get((text, tuple(best)), lambda: self._scores(cross_encoder, library, text, best))
-        head = sorted((hit for hit in hits if hit.item in scores), key=lambda hit: (-scores[hit.item], hit.item))
-        if not head:
+        scores = self._scores(cross_encoder, library, text, tuple(sorted(hit.item for hit in hits[:count])))
+        first = sorted((hit for hit in hits if hit.item in scores), key=lambda hit: (-scores[hit.item], hit.item))
+        if not first:
             return list(hits)
-        made = [
+        reranked = [
             replace(hit, rank=rank, score=scores[hit.item],
                     parts={**hit.parts, "matching": (rank, scores[hit.item])})
-            for rank, hit in enumerate(head, 1)
+            for rank, hit in enumerate(first, 1)
         ]  # fmt: skip
         rest = [hit for hit in hits if hit.item not in scores]
-        shift = scores[head[-1].item] - 1 - rest[0].score if rest else 0.0
-        return made + [replace(hit, rank=rank, score=hit.score + shift) for rank, hit in enumerate(rest, len(made) + 1)]
+        shift = scores[first[-1].item] - 1 - rest[0].score if rest else 0.0
+        return reranked + [
+            replace(hit, rank=rank, score=hit.score + shift) for rank, hit in enumerate(rest, len(reranked) + 1)
+        ]
 
+    @cachedmethod(
+        attrgetter("_cache"), key=lambda self, cross_encoder, library, text, items: (text, items),
+        lock=attrgetter("_cache_lock"),
+    )  # fmt: skip
     def _scores(
-        self, cross_encoder: CrossEncoder, library: Library, text: str, items: Sequence[str]
-    ) -> dict[str, float]:
+        self, cross_encoder: CrossEncoder, library: Library, text: str, items: tuple[str, ...]
+    ) -> Mapping[str, float]:
         from visir.collections.images import opened
 
         pixels: dict[str, Pixels] = {}
-        for item in items:  # what waits for the others is as large as the model's input, and not as the photo
+        for item in items:  # pixels of the model's size wait for the others, not the whole photo
             try:
                 with opened(library.open_image(item)[0], item) as picture:
                     pixels[item] = cross_encoder.preprocess(picture)
@@ -65,6 +72,6 @@ class Reranker:
                 continue
         if not pixels:
             return {}
-        with self._model:
-            found = cross_encoder.score_pixels(list(pixels.values()), [text] * len(pixels))
-        return dict(zip(pixels, map(float, found), strict=True))
+        with self._model_lock:
+            scores = cross_encoder.score_pixels(list(pixels.values()), [text] * len(pixels))
+        return dict(zip(pixels, map(float, scores), strict=True))

@@ -11,12 +11,15 @@ from visir.search.sparse.matched import Match
 
 @dataclass(frozen=True)
 class LibraryHit:
-    """A picture that was found.
+    """A picture of an answer.
 
-    - `rank`: from 1, over all pages; `score`: by which it stands there: a cosine (dense), a sum of matched words'
-      products (sparse), the fused score (hybrid), or the matching head's; behind re-ranked hits the others' scores are
-      shifted below the last of them, so that scores never rise
-    - `parts`: from each system that listed it ("dense", "sparse", "matching") to its rank and score there
+    Attributes:
+        item: Its id.
+        rank: From 1, over all pages.
+        score: The score that ranks it: a cosine (dense), a sum of matched words' products (sparse), the fused score
+            (hybrid), or that of the matching head. The scores of hits behind re-ranked ones are shifted below the last
+            of them, so that scores never rise.
+        parts: From each system that listed it ("dense", "sparse", "matching") to its rank and score there.
     """
 
     item: str
@@ -29,11 +32,14 @@ class LibraryHit:
 class ResultPage:
     """A page of answers.
 
-    - `total`: how many pictures there were to choose from, after the filters; not how many fit, which no score says
-    - `next_offset`: where the next page begins, None where the answer ends
-    - `system`: which system answered; `text`: the text that was searched with, if any
-    - `seconds`: by stage: "filter", "encode", "search", "fuse", "rerank"; for queries that were asked together, of all
-    - `generation`: of the library that answered
+    Attributes:
+        hits: Best first.
+        total: How many pictures there were to choose from, after the filters; no score says how many of them fit.
+        next_offset: Where the next page begins; None where the answer ends.
+        system: The system that answered.
+        text: The text that was searched with, if any.
+        seconds: By stage: "filter", "encode", "search", "fuse", "rerank"; of all queries that were answered together.
+        generation: Of the library that answered.
     """
 
     hits: tuple[LibraryHit, ...]
@@ -47,24 +53,29 @@ class ResultPage:
 
 @dataclass(frozen=True)
 class SystemScore:
-    """What one system says of a picture: its rank (None when beyond its list), its score, and what it gave to the
-    answer's score: all of it, or its part of the fused score.
+    """A picture's place in the list of one system.
+
+    Attributes:
+        rank: From 1; None when it is beyond the list.
+        score: The system's own.
+        contribution: What it added to the answer's score: all of it, or its part of the fused score.
     """
 
     rank: int | None
     score: float
-    gives: float
+    contribution: float
 
 
 @dataclass(frozen=True)
 class HitExplanation:
     """Why a picture answers a query.
 
-    - `terms`: words that both have, with the weights of both sides; they are the sparse score, taken apart. Empty where
-      the library has no weighted words.
-    - `captions`: (text, score) of the captions that are nearest to the picture, its own and others', by the dense model
-    - `parts`: what each system says of it
-    - `words`: (word, weight), the heaviest of the picture
+    Attributes:
+        terms: Words that both have, with the weights of both sides; they are the sparse score, taken apart. Empty where
+            the library has no weighted words.
+        captions: (text, score) of the captions nearest to the picture, its own and others', by the dense model.
+        parts: Rank, score and contribution of each system.
+        words: (word, weight), the heaviest of the picture.
     """
 
     terms: tuple[Match, ...]

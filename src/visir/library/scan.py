@@ -33,11 +33,14 @@ _AHEAD = 64
 class Scan:
     """What a source holds, file by file.
 
-    - `items`: path to item id, of everything that can be read
-    - `entries`: path to entry, of the same
-    - `facts`: item id to facts, of contents that the library has not got; `first`: the entry to encode each from
-    - `broken`: path to (mark, reason); `removed`: (item, path, mark) of what was taken out of the library
-    - `read`: how many files were read to find all this
+    Attributes:
+        items: From path to item id, of everything that can be read.
+        entries: From path to entry, of the same.
+        facts: From item id to facts, of contents that are new to the library.
+        first: From item id to the entry that it is encoded from.
+        broken: From path to (mark, reason).
+        removed: (item, path, mark) of what was taken out of the library.
+        read: How many files were read.
     """
 
     items: dict[str, str] = field(default_factory=dict)
@@ -55,21 +58,26 @@ def scan(
     database: Database,
     *,
     verify: bool = False,
-    wanted: frozenset[str] = frozenset(),
-    tell: Callable[[str, int, int], None] = lambda stage, done, total: None,
+    encode_again: frozenset[str] = frozenset(),
+    callback: Callable[[str, int, int], None] = lambda stage, done, total: None,
 ) -> Scan:
     """Look at everything in the source.
 
-    - `verify`: read every file, also those whose size and time of change are as they were
-    - `wanted`: items that the library knows and that are to be encoded again all the same
+    Args:
+        change: Of the library.
+        source: What the library is made of.
+        database: What the library knows.
+        verify: Whether to read every file, also those whose size and time of change are as they were.
+        encode_again: Items that the library knows and that are to be encoded again all the same.
+        callback: Called with the stage, how much of it is done, and of how much.
     """
-    found, folder = Scan(), change.folder
+    scanned, folder = Scan(), change.folder
     known = {path: (mark, item) for path, mark, item in database.rows("SELECT path, mark, item FROM files")}
-    broken = {path: (mark, why) for path, mark, why in database.rows("SELECT path, mark, reason FROM broken")}
+    broken = {path: (mark, reason) for path, mark, reason in database.rows("SELECT path, mark, reason FROM broken")}
     removed = {(path, mark): item for item, path, mark in database.rows("SELECT item, path, mark FROM removed")}
-    out = set(removed.values())
-    again = _without_thumbnail(folder, database) - out
-    have = {one for (one,) in database.rows("SELECT id FROM items")} - again | out
+    taken_out = set(removed.values())
+    again = _without_thumbnail(folder, database) - taken_out
+    have = {item for (item,) in database.rows("SELECT id FROM items")} - again | taken_out
     already = _already(folder / JOURNAL, folder)
     to_read = []
     for entry in source.entries:
@@ -77,32 +85,32 @@ def scan(
         if (entry.path, entry.mark) in removed and not verify:
             continue
         if mark == entry.mark and not verify and item not in again:
-            _note(found, entry, item)
-            if item in wanted:
-                found.first.setdefault(item, entry)
+            _note(scanned, entry, item)
+            if item in encode_again:
+                scanned.first.setdefault(item, entry)
         elif broken.get(entry.path, ("",))[0] == entry.mark and not verify:
-            found.broken[entry.path] = broken[entry.path]
+            scanned.broken[entry.path] = broken[entry.path]
         elif (entry.path, entry.mark) in already and not verify:
             item, facts = already[entry.path, entry.mark]
-            _take(found, entry, item, None if item in have else facts, out, wanted)
+            _take(scanned, entry, item, None if item in have else facts, taken_out, encode_again)
         else:
             to_read.append(entry)
     if not to_read:
-        return found
+        return scanned
     with (
         change.file(JOURNAL, counts=False).open("ab") as journal,
-        closing(_read(source, to_read, have, tell)) as reading,
+        closing(_read(source, to_read, have, callback)) as reading,
     ):
         for entry, item, result, small in reading:
-            found.read += 1
+            scanned.read += 1
             if isinstance(result, ImageError):
-                found.broken[entry.path] = (entry.mark, result.message)
+                scanned.broken[entry.path] = (entry.mark, result.message)
                 continue
             _write(journal, packed(entry, item, result))  # first: it says that the thumbnail is ours
             if small is not None:
                 write_thumbnail(folder, item, small)
-            _take(found, entry, item, result, out, wanted)
-    return found
+            _take(scanned, entry, item, result, taken_out, encode_again)
+    return scanned
 
 
 def thumbnails_of_journal(folder: Path) -> set[str]:
@@ -111,32 +119,32 @@ def thumbnails_of_journal(folder: Path) -> set[str]:
 
 
 def _take(
-    found: Scan, entry: SourceEntry, item: str, facts: Facts | None, out: set[str], wanted: frozenset[str]
+    scanned: Scan, entry: SourceEntry, item: str, facts: Facts | None, taken_out: set[str], encode_again: frozenset[str]
 ) -> None:
     """What reading an entry gave: `facts` where the library has not got its content."""
-    if item in out:
-        found.removed.append((item, entry.path, entry.mark))
+    if item in taken_out:
+        scanned.removed.append((item, entry.path, entry.mark))
         return
-    _note(found, entry, item)
+    _note(scanned, entry, item)
     if facts is not None:
-        found.facts.setdefault(item, facts)
-    if facts is not None or item in wanted:
-        found.first.setdefault(item, entry)
+        scanned.facts.setdefault(item, facts)
+    if facts is not None or item in encode_again:
+        scanned.first.setdefault(item, entry)
 
 
 def _without_thumbnail(folder: Path, database: Database) -> set[str]:
-    """Items whose thumbnail has gone: somebody deleted it, or it was not copied. They are read again."""
+    """Items whose thumbnail has gone: it was deleted, or not copied. They are read again."""
     listed = database.rows("SELECT id FROM items WHERE thumbnail IS NOT NULL")
-    there = {path.stem for path in (folder / THUMBNAILS).glob("*/*.webp")} if listed else set()
-    return {one for (one,) in listed} - there
+    existing = {path.stem for path in (folder / THUMBNAILS).glob("*/*.webp")} if listed else set()
+    return {item for (item,) in listed} - existing
 
 
-def _note(found: Scan, entry: SourceEntry, item: str) -> None:
-    found.items[entry.path], found.entries[entry.path] = item, entry
+def _note(scanned: Scan, entry: SourceEntry, item: str) -> None:
+    scanned.items[entry.path], scanned.entries[entry.path] = item, entry
 
 
 def _read(
-    source: PhotoSource, entries: list[SourceEntry], have: set[str], tell: Callable[[str, int, int], None]
+    source: PhotoSource, entries: list[SourceEntry], have: set[str], callback: Callable[[str, int, int], None]
 ) -> Generator[tuple[SourceEntry, str, Facts | ImageError | None, bytes | None], None, None]:
     """Each entry with its id and the facts of a new content, or why it cannot be read, and its thumbnail.
 
@@ -168,7 +176,7 @@ def _read(
                 waiting += [pool.submit(read_one, entry) for entry in islice(coming, 1)]
                 done += 1
                 advance(1)
-                tell("reading", done, len(entries))
+                callback("reading", done, len(entries))
                 yield result
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
@@ -176,14 +184,14 @@ def _read(
 
 def _already(journal: Path, folder: Path) -> dict[tuple[str, str], tuple[str, Facts | None]]:
     """What a killed update had read, by path and mark; thumbnails that it lost with the power are made again."""
-    made: dict[tuple[str, str], tuple[str, Facts | None]] = {}
-    for said in _lines(journal):
-        facts = None if said["facts"] is None else Facts(**said["facts"])
+    entries: dict[tuple[str, str], tuple[str, Facts | None]] = {}
+    for record in _lines(journal):
+        facts = None if record["facts"] is None else Facts(**record["facts"])
         shown = facts is not None and facts.thumbnail
-        if shown and not is_sound(folder, said["item"], shown):
+        if shown and not is_sound(folder, record["item"], shown):
             continue
-        made[said["path"], said["mark"]] = (said["item"], facts)
-    return made
+        entries[record["path"], record["mark"]] = (record["item"], facts)
+    return entries
 
 
 def _lines(journal: Path) -> list[dict[str, Any]]:

@@ -1,25 +1,25 @@
-"""`Searcher`: a library that can be asked, with the models that it takes."""
+"""`Searcher`: a library that answers queries, with the models that it takes."""
 
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from visir.errors import VisirError
 from visir.library import explain
-from visir.library.categories import Category, tree_of
+from visir.library.categories import Category
 from visir.library.filters import Field
 from visir.library.library import Library
 from visir.library.models import LibraryModels
 from visir.library.prepared_image import PreparedImage
 from visir.library.query import DEEPEST, Query, System
 from visir.library.query_encoding import QueryEncoder
-from visir.library.query_state import LibraryState, QueryState, StageTimer, rank
-from visir.library.results import HitExplanation, ResultPage
+from visir.library.query_state import LibraryState, QueryState, StageTimer
+from visir.library.ranking import rank
+from visir.library.results import HitExplanation, LibraryHit, ResultPage
 from visir.progress import quiet
 
 if TYPE_CHECKING:
@@ -32,21 +32,33 @@ if TYPE_CHECKING:
 class Searcher:
     """A library and its models; safe to use from many threads.
 
-        with Searcher.open("Photos.visir") as searcher:
-            [answer] = searcher.search([Query(text="a dog on a beach")])
-
-    The answer to a query does not depend on what else is asked at the same time, to the bit: texts have pinned vectors
+    The answer to a query does not depend on what else is searched at the same time, to the bit: a text has one vector
     (`visir.library.deterministic_batches`), scores depend on two vectors alone, and how far a list goes depends on its
     own query.
 
-    `loaded`: encoders that are in memory already, by the names that the library knows them by.
+    Args:
+        library: The opened library.
+        device: Of its models: "cpu", "cuda", "mps"; None for the best there is.
+        loaded: Encoders in memory, by the names that the library knows them by. Those that it loads are added.
+
+    Example:
+        >>> from PIL import Image
+        >>> from visir.library import update
+        >>> Path("photos").mkdir()
+        >>> for name, colour in {"red": (200, 20, 20), "blue": (20, 20, 200)}.items():
+        ...     Image.new("RGB", (64, 48), colour).save(f"photos/{name}.png")
+        >>> _ = update("photos", "photos.visir", model="pixels")
+        >>> with Searcher.open("photos.visir") as searcher:
+        ...     page = searcher.find(image=Image.new("RGB", (80, 60), (190, 10, 10)), where=["width < 100"], k=1)
+        ...     searcher.library.item(page.hits[0].item).name
+        'red.png'
     """
 
     def __init__(
         self, library: Library, *, device: str | None = None, loaded: dict[str, Encoder] | None = None
     ) -> None:
         self._device, self._loaded = device, loaded
-        self._state = LibraryState(library, self._encoding(library))
+        self._state = LibraryState(library, self._encoder(library))
         self._reloading = threading.Lock()
 
     @classmethod
@@ -60,38 +72,37 @@ class Searcher:
         return self._state.library
 
     @property
-    def encoding(self) -> QueryEncoder:
+    def encoder(self) -> QueryEncoder:
         """Its models."""
-        return self._state.encoding
+        return self._state.encoder
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """Of "dense", "sparse" and "hybrid" those that can be asked."""
-        held = self._state.held
-        return (*held, "hybrid") if len(held) == 2 else held
+        """Those of "dense", "sparse" and "hybrid" that can answer."""
+        systems = self._state.systems
+        return (*systems, "hybrid") if len(systems) == 2 else systems
 
     @property
-    def matching(self) -> bool:
+    def has_cross_encoder(self) -> bool:
         """Whether the model has a matching head to re-rank with (loads the model)."""
-        return self.encoding.models.encoder.cross_encoder is not None
+        return self.encoder.models.encoder.cross_encoder is not None
 
     @property
     def takes_texts(self) -> bool:
-        """Whether it can be asked in words (loads the models)."""
-        return self.encoding.takes_texts(self._state.held)
+        """Whether it can be searched with words (loads the models)."""
+        return self.encoder.takes_texts(self._state.systems)
 
     def load(self) -> None:
-        """Load the models, compile kernels and touch every index now, so that the first question need not wait."""
-        with suppress(VisirError):  # vectors made elsewhere: whoever asks is told
-            self.encoding.learn()
+        """Load the models, compile kernels and touch every index now, so that the first query need not wait."""
+        with suppress(VisirError):  # vectors made elsewhere: the query that needs their model says so
+            self.encoder.learn_batch_sizes()
         query = Query(text="a photo", k=1)
         if not self.takes_texts:
             query = Query(item=self.library.database.value("SELECT id FROM items LIMIT 1"), k=1)
-        answers = self.search_each([replace(query, system=one) for one in self.systems])  # type: ignore[arg-type]
-        for answer in answers:
-            if isinstance(answer, ResultPage) and answer.hits:
+        for page in self.search_each([query.model_copy(update={"system": system}) for system in self.systems]):
+            if isinstance(page, ResultPage) and page.hits:
                 with suppress(VisirError):
-                    self.explain(query, answer.hits[0].item)
+                    self.explain(query, page.hits[0].item)
                 break
 
     def reload(self) -> bool:
@@ -106,11 +117,11 @@ class Searcher:
                 return False
             same = (newest.model, newest.head, newest.card.cards) == (before.model, before.head, before.card.cards)
             try:
-                encoding = self.encoding if same else self._encoding(newest, fresh=True)
+                encoder = self.encoder if same else self._encoder(newest, fresh=True)
             except BaseException:
                 newest.close()
                 raise
-            self._state = LibraryState(newest, encoding)
+            self._state = LibraryState(newest, encoder)
             return True
 
     def close(self) -> None:
@@ -123,89 +134,101 @@ class Searcher:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def search(self, queries: Sequence[Query]) -> list[ResultPage]:
-        """The answers, in the order of the queries, which belong together: the first fault is raised.
+    def find(self, query: Query | None = None, /, **fields: Any) -> ResultPage:
+        """Answer one query.
 
-        Raises `QueryError` for a query that contradicts itself or that the library cannot answer, `FilterError` for
-        conditions, `LibraryError` for an item that is not there.
+        Args:
+            query: The query; or leave it out and give its fields by name.
+            fields: Those of `visir.library.query.Query`: `text`, `image`, `item`, `where`, `k`, …
+
+        Raises:
+            QueryError: The query contradicts itself, or this library cannot answer it; every fault is listed.
+            FilterError: A condition does not fit the fields of the library.
+            UnknownItemError: `item` is none of the library's.
         """
-        answers = []
-        for answer in self.search_each(queries):
-            if isinstance(answer, VisirError):
-                raise answer
-            answers.append(answer)
-        return answers
+        return self.search([fields if query is None else query])[0]
 
-    def search_each(self, queries: Sequence[Query]) -> list[ResultPage | VisirError]:
-        """The same for queries of different people: each gets its answer, or its own error."""
+    def search(self, queries: Sequence[Query | Mapping[str, Any]]) -> list[ResultPage]:
+        """Answer queries that belong together.
+
+        Args:
+            queries: Queries, or their fields.
+
+        Returns:
+            The answers, in the order of the queries.
+
+        Raises:
+            VisirError: The error of the first query that cannot be answered; see `find`.
+        """
+        pages = []
+        for page in self.search_each(queries):
+            if isinstance(page, VisirError):
+                raise page
+            pages.append(page)
+        return pages
+
+    def search_each(self, queries: Sequence[Query | Mapping[str, Any]]) -> list[ResultPage | VisirError]:
+        """Answer queries of different people: each gets its answer, or its own error."""
         with quiet():
-            return self._searched(self._state, queries)
+            return self._search(self._state, queries)
 
-    def _searched(self, state: LibraryState, queries: Sequence[Query]) -> list[ResultPage | VisirError]:
-        stages, asking = StageTimer(), [QueryState(query) for query in queries]
-        with stages.timed("filter"):
-            for one in asking:
-                with one.faults():
-                    cross_encoder = one.query.rerank > 0 and state.encoding.models.encoder.cross_encoder
-                    one.begin(state, matching=bool(cross_encoder))
-        rank(state, asking, state.encoding, stages)
-        for one in asking:
-            if one.fault is None and one.query.rerank:
-                with one.faults(), stages.timed("rerank"):
-                    self._rerank(state, one)
-        # An item that is being added, or has just been deleted, stands in an index and not in the database.
-        fine = [one for one in asking if one.fault is None]
-        known = state.library.known({hit.item for one in fine for hit in one.ranked[: one.query.offset + one.query.k]})
-        return [one.fault or _page(state, one, known, stages) for one in asking]
+    def _search(
+        self, state: LibraryState, queries: Sequence[Query | Mapping[str, Any]]
+    ) -> list[ResultPage | VisirError]:
+        timer, query_states = StageTimer(), [QueryState(query) for query in queries]
+        with timer.timed("filter"):
+            for query_state in query_states:
+                with query_state.own_errors():
+                    query_state.prepare(state)
+        rank(state, query_states, timer)
+        for query_state in query_states:
+            if query_state.error is None and query_state.query.rerank:
+                with query_state.own_errors(), timer.timed("rerank"):
+                    _rerank(state, query_state)
+        # An item that is being added, or has just been deleted, is in an index and not in the database.
+        pages = [_hits_of_page(query_state) for query_state in query_states if query_state.error is None]
+        existing = state.library.existing({hit.item for hits in pages for hit in hits})
+        return [query_state.error or _page(state, query_state, existing, timer) for query_state in query_states]
 
     def similar(self, item: str, k: int = 10, *, system: System | None = None, offset: int = 0) -> ResultPage:
         """Pictures like one of the library's own, which is left out."""
-        return self.search([Query(item=item, k=k, offset=offset, system=system)])[0]
+        return self.find(item=item, k=k, offset=offset, system=system)
 
-    def prepare(self, picture: Image) -> PreparedImage:
-        """An upright RGB picture as the models take it: for a `Query` that has to wait, in a few hundred kilobytes."""
-        return self.encoding.prepare(picture)
+    def prepare(self, image: Image) -> PreparedImage:
+        """Preprocess an upright RGB picture: for a `Query` that has to wait, in a few hundred kilobytes."""
+        return self.encoder.prepare(image)
 
     def explain(self, query: Query, item: str, *, captions: int = 5, words: int = 20) -> HitExplanation:
-        """Why `item` answers `query`, whether or not it stands on the page that was asked for.
+        """Why `item` answers `query`, on its page or not.
 
-        Raises what `search` raises, and `LibraryError` for an unknown item.
+        Raises what `find` raises, and `UnknownItemError` for an unknown item.
         """
         with quiet():
-            state = self._state
-            return explain.explanation(state, state.encoding, query, item, captions=captions, words=words)
+            return explain.explain_hit(self._state, query, item, captions=captions, words=words)
 
     def terms(self, query: Query, items: Sequence[str]) -> dict[str, list[Match]]:
         """The words that a query and each picture have in common, heaviest first; empty without weighted words."""
         with quiet():
-            state = self._state
-            return explain.terms_of(state, state.encoding, query, items)
+            return explain.matched_terms(self._state, query, items)
 
-    def words(self, item: str, most: int = 20) -> list[tuple[str, float]]:
+    def words(self, item: str, count: int = 20) -> list[tuple[str, float]]:
         """The heaviest words of a picture with their weights; empty where the library has no weighted words."""
-        return explain.words_of(self.library, item, most)
+        return explain.heaviest_words(self.library, item, count)
 
-    def captions(self, item: str, most: int = 5) -> list[tuple[str, float]]:
+    def captions(self, item: str, count: int = 5) -> list[tuple[str, float]]:
         """(text, score) of the captions nearest to a picture; empty where the source has none."""
         with quiet():
-            return explain.captions_of(self.library, item, most)
+            return explain.nearest_captions(self.library, item, count)
 
     def categories(self) -> tuple[Category, ...]:
         """The tree of categories."""
-        state = self._state
-
-        def make() -> tuple[Category, ...]:
-            rows = state.library.database.rows("SELECT category, item FROM files")
-            return tree_of((str(category), str(item)) for category, item in rows)
-
-        tree: tuple[Category, ...] = state.about.get("categories", make)
-        return tree
+        return self._state.categories()
 
     def fields(self) -> dict[str, Field]:
-        """What conditions can be about."""
+        """The fields that conditions can name."""
         return dict(self.library.fields)
 
-    def _encoding(self, library: Library, *, fresh: bool = False) -> QueryEncoder:
+    def _encoder(self, library: Library, *, fresh: bool = False) -> QueryEncoder:
         """The models of a library, not yet loaded; `fresh` ones at once, where there may be others of the same name."""
         card = library.card
         models = LibraryModels(card.model, card.head, device=self._device, cards=card.cards, loaded=self._loaded)
@@ -213,16 +236,24 @@ class Searcher:
             models.load_as_made()
         return QueryEncoder(models)
 
-    def _rerank(self, state: LibraryState, one: QueryState) -> None:
-        cross_encoder, text = state.encoding.models.encoder.cross_encoder, one.query.said
-        assert cross_encoder is not None and text is not None, "the query was checked"
-        one.ranked = state.encoding.reranker.reranked(cross_encoder, state.library, text, one.ranked, one.query.rerank)
+
+def _rerank(state: LibraryState, query_state: QueryState) -> None:
+    cross_encoder, query = state.encoder.models.encoder.cross_encoder, query_state.query
+    assert cross_encoder is not None and query.search_text is not None, "the query was checked"
+    reranker = state.encoder.reranker
+    query_state.hits = reranker.reranked(
+        cross_encoder, state.library, query.search_text, query_state.hits, query.rerank
+    )
 
 
-def _page(state: LibraryState, one: QueryState, known: set[str], stages: StageTimer) -> ResultPage:
-    query, end = one.query, one.query.offset + one.query.k
-    hits = tuple(hit for hit in one.ranked[query.offset : end] if hit.item in known)
-    more = len(one.ranked) > end and end < DEEPEST
-    seconds = {stage: round(took, 6) for stage, took in stages.seconds.items()}
-    return ResultPage(hits, max(one.total, 0), end if more else None, one.system, query.said, seconds,
-                  state.library.generation)  # fmt: skip
+def _hits_of_page(query_state: QueryState) -> list[LibraryHit]:
+    return query_state.hits[query_state.query.offset : query_state.query.offset + query_state.query.k]
+
+
+def _page(state: LibraryState, query_state: QueryState, existing: set[str], timer: StageTimer) -> ResultPage:
+    query, end = query_state.query, query_state.query.offset + query_state.query.k
+    hits = tuple(hit for hit in _hits_of_page(query_state) if hit.item in existing)
+    more = len(query_state.hits) > end and end < DEEPEST
+    seconds = {stage: round(duration, 6) for stage, duration in timer.seconds.items()}
+    return ResultPage(hits, max(query_state.total, 0), end if more else None, query_state.system, query.search_text,
+                      seconds, state.library.generation)  # fmt: skip

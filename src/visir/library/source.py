@@ -1,4 +1,4 @@
-"""What a library is made of: a place or a collection, opened, with a mark for everything in it that can change."""
+"""The source of a library: an opened place or collection, with a mark for everything in it that can change."""
 
 from __future__ import annotations
 
@@ -27,11 +27,16 @@ from visir.storage.claims import has_log
 
 @dataclass(frozen=True)
 class SourceEntry:
-    """One picture of a source, before anybody has looked at its bytes.
+    """One picture of a source, before its bytes are read.
 
-    - `row`: of `PhotoSource.collection.images`; `path`: its id there
-    - `mark`: changes when its bytes do (`visir.encoders.content.image_marks`)
-    - the rest as in `visir.library.item.File`
+    Attributes:
+        row: Of `PhotoSource.collection.images`.
+        path: Its id there.
+        mark: Changes when its bytes do (`visir.encoders.content.image_marks`).
+        name: See `visir.library.item.ItemFile`, as for those below.
+        place: Where it lies in the source.
+        archive: The archive that holds it.
+        category: The folder it lies in, or the category that the source names.
     """
 
     row: int
@@ -44,7 +49,7 @@ class SourceEntry:
 
 
 class PhotoSource:
-    """An opened collection, as a library looks at it."""
+    """An opened collection, as a library reads it."""
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
@@ -55,12 +60,12 @@ class PhotoSource:
 
         Raises `CollectionError` for what cannot be opened, `LibraryError` where there is no picture.
         """
-        given = list(images)
-        opened = open_collection(source, images=(given[0] if len(given) == 1 else given) or None, split=split)
-        kept = _without_libraries(opened)
-        if kept.images.num_rows == 0:
+        places = list(images)
+        opened = open_collection(source, images=(places[0] if len(places) == 1 else places) or None, split=split)
+        photos = _without_libraries(opened)
+        if photos.images.num_rows == 0:
             raise LibraryError(f"{source}: no picture in it.", hint="is the path, or the split, right?")
-        return cls(kept)
+        return cls(photos)
 
     @cached_property
     def entries(self) -> list[SourceEntry]:
@@ -69,13 +74,13 @@ class PhotoSource:
         ids, paths, archives = (images[name].to_pylist() for name in ("id", "path", "archive"))
         marks = image_marks(self.collection).to_pylist()
         categories = self._categories
-        made = []
-        for row, (one, path, archive, mark) in enumerate(zip(ids, paths, archives, marks, strict=True)):
+        entries = []
+        for row, (image_id, path, archive, mark) in enumerate(zip(ids, paths, archives, marks, strict=True)):
             drawn = path is None or path.startswith(SCENE)
-            name = one if drawn else PurePosixPath(path).name
-            made.append(SourceEntry(row, one, mark, name, path, archive, categories.get(one, "") if drawn or categories
-                              else _folder(path)))  # fmt: skip
-        return made
+            name = image_id if drawn else PurePosixPath(path).name
+            category = categories.get(image_id, "") if drawn or categories else _folder(path)
+            entries.append(SourceEntry(row, image_id, mark, name, path, archive, category))
+        return entries
 
     @property
     def _categories(self) -> dict[str, str]:
@@ -83,16 +88,16 @@ class PhotoSource:
         facts = self.collection.facts
         if facts is None or "category" not in facts.column_names or not pa.types.is_string(facts["category"].type):
             return {}
-        told = zip(facts["image_id"].to_pylist(), facts["category"].to_pylist(), strict=True)
-        return {one: category or "" for one, category in told}
+        pairs = zip(facts["image_id"].to_pylist(), facts["category"].to_pylist(), strict=True)
+        return {image_id: category or "" for image_id, category in pairs}
 
     @cached_property
     def captions(self) -> list[tuple[str, str, str]]:
         """(caption id, text, path) of every caption."""
         captions = self.collection.captions
         listed = list(zip(*(captions[name].to_pylist() for name in ("id", "text", "image_id")), strict=True))
-        for one, text, _ in listed:
-            check_length(text, f"the caption {one!r}")
+        for caption_id, text, _ in listed:
+            check_length(text, f"the caption {caption_id!r}")
         return listed
 
     @cached_property
@@ -106,13 +111,15 @@ class PhotoSource:
         return [(paths[row], name, value) for name in columns for row, value in plain_values(name, facts[name])]
 
     @cached_property
-    def told(self) -> str:
+    def text_fingerprint(self) -> str:
         """A fingerprint of captions and fields: it tells whether any of them changed."""
         captions = self.collection.captions
-        told = [hash_columns([captions[name] for name in captions.column_names])]
+        fingerprints = [hash_columns([captions[name] for name in captions.column_names])]
         if self.collection.facts is not None:
-            told.append(hash_columns([pa.array([orjson.dumps(one).decode() for one in self.fields])]))
-        return hash_columns([pa.array(told)], sort=False)
+            fingerprints.append(
+                hash_columns([pa.array([orjson.dumps(field_value).decode() for field_value in self.fields])])
+            )
+        return hash_columns([pa.array(fingerprints)], sort=False)
 
     def part(self, rows: Sequence[int] | NDArray[np.int64]) -> Collection:
         """The part of the collection in these rows, without captions."""
@@ -135,16 +142,18 @@ def absolute(source: str | Path, images: Sequence[str | Path], split: str | None
             f"{text}: is an empty folder.", hint="is the path right? if a disk belongs there, mount it first"
         )
     try:
-        found = find_source(text, COLLECTIONS)
+        located = find_source(text, COLLECTIONS)
     except CollectionError as fault:
         raise LibraryError(fault.message, hint=fault.hint) from fault
-    if found.path.exists():
-        tail = f"?{text.rpartition('?')[2]}" if found.options else ""
-        text = f"{found.format.name}:{found.path.absolute()}{tail}"
-    places = tuple(str(Path(one).absolute()) if str(one) != "none" else "none" for one in images)
-    for one in (text, *places):
-        if escaped(one) != one:
-            message = f"{escaped(one)}: its name is not valid Unicode (the part that is not is shown escaped)."
+    if located.path.exists():
+        tail = f"?{text.rpartition('?')[2]}" if located.options else ""
+        text = f"{located.format.name}:{located.path.absolute()}{tail}"
+    places = tuple(str(Path(place).absolute()) if str(place) != "none" else "none" for place in images)
+    for text_or_place in (text, *places):
+        if escaped(text_or_place) != text_or_place:
+            message = (
+                f"{escaped(text_or_place)}: its name is not valid Unicode (the part that is not is shown escaped)."
+            )
             raise LibraryError(message, hint="rename the folder, or give a link to it: ln -s FOLDER photos")
     return text, places
 
@@ -173,7 +182,7 @@ def is_empty(path: Path) -> bool:
     """Whether a folder has nothing in it: a place for a disk, for example, that is not mounted."""
     try:
         return path.is_dir() and not any(path.iterdir())
-    except OSError:  # there, and not to be looked into: whoever reads it says why
+    except OSError:  # it cannot be listed: reading it gives the reason
         return False
 
 
@@ -186,8 +195,8 @@ def _without_libraries(collection: Collection) -> Collection:
     for path, archive in zip(
         collection.images["path"].to_pylist(), collection.images["archive"].to_pylist(), strict=True
     ):
-        before, found, _ = f"/{path}".rpartition(mark)
-        if archive is not None or path is None or not found:
+        before, inside_library, _ = f"/{path}".rpartition(mark)
+        if archive is not None or path is None or not inside_library:
             keep.append(True)
             continue
         if before not in inside:

@@ -14,8 +14,8 @@ from visir.storage.removal import mode_of
 def write_thumbnail(folder: Path, item: str, data: bytes) -> None:
     """Write a thumbnail whose digest is written down already.
 
-    It is not waited for until it is on disk (8,000 waits take longer than all the rest), and a kill can leave it torn:
-    its digest says so, and it is made again.
+    The write is not synchronised to disk (8,000 such waits take longer than all the rest), so a kill can leave a torn
+    file: its digest does not match then, and the thumbnail is made again.
     """
     path = thumbnail_path(folder, item)
     mode = mode_of(folder, thumbnail_name(item))

@@ -20,33 +20,35 @@ from visir.library.source import PhotoSource, SourceEntry
 _GONE = (errno.ENOENT, errno.ENOTDIR)
 
 
-def keep_unavailable(source: PhotoSource, database: Database, found: Scan) -> dict[str, str]:
+def keep_unavailable(source: PhotoSource, database: Database, scanned: Scan) -> dict[str, str]:
     """Leave the pictures of folders that are away as they were known; those folders, and why."""
     root, disks = Path(source.collection.root), _disks(database)
     reasons: dict[str, str] = {}
     columns = "path, item, mark, name, place, archive, category"
     for path, item, mark, name, place, archive, category in database.rows(f"SELECT {columns} FROM files"):
-        if path in found.items or path in found.broken or place is None or archive is not None:
+        if path in scanned.items or path in scanned.broken or place is None or archive is not None:
             continue
         parent = str(PurePosixPath(place).parent)
         if parent not in reasons:
-            reasons[parent] = _why(root, parent, disks)
+            reasons[parent] = _reason(root, parent, disks)
         if reasons[parent]:
-            found.items[path] = item
-            found.entries[path] = SourceEntry(-1, path, mark, name, place, archive, category)
-    return {folder: why for folder, why in sorted(reasons.items()) if why}
+            scanned.items[path] = item
+            scanned.entries[path] = SourceEntry(-1, path, mark, name, place, archive, category)
+    return {folder: reason for folder, reason in sorted(reasons.items()) if reason}
 
 
-def disks_of(source: PhotoSource, database: Database, found: Scan) -> str:
+def disks_of(source: PhotoSource, database: Database, scanned: Scan) -> str:
     """The folders of the pictures that lie on other disks than the place, or did before they were away; as JSON."""
     root = Path(source.collection.root)
     before = _disks(database)
-    places = {one.place for path, one in found.entries.items() if path in found.items and one.archive is None}
+    places = {entry.place for path, entry in scanned.entries.items() if path in scanned.items and entry.archive is None}
     parents = {str(PurePosixPath(place).parent) for place in places if place is not None}
-    folders = {str(one) for parent in parents for one in _upwards(parent)} - {"."}
+    folders = {str(folder) for parent in parents for folder in _upwards(parent)} - {"."}
     home = _disk(root)
     other = {
-        one for one in folders if _disk(root / one) not in (None, home) or (one in before and _is_left(root / one))
+        folder
+        for folder in folders
+        if _disk(root / folder) not in (None, home) or (folder in before and _is_left(root / folder))
     }
     return orjson.dumps(sorted(other)).decode()
 
@@ -74,17 +76,17 @@ def _is_left(folder: Path) -> bool:
         return False
 
 
-def _why(root: Path, parent: str, disks: frozenset[str]) -> str:
+def _reason(root: Path, parent: str, disks: frozenset[str]) -> str:
     """Why a folder is away; empty where it is there, or gone."""
     try:
         next(os.scandir(root / parent), None)
     except OSError as fault:
         if fault.errno not in _GONE:
             return fault.strerror or str(fault)
-    for one in _upwards(parent):
-        folder = root / one
+    for above in _upwards(parent):
+        folder = root / above
         if folder.is_symlink() and not folder.exists():
             return "a link that leads nowhere"
-        if str(one) in disks and _is_left(folder):
+        if str(above) in disks and _is_left(folder):
             return "its disk is not there"
     return ""

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from visir.files import read_json
 from visir.library.check import check_before_change
-from visir.library.commit import clean_indexes, commit, told_of_disk
+from visir.library.commit import clean_indexes, commit
 from visir.library.database import Database
 from visir.library.database_update import write_scan
 from visir.library.index_migration import migrate_indexes
@@ -56,14 +56,20 @@ Tell = Callable[[str, int, int], None]
 
 @dataclass(frozen=True)
 class UpdateReport:
-    """What an update found and did; all but `items` and `seconds` count files.
+    """What an update did. All but `items`, `encoded` and `seconds` count files.
 
-    - `added`: under a new path; `changed`: other content under a known path; `moved`: known content under a new path
-      whose old path is gone; `deleted`: paths that are gone; `unchanged`
-    - `broken`: path to reason, of everything that cannot be read; it is tried again when it changes
-    - `away`: folders that cannot be looked into, or whose disk is not there, and why: their pictures are kept
-    - `duplicates`: files whose content another file has too
-    - `items`: how many pictures the library now holds; `encoded`: how many of them went through the model now
+    Attributes:
+        added: Under a new path.
+        changed: Other content under a known path.
+        moved: Known content under a new path whose old path is gone.
+        deleted: Paths that are gone.
+        unchanged: All else.
+        broken: From path to reason, of everything that cannot be read; it is tried again when it changes.
+        duplicates: Files whose content another file has too.
+        items: How many pictures the library now holds.
+        encoded: How many of them went through the model now.
+        seconds: How long it took.
+        away: From folders that cannot be looked into, or whose disk is gone, to the reason; their pictures are kept.
     """
 
     added: int
@@ -76,7 +82,7 @@ class UpdateReport:
     items: int
     encoded: int
     seconds: float
-    away: Mapping[str, str] = field(default_factory=dict)
+    unavailable: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def same(self) -> bool:
@@ -98,48 +104,65 @@ def update(
     verify: bool = False,
     device: str | None = None,
     loaded: dict[str, Encoder] | None = None,
-    tell: Tell = lambda stage, done, total: None,
+    callback: Tell = lambda stage, done, total: None,
 ) -> UpdateReport:
     """Make the library `folder` of `source`, or bring it up to date.
 
-    - `source`: a folder of photos, or anything `visir.collections.open_collection` takes; None: what it was made of
-    - `model`, `head`: names as `visir.encoders.load` takes them. `head`: a sparse head, for search by weighted words. A
-      library keeps them: leave them out to update it
-    - `kind`: the kind of index ("hnsw"), or one for each form of vectors; default: exact, and inverted for words
-    - `settings`: of the indexes ({"url": "http://qdrant:6333"}); each index takes those that its kind knows. A library
-      keeps both; with others than it has, its indexes are made anew from the vectors they hold
-    - `verify`: hash every file, also those whose size and time of change are as they were
-    - `loaded`: encoders that are in memory already, by name (new ones are put there)
-    - `tell`: called with what is being done
+    Args:
+        source: A folder of photos, or anything `visir.collections.open_collection` takes; None: what it was made of.
+        folder: The library's folder.
+        model: A name as `visir.encoders.load` takes it. A library keeps its model: leave it out to update.
+        head: Likewise, a sparse head, for search by weighted words.
+        kind: The kind of index ("hnsw"), or one for each form of vectors. Default: exact, and inverted for words.
+        settings: Of the indexes ({"url": "http://qdrant:6333"}); each index takes those that its kind knows. A library
+            keeps kind and settings; with others than it has, its indexes are made anew from the vectors they hold.
+        name: What to call the library. Default: the folder's name.
+        split: One split of the source only.
+        images: Where the pictures of the source are.
+        verify: Whether to hash every file, also those whose size and time of change are as they were.
+        device: Of the models; None for the best there is.
+        loaded: Encoders in memory, by name; new ones are added.
+        callback: Called with the stage ("reading", "encoding", "writing"), how much of it is done, and of how much.
 
-    Raises `LibraryError` when another update is under way, when models or source are not those of the library, and when
-    the source is empty (a disk that is not mounted would empty the library).
+    Raises:
+        LibraryError: Another update is under way; models or source are not those of the library; the source is empty (a
+            disk that is not mounted would empty the library).
+
+    Example:
+        >>> from PIL import Image
+        >>> Path("photos").mkdir()
+        >>> Image.new("RGB", (64, 48), "red").save("photos/red.png")
+        >>> report = update("photos", "photos.visir", model="pixels")
+        >>> report.added, report.encoded
+        (1, 1)
+        >>> update(None, "photos.visir").same
+        True
     """
     folder = Path(folder)
-    begun = time.perf_counter()
-    asked = (source, model, head, kind, name, split, images, settings)
+    started = time.perf_counter()
+    request = (source, model, head, kind, name, split, images, settings)
     busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
     check_apart(folder, source)
-    # What is wrong with the words of the command is said before anything is made or waited for.
-    before = plan_library(folder, *asked)
+    # Errors in the arguments are raised before anything is made or waited for.
+    before = plan_library(folder, *request)
     check_source_available(folder, before.source, before.images)
     opened = PhotoSource.open(before.source, images=before.images, split=before.split)
     models = LibraryModels(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
     if not is_library(folder):
         _check_models(models)
-    with told_of_disk(folder), changing(folder, LIBRARY, busy=busy, resume=True) as change:
+    with changing(folder, LIBRARY, busy=busy, resume=True) as change:
         sweep(change.folder)
         for name in INDEXES:
             recover(change.folder / name, INDEX)
-        before = plan_library(folder, *asked)  # another process may have been at work meanwhile
+        before = plan_library(folder, *request)  # another process may have been at work meanwhile
         if change.manifest.generation == 0:
             drop_other_indexes(change, before, models)
         before = replace(before, root=str(Path(opened.collection.root).absolute()))
-        return _updated(change, before, opened, models, verify, tell, begun)
+        return _updated(change, before, opened, models, verify, callback, started)
 
 
 def _check_models(models: LibraryModels) -> None:
-    """What is wrong with them is said now, not after an hour of reading."""
+    """Raise the errors of the models now, not after an hour of reading."""
     for encoder in (models.dense, models.sparse):
         if encoder is None:
             continue
@@ -154,17 +177,19 @@ def _updated(
     source: PhotoSource,
     models: LibraryModels,
     verify: bool,
-    tell: Tell,
-    begun: float,
+    callback: Tell,
+    started: float,
 ) -> UpdateReport:
     folder = change.folder
     unfinished = (folder / WORK).exists()
     if change.manifest.generation:
-        before = migrate_indexes(change, before, tell)
-    there = bool(before.database) and (folder / before.database).is_file()
-    database = Database.open(folder / before.database) if there else Database.empty()
+        before = migrate_indexes(change, before, callback)
+    has_database = bool(before.database) and (folder / before.database).is_file()
+    database = Database.open(folder / before.database) if has_database else Database.empty()
     try:
-        return _compared(change, before, source, models, database, unfinished or not there, verify, tell, begun)
+        return _compared(
+            change, before, source, models, database, unfinished or not has_database, verify, callback, started
+        )
     finally:
         database.close()
 
@@ -177,37 +202,37 @@ def _compared(
     database: Database,
     unfinished: bool,
     verify: bool,
-    tell: Tell,
-    begun: float,
+    callback: Tell,
+    started: float,
 ) -> UpdateReport:
     folder = change.folder
     systems = [system for system in SYSTEMS if system in before.kinds]
     indexes = Indexes(folder, before.kinds, before.settings, change=change)
     known = dict(database.rows("SELECT id, thumbnail FROM items"))
     lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
-    tell("looking", 0, len(source.entries))
-    found = scan(change, source, database, verify=verify, wanted=lost, tell=tell)
-    away = keep_unavailable(source, database, found)
-    counts = _counts(database, found)
-    same = counts.same and not found.first and _as_known(database, source, found)
+    callback("looking", 0, len(source.entries))
+    scanned = scan(change, source, database, verify=verify, encode_again=lost, callback=callback)
+    unavailable = keep_unavailable(source, database, scanned)
+    counts = _counts(database, scanned)
+    same = counts.same and not scanned.first and _as_known(database, source, scanned)
     encoded = 0
     if not same:
         if change.manifest.generation:
             check_before_change(folder)
-        broken, encoded = add_pictures(change, source, found.first, models, indexes, tell)
-        _set_aside(found, broken)
-        counts = _counts(database, found)
-    items = set(found.items.values())
-    _check_not_emptied(before, found, known.keys(), items)
+        broken, encoded = add_pictures(change, source, scanned.first, models, indexes, callback)
+        _set_aside(scanned, broken)
+        counts = _counts(database, scanned)
+    items = set(scanned.items.values())
+    _check_not_emptied(before, scanned, known.keys(), items)
     card = replace(before, cards=_cards(before, models))
     if not same or not card.database or unfinished:
-        captions = {id: (found.items[path], text) for id, text, path in source.captions if path in found.items}
+        captions = {id: (scanned.items[path], text) for id, text, path in source.captions if path in scanned.items}
         if CAPTIONS in card.kinds:
-            _add_captions(change, source, database, captions, models, indexes, tell)
-        tell("writing", 0, 1)
+            _add_captions(change, source, database, captions, models, indexes, callback)
+        callback("writing", 0, 1)
         torn = thumbnails_of_journal(folder) - items
-        gone = {item: digest for item, digest in known.items() if item not in items}
-        card = commit(change, card, lambda draft: write_scan(draft, source, found, items, captions), gone=gone)
+        removed = {item: digest for item, digest in known.items() if item not in items}
+        card = commit(change, card, lambda draft: write_scan(draft, source, scanned, items, captions), removed=removed)
         clean_indexes(change, card, indexes)
         remove_files(folder, map(thumbnail_name, torn - known.keys()))
         remove_own_folders(change, WORK)
@@ -215,7 +240,9 @@ def _compared(
         change.commit(card.to_content())
     else:
         change.abandon()
-    return replace(counts, items=len(items), encoded=encoded, seconds=time.perf_counter() - begun, away=away)
+    return replace(
+        counts, items=len(items), encoded=encoded, seconds=time.perf_counter() - started, unavailable=unavailable
+    )
 
 
 def _add_captions(
@@ -225,78 +252,78 @@ def _add_captions(
     captions: Mapping[str, tuple[str, str]],
     models: LibraryModels,
     indexes: Indexes,
-    tell: Tell,
+    callback: Tell,
 ) -> None:
     """Bring the index of captions up to date with the source, ahead of the database.
 
     A caption whose text changed is another document under the same id. Which those are is written down first: killed
     between index and database, and the old text restored meanwhile, the index would keep the vector of the new one.
     """
-    had = dict(database.rows("SELECT id, text FROM captions"))
+    before = dict(database.rows("SELECT id, text FROM captions"))
     listed = change.folder / _STALE
-    stale = {one for one, (_, text) in captions.items() if one in had and had[one] != text}
+    stale = {caption for caption, (_, text) in captions.items() if caption in before and before[caption] != text}
     if listed.is_file():
         stale |= set(read_json(listed))
     change.write_json(_STALE, sorted(stale), counts=False)
     indexes.keep(CAPTIONS, indexes.ids(CAPTIONS) - stale)
     missing = captions.keys() - indexes.ids(CAPTIONS)
     if missing:
-        tell("captions", 0, len(missing))
+        callback("captions", 0, len(missing))
         add_captions(change, source, missing, models, indexes)
 
 
-def _check_not_emptied(before: LibraryCard, found: Scan, known: Collection[str], items: Collection[str]) -> None:
+def _check_not_emptied(before: LibraryCard, scanned: Scan, known: Collection[str], items: Collection[str]) -> None:
     """An update that leaves nothing is refused: a library does not empty itself because a disk was not mounted."""
     if items:
         return
-    some = "; ".join(why for _, why in list(found.broken.values())[:3])
-    held = f"; the library keeps its {len(known):,}" if known else ""
+    reasons = "; ".join(reason for _, reason in list(scanned.broken.values())[:3])
+    kept_items = f"; the library keeps its {len(known):,}" if known else ""
     raise LibraryError(
-        f"{before.source}: none of its pictures can be used{held}: {some or 'there is none'}",
+        f"{before.source}: none of its pictures can be used{kept_items}: {reasons or 'there is none'}",
         hint="is the disk mounted, the path right? A library that is to go: delete its folder",
     )
 
 
-def _set_aside(found: Scan, broken: Mapping[str, str]) -> None:
+def _set_aside(scanned: Scan, broken: Mapping[str, str]) -> None:
     """Take items that could not be encoded out of what was found."""
-    for path in [path for path, item in found.items.items() if item in broken]:
-        found.broken[path] = (found.entries[path].mark, broken[found.items[path]])
-        del found.items[path]
+    for path in [path for path, item in scanned.items.items() if item in broken]:
+        scanned.broken[path] = (scanned.entries[path].mark, broken[scanned.items[path]])
+        del scanned.items[path]
 
 
-def _counts(database: Database, found: Scan) -> UpdateReport:
+def _counts(database: Database, scanned: Scan) -> UpdateReport:
     old = dict(database.rows("SELECT path, item FROM files"))
-    gone: dict[str, int] = defaultdict(int)
+    missing: dict[str, int] = defaultdict(int)
     for path, item in old.items():
-        if path not in found.items:
-            gone[item] += 1
-    total_gone = sum(gone.values())
+        if path not in scanned.items:
+            missing[item] += 1
+    total_gone = sum(missing.values())
     added = changed = moved = 0
-    for path, item in found.items.items():
+    for path, item in scanned.items.items():
         if path in old:
             changed += old[path] != item
-        elif gone.get(item, 0):
+        elif missing.get(item, 0):
             moved += 1
-            gone[item] -= 1
+            missing[item] -= 1
         else:
             added += 1
-    unchanged = len(found.items) - added - changed - moved
-    reasons = {path: why for path, (_, why) in sorted(found.broken.items())}
-    duplicates = len(found.items) - len(set(found.items.values()))
+    unchanged = len(scanned.items) - added - changed - moved
+    reasons = {path: reason for path, (_, reason) in sorted(scanned.broken.items())}
+    duplicates = len(scanned.items) - len(set(scanned.items.values()))
     return UpdateReport(added, changed, moved, total_gone - moved, unchanged, reasons, duplicates, 0, 0, 0.0)
 
 
-def _as_known(database: Database, source: PhotoSource, found: Scan) -> bool:
+def _as_known(database: Database, source: PhotoSource, scanned: Scan) -> bool:
     """Whether captions, fields and broken files are as the database has them."""
-    told = database.value("SELECT value FROM meta WHERE name = 'told'")
+    recorded = database.value("SELECT value FROM meta WHERE name = 'text_fingerprint'")
     broken = dict(database.rows("SELECT path, mark FROM broken"))
     marks = dict(database.rows("SELECT path, mark FROM files"))
     return (
-        told == source.told
-        and database.value("SELECT value FROM meta WHERE name = 'disks'") in (None, disks_of(source, database, found))
-        and not found.removed
-        and broken == {path: mark for path, (mark, _) in found.broken.items()}
-        and marks == {path: one.mark for path, one in found.entries.items() if path in found.items}
+        recorded == source.text_fingerprint
+        and database.value("SELECT value FROM meta WHERE name = 'disks'") in (None, disks_of(source, database, scanned))
+        and not scanned.removed
+        and broken == {path: mark for path, (mark, _) in scanned.broken.items()}
+        and marks == {path: entry.mark for path, entry in scanned.entries.items() if path in scanned.items}
     )
 
 

@@ -40,14 +40,14 @@ def plain_values(name: str, column: pa.ChunkedArray) -> Iterator[tuple[int, Plai
         warnings.warn(f"the column {name!r} holds bytes, which a library does not keep: it is left out", stacklevel=2)
         return
     values = [
-        (row, one)
+        (row, element)
         for row, value in enumerate(_records(column))
-        for one in (value if isinstance(value, list) else [value])
-        if not _is_missing(one)
+        for element in (value if isinstance(value, list) else [value])
+        if not _is_missing(element)
     ]
-    as_text = not all(_fits(one) for _, one in values)
-    for row, one in values:
-        plain = _as_text(one) if as_text and isinstance(one, int | Decimal) else _plain(one)
+    as_text = not all(_fits(element) for _, element in values)
+    for row, element in values:
+        plain = _as_text(element) if as_text and isinstance(element, int | Decimal) else _plain(element)
         if isinstance(plain, str):
             check_length(plain, f"the column {name!r}, row {row + 1}")
         yield row, plain

@@ -40,10 +40,14 @@ _STORE = f"{WORK}/vectors"
 
 @dataclass
 class Indexes:
-    """The indexes of a library while it is being changed: made when the first vector comes, opened when there is one.
+    """The indexes of a library while it is being changed: made with the first vector, opened where there is one.
 
-    `change`: of the library; needed where an index may have to be made
-    `kinds`, `settings`: from "dense", "sparse" and "captions" to the kind of index that is to be made, and how
+    Attributes:
+        folder: The library's.
+        kinds: From "dense", "sparse" and "captions" to the kind of index.
+        settings: From the same to its settings.
+        opened: Those that are open.
+        change: Of the library; needed where an index may have to be made.
     """
 
     folder: Path
@@ -70,22 +74,22 @@ class Indexes:
             return
         if index is None:
             settings = self.settings.get(system, {})
-            kind = KINDS.get(self.kinds[system]).index()  # not `kinds.build`: nobody has named these settings now
-            assert self.change is not None, "this index is to be made, and nobody changes the library"
+            kind = KINDS.get(self.kinds[system]).index()  # not `kinds.build`: the command line names no settings here
+            assert self.change is not None, "an index can only be made by a change of the library"
             self.opened[system] = kind.build(vectors, self.change.own_folder(system), **settings)
             return
-        there = self.ids(system)
-        fresh = [one for one in vectors.ids.to_pylist() if one not in there]
+        existing = self.ids(system)
+        fresh = [document for document in vectors.ids.to_pylist() if document not in existing]
         if fresh:
             index.add(vectors if len(fresh) == len(vectors) else vectors.select(fresh))
 
     def keep(self, system: str, ids: set[str]) -> int:
         """Delete all other documents; how many that were."""
-        gone = sorted(self.ids(system) - ids)
+        removed = sorted(self.ids(system) - ids)
         index = self.get(system)
-        if gone and index is not None:
-            index.delete(gone)
-        return len(gone)
+        if removed and index is not None:
+            index.delete(removed)
+        return len(removed)
 
 
 def add_pictures(
@@ -94,47 +98,47 @@ def add_pictures(
     first: Mapping[str, SourceEntry],
     models: LibraryModels,
     indexes: Indexes,
-    tell: Callable[[str, int, int], None],
+    callback: Callable[[str, int, int], None],
 ) -> tuple[dict[str, str], int]:
     """Encode each item from its entry and add it to the indexes.
 
     Returns the items that could not be, with the reason, and how many there were to encode.
     """
-    systems = [one for one in ("dense", "sparse") if one in indexes.kinds]
+    systems = [system for system in ("dense", "sparse") if system in indexes.kinds]
     have = {system: indexes.ids(system) for system in systems}
-    missing = {item: entry for item, entry in first.items() if any(item not in have[one] for one in systems)}
+    missing = {item: entry for item, entry in first.items() if any(item not in have[system] for system in systems)}
     broken: dict[str, str] = {}
     done = 0
-    for group, store in _groups(missing, change, max((len(one) for one in have.values()), default=0), models, source):
-        tell("encoding", done, len(missing))
-        found = _encoded(source, group, models, systems, store)
-        broken |= found.broken
-        for system, vectors in found.vectors.items():
+    for group, store in _groups(missing, change, max((len(ids) for ids in have.values()), default=0), models, source):
+        callback("encoding", done, len(missing))
+        encoded = _encoded(source, group, models, systems, store)
+        broken |= encoded.broken
+        for system, vectors in encoded.vectors.items():
             indexes.add(system, vectors)
         done += len(group)
         remove_own_folders(change, _STORE)
-        tell("encoding", done, len(missing))
+        callback("encoding", done, len(missing))
     return broken, len(missing)
 
 
 def add_captions(
-    change: FolderChange, source: PhotoSource, wanted: set[str], models: LibraryModels, indexes: Indexes
+    change: FolderChange, source: PhotoSource, caption_ids: set[str], models: LibraryModels, indexes: Indexes
 ) -> None:
     """Encode these captions of the source, and add them to the index of captions."""
     encoder = models.dense
     if encoder is None or "text" not in encoder.modalities:
         return
     everything = source.collection
-    whole = _kept(encoder, everything, "text")
-    missing = pa.array([one in wanted for one in everything.captions["id"].to_pylist()])
+    all_cached = _is_cached(encoder, everything, "text")
+    missing = pa.array([caption in caption_ids for caption in everything.captions["id"].to_pylist()])
     captions = everything.captions.filter(missing)
     for start in range(0, captions.num_rows, GROUP):
-        some = captions.slice(start, GROUP)
-        if whole:
-            vectors = encode(encoder, everything, "text").select(some["id"])
+        batch = captions.slice(start, GROUP)
+        if all_cached:
+            vectors = encode(encoder, everything, "text").select(batch["id"])
         else:
             part = replace(
-                everything, captions=some, judgements=JUDGEMENTS.empty_table(), facts=None, caption_facts=None
+                everything, captions=batch, judgements=JUDGEMENTS.empty_table(), facts=None, caption_facts=None
             )
             vectors = _relabelled(encode(encoder, part, "text", store=_store(change)), None)
         indexes.add(CAPTIONS, _without_zero(vectors)[0])
@@ -157,23 +161,23 @@ def _groups(
     if not missing:
         return
     encoder = models.sparse.dense if models.dense is None and models.sparse is not None else models.encoder
-    if len(missing) * 2 > source.collection.images.num_rows and _kept(encoder, source.collection, "image"):
+    if len(missing) * 2 > source.collection.images.num_rows and _is_cached(encoder, source.collection, "image"):
         yield dict(missing), Store()
         return
     items = sorted(missing)
-    at = 0
-    while at < len(items):
-        step = max(GROUP, (size + at) // 4)
-        yield {item: missing[item] for item in items[at : at + step]}, _store(change)
-        at += step
+    position = 0
+    while position < len(items):
+        step = max(GROUP, (size + position) // 4)
+        yield {item: missing[item] for item in items[position : position + step]}, _store(change)
+        position += step
 
 
 def _encoded(
     source: PhotoSource, group: Mapping[str, SourceEntry], models: LibraryModels, systems: Sequence[str], store: Store
 ) -> _Encoded:
-    found = _Encoded()
-    whole = store.root == Store().root
-    part = source.collection if whole else source.part([entry.row for entry in group.values()])
+    encoded = _Encoded()
+    all_cached = store.root == Store().root
+    part = source.collection if all_cached else source.part([entry.row for entry in group.values()])
     item_of = {entry.path: item for item, entry in group.items()}
     for system in systems:
         try:
@@ -181,18 +185,18 @@ def _encoded(
         except ImageError as fault:  # not one of them can be used
             unread = _reasons(part, fault)
             vectors = None
-        found.broken |= {item_of[path]: why for path, why in unread.items() if path in item_of}
+        encoded.broken |= {item_of[path]: reason for path, reason in unread.items() if path in item_of}
         if vectors is not None:
-            found.vectors[system] = _relabelled(vectors, item_of)
-    _drop_changed(source, group, found)
-    if isinstance(dense := found.vectors.get("dense"), Embeddings):
-        found.vectors["dense"], zero = _without_zero(dense)
-        found.broken |= {item: f"{group[item].path}: its vector is zero, which has no direction." for item in zero}
-    for system, vectors in found.vectors.items():
-        kept = [item for item in vectors.ids.to_pylist() if item not in found.broken]
-        if len(kept) != len(vectors):
-            found.vectors[system] = vectors.select(kept)
-    return found
+            encoded.vectors[system] = _relabelled(vectors, item_of)
+    _drop_changed(source, group, encoded)
+    if isinstance(dense := encoded.vectors.get("dense"), Embeddings):
+        encoded.vectors["dense"], zero = _without_zero(dense)
+        encoded.broken |= {item: f"{group[item].path}: its vector is zero, which has no direction." for item in zero}
+    for system, vectors in encoded.vectors.items():
+        sound = [item for item in vectors.ids.to_pylist() if item not in encoded.broken]
+        if len(sound) != len(vectors):
+            encoded.vectors[system] = vectors.select(sound)
+    return encoded
 
 
 def _vectors(
@@ -203,42 +207,42 @@ def _vectors(
         if encoder.precomputed:  # vectors without ids belong to the whole collection, in its order
             every = encode(encoder, source.collection, "image")
             return every.select(part.images["id"]), {}
-        made = encode_detailed(encoder, part.items("image"), store=store, skip_broken=True)
-        return made.embeddings, made.broken
+        result = encode_detailed(encoder, part.items("image"), store=store, skip_broken=True)
+        return result.embeddings, result.broken
     assert head is not None
-    made = encode_detailed(head.dense, part.items("image"), store=store, skip_broken=True)
-    return head.sparsify(as_dense(made.embeddings)), made.broken
+    result = encode_detailed(head.dense, part.items("image"), store=store, skip_broken=True)
+    return head.sparsify(as_dense(result.embeddings)), result.broken
 
 
 def _reasons(part: Collection, fault: ImageError) -> dict[str, str]:
     """Why each picture of a part cannot be used, when none of them can."""
-    reader, why = ImageReader(part), {}
+    reader, reasons = ImageReader(part), {}
     for row, path in enumerate(part.images["id"].to_pylist()):
         try:
             reader.open(row)
-            why[path] = fault.message
-        except ImageError as own:
-            why[path] = own.message
-    return why
+            reasons[path] = fault.message
+        except ImageError as error:
+            reasons[path] = error.message
+    return reasons
 
 
-def _drop_changed(source: PhotoSource, group: Mapping[str, SourceEntry], found: _Encoded) -> None:
+def _drop_changed(source: PhotoSource, group: Mapping[str, SourceEntry], encoded: _Encoded) -> None:
     """A file that was written to between hashing and encoding has a vector of something else: set it aside."""
     entries = sorted(group.values(), key=lambda entry: entry.row)
     now = image_marks(source.part([entry.row for entry in entries])).to_pylist()
     other = {entry.path for entry, mark in zip(entries, now, strict=True) if mark != entry.mark}
     for item, entry in group.items():
         if entry.path in other:
-            found.broken[item] = f"{entry.path}: changed while it was being read; the next update takes it."
+            encoded.broken[item] = f"{entry.path}: changed while it was being read; the next update takes it."
 
 
 def _relabelled(vectors: Any, item_of: Mapping[str, str] | None) -> Any:
     """The same vectors under the ids of items; of those that are in `item_of` only. Copied out of the store."""
     if item_of is None:
         return replace(vectors, vectors=np.array(vectors.vectors))
-    kept = [path for path in vectors.ids.to_pylist() if path in item_of]
-    chosen = vectors.select(kept)
-    return replace(chosen, ids=strings([item_of[path] for path in kept]))
+    paths = [path for path in vectors.ids.to_pylist() if path in item_of]
+    chosen = vectors.select(paths)
+    return replace(chosen, ids=strings([item_of[path] for path in paths]))
 
 
 def _without_zero(vectors: Embeddings) -> tuple[Embeddings, list[str]]:
@@ -249,7 +253,7 @@ def _without_zero(vectors: Embeddings) -> tuple[Embeddings, list[str]]:
     return vectors.select(ids[~zero].tolist()), ids[zero].tolist()
 
 
-def _kept(encoder: Encoder, collection: Collection, modality: Modality) -> bool:
+def _is_cached(encoder: Encoder, collection: Collection, modality: Modality) -> bool:
     """Whether the user's cache has the vectors of the whole collection."""
     encoder = encoder.root_encoder(modality)
     if encoder.precomputed:

@@ -26,15 +26,15 @@ def watch(
     *,
     settle: float = SETTLE,
     stop: Event | None = None,
-    tell: Callable[[str], object] = lambda said: None,
+    callback: Callable[[str], object] = lambda message: None,
 ) -> None:
     """Call `changed` whenever something changed where the library's pictures lie; returns when `stop` is set.
 
-    Hidden files and the library's own folder count for nothing. Changes on a network share are not told by the system
-    to those who watch from another machine: run `visir index` from time to time there.
+    Hidden files and the library's own folder are ignored. The system does not report
+    changes that another machine makes on a network share: run `visir index` from time to time there.
 
-    Whatever `changed` raises, and a place that is away for a while, is told once, by `tell`, and tried again, at first
-    after a second and then more seldom.
+    Whatever `changed` raises, and a place that is away for a while, goes to `callback` once, and is tried again, at
+    first after a second and then more seldom.
 
     Raises `MissingPackageError` without the package watchfiles, `LibraryError` where there is no folder to watch.
     """
@@ -42,22 +42,22 @@ def watch(
     if not watchable(folder):
         raise LibraryError(f"{folder}: its source is no place on a disk; there is nothing to watch.")
     root, own, stop = Path(LibraryCard.read(folder).root), folder.absolute(), stop or Event()
-    due, said, wait = False, "", FIRST
+    due, last_message, wait = False, "", FIRST
     while not stop.is_set():
         try:
             place = _identity(root)
             if due:
                 changed()
-            due, said, wait = False, "", FIRST
+            due, last_message, wait = False, "", FIRST
             for _ in _changes(root, place, own, settle, stop):
                 due = True
                 changed()
                 due = False
             due = True  # another place lies there now: it may hold anything
         except Exception as fault:  # whatever it is, the next look may find it mended
-            if str(fault) != said:
-                said = str(fault)
-                tell(f"{said}\n  (watching on; it is tried again)")
+            if str(fault) != last_message:
+                last_message = str(fault)
+                callback(f"{last_message}\n  (watching on; it is tried again)")
             due = True
             stop.wait(wait)
             wait = min(2 * wait, LONGEST)
@@ -72,7 +72,7 @@ def _changes(root: Path, place: tuple[int, int], own: Path, settle: float, stop:
         seen = Path(path)
         return not seen.is_relative_to(own) and not any(part.startswith(".") for part in seen.relative_to(root).parts)
 
-    told = changes(
+    all_changes = changes(
         root,
         watch_filter=counts,
         debounce=int(LONGEST * 1000),
@@ -82,11 +82,11 @@ def _changes(root: Path, place: tuple[int, int], own: Path, settle: float, stop:
         yield_on_timeout=True,
         raise_interrupt=True,
     )
-    for some in told:
+    for change_set in all_changes:
         if _identity(root) != place:
             return
-        if some:
-            yield some
+        if change_set:
+            yield change_set
 
 
 def _identity(root: Path) -> tuple[int, int]:

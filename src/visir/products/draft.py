@@ -24,7 +24,7 @@ _CHUNK_ROWS, _CHUNK_CHARACTERS = 1 << 18, 1 << 26
 class ProductDraft(SourceDraft):
     """A catalogue before its pictures are placed.
 
-    Real catalogues have bad rows by the hundred, so a bad row is no reason to stop: it is set aside, counted by what is
+    Real catalogues have bad rows by the hundred, so a bad row is no reason to stop: it is left out, counted by what is
     wrong with it, and listed in the catalogue's `notes` with the places of the first few. Nothing is dropped silently,
     and nothing is changed but white space at the ends of category names, titles and attributes.
 

@@ -22,7 +22,7 @@ def open_catalogue(
 
     Args:
         path_or_spec: A file (plain, `.gz` or `.xz`), a folder with one such file in it (or laid out as ABO's), or a
-            `Catalogue`; the format is told from the content. `"format:path"` names the format; `"generated:2000"` makes
+            `Catalogue`; the format follows from the content. `"format:path"` names the format; `"generated:2000"` makes
             2,000 products. Options may follow as in a web address: `"products:shop.csv?separator=/&images=photos.zip"`.
             A file or folder elsewhere (`"s3://bucket/shop.jsonl"`; needs `visir[remote]`) is copied into the cache.
         format: The name of the format, when it cannot be told.

@@ -203,14 +203,13 @@ def _numbered_rows(session: SparkSession, files: Sequence[str | Path]) -> DataFr
     """The log with the number of each row, from 1: Parquet knows a row's place in its file."""
     from pyspark.sql import functions as f
 
-    places = [_address(file) if isinstance(file, Path) else file for file in files]
-    log = session.read.option("mergeSchema", "true").parquet(*places)
+    addresses = [_address(file) if isinstance(file, Path) else file for file in files]
+    log = session.read.option("mergeSchema", "true").parquet(*addresses)
     file, row = f.col("_metadata.file_path").alias("file_of_row"), f.col("_metadata.row_index").alias("row_of_file")
     where = log.select("*", file, row)
     rows = {_plain(unquote(row["file_of_row"])): row for row in where.groupBy("file_of_row").count().collect()}
-    counts = [
-        rows[_plain(address)] for address in places if _plain(address) in rows
-    ]  # a file without rows is in no row
+    # A file without rows is in no row.
+    counts = [rows[_plain(address)] for address in addresses if _plain(address) in rows]
     before = accumulate((count["count"] for count in counts), initial=0)
     starts = [(count["file_of_row"], start) for count, start in zip(counts, before, strict=False)]
     table = session.createDataFrame(starts, "file_of_row string, rows_before bigint")

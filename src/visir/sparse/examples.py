@@ -26,7 +26,7 @@ class SparseExamples:
     Attributes:
         images: (n, d) dense vectors, float32.
         texts: (m, d) dense vectors of the captions, float32.
-        owners: (m,) the row of each caption's image.
+        image_rows: (m,) the row of each caption's image.
         own: (m, L) each caption's terms, filled up with the size of the vocabulary.
         terms: The same, packed.
         frequencies: (|V|,) the share of the captions that have a term, float64.
@@ -36,7 +36,7 @@ class SparseExamples:
 
     images: Tensor
     texts: Tensor
-    owners: Tensor
+    image_rows: Tensor
     own: Tensor
     terms: TextTerms
     frequencies: Tensor
@@ -48,23 +48,23 @@ class SparseExamples:
 
     @property
     def unit(self) -> str:
-        """See `visir.training.inputs.base.Examples.unit`."""
+        """See `visir.training.inputs.base.TrainingData.unit`."""
         return "captions"
 
     @property
     def is_slow(self) -> bool:
-        """See `visir.training.inputs.base.Examples.is_slow`: everything is on the device."""
+        """See `visir.training.inputs.base.TrainingData.is_slow`: everything is on the device."""
         return False
 
     def batch(self, rows: NDArray[np.int64], draw: EpochRandom | None = None) -> TrainingBatch:
         """The captions `rows` with their images, as dense vectors; the `tokens` are the captions' own terms."""
         index = torch.from_numpy(rows).to(self.texts.device)
-        owners = self.owners[index]
-        return TrainingBatch(self.images[owners], self.texts[index], owners, tokens=self.own[index], rows=index)
+        image_rows = self.image_rows[index]
+        return TrainingBatch(self.images[image_rows], self.texts[index], image_rows, tokens=self.own[index], rows=index)
 
     def labels(self, rows: NDArray[np.int64]) -> tuple[Tensor, None]:
-        """See `visir.training.inputs.base.Examples.labels`."""
-        return self.owners[torch.from_numpy(rows).to(self.owners.device)], None
+        """See `visir.training.inputs.base.TrainingData.labels`."""
+        return self.image_rows[torch.from_numpy(rows).to(self.image_rows.device)], None
 
     @classmethod
     def of(cls, split: Collection, encoder: Encoder, tokenizer: Tokenizer, device: torch.device) -> SparseExamples:

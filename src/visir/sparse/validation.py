@@ -32,15 +32,15 @@ def validate(head: SparseHead, pairs: SparseExamples, variant: Variant) -> dict[
     ranks, active, common = [], 0.0, 0.0
     for start in range(0, len(pairs), _BLOCK):
         rows = slice(start, start + _BLOCK)
-        own, owners = pairs.own[rows], pairs.owners[rows]
+        own, image_rows = pairs.own[rows], pairs.image_rows[rows]
         texts = head(pairs.texts[rows]) * allowed(own, ExpansionSample(expanded[: len(own)]), head.size)
         count = (texts > 0).sum(dim=0, dtype=torch.float64)
         active += float(count.sum())
         common += float(count @ having)
         scores = _product(texts, images, float(count.sum()) / texts.numel())
-        best = scores.gather(1, owners[:, None])
+        best = scores.gather(1, image_rows[:, None])
         above = ~(scores < best)
-        above.scatter_(1, owners[:, None], False)
+        above.scatter_(1, image_rows[:, None], False)
         ranks.append(1 + above.sum(dim=1))
     first_ranks = torch.cat(ranks).double()
     reciprocal = torch.where(first_ranks <= 10, 1.0 / first_ranks, torch.zeros_like(first_ranks))

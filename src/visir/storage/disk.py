@@ -13,22 +13,36 @@ from visir.errors import DISK_REFUSALS, VisirError
 
 
 @contextlib.contextmanager
-def disk_faults(place: Path, error: type[VisirError]) -> Iterator[None]:
+def disk_faults(place: Path, error: type[VisirError], *, kept: str = "") -> Iterator[None]:
     """Raise `error` where a disk is full, read-only, or gives this user (or a file of this size) no more room.
 
     Args:
         place: What is being written; the error names it where the system names no file.
         error: What to raise.
+        kept: What the error says of the work done so far, where the same command goes on from there. Then every error
+            of the system is reported so, and errors of storage inside `place` that a disk has caused.
     """
     try:
         yield
     except OSError as fault:
-        if fault.errno not in DISK_REFUSALS:
+        if not kept and fault.errno not in DISK_REFUSALS:
             raise
-        raise error(
-            f"{place}: cannot be written ({fault.strerror}).",
-            hint="make room, or name a place on another disk",
-        ) from fault
+        raise _refusal(place, error, fault, kept) from fault
+    except VisirError as fault:
+        cause = fault.__cause__
+        if not kept or not isinstance(cause, OSError) or cause.errno not in DISK_REFUSALS:
+            raise
+        raise _refusal(place, error, cause, kept) from cause
+
+
+def _refusal(place: Path, error: type[VisirError], fault: OSError, kept: str) -> VisirError:
+    reason = fault.strerror or f"{fault}: is the disk full?"
+    if kept:
+        return error(
+            f"{place}: cannot be written ({reason}); {kept}.",
+            hint="make room (or mount the disk) and run the same again: it goes on from there",
+        )
+    return error(f"{place}: cannot be written ({fault.strerror}).", hint="make room, or name a place on another disk")
 
 
 def to_disk(path: Path) -> None:

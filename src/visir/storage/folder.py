@@ -49,9 +49,10 @@ def changing(
         FolderError: (or the kind's own) The folder is of another kind, damaged, or holds files that visir did not
             write; another process is changing it; the disk refuses.
     """
-    folder = Path(os.path.realpath(folder))
-    is_new = _opened(folder, kind, make, trusted)
-    with disk_faults(folder, kind.error), Claims.take(folder, busy=busy, trusted=trusted) as claims:
+    place, folder = Path(folder), Path(os.path.realpath(folder))
+    with disk_faults(place, kind.error, kept=kind.kept):
+        is_new = _opened(folder, kind, make, trusted)
+    with disk_faults(place, kind.error, kept=kind.kept), Claims.take(folder, busy=busy, trusted=trusted) as claims:
         manifest = Manifest.read(folder, kind) if (folder / MANIFEST).is_file() else None
         if manifest is None and not make:
             Manifest.read(folder, kind)

@@ -14,7 +14,7 @@ from visir.encoders.checkpoints import Layout
 from visir.training.facts import facts_of
 from visir.training.fit import SAVE_SECONDS, FitResult, L, Report, fit
 from visir.training.folder import TrainingFolder, check_free, open_training_folder
-from visir.training.inputs.base import Examples
+from visir.training.inputs.base import TrainingData
 from visir.training.loop import TrainingError
 from visir.training.processes import Processes
 from visir.training.regime import Regime
@@ -51,8 +51,8 @@ class Checkpoint:
         self,
         recipe: Regime,
         learner: L,
-        train: Examples,
-        validation: Examples,
+        train: TrainingData,
+        validation: TrainingData,
         write: Write[L],
         *,
         prepared: float,

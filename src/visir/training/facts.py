@@ -8,14 +8,14 @@ from typing import Any
 import torch
 
 from visir.training.fit import FitResult
-from visir.training.inputs.base import Examples
+from visir.training.inputs.base import TrainingData
 from visir.training.memory import peak_memory
 from visir.training.regime import Regime
 from visir.version import __version__
 
 
 def facts_of(
-    recipe: Regime, train: Examples, validation: Examples, fitted: FitResult[Any], *, prepared: float
+    recipe: Regime, train: TrainingData, validation: TrainingData, fitted: FitResult[Any], *, prepared: float
 ) -> dict[str, Any]:
     """Plain values for JSON: the recipe, the data by their origin, the course, the cost; `prepared` in seconds."""
     return {

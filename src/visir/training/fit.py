@@ -14,7 +14,7 @@ import torch
 from visir.progress import Progress
 from visir.training.curve import Epoch
 from visir.training.folder import TrainingFolder, writing_into
-from visir.training.inputs.base import Examples
+from visir.training.inputs.base import TrainingData
 from visir.training.learner import Learner
 from visir.training.processes import Processes
 from visir.training.regime import Regime
@@ -49,8 +49,8 @@ class FitResult(Generic[L]):
 def fit(
     recipe: Regime,
     learner: L,
-    train: Examples,
-    validation: Examples,
+    train: TrainingData,
+    validation: TrainingData,
     *,
     folder: TrainingFolder | Path | None = None,
     resume: bool = False,

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
 from torch import Tensor, nn
 
 from visir.encoders.towers.base import Inputs
-from visir.training.inputs.base import Examples, Side
+from visir.training.inputs.base import Side, TrainingData
 from visir.training.objectives.base import Losses, VectorPairs
 
 if TYPE_CHECKING:
     from visir.training.precision import Precision
 
-E = TypeVar("E", bound=Examples)
+E = TypeVar("E", bound=TrainingData)
 
 
 class Learner(nn.Module, ABC, Generic[E]):

@@ -16,7 +16,7 @@ from visir.encoders.towers.base import to_device
 from visir.errors import VisirError
 from visir.training.batches import Share
 from visir.training.gradient_cache import Vectors, backward
-from visir.training.inputs.base import Examples, TrainingBatch
+from visir.training.inputs.base import TrainingBatch, TrainingData
 from visir.training.learner import Learner
 from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.optimiser import parameters_of, set_rates
@@ -88,7 +88,7 @@ class Loop:
     optimiser: torch.optim.Optimizer
     processes: Processes
     precision: Precision
-    train: Examples
+    train: TrainingData
     seed: int
     clip: float | None
 

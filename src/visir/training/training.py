@@ -19,7 +19,7 @@ from visir.training.batches import Share, steps_of_epoch, steps_per_epoch
 from visir.training.curve import Epoch, Running
 from visir.training.folder import TrainingFolder
 from visir.training.freezing import Freezing
-from visir.training.inputs.base import EpochRandom, Examples
+from visir.training.inputs.base import EpochRandom, TrainingData
 from visir.training.inputs.prefetch import prefetch
 from visir.training.learner import E, Learner
 from visir.training.loop import Loop, StepPosition
@@ -37,7 +37,7 @@ class Training(Generic[E]):
     """The weights and everything that moves with them. `begin`, then `run_epoch` and `close_epoch` until `is_done`."""
 
     def __init__(
-        self, recipe: Regime, learner: Learner[E], train: Examples, validation: E, processes: Processes
+        self, recipe: Regime, learner: Learner[E], train: TrainingData, validation: E, processes: Processes
     ) -> None:
         self.recipe, self.train, self.validation, self.processes = recipe, train, validation, processes
         self.precision = Precision(recipe.precision, processes.device)

@@ -83,7 +83,7 @@ FORMAT = Format(
     reference="Li et al., ALBEF (NeurIPS 2021), BLIP (ICML 2022)",
     sniff=_sniff,
     options=(
-        Option("split_name", "the split of all its images (default: told from the file's name)"),
+        Option("split_name", "the split of all its images (default: by the file's name)"),
         Option("captions_per_image", "keep the first so many captions of each image", None, whole(1)),
         Option("caption_ids", "list of caption ids (.npy or .txt) in the order of the captions kept"),
     ),

@@ -86,6 +86,6 @@ FORMAT = Format(
     "annotations/ with one year of them",
     reference="Chen et al., Microsoft COCO Captions (2015), cocodataset.org",
     sniff=_sniff,
-    options=(Option("split_name", "the split of all its images (default: told from the file's name)"),),
+    options=(Option("split_name", "the split of all its images (default: by the file's name)"),),
     read=read,
 )

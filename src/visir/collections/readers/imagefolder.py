@@ -47,7 +47,7 @@ def read(path: Path, **columns: str | None) -> Draft:
     pictures = {file for file in files if Path(file).suffix.lower() in PICTURES}
     named = [name or "" for name in draft.names]
     draft.splits = [split or _split_of(name) for split, name in zip(draft.splits, named, strict=True)]
-    # The place is told exactly, so nothing needs to be looked for elsewhere.
+    # The metadata says exactly where pictures are, so nothing needs to be looked for elsewhere.
     present = {name: (path / name).is_file() for name in named}
     draft.paths = [name if present[name] else None for name in named]
     draft.archives, draft.names = [None] * len(named), []

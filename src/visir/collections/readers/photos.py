@@ -15,10 +15,10 @@ from visir.errors import CollectionError
 def read(path: Path) -> Draft:
     """Read all pictures under a folder (or in a zip or tar), whatever lies between them.
 
-    Image ids are paths relative to the folder. A first folder called train, val or test (or the like) is the split;
-    hidden files and folders are passed over, as are files whose names do not end like a picture's. A name that is no
-    Unicode (a byte of Latin-1 from an old disk) is told with that byte escaped, `caf\\udce9.jpg`; until it is renamed,
-    reading that picture, and no other, says so.
+    Image ids are paths relative to the folder. A first folder called train, val or test (or the like) is the split.
+    Hidden files and folders are left out, as are files whose names do not end like a picture's. A name that is not
+    Unicode (a byte of Latin-1 from an old disk) appears with that byte escaped, `caf\\udce9.jpg`; reading that picture
+    raises an error until it is renamed.
     """
     archive = None if path.is_dir() else path.name
     unread: dict[str, str] = {}

@@ -5,7 +5,7 @@ trained image vector still hold the pattern?" is a well-defined question for a p
 
 - `shared`: all five captions tell it;
 - `specific`: exactly one caption tells it, always the same one (`Fact.caption`, 0–4);
-- `irrelevant`: it is seen in the picture and told by no caption.
+- `irrelevant`: it is visible in the picture, and no caption tells it.
 
 This is the setting of thesis chapter 4 (section 4.2 and assumption 1 of its appendix): what the captions share (S),
 what only one of them tells (C), and what is not task-relevant (¬R), here with known truth. Facts are drawn

@@ -1,4 +1,4 @@
-"""Small things scattered on the ground: seen, and told by nobody."""
+"""Small things scattered on the ground: visible, and in no caption."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ FESTIVE: tuple[RGB, ...] = (
     (172, 116, 206),
     (246, 150, 186),
 )
-"""The colours of kites, balloons and butterflies: a nuisance, told by nobody."""
+"""The colours of kites, balloons and butterflies: a nuisance, in no caption."""
 
 LIGHT: dict[str, tuple[float, float, float]] = {
     "day": (1.0, 1.0, 1.0),

@@ -79,17 +79,17 @@ def library_command(
             hint=f"visir index {place} --model MODEL{_meant(place)}",
         )
     loaded: dict[str, Any] = {}
-    given = name_value_pairs(setting)
+    settings = name_value_pairs(setting)
     before = collections_of(folder)
 
     def once(again: bool = False) -> None:
-        found = update(
+        report = update(
             None if again else source,
             folder,
             model=None if again else model,
             head=None if again else sparse,
             kind=None if again else kind,
-            settings=None if again else given,
+            settings=None if again else settings,
             name=name,
             split=split,
             images=images or (),
@@ -97,8 +97,8 @@ def library_command(
             device=device,
             loaded=loaded,
         )
-        if not (again and found.same):
-            _report(folder, found)
+        if not (again and report.same):
+            _report(folder, report)
 
     once()
     for url, collection in before.keys() - collections_of(folder).keys():
@@ -106,7 +106,7 @@ def library_command(
     if watch:
         typer.echo("watching; Ctrl-C ends it")
         sys.stdout.flush()
-        changes(folder, lambda: once(again=True), settle=settle, tell=lambda said: typer.echo(said, err=True))
+        changes(folder, lambda: once(again=True), settle=settle, callback=lambda message: typer.echo(message, err=True))
 
 
 def duplicates_command(
@@ -122,12 +122,12 @@ def duplicates_command(
 
     most = NEAR if near is None else near
     with Library.open(library) as opened:
-        found = duplicates(opened.database, near=most)
-        typer.echo(f"exact: {len(found.exact):,} groups of files with the same content")
-        for group in found.exact:
+        groups = duplicates(opened.database, near=most)
+        typer.echo(f"exact: {len(groups.exact):,} groups of files with the same content")
+        for group in groups.exact:
             typer.echo("  " + "\n  ".join(group) + "\n")
-        typer.echo(f"near: {len(found.near):,} groups of pictures that differ in at most {most} of 256 bits")
-        for items in found.near:
+        typer.echo(f"near: {len(groups.near):,} groups of pictures that differ in at most {most} of 256 bits")
+        for items in groups.near:
             typer.echo("  " + "\n  ".join(item.files[0].path for item in opened.items(items)) + "\n")
 
 
@@ -144,7 +144,7 @@ def check_command(library: LibraryFolder) -> None:
 
 
 def print_library(folder: Path) -> None:
-    """What `visir index info` says of a library."""
+    """Print a library for `visir index info`."""
     from rich.table import Table
 
     from visir.console import Console
@@ -167,10 +167,10 @@ def print_library(folder: Path) -> None:
         }
         captions = {} if library.captions is None else {"captions": library.captions}
         for system, index in {**library.indexes, **captions}.items():
-            said = index.info()
+            info = index.info()
             rows[f"{system} index"] = (
-                f"{said.kind}, {said.documents:,} × {said.dimension:,}, {said.bytes / 1e6:,.1f} MB, "
-                f"{said.details.get('parts', 1)} parts, {said.deleted:,} deleted rows"
+                f"{info.kind}, {info.documents:,} × {info.dimension:,}, {info.bytes / 1e6:,.1f} MB, "
+                f"{info.details.get('parts', 1)} parts, {info.deleted:,} deleted rows"
             )
         for title, value in rows.items():
             table.add_row(title, value)
@@ -178,7 +178,7 @@ def print_library(folder: Path) -> None:
 
 
 def default_folder(place: str) -> Path:
-    """Where a library of this place goes when nobody says: `Photos.visir` in the current folder."""
+    """The default folder of a library of this place: `Photos.visir` in the current folder."""
     path = Path(place)
     if path.exists():
         stem = path.absolute().name.split(".")[0] or path.absolute().name
@@ -196,15 +196,15 @@ def _meant(place: str) -> str:
     return f"; or did you mean: visir index {close[0]}" if close and not Path(place).exists() else ""
 
 
-def _report(folder: Path, found: UpdateReport) -> None:
-    parts = {name: getattr(found, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
-    said = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
-    typer.echo(f"{folder}: {found.items:,} pictures; files: {said or 'none'} ({found.seconds:,.1f} s)")
-    if found.duplicates:
-        typer.echo(f"  {found.duplicates:,} files are copies of others: visir index duplicates {folder}")
-    for place, why in list(found.away.items())[:10]:
-        typer.echo(f"  away: {place}: {why}; its pictures are kept")
-    for path, why in list(found.broken.items())[:10]:
-        typer.echo(f"  set aside: {path}: {why}")
-    if len(found.broken) > 10:
-        typer.echo(f"  … and {len(found.broken) - 10:,} more that cannot be read")
+def _report(folder: Path, report: UpdateReport) -> None:
+    parts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
+    counts = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
+    typer.echo(f"{folder}: {report.items:,} pictures; files: {counts or 'none'} ({report.seconds:,.1f} s)")
+    if report.duplicates:
+        typer.echo(f"  {report.duplicates:,} files are copies of others: visir index duplicates {folder}")
+    for place, reason in list(report.unavailable.items())[:10]:
+        typer.echo(f"  unavailable: {place}: {reason}; its pictures are kept")
+    for path, reason in list(report.broken.items())[:10]:
+        typer.echo(f"  set aside: {path}: {reason}")
+    if len(report.broken) > 10:
+        typer.echo(f"  … and {len(report.broken) - 10:,} more that cannot be read")

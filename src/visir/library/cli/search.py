@@ -1,19 +1,23 @@
-"""`visir search`: ask a library, or a collection, in words or with a picture."""
+"""`visir search`: search a library, or a collection, with words or with a picture.
+
+The options are those of the search in a collection (`visir.cli.search`), and those that a library alone takes.
+"""
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-from visir.cli.search import Answers, Count, Device, Images, IndexFolder, Model, Query, SkipBroken, Split
 from visir.cli.search import search as search_collection
+from visir.library.query_help import QUERY_HELP
 
-_HERE: Any = {"rich_help_panel": "In a library"}
+_LIBRARY: Any = {"rich_help_panel": "In a library"}
 
 
-def search(
+def _library_options(
     collection: Annotated[
         str,
         typer.Argument(
@@ -22,47 +26,39 @@ def search(
             show_default=False,
         ),
     ],
-    query: Query = None,
-    model: Model = "",
     image: Annotated[
         Path | None, typer.Option(help="Look for what fits this picture, instead of a text; a library takes both.")
     ] = None,
-    k: Count = 10,
-    index: IndexFolder = None,
-    to: Answers = None,
-    split: Split = None,
-    images: Images = None,
-    device: Device = None,
-    skip_broken: SkipBroken = False,
-    like: Annotated[
-        str | None, typer.Option(help="Look for pictures like this one of the library: its path, name or id.", **_HERE)
+    item: Annotated[
+        str | None, typer.Option("--like", help=f"{QUERY_HELP['item']} Its path, name or id.", **_LIBRARY)
     ] = None,
-    share: Annotated[
-        float | None, typer.Option(help="Part of the text beside a picture, 0 to 1. Default: 0.5", **_HERE)
+    text_weight: Annotated[
+        float | None, typer.Option(help=f"{QUERY_HELP['text_weight']} Default: 0.5", **_LIBRARY)
     ] = None,
-    system: Annotated[
-        str | None, typer.Option(help="dense, sparse or hybrid. Default: dense, if there.", **_HERE)
-    ] = None,
-    fusion: Annotated[
-        str | None, typer.Option(help="How hybrid joins the two: rrf or weighted. Default: rrf", **_HERE)
-    ] = None,
-    weight: Annotated[float | None, typer.Option(help="Part of dense in weighted. Default: 0.5", **_HERE)] = None,
+    system: Annotated[str | None, typer.Option(help=QUERY_HELP["system"], **_LIBRARY)] = None,
+    fusion: Annotated[str | None, typer.Option(help=f"{QUERY_HELP['fusion']} Default: rrf", **_LIBRARY)] = None,
+    weight: Annotated[float | None, typer.Option(help=f"{QUERY_HELP['weight']} Default: 0.5", **_LIBRARY)] = None,
     where: Annotated[
         list[str] | None,
-        typer.Option(help='A condition: "width >= 800", "taken >= 2024-05", "camera contains canon" …', **_HERE),
+        typer.Option(help='A condition: "width >= 800", "taken >= 2024-05", "camera contains canon" …', **_LIBRARY),
     ] = None,
-    category: Annotated[
-        str | None, typer.Option(help="Only this folder or category, with what lies below it.", **_HERE)
-    ] = None,
-    offset: Annotated[int, typer.Option(min=0, help="Leave out so many of the first answers.", **_HERE)] = 0,
-    rerank: Annotated[
-        int, typer.Option(min=0, help="Put so many of the best in order by the model's matching head.", **_HERE)
-    ] = 0,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what the service would answer.", **_HERE)] = False,
+    category: Annotated[str | None, typer.Option(help=QUERY_HELP["category"], **_LIBRARY)] = None,
+    offset: Annotated[int | None, typer.Option(min=0, help=QUERY_HELP["offset"], **_LIBRARY)] = None,
+    rerank: Annotated[int | None, typer.Option(min=0, help=QUERY_HELP["rerank"], **_LIBRARY)] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print what the service would answer.", **_LIBRARY)] = False,
     pictures: Annotated[
-        bool, typer.Option("--pictures/--no-pictures", help="Show thumbnails where the terminal can.", **_HERE)
+        bool, typer.Option("--pictures/--no-pictures", help="Show thumbnails where the terminal can.", **_LIBRARY)
     ] = True,
 ) -> None:
+    """The options that a library takes: its own, and those of a collection that say something else here."""
+
+
+_COLLECTION_OPTIONS = inspect.signature(search_collection, eval_str=True).parameters
+_LIBRARY_OPTIONS = inspect.signature(_library_options, eval_str=True).parameters
+_SHARED = {"collection", "text", "image", "k", "device"}
+
+
+def search(context: typer.Context, **options: Any) -> None:
     """Find images (or captions) by a text, or by a picture: ranked, with scores and where the pictures are.
 
     In a library (visir index PLACE --model M) it takes a moment; a collection is encoded first. With a model of
@@ -71,21 +67,41 @@ def search(
     from visir.collections.open import COLLECTIONS
     from visir.collections.sources import find_source
     from visir.errors import ConfigurationError, raise_faults
-    from visir.library.cli.search_library import SearchOptions, search_library
     from visir.library.layout import check_first_update_done, is_library
 
-    asked = SearchOptions(query, image, like, share, system, fusion, weight, where or (), category, k, offset, rerank,
-                          device, as_json, pictures)  # fmt: skip
-    check_first_update_done(Path(collection))
-    here = is_library(collection)
-    if not here and "://" not in collection:
-        find_source(collection, COLLECTIONS)  # a place that is not there is the first thing to say
-    elsewhere = {"--model": model or None, "--index": index, "--to": to, "--split": split, "--images": images,
-                 "--skip-broken": skip_broken or None}  # fmt: skip
-    unfit = [name for name, value in elsewhere.items() if value is not None] if here else asked.only_here()
-    what = "a library, which has its own models and pictures" if here else "no library (visir index PLACE --model M)"
-    raise_faults(ConfigurationError, "search", [f"{one}: {collection} is {what}" for one in unfit], hint="leave it out")
-    if here:
-        search_library(Path(collection), asked)
+    place = options["collection"]
+    check_first_update_done(Path(place))
+    in_library = is_library(place)
+    if not in_library and "://" not in place:
+        find_source(place, COLLECTIONS)  # a place that does not exist is the first thing to say
+    if in_library:
+        kind = "a library, which has its own models and pictures"
+        wrong = _COLLECTION_OPTIONS.keys() - _SHARED
     else:
-        search_collection(collection, query, model, image, k, index, to, split, images, device, skip_broken)
+        kind = "no library (visir index PLACE --model M)"
+        wrong = _LIBRARY_OPTIONS.keys() - _SHARED - {"pictures"}
+    faults = [f"{flag}: {place} is {kind}" for flag in _flags_given(context, wrong)]
+    raise_faults(ConfigurationError, "search", faults, hint="leave it out")
+    if in_library:
+        from visir.library.cli.search_library import search_library
+
+        search_library(Path(place), options)
+    else:
+        search_collection(**{name: options[name] for name in _COLLECTION_OPTIONS})
+
+
+def _flags_given(context: typer.Context, names: set[str]) -> list[str]:
+    """The options of these names that the command line gives, as it writes them: "--like"."""
+    flags = []
+    for parameter in context.command.params:
+        source = context.get_parameter_source(str(parameter.name))
+        if parameter.name in names and source is not None and source.name == "COMMANDLINE":
+            flags.append(max(parameter.opts, key=len))
+    return flags
+
+
+_OPTIONS = {**_COLLECTION_OPTIONS, **_LIBRARY_OPTIONS}
+_CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
+# typer reads the options of a verb from its signature: both lists, each written once.
+search.__signature__ = inspect.Signature([_CONTEXT, *_OPTIONS.values()])  # type: ignore[attr-defined]
+search.__annotations__ = {name: option.annotation for name, option in {"context": _CONTEXT, **_OPTIONS}.items()}

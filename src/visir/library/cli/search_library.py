@@ -1,11 +1,10 @@
-"""`visir search LIBRARY`: a library asked in the terminal, with thumbnails where it can show them."""
+"""`visir search LIBRARY`: a library searched in the terminal, with thumbnails where it can show them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import typer
 
@@ -15,85 +14,47 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.library import Item
-    from visir.library.cli.terminal_pictures import Way
+    from visir.library.cli.terminal_pictures import GraphicsProtocol
     from visir.library.query import Query
     from visir.library.results import ResultPage
     from visir.library.searcher import Searcher
 
 
-@dataclass(frozen=True)
-class SearchOptions:
-    """The options of `visir search` that a library takes, as they were given; None for what was not."""
+def search_library(folder: Path, options: Mapping[str, Any]) -> None:
+    """Search, and show the answer: a table, pictures with their captions, or the service's JSON.
 
-    text: str | None
-    image: Path | None
-    like: str | None
-    share: float | None
-    system: str | None
-    fusion: str | None
-    weight: float | None
-    where: Sequence[str]
-    category: str | None
-    k: int
-    offset: int
-    rerank: int
-    device: str | None
-    as_json: bool
-    pictures: bool
-
-    def only_here(self) -> list[str]:
-        """The options given that a collection does not take."""
-        given = {
-            "--like": self.like, "--share": self.share, "--system": self.system, "--fusion": self.fusion,
-            "--weight": self.weight, "--where": list(self.where) or None, "--category": self.category,
-            "--offset": self.offset or None, "--rerank": self.rerank or None, "--json": self.as_json or None,
-        }  # fmt: skip
-        return [name for name, value in given.items() if value is not None]
-
-
-def search_library(folder: Path, asked: SearchOptions) -> None:
-    """Ask, and show the answer: a table, pictures with their captions, or the service's JSON."""
+    Args:
+        folder: The library.
+        options: Those of `visir search` by name. The fields of a query have the names of `Query`, None for those that
+            are not given; `image` is a path, and `item` any name of a picture.
+    """
     import os
     import sys
 
-    from visir.library.cli.terminal_pictures import way_for
+    from visir.library.cli.terminal_pictures import graphics_protocol
+    from visir.library.query import Query
     from visir.library.searcher import Searcher
 
-    with Searcher.open(folder, device=asked.device) as searcher:
-        query = _query(searcher, asked)
-        [answer] = searcher.search([query])
-        if asked.as_json:
-            _print_json(searcher, answer)
+    with Searcher.open(folder, device=options["device"]) as searcher:
+        fields = {name: options[name] for name in Query.model_fields if options[name] is not None}
+        if "image" in fields:
+            fields["image"] = _opened(fields["image"])
+        if "item" in fields:
+            fields["item"] = _item(searcher, fields["item"])
+        page = searcher.find(**fields)
+        if options["as_json"]:
+            _print_json(searcher, page)
             return
-        items = searcher.library.items([hit.item for hit in answer.hits])
-        terms = _terms(searcher, query, answer)
-        way = way_for(os.environ, sys.stdout.isatty()) if asked.pictures else None
-        title = f"{searcher.library.name}: {_title(asked, answer)}"
-        if way is None:
-            _print_table(title, answer, items, terms)
+        query = Query(**fields)
+        items = searcher.library.items([hit.item for hit in page.hits])
+        terms = _terms(searcher, query, page)
+        protocol = graphics_protocol(os.environ, sys.stdout.isatty()) if options["pictures"] else None
+        title = f"{searcher.library.name}: {_title(options, page)}"
+        if protocol is None:
+            _print_table(title, page, items, terms)
         else:
-            _print_pictures(title, searcher, answer, items, terms, way)
-        typer.echo(_foot(answer, asked))
-
-
-def _query(searcher: Searcher, asked: SearchOptions) -> Query:
-    from visir.library.filters import parse
-    from visir.library.query import Query
-
-    given = {
-        "share": asked.share, "system": asked.system, "fusion": asked.fusion, "weight": asked.weight
-    }  # fmt: skip
-    return Query(
-        text=asked.text,
-        image=None if asked.image is None else _opened(asked.image),
-        item=None if asked.like is None else _item(searcher, asked.like),
-        conditions=tuple(parse(one) for one in asked.where),
-        category=asked.category,
-        k=asked.k,
-        offset=asked.offset,
-        rerank=asked.rerank,
-        **{name: value for name, value in given.items() if value is not None},  # type: ignore[arg-type]
-    )
+            _print_pictures(title, searcher, page, items, terms, protocol)
+        typer.echo(_footer(page, filtered=bool(query.where or query.category)))
 
 
 def _opened(path: Path) -> Image:
@@ -104,14 +65,14 @@ def _opened(path: Path) -> Image:
         return decode(stream.read(), str(path))
 
 
-def _terms(searcher: Searcher, query: Query, answer: ResultPage) -> dict[str, str]:
-    """{item: the words that matched}, where words had a part in the answer."""
+def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]:
+    """From item to the words that matched, where words had a part in the answer."""
     from visir.search.sparse.matched import in_words
 
-    if answer.system == "dense":
+    if page.system == "dense":
         return {}
-    found = searcher.terms(query, [hit.item for hit in answer.hits])
-    return {item: in_words(some) for item, some in found.items()}
+    matches = searcher.terms(query, [hit.item for hit in page.hits])
+    return {item: in_words(terms) for item, terms in matches.items()}
 
 
 def _item(searcher: Searcher, like: str) -> str:
@@ -119,39 +80,41 @@ def _item(searcher: Searcher, like: str) -> str:
     from visir.library.layout import LibraryError
 
     rows = searcher.library.database.rows
-    named = rows("SELECT DISTINCT item FROM files WHERE path = ? OR name = ?", (like, like))
-    found = named or rows("SELECT id FROM items WHERE substr(id, 1, ?) = ?", (len(like), like)) if like else []
-    if len(found) != 1:
-        what = "no picture is called so" if not found else f"{len(found)} pictures are"
+    items = rows("SELECT DISTINCT item FROM files WHERE path = ? OR name = ?", (like, like))
+    if not items and like:
+        items = rows("SELECT id FROM items WHERE substr(id, 1, ?) = ?", (len(like), like))
+    if len(items) != 1:
+        problem = "no picture is called so" if not items else f"{len(items)} pictures are"
         raise LibraryError(
-            f"--like {like}: {what}.", hint="give the path of a file as visir search shows it, or more of the item's id"
+            f"--like {like}: {problem}.",
+            hint="give the path of a file as visir search shows it, or more of the item's id",
         )
-    return str(found[0][0])
+    return str(items[0][0])
 
 
-def _title(asked: SearchOptions, answer: ResultPage) -> str:
-    parts = [f"“{answer.text}”"] if answer.text else []
-    parts += [f"like {one}" for one in (asked.image, asked.like) if one is not None]
-    parts += [f"in {asked.category}"] if asked.category else []
-    return " ".join([*parts, f"({answer.system})"])
+def _title(options: Mapping[str, Any], page: ResultPage) -> str:
+    parts = [f"“{page.text}”"] if page.text else []
+    parts += [f"like {example}" for example in (options["image"], options["item"]) if example is not None]
+    parts += [f"in {options['category']}"] if options["category"] else []
+    return " ".join([*parts, f"({page.system})"])
 
 
-def _foot(answer: ResultPage, asked: SearchOptions) -> str:
-    of = f"of {answer.total:,} pictures" + (" that pass the filters" if asked.where or asked.category else "")
-    if not answer.hits:
+def _footer(page: ResultPage, *, filtered: bool) -> str:
+    of = f"of {page.total:,} pictures" + (" that pass the filters" if filtered else "")
+    if not page.hits:
         return f"nothing found {of}"
-    more = f"; the next: --offset {answer.next_offset}" if answer.next_offset is not None else ""
-    return f"{answer.hits[0].rank}–{answer.hits[-1].rank} {of}{more}"
+    more = f"; the next: --offset {page.next_offset}" if page.next_offset is not None else ""
+    return f"{page.hits[0].rank}–{page.hits[-1].rank} {of}{more}"
 
 
-def _print_json(searcher: Searcher, answer: ResultPage) -> None:
-    from visir.library.service.responses import ItemCards, address, results
+def _print_json(searcher: Searcher, page: ResultPage) -> None:
+    from visir.library.service.responses import ItemCards, library_path, results_json
 
-    cards = ItemCards(searcher.library, address(searcher.library.name))
-    typer.echo(results(answer, cards.of(hit.item for hit in answer.hits)).decode())
+    cards = ItemCards(searcher.library, library_path(searcher.library.name))
+    typer.echo(results_json(page, cards.of(hit.item for hit in page.hits)).decode())
 
 
-def _print_table(title: str, answer: ResultPage, items: Sequence[Item], terms: dict[str, str]) -> None:
+def _print_table(title: str, page: ResultPage, items: Sequence[Item], terms: dict[str, str]) -> None:
     from rich.markup import escape
     from rich.table import Table
 
@@ -164,7 +127,7 @@ def _print_table(title: str, answer: ResultPage, items: Sequence[Item], terms: d
     table.add_column("first caption", overflow="fold")
     if any(terms.values()):
         table.add_column("matched terms", overflow="fold")
-    for hit, item in zip(answer.hits, items, strict=True):
+    for hit, item in zip(page.hits, items, strict=True):
         caption = item.captions[0][1] if item.captions else ""
         row = [str(hit.rank), f"{hit.score:.4f}", item.files[0].path, caption]
         row += [terms.get(hit.item, "")] if any(terms.values()) else []
@@ -173,23 +136,28 @@ def _print_table(title: str, answer: ResultPage, items: Sequence[Item], terms: d
 
 
 def _print_pictures(
-    title: str, searcher: Searcher, answer: ResultPage, items: Sequence[Item], terms: dict[str, str], way: Way
+    title: str,
+    searcher: Searcher,
+    page: ResultPage,
+    items: Sequence[Item],
+    terms: dict[str, str],
+    protocol: GraphicsProtocol,
 ) -> None:
     import io
     import sys
 
     from PIL import Image
 
-    from visir.library.cli.terminal_pictures import drawn
+    from visir.library.cli.terminal_pictures import draw_image
     from visir.terminal import trusted
 
     typer.echo(one_line(title))
-    for hit, item in zip(answer.hits, items, strict=True):
+    for hit, item in zip(page.hits, items, strict=True):
         typer.echo(f"\n{hit.rank:>3}  {hit.score:.4f}  {one_line(item.files[0].path)}")
         for line in (item.captions[0][1] if item.captions else "", terms.get(hit.item, "")):
             if line:
                 typer.echo(f"     {one_line(line)}")
         thumbnail = searcher.library.thumbnail(hit.item)
         if thumbnail is not None:
-            sequences = drawn(Image.open(io.BytesIO(thumbnail)).convert("RGB"), way)
+            sequences = draw_image(Image.open(io.BytesIO(thumbnail)).convert("RGB"), protocol)
             typer.echo(sequences, file=trusted(sys.stdout), nl=False, color=True)

@@ -10,22 +10,23 @@ from typing import TYPE_CHECKING, Literal
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-Way = Literal["kitty", "iterm2", "sixel", "blocks"]
+GraphicsProtocol = Literal["kitty", "iterm2", "sixel", "blocks"]
 
 _KITTY = ("xterm-kitty", "xterm-ghostty")
 _SIXEL = ("foot", "mlterm", "yaft")
 _CHUNK = 4096
 """Characters of one kitty escape sequence, at most."""
 _CELL = (10, 20)
-"""Pixels of a character cell, about: sixels are drawn pixel by pixel, and a terminal is seldom asked how large."""
+"""Pixels of a character cell, about: sixels are drawn pixel by pixel, and the real size is seldom known."""
 _COLOURS = 255
 
 
-def way_for(environment: Mapping[str, str], is_terminal: bool) -> Way | None:
-    """How pictures can be shown, told by the environment alone; None where the output is no terminal, or a dumb one.
+def graphics_protocol(environment: Mapping[str, str], is_terminal: bool) -> GraphicsProtocol | None:
+    """How pictures can be shown, from the environment alone; None without a terminal, or with a dumb one.
 
-    A terminal is not asked: it answers on standard input, which may belong to somebody else. Within tmux and screen,
-    which let no graphics through, half blocks are drawn; these need colours, so `NO_COLOR` means no pictures there.
+    The terminal is not queried: it would answer on standard input, which may belong to another program. Within tmux and
+    screen, which let no graphics through, half blocks are drawn; these need colours, so `NO_COLOR` means no pictures
+    there.
     """
     term, program = environment.get("TERM", ""), environment.get("TERM_PROGRAM", "")
     if not is_terminal or term in ("", "dumb"):
@@ -40,16 +41,16 @@ def way_for(environment: Mapping[str, str], is_terminal: bool) -> Way | None:
     return None if environment.get("NO_COLOR") else "blocks"
 
 
-def drawn(picture: Image, way: Way, columns: int = 32, rows: int = 12) -> str:
+def draw_image(picture: Image, protocol: GraphicsProtocol, columns: int = 32, rows: int = 12) -> str:
     """What shows an RGB picture within so many character cells, about twice as high as wide; ends with a line end."""
     width, height = _fitting(picture, columns, rows)
-    if way == "blocks":
+    if protocol == "blocks":
         return blocks(picture, width, height)
-    if way == "sixel":
+    if protocol == "sixel":
         return sixel(picture.resize((width * _CELL[0], height * _CELL[1]))) + "\n"
     stream = io.BytesIO()
     picture.save(stream, "PNG")
-    return (kitty if way == "kitty" else iterm2)(stream.getvalue(), width, height) + "\n"
+    return (kitty if protocol == "kitty" else iterm2)(stream.getvalue(), width, height) + "\n"
 
 
 def kitty(png: bytes, columns: int, rows: int) -> str:
@@ -57,11 +58,11 @@ def kitty(png: bytes, columns: int, rows: int) -> str:
     data = base64.b64encode(png).decode()
     chunks = [data[start : start + _CHUNK] for start in range(0, len(data), _CHUNK)]
     first = f"a=T,f=100,c={columns},r={rows},q=2,"
-    said = []
-    for at, chunk in enumerate(chunks):
-        more = int(at < len(chunks) - 1)
-        said.append(f"\x1b_G{first if at == 0 else ''}m={more};{chunk}\x1b\\")
-    return "".join(said)
+    sequences = []
+    for position, chunk in enumerate(chunks):
+        more = int(position < len(chunks) - 1)
+        sequences.append(f"\x1b_G{first if position == 0 else ''}m={more};{chunk}\x1b\\")
+    return "".join(sequences)
 
 
 def iterm2(png: bytes, columns: int, rows: int) -> str:
@@ -80,9 +81,9 @@ def sixel(picture: Image) -> str:
     palette = reduced.getpalette() or []
     used = np.unique(places).tolist()
     colours = ""
-    for one in used:
-        percent = (str(round(value * 100 / 255)) for value in palette[3 * one : 3 * one + 3])
-        colours += f"#{one};2;{';'.join(percent)}"
+    for colour in used:
+        percent = (str(round(value * 100 / 255)) for value in palette[3 * colour : 3 * colour + 3])
+        colours += f"#{colour};2;{';'.join(percent)}"
     bands = []
     for top in range(0, len(places), 6):
         band = places[top : top + 6]
@@ -121,10 +122,10 @@ def _fitting(picture: Image, columns: int, rows: int) -> tuple[int, int]:
 
 def _runs(codes: list[int]) -> str:
     """Sixel characters, runs of four and more shortened: "!5~"."""
-    said, start = [], 0
-    for at in range(1, len(codes) + 1):
-        if at == len(codes) or codes[at] != codes[start]:
-            length, character = at - start, chr(codes[start])
-            said.append(f"!{length}{character}" if length > 3 else character * length)
-            start = at
-    return "".join(said)
+    parts, start = [], 0
+    for position in range(1, len(codes) + 1):
+        if position == len(codes) or codes[position] != codes[start]:
+            length, character = position - start, chr(codes[start])
+            parts.append(f"!{length}{character}" if length > 3 else character * length)
+            start = position
+    return "".join(parts)

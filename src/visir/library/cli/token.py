@@ -40,7 +40,7 @@ def show(folder: Folder) -> None:
     tokens, faults = read_tokens(folder)
     for token in tokens:
         expires = "never" if token.expires is None else token.expires.isoformat()
-        scopes = ", ".join(one for one in SCOPES if one in token.scopes)
+        scopes = ", ".join(scope for scope in SCOPES if scope in token.scopes)
         table.add_row(token.name, scopes, token.made.isoformat(), expires + (" (over)" if token.expired() else ""))
     Console().print(table, markup=False)
     raise_faults(TokenError, str(folder), faults, hint="these admit nobody; revoke them, and make them anew")

@@ -21,7 +21,7 @@ import visir
 from visir.collections.budget import DECODING
 from visir.errors import VisirError
 from visir.library.service import wire
-from visir.library.service.errors import HttpError, of_validation, of_visir, unreadable
+from visir.library.service.errors import HttpError, from_validation, from_visir, unreadable
 from visir.library.service.limits import RateLimiter
 from visir.library.service.logs import ServiceLog
 from visir.library.service.metrics import Metrics
@@ -39,8 +39,8 @@ Every refusal has one shape, `{"error": {code, message, hint}}`; the hint is the
 def create_app(settings: ServiceSettings, *, log: ServiceLog | None = None) -> FastAPI:
     """The service over these libraries, which are opened, and whose models are loaded, here.
 
-    What it needs is told by `settings` alone: nothing is read from the environment, no port is opened, and two
-    applications in one process know nothing of each other. Raises `LibraryError` for a folder that is no library,
+    Only `settings` configure it: nothing is read from the environment, no port is opened, and two applications in one
+    process are independent. Raises `LibraryError` for a folder that is no library,
     `TokenError` for a folder of tokens that cannot be read, `ConfigurationError` for libraries of one name.
     """
     log = log or ServiceLog(queries=settings.log_queries)
@@ -99,49 +99,49 @@ def _refusals(app: FastAPI, log: ServiceLog) -> None:
 
     async def mended(_: Request, fault: Exception) -> Response:
         assert isinstance(fault, VisirError)
-        said = of_visir(fault)
-        if not isinstance(said, HttpError):
+        refusal = from_visir(fault)
+        if not isinstance(refusal, HttpError):
             log.write("error", "fault", fault=str(fault), traceback=traceback.format_exception(fault))
-            said = unreadable()
-        return said.response()
+            refusal = unreadable()
+        return refusal.response()
 
     async def invalid(_: Request, fault: Exception) -> Response:
         assert isinstance(fault, RequestValidationError)
-        return of_validation(fault.errors()).response()
+        return from_validation(fault.errors()).response()
 
     async def http(_: Request, fault: Exception) -> Response:
         assert isinstance(fault, HTTPException)
         hint = "see /v1/openapi.json" if fault.status_code in (404, 405) else ""
-        said = {404: "there is nothing under this path.", 405: "this path does not take this method."}
-        message = said.get(fault.status_code, str(fault.detail))
+        messages = {404: "there is nothing under this path.", 405: "this path does not take this method."}
+        message = messages.get(fault.status_code, str(fault.detail))
         return HttpError(fault.status_code, message, hint=hint, headers=fault.headers).response()
 
-    async def gone(_: Request, __: Exception) -> Response:
-        return Response(status_code=499)  # nobody is there to read it; the log says so
+    async def disconnected(_: Request, __: Exception) -> Response:
+        return Response(status_code=499)  # no one reads it; the log has the status
 
     app.add_exception_handler(HttpError, refused)
     app.add_exception_handler(VisirError, mended)
     app.add_exception_handler(RequestValidationError, invalid)
     app.add_exception_handler(HTTPException, http)
-    app.add_exception_handler(ClientDisconnect, gone)
+    app.add_exception_handler(ClientDisconnect, disconnected)
 
 
 def _openapi(app: FastAPI, *, with_tokens: bool) -> dict[str, Any]:
     """OpenAPI, with the bodies that are read from their bytes, and tokens where they are needed."""
     if app.openapi_schema is None:
-        made = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+        schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
         _, bodies = models_json_schema(
-            [(one, "validation") for one in (wire.SearchBody, wire.SearchForm, wire.BatchBody)],
+            [(body, "validation") for body in (wire.SearchBody, wire.SearchForm, wire.BatchBody)],
             ref_template="#/components/schemas/{model}",
         )
-        schemas = made.setdefault("components", {}).setdefault("schemas", {})
+        schemas = schema.setdefault("components", {}).setdefault("schemas", {})
         schemas.update(bodies["$defs"])
         for unused in ("HTTPValidationError", "ValidationError"):
             schemas.pop(unused, None)
         if with_tokens:
-            made["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
-            for path, methods in made["paths"].items():
+            schema["components"]["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+            for path, methods in schema["paths"].items():
                 for operation in methods.values():
                     operation["security"] = [] if path in PUBLIC_PATHS else [{"token": []}]
-        app.openapi_schema = made
+        app.openapi_schema = schema
     return app.openapi_schema

@@ -15,33 +15,39 @@ Input = TypeVar("Input")
 Output = TypeVar("Output")
 
 Work = Callable[[Sequence[Input]], Sequence[Output | Exception]]
-"""From what is asked to what is answered, in the same order: an exception for one that cannot be answered."""
+"""From inputs to outputs, in the same order: an exception for an input that cannot be answered."""
 
 
 class _WaitingRequest(Generic[Input, Output]):
-    """One that waits, and where its answer goes."""
+    """An input that waits, and the future for its output."""
 
-    __slots__ = ("asked", "future", "loop")
+    __slots__ = ("future", "input", "loop")
 
-    def __init__(self, asked: Input) -> None:
-        self.asked = asked
+    def __init__(self, input: Input) -> None:
+        self.input = input
         self.loop = asyncio.get_running_loop()
         self.future: asyncio.Future[Output] = self.loop.create_future()
 
 
 class Batcher(Generic[Input, Output]):
-    """Hands what waits to `work`, up to `size` at once, and each its own answer.
+    """Hands waiting inputs to `work`, up to `size` at once, and gives each its own output.
 
-    The thread takes what has come in as soon as it is idle: a request that comes alone does not wait for others. While
-    it works, requests gather by themselves; that is where batches come from. Clients that were just answered tend to
-    ask again at once, so behind a batch of several the thread waits up to `wait` seconds for as many as there were
-    before.
+    The thread takes what has come in as soon as it is idle: an input that comes alone does not wait for others. While
+    it works, inputs gather by themselves; that is where batches come from. Clients that just got an answer tend to ask
+    again at once, so behind a batch of several the thread waits up to `wait` seconds for as many as there were before.
 
-    Work says what is wrong with one of a batch by giving back an exception in its place. Where it raises one instead,
-    the batch is asked again one by one, so that only the one at fault is told.
+    `work` reports what is wrong with one input by an exception in its place. Where it raises one instead, the inputs of
+    the batch are tried one by one, so that only the one at fault gets the error.
 
-    One thread, because the work inside is matrix products that release the interpreter's lock: a second would only
-    compete for the cores.  It ends with the process, or at `close`.
+    There is one thread, because the work inside is matrix products that release the interpreter's lock: a second would
+    only compete for the cores. It ends with the process, or at `close`.
+
+    Args:
+        work: From inputs to outputs.
+        name: Of the thread.
+        size: The most inputs of one batch.
+        queue: How many inputs may wait.
+        wait: Seconds to wait for more inputs behind a batch of several.
     """
 
     def __init__(
@@ -65,12 +71,12 @@ class Batcher(Generic[Input, Output]):
     def __len__(self) -> int:
         return len(self._queue)
 
-    async def ask(self, asked: Sequence[Input]) -> list[Output]:
+    async def ask(self, inputs: Sequence[Input]) -> list[Output]:
         """The answers to these, in order. `HttpError` (503) when the queue is full or the service is closing.
 
         Whoever is cancelled while waiting (the client has gone, the time is over) gives up the place at once.
         """
-        waiting = [_WaitingRequest[Input, Output](one) for one in asked]
+        waiting = [_WaitingRequest[Input, Output](input) for input in inputs]
         with self._changed:
             if self._closed:
                 raise busy("the service is closing.", 5, "another instance may answer")
@@ -80,7 +86,7 @@ class Batcher(Generic[Input, Output]):
             self._queue.extend(waiting)
             self._changed.notify()
         try:
-            return [await one.future for one in waiting]
+            return [await request.future for request in waiting]
         except BaseException:
             self._forget(waiting)
             raise
@@ -92,12 +98,12 @@ class Batcher(Generic[Input, Output]):
             self._changed.notify()
         self._thread.join()
 
-    def _forget(self, gone: Sequence[_WaitingRequest[Input, Output]]) -> None:
+    def _forget(self, cancelled: Sequence[_WaitingRequest[Input, Output]]) -> None:
         with self._changed:
-            for one in gone:
-                one.future.cancel()
-                if one in self._queue:
-                    self._queue.remove(one)
+            for request in cancelled:
+                request.future.cancel()
+                if request in self._queue:
+                    self._queue.remove(request)
 
     def _take(self) -> list[_WaitingRequest[Input, Output]]:
         """What is to be answered together; nothing when the batcher was closed and all is done."""
@@ -117,9 +123,11 @@ class Batcher(Generic[Input, Output]):
             results = self._answers(batch)
             self._last = len(batch)
             self._seconds = 0.8 * self._seconds + 0.2 * (time.monotonic() - began)
-            loops = {one.loop for one in batch}
+            loops = {request.loop for request in batch}
             for loop in loops:
-                mine = [(one, result) for one, result in zip(batch, results, strict=True) if one.loop is loop]
+                mine = [
+                    (request, result) for request, result in zip(batch, results, strict=True) if request.loop is loop
+                ]
                 try:
                     loop.call_soon_threadsafe(_deliver, mine)
                 except RuntimeError:  # that loop has ended, and who waited in it with it
@@ -127,18 +135,18 @@ class Batcher(Generic[Input, Output]):
 
     def _answers(self, batch: Sequence[_WaitingRequest[Input, Output]]) -> list[Output | Exception]:
         try:
-            return list(self._work([one.asked for one in batch]))
+            return list(self._work([request.input for request in batch]))
         except Exception as fault:
             if len(batch) == 1:
                 return [fault]
-            return [self._answers([one])[0] for one in batch]
+            return [self._answers([request])[0] for request in batch]
 
 
 def _deliver(answered: Sequence[tuple[_WaitingRequest[Input, Output], Output | Exception]]) -> None:
-    for one, result in answered:
-        if one.future.done():
+    for request, result in answered:
+        if request.future.done():
             continue
         if isinstance(result, Exception):
-            one.future.set_exception(result)
+            request.future.set_exception(result)
         else:
-            one.future.set_result(result)
+            request.future.set_result(result)

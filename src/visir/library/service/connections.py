@@ -37,7 +37,10 @@ def protocol(settings: ServiceSettings) -> type[asyncio.Protocol]:
                 self._leave(busy(f"{settings.connections} connections are open already.", 5))
                 return
             most = settings.connections_per_address
-            if most and sum(_address(one.transport) == _address(transport) for one in self.connections) > most:
+            if (
+                most
+                and sum(_address(connection.transport) == _address(transport) for connection in self.connections) > most
+            ):
                 self._leave(busy(f"{most} connections are open already from this address.", 5))
                 return
             self._watch()
@@ -86,8 +89,8 @@ def protocol(settings: ServiceSettings) -> type[asyncio.Protocol]:
             if self.transport.is_closing() and not self.transport.get_write_buffer_size():
                 return
             now, size = self.loop.time(), self.transport.get_write_buffer_size()
-            took = size == 0 or self._unsent[0] == 0 or size < self._unsent[0]
-            self._unsent = (size, now if took else self._unsent[1])  # more than before: the next answer has begun
+            progressed = size == 0 or self._unsent[0] == 0 or size < self._unsent[0]
+            self._unsent = (size, now if progressed else self._unsent[1])  # more than before: the next answer has begun
             if now - self._unsent[1] > settings.stall:
                 self._drop()
                 return

@@ -60,9 +60,9 @@ class HttpError(Exception):
         return Response(self.body(), self.status, self.headers, media_type="application/json")
 
 
-def unknown(what: str, name: str, known: Sequence[str]) -> HttpError:
+def not_found(kind: str, name: str, known: Sequence[str]) -> HttpError:
     """404 for a name that is not there, with the nearest that is."""
-    return HttpError(404, f"there is no {what} {name[:100]!r}.", hint=nearest(name[:100], known))
+    return HttpError(404, f"there is no {kind} {name[:100]!r}.", hint=nearest(name[:100], known))
 
 
 def busy(message: str, after: int, hint: str = "") -> HttpError:
@@ -70,7 +70,7 @@ def busy(message: str, after: int, hint: str = "") -> HttpError:
     return HttpError(503, message, hint=hint or f"try again in {after} s", headers={"Retry-After": str(after)})
 
 
-def of_visir(fault: VisirError) -> HttpError | VisirError:
+def from_visir(fault: VisirError) -> HttpError | VisirError:
     """A query or a condition that cannot be answered: 422 with the same message and next action; an unknown item: 404.
 
     Every other error of visir is not the client's, and its text may name places on this machine: it is given back as it
@@ -90,23 +90,23 @@ def unreadable() -> HttpError:
     return busy("the library cannot be read just now.", 5, hint="the service's log says more")
 
 
-def of_validation(errors: Sequence[Mapping[str, Any]], known: Sequence[str] = ()) -> HttpError:
+def from_validation(errors: Sequence[Mapping[str, Any]], known: Sequence[str] = ()) -> HttpError:
     """422 from pydantic's list: the first fault's field, all faults in the message."""
-    said = [f"{_place(one)}: {_what(one)}" for one in errors[:8]]
+    faults = [f"{_place(error)}: {_problem(error)}" for error in errors[:8]]
     if len(errors) > 8:
-        said.append(f"… and {len(errors) - 8} more")
+        faults.append(f"… and {len(errors) - 8} more")
     first = errors[0]
     hint = "see /v1/openapi.json"
     if first["type"] == "extra_forbidden" and known:
         hint = nearest(str(first["loc"][-1])[:100], known)
     if first["type"] == "json_invalid":
-        return HttpError(400, f"the body is not JSON: {_what(first)}", hint="send one JSON object", code="not_json")
-    return HttpError(422, "; ".join(said), hint=hint, field=_place(first))
+        return HttpError(400, f"the body is not JSON: {_problem(first)}", hint="send one JSON object", code="not_json")
+    return HttpError(422, "; ".join(faults), hint=hint, field=_place(first))
 
 
 def _place(error: Mapping[str, Any]) -> str:
     return ".".join(str(part)[:100] for part in error["loc"] if part not in ("body", "query", "path")) or "body"
 
 
-def _what(error: Mapping[str, Any]) -> str:
+def _problem(error: Mapping[str, Any]) -> str:
     return "unknown field" if error["type"] == "extra_forbidden" else str(error["msg"])[:300]

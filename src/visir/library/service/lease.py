@@ -25,42 +25,42 @@ class _LeaseState:
 class Lease:
     """How long a library is served that could not be compared with the disk.
 
-    Whoever looks at the disk and finds there what is served renews the lease. If nobody does (what lies there cannot be
+    A look at the disk that finds there what is served renews the lease. If none does (what lies there cannot be
     read, the disk is away or hangs, the task that looks is dead), it runs out, and the library is not served until
     somebody does: so a photo that was deleted on disk is never shown for longer than `seconds`, whatever goes wrong.
 
     Args:
-        seconds: How long; None for ever, where nobody looks.
+        seconds: How long; None for ever, where the disk is not looked at.
         generation: What is served.
     """
 
     def __init__(self, seconds: float | None, generation: int) -> None:
         self._seconds = seconds
         self._lock = threading.Lock()
-        self._known = _LeaseState(time.monotonic(), _now(), generation, generation)
+        self._state = _LeaseState(time.monotonic(), _now(), generation, generation)
 
     def renew(self, began: float, generation: int) -> None:
         """What is served was found on disk by a look that began then (`time.monotonic()`)."""
         with self._lock:
-            latest = max(began, self._known.confirmed)
-            self._known = _LeaseState(latest, _now(), generation, generation)
+            latest = max(began, self._state.confirmed)
+            self._state = _LeaseState(latest, _now(), generation, generation)
 
     def failed(self, fault: str, on_disk: int | None) -> None:
-        """A look found something else on disk (of this generation, if it can be told) that cannot be served."""
+        """A look found something else on disk (of this generation, if known) that cannot be served."""
         with self._lock:
-            self._known = replace(self._known, looked=_now(), on_disk=on_disk, fault=fault)
+            self._state = replace(self._state, looked=_now(), on_disk=on_disk, fault=fault)
 
     @property
     def age(self) -> float:
         """Seconds since what is served was known to be on disk."""
-        return time.monotonic() - self._known.confirmed
+        return time.monotonic() - self._state.confirmed
 
     @property
     def status(self) -> Literal["current", "behind", "stale"]:
         """Whether what is served is on disk, was so a moment ago, or is not served any more."""
         if self._seconds is not None and self.age > self._seconds:
             return "stale"
-        return "current" if self._known.fault is None else "behind"
+        return "current" if self._state.fault is None else "behind"
 
     def refusal(self) -> HttpError | None:
         """503 when the lease has run out."""
@@ -69,17 +69,17 @@ class Lease:
         return busy("this library is not what lies on disk any more, and that cannot be read.", 5,
                     hint="/v1/ready and the service's log say more")  # fmt: skip
 
-    def said(self) -> dict[str, Any]:
+    def status_record(self) -> dict[str, Any]:
         """As `wire.LibraryStatus` has it."""
-        known = self._known
-        fault = known.fault
+        state = self._state
+        fault = state.fault
         if fault is None and self.status == "stale":
             fault = f"nobody has looked for {self.age:.0f} s"
         return {
             "status": self.status,
-            "generation": known.served,
-            "on_disk": known.on_disk,
-            "looked": known.looked,
+            "generation": state.served,
+            "on_disk": state.on_disk,
+            "looked": state.looked,
             "fault": fault,
         }
 

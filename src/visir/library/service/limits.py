@@ -2,25 +2,31 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from typing import Any
 
+from cachetools import LRUCache
+
 from visir.library.service.errors import HttpError, busy
 
-_REMEMBERED = 10_000
+REMEMBERED_CALLERS = 10_000
 
 
 class RateLimiter:
-    """A bucket for each caller: it holds `burst` requests and is filled by `rate` of them a second.
+    """Limits requests: a bucket for each caller holds `burst` requests and is filled by `rate` of them a second.
 
-    The 10,000 callers last seen are remembered. One who is forgotten starts with a full bucket: with a rate of 20 and a
-    burst of 200, a bucket is full after ten seconds anyway.
+    The 10,000 callers last seen are remembered. A caller who is forgotten starts with a full bucket: with a rate of 20
+    and a burst of 200, a bucket is full after ten seconds anyway.
+
+    Example:
+        >>> limiter = RateLimiter(rate=1, burst=2)
+        >>> [limiter.take("anna", 1, now) for now in (0.0, 0.0, 0.0, 1.0)]
+        [0.0, 0.0, 1.0, 0.0]
     """
 
     def __init__(self, rate: float, burst: int) -> None:
         self.rate, self.burst = rate, burst
-        self._held: OrderedDict[str, tuple[float, float]] = OrderedDict()
+        self._buckets: LRUCache[str, tuple[float, float]] = LRUCache(REMEMBERED_CALLERS)
 
     def take(self, caller: str, cost: float, now: float) -> float:
         """Take `cost` out of the caller's bucket: 0, or the seconds after which there will be enough.
@@ -30,12 +36,10 @@ class RateLimiter:
         """
         if not self.rate:
             return 0.0
-        level, before = self._held.pop(caller, (float(self.burst), now))
+        level, before = self._buckets.get(caller, (float(self.burst), now))
         level = min(float(self.burst), level + (now - before) * self.rate)
         short = max(0.0, min(cost, self.burst - (cost > 1)) - level)
-        self._held[caller] = (level if short else level - cost, now)
-        if len(self._held) > _REMEMBERED:
-            self._held.popitem(last=False)
+        self._buckets[caller] = (level if short else level - cost, now)
         return short / self.rate
 
 
@@ -43,13 +47,17 @@ class BodyBudget:
     """How much all bodies together may take while they come in and are worked on."""
 
     def __init__(self, limit: int) -> None:
-        self.limit, self.held = limit, 0
+        self.limit, self.size = limit, 0
 
 
 class LimitedBody:
-    """Counts a request's body while it comes in. With or without Content-Length: no header needs to be believed.
+    """Counts a request's body while it comes in, with or without Content-Length: no header needs to be believed.
 
-    `received` is called when the last byte is there. `release` gives back what was counted into `bodies`.
+    Args:
+        receive: Gives the next message.
+        limit: Bytes of this body.
+        bodies: The budget of all bodies; `release` gives back what was counted.
+        received: Called when the last byte is there.
     """
 
     def __init__(
@@ -64,10 +72,10 @@ class LimitedBody:
         if message["type"] == "http.request" and not self._all:
             size = len(message.get("body", b""))
             self._count += size
-            self._bodies.held += size
+            self._bodies.size += size
             if self._count > self._limit:
                 raise too_large(self._limit)
-            if self._bodies.held > self._bodies.limit:
+            if self._bodies.size > self._bodies.limit:
                 raise busy("too many large bodies are coming in at once.", 2)
             if not message.get("more_body", False):
                 self._all = True
@@ -76,7 +84,7 @@ class LimitedBody:
 
     def release(self) -> None:
         """The body is no longer held."""
-        self._bodies.held -= self._count
+        self._bodies.size -= self._count
         self._count = 0
 
 

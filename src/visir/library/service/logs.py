@@ -20,16 +20,16 @@ QUEUE = 10_000
 
 
 class ServiceLog:
-    """Writes one JSON object per line. Control characters in names and paths are escaped by JSON: no line is forged.
+    """Writes one JSON object per line. JSON escapes control characters in names and paths: no line can be forged.
 
-    What people look for is not written unless `queries`.
+    Queries are not written unless `queries`.
 
-    A thread of its own writes, so that nobody waits for the log: not for a full disk, and not for a reader that stands
-    still. Lines that cannot be written are dropped and counted; the next one that can says how many (`lost`).
+    A thread of its own writes, so that no request waits for the log: not for a full disk, and not for a blocked reader.
+    Lines that cannot be written are dropped and counted; the next line that can be written says how many (`lost`).
 
     Args:
         stream: Where to; standard error by default.
-        queries: Whether what people look for is written.
+        queries: Whether the texts of searches are written.
     """
 
     def __init__(self, stream: BinaryIO | None = None, *, queries: bool = False) -> None:
@@ -112,11 +112,11 @@ class ServiceLog:
             left = left[os.write(2, left) :]
             self._torn = bool(left)
 
-    def _drop(self, count: int, why: str) -> None:
+    def _drop(self, count: int, reason: str) -> None:
         with self._counting:
             self.dropped += count
             self._unsaid += count
-            self._fault = why
+            self._fault = reason
 
 
 def _line(facts: dict[str, Any]) -> bytes:
@@ -142,6 +142,6 @@ class ServerLogHandler(logging.Handler):
 
     def of_thread(self, ended: threading.ExceptHookArgs) -> None:
         """Write the error that ended a thread; takes the place of `threading.excepthook`."""
-        told = traceback.format_exception(ended.exc_type, ended.exc_value, ended.exc_traceback)
+        trace = traceback.format_exception(ended.exc_type, ended.exc_value, ended.exc_traceback)
         name = "" if ended.thread is None else ended.thread.name
-        self._log.write("error", "fault", task=name, fault=repr(ended.exc_value), traceback=told)
+        self._log.write("error", "fault", task=name, fault=repr(ended.exc_value), traceback=trace)

@@ -32,23 +32,25 @@ class Metrics:
         self.registry = CollectorRegistry()
         ProcessCollector(registry=self.registry)
         PlatformCollector(registry=self.registry)
-        here: dict[str, Any] = {"registry": self.registry}
-        self._requests = Counter("visir_requests", "Requests answered.", ["endpoint", "method", "status"], **here)
+        registry: dict[str, Any] = {"registry": self.registry}
+        self._requests = Counter("visir_requests", "Requests answered.", ["endpoint", "method", "status"], **registry)
         self._seconds = Histogram(
-            "visir_request_seconds", "From headers to last byte.", ["endpoint"], buckets=_SECONDS, **here
+            "visir_request_seconds", "From headers to last byte.", ["endpoint"], buckets=_SECONDS, **registry
         )
-        self._refused = Counter("visir_refused", "Requests refused by a limit.", ["reason"], **here)
-        self._sizes = Histogram("visir_batch_size", "Searches answered together.", ["library"], buckets=_SIZES, **here)
+        self._refused = Counter("visir_refused", "Requests refused by a limit.", ["reason"], **registry)
+        self._sizes = Histogram(
+            "visir_batch_size", "Searches answered together.", ["library"], buckets=_SIZES, **registry
+        )
         self._stages = Histogram(
-            "visir_stage_seconds", "Stages of each batch.", ["library", "stage"], buckets=_SECONDS, **here
+            "visir_stage_seconds", "Stages of each batch.", ["library", "stage"], buckets=_SECONDS, **registry
         )
-        self._queue = Gauge("visir_queue_length", "Searches that wait.", ["library"], **here)
-        self._items = Gauge("visir_items", "Pictures that can be found.", ["library"], **here)
-        self._generation = Gauge("visir_generation", "Grows with every update.", ["library"], **here)
+        self._queue = Gauge("visir_queue_length", "Searches that wait.", ["library"], **registry)
+        self._items = Gauge("visir_items", "Pictures that can be found.", ["library"], **registry)
+        self._generation = Gauge("visir_generation", "Grows with every update.", ["library"], **registry)
         self._unconfirmed = Gauge(
-            "visir_unconfirmed_seconds", "Since what is served was found on disk.", ["library"], **here
+            "visir_unconfirmed_seconds", "Since what is served was found on disk.", ["library"], **registry
         )
-        self._lost = Gauge("visir_log_lines_lost", "Lines that the log could not be written.", **here)
+        self._lost = Gauge("visir_log_lines_lost", "Lines that the log could not be written.", **registry)
         # Looking up a series by its labels costs as much as counting; there are few, so each is looked up once.
         self._request: Callable[[str, str, int], Any] = cache(
             lambda endpoint, method, status: self._requests.labels(endpoint, method, str(status))
@@ -71,7 +73,7 @@ class Metrics:
             self._stages.labels(library, stage).observe(seconds)
 
     def waiting(self, library: str, length: Callable[[], float]) -> None:
-        """Ask `length` for the queue's length whenever somebody looks."""
+        """Call `length` for the queue's length at each scrape."""
         self._queue.labels(library).set_function(length)
 
     def holds(self, library: str, items: int, generation: int) -> None:
@@ -80,11 +82,11 @@ class Metrics:
         self._generation.labels(library).set(generation)
 
     def unconfirmed(self, library: str, seconds: Callable[[], float]) -> None:
-        """Ask `seconds` for the age of what is served whenever somebody looks."""
+        """Call `seconds` for the age of what is served at each scrape."""
         self._unconfirmed.labels(library).set_function(seconds)
 
     def lost(self, lines: Callable[[], float]) -> None:
-        """Ask `lines` how many the log has lost whenever somebody looks."""
+        """Call `lines` for the number of lost lines at each scrape."""
         self._lost.set_function(lines)
 
     def text(self) -> bytes:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 PUBLIC_PATHS = frozenset({"/", "/v1/health", "/v1/ready", "/v1/openapi.json", "/docs"})
-"""What is answered without a token: nothing of these tells anything of a library."""
+"""Paths that need no token: none of them reveals anything of a library."""
 PUBLIC_PREFIX = "/static/"
 
 _HARMLESS = ("GET", "HEAD", "OPTIONS")
@@ -51,7 +51,7 @@ _HEADERS = [
 
 @dataclass(frozen=True)
 class Caller:
-    """Who asks: the token's name, or "" without tokens; the key under which requests are counted; what is allowed."""
+    """The caller: the token's name, or "" without tokens; the key by which requests are counted; the allowed scopes."""
 
     name: str
     key: str
@@ -59,7 +59,7 @@ class Caller:
 
 
 def charge(caller: Caller, cost: float, rate: RateLimiter, metrics: Metrics) -> None:
-    """Count a request of this caller; `HttpError` (429) when there were too many."""
+    """Count a request of this caller. Raises `HttpError` (429) when there were too many."""
     after = rate.take(caller.key, cost, time.monotonic())
     if after:
         metrics.refused("rate")
@@ -92,7 +92,7 @@ class ServiceMiddleware:
         self._hosts = frozenset(host.lower() for host in settings.hosts)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request, or pass on what is none."""
+        """Answer one request; pass on what is not a request."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
@@ -129,7 +129,7 @@ class ServiceMiddleware:
             self._note(scope, request)
 
     def _admit(self, scope: Scope, headers: dict[bytes, list[bytes]]) -> None:
-        """Raise `HttpError`, or leave who asks in the scope's state."""
+        """Raise `HttpError`, or put the caller into the scope's state."""
         if self._hosts:
             named = headers.get(b"host", [])
             if len(named) != 1 or _host(named[0]) not in self._hosts:
@@ -154,10 +154,10 @@ class ServiceMiddleware:
                 raise too_large(self._settings.body)
 
     def _foreign(self, headers: dict[bytes, list[bytes]]) -> bool:
-        """Whether a browser says that a page of somebody else asks.
+        """Whether a browser sends this request for a page of another origin.
 
-        Without tokens that is all that keeps any page that somebody visits from having the browser start an update on
-        127.0.0.1: it could not read the answer, but it would have been done. Programs send neither header.
+        Without tokens nothing else keeps a visited page from having the browser start an update on 127.0.0.1: the page
+        could not read the answer, but the update would run. Programs send neither header.
         """
         (origin,), (site,) = headers.get(b"origin", [b""])[:1], headers.get(b"sec-fetch-site", [b""])[:1]
         if origin.decode("latin-1").rstrip("/") in self._origins or site in (b"same-origin", b"none"):
@@ -169,8 +169,8 @@ class ServiceMiddleware:
             return Caller("", address, frozenset(SCOPES))
         if is_open:
             return Caller("", address, frozenset())
-        given = headers.get(b"authorization", [])
-        scheme, _, secret = given[0].partition(b" ") if len(given) == 1 else (b"", b"", b"")
+        values = headers.get(b"authorization", [])
+        scheme, _, secret = values[0].partition(b" ") if len(values) == 1 else (b"", b"", b"")
         fault, holder = "a token is needed.", None
         if scheme.lower() == b"bearer" and secret.strip():
             holder = self._tokens.holder(secret.strip().decode("latin-1"), now)
@@ -192,7 +192,7 @@ class ServiceMiddleware:
 
     async def _refuse(self, request: _Request, refused: HttpError) -> None:
         if request.status:
-            return  # the answer is on its way already; closing it short is all that can be said
+            return  # the answer is on its way already; it can only be cut short
         data = refused.body()
         headers = [(b"content-type", b"application/json"), (b"content-length", str(len(data)).encode())]
         headers += [(name.lower().encode(), value.encode("latin-1")) for name, value in refused.headers.items()]
@@ -228,8 +228,8 @@ class _Request:
         self.headers: dict[bytes, list[bytes]] = {}
         for name, value in scope["headers"]:
             self.headers.setdefault(name, []).append(value)
-        given = self.headers.get(b"x-request-id", [b""])[0]
-        self.id = given.decode() if _REQUEST_ID.fullmatch(given) else os.urandom(8).hex()
+        request_id = self.headers.get(b"x-request-id", [b""])[0]
+        self.id = request_id.decode() if _REQUEST_ID.fullmatch(request_id) else os.urandom(8).hex()
         self.status = self.bytes = 0
         self._send, self._docs = send, scope["path"] == "/docs"
 

@@ -14,16 +14,22 @@ LONGEST = 5.0
 
 
 class PeriodicTask:
-    """Calls `work` every so many seconds on a thread of its own, until `stop`.
+    """Calls `work` at regular intervals on a thread of its own, until `stop`.
 
-    Whatever `work` raises is written into the log, once for each text, and it is called again: a little later each
-    time. It has a thread to itself, so that one task whose disk hangs holds up no other.
+    Whatever `work` raises is logged, once for each text, and `work` is called again: a little later each time. The task
+    has a thread to itself, so that a task whose disk hangs delays no other.
+
+    Args:
+        work: What to call.
+        interval: Seconds between two calls.
+        name: Of the thread, and of the task in the log.
+        log: Of the service.
     """
 
-    def __init__(self, work: Callable[[], object], *, every: float, name: str, log: ServiceLog) -> None:
-        self._work, self._every, self._name, self._log = work, every, name, log
+    def __init__(self, work: Callable[[], object], *, interval: float, name: str, log: ServiceLog) -> None:
+        self._work, self._interval, self._name, self._log = work, interval, name, log
         self._stop = threading.Event()
-        self._said = ""
+        self._last_message = ""
         self._thread = threading.Thread(target=self._run, name=f"visir-{name}", daemon=True)
         self._thread.start()
 
@@ -32,20 +38,20 @@ class PeriodicTask:
         self._stop.set()
 
     def _run(self) -> None:
-        wait = self._every
+        wait = self._interval
         while not self._stop.wait(wait):
             try:
                 self._work()
             except BaseException as fault:  # a thread that ends would end in silence
-                self._tell(fault)
-                wait = max(self._every, min(2 * wait, LONGEST))
+                self._log_once(fault)
+                wait = max(self._interval, min(2 * wait, LONGEST))
             else:
-                wait, self._said = self._every, ""
+                wait, self._last_message = self._interval, ""
 
-    def _tell(self, fault: BaseException) -> None:
+    def _log_once(self, fault: BaseException) -> None:
         text = str(fault) or repr(fault)
-        if text == self._said:
+        if text == self._last_message:
             return
-        self._said = text
+        self._last_message = text
         more = {} if isinstance(fault, VisirError) else {"traceback": traceback.format_exception(fault)}
         self._log.write("error", "fault", task=self._name, fault=text, **more)

@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING, Any
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.library.layout import LibraryCard
 from visir.library.service.batching import Batcher
-from visir.library.service.errors import HttpError, of_visir, unknown
+from visir.library.service.errors import HttpError, from_visir, not_found
 from visir.library.service.lease import Lease
 from visir.library.service.logs import ServiceLog
 from visir.library.service.metrics import Metrics
 from visir.library.service.periodic import PeriodicTask
-from visir.library.service.responses import ItemCards, address, results
+from visir.library.service.responses import ItemCards, library_path, results_json
 from visir.library.service.settings import ServiceSettings
 from visir.progress import quiet
 
@@ -33,12 +33,21 @@ _CAPTIONS = 5
 
 
 class LibraryHandle:
-    """One library that is served. Searches by words wait in one queue, searches with pictures or a second stage in
-    another, because one of them takes as long as a hundred by words.
+    """One library that is served.
 
-    When a library has been updated, or another one lies in its place, what lies there now is taken, and whoever is
-    being served keeps the old one to the end: it is closed when nobody holds it any more. It keeps the name that it had
-    at first. What cannot be compared with the disk is served no longer than its `lease`.
+    Searches by words wait in one queue, searches with pictures or a second stage in another, because one of these takes
+    as long as a hundred by words.
+
+    When a library has been updated, or another one lies in its place, the new state is taken. Requests under way keep
+    the old one to their end: it is closed when nothing holds it any more. The handle keeps the name that it had at
+    first. What cannot be compared with the disk is served no longer than its `lease`.
+
+    Args:
+        folder: The library's folder.
+        settings: Of the service.
+        metrics: Of the service.
+        log: Of the service.
+        loaded: Encoders in memory, by name; those of the library are added.
     """
 
     def __init__(
@@ -57,15 +66,15 @@ class LibraryHandle:
             library.close()
             hint = f"give it another one: visir index {folder} --name NAME"
             raise LibraryError(f"{folder}: {fault.message}", hint=hint) from fault
-        self._at = address(library.name)
+        self._path = library_path(library.name)
         self.searcher = Searcher(library, device=settings.device, loaded=loaded)
         self.searcher.load()
-        models = self.searcher.encoding.models
+        models = self.searcher.encoder.models
         loaded[library.model] = models.encoder
         if library.head is not None and models.sparse is not None:
             loaded[library.head] = models.sparse
         self._loaded = loaded
-        self._cards = ItemCards(library, self._at)
+        self._cards = ItemCards(library, self._path)
         self.light = self._batcher("words", settings.batch)
         self.heavy = self._batcher("pictures", min(8, settings.batch))
         self.lease = Lease(settings.stale if settings.reload else None, library.generation)
@@ -86,16 +95,16 @@ class LibraryHandle:
     def cards(self) -> ItemCards:
         """What lists show of each picture, of the newest generation."""
         library, cards = self.library, self._cards
-        return cards if cards.library is library else ItemCards(library, self._at)
+        return cards if cards.library is library else ItemCards(library, self._path)
 
     async def search(self, queries: Sequence[Query], *, heavy: bool) -> list[bytes]:
         """The answers, as JSON. `HttpError` for the first that cannot be answered."""
         return await (self.heavy if heavy else self.light).ask(queries)
 
-    def known(self, item: str) -> Item:
+    def item(self, item: str) -> Item:
         """Everything known of an item; `HttpError` (404) when there is none."""
         library = self.library
-        if not library.known([item]):
+        if not library.existing([item]):
             raise HttpError(404, f"there is no item {item!r}.", hint="was it deleted meanwhile? search again")
         return library.item(item)
 
@@ -115,20 +124,20 @@ class LibraryHandle:
 
     def duplicates(self, item: str) -> list[str]:
         """Items that look nearly the same, nearest first."""
-        return [one for one, _ in self.library.near_duplicates(item)]
+        return [duplicate for duplicate, _ in self.library.near_duplicates(item)]
 
     def explain(self, query: Query, item: str) -> dict[str, Any]:
         """Why an item is an answer, as `wire.ExplainedHit`."""
-        self.known(item)
-        said = self.searcher.explain(query, item, captions=_CAPTIONS, words=_WORDS)
+        self.item(item)
+        explanation = self.searcher.explain(query, item, captions=_CAPTIONS, words=_WORDS)
         return {
             "terms": [
-                {"word": one.term, "query": one.query, "document": one.document, "share": one.share}
-                for one in said.terms
+                {"word": term.term, "query": term.query, "document": term.document, "share": term.share}
+                for term in explanation.terms
             ],
-            "captions": [{"text": text, "score": score} for text, score in said.captions],
-            "parts": {name: asdict(part) for name, part in said.parts.items()},
-            "words": [{"word": word, "weight": weight} for word, weight in said.words],
+            "captions": [{"text": text, "score": score} for text, score in explanation.captions],
+            "parts": {name: asdict(part) for name, part in explanation.parts.items()},
+            "words": [{"word": word, "weight": weight} for word, weight in explanation.words],
         }
 
     def categories(self) -> list[dict[str, Any]]:
@@ -139,8 +148,8 @@ class LibraryHandle:
         """What `/v1/libraries` says."""
         library, searcher = self.library, self.searcher
         fields = [
-            {"name": one.name, "type": one.type, "values": list(one.values) or None}
-            for one in searcher.fields().values()
+            {"name": field.name, "type": field.type, "values": list(field.values) or None}
+            for field in searcher.fields().values()
         ]
         return {
             "name": self.name,
@@ -151,10 +160,10 @@ class LibraryHandle:
             "fields": fields,
             "categories": bool(searcher.categories()),
             "captions": library.captions is not None,
-            "rerank": searcher.matching,
+            "rerank": searcher.has_cross_encoder,
             "texts": searcher.takes_texts,
             "generation": library.generation,
-            "state": self.lease.said(),
+            "state": self.lease.status_record(),
         }
 
     def check_fresh(self) -> None:
@@ -171,22 +180,22 @@ class LibraryHandle:
         try:
             changed = self.searcher.reload()
         except BaseException as fault:
-            self.lease.failed(self._told(fault), _generation(self.folder))
+            self.lease.failed(self._public_reason(fault), _generation(self.folder))
             raise
         library = self.library
         self.lease.renew(began, library.generation)
         if not changed:
             return False
-        self._cards = ItemCards(library, self._at)
-        # A generation is closed when nobody uses it any more. Errors that were answered refer to themselves by their
+        self._cards = ItemCards(library, self._path)
+        # A generation is closed when nothing uses it any more. Errors that were answered refer to themselves by their
         # frames, and would hold old generations open, with their files, until some collection comes by.
         gc.collect()
-        self._loaded |= {library.model: self.searcher.encoding.models.encoder}
+        self._loaded |= {library.model: self.searcher.encoder.models.encoder}
         self._metrics.holds(self.name, len(library), library.generation)
         self._log.write("info", "reload", library=self.name, generation=library.generation, items=len(library))
         return True
 
-    def _told(self, fault: BaseException) -> str:
+    def _public_reason(self, fault: BaseException) -> str:
         """A fault for strangers: no place on this machine is named."""
         if not self.folder.is_dir():
             return "its folder is not there"
@@ -212,23 +221,25 @@ class LibraryHandle:
 
         began = time.perf_counter()
 
-        def tell(stage: str, done: int, total: int) -> None:
+        def callback(stage: str, done: int, total: int) -> None:
             self._progress |= {"stage": stage, "done": done, "total": total or None}
 
         try:
-            with quiet():  # nobody reads progress, and a reader that stands still would hold the update up
-                did = asdict(update(None, self.folder, loaded=self._loaded, device=self._settings.device, tell=tell))
-            did["broken"], did["away"] = len(did["broken"]), len(did["away"])
+            with quiet():  # no one reads the progress, and a blocked reader would hold the update up
+                report = asdict(
+                    update(None, self.folder, loaded=self._loaded, device=self._settings.device, callback=callback)
+                )
+            report["broken"], report["unavailable"] = len(report["broken"]), len(report["unavailable"])
             self.refresh()
-            self._progress |= {"last": did}
-            self._log.write("info", "update", library=self.name, **did)
+            self._progress |= {"last": report}
+            self._log.write("info", "update", library=self.name, **report)
         except Exception as fault:  # whatever it is, the library is served as it was
-            said = "see the service's log"
+            message = "see the service's log"
             if isinstance(fault, VisirError) and "is updating" in fault.message:
-                said = "another process is updating this library"
-            self._progress |= {"error": said}
-            took = round(time.perf_counter() - began, 3)
-            self._log.write("error", "update", library=self.name, fault=str(fault) or repr(fault), seconds=took)
+                message = "another process is updating this library"
+            self._progress |= {"error": message}
+            seconds = round(time.perf_counter() - began, 3)
+            self._log.write("error", "update", library=self.name, fault=str(fault) or repr(fault), seconds=seconds)
         finally:
             self._progress |= {"running": False, "stage": None}
             self._updating.release()
@@ -240,7 +251,7 @@ class LibraryHandle:
         """
         from visir.library.removal import remove
 
-        self.known(item)
+        self.item(item)
         busy = HttpError(409, "an update is under way.", hint="try again when it is done")
         if not self._updating.acquire(blocking=False):
             raise busy
@@ -271,11 +282,14 @@ class LibraryHandle:
             return [refusal for _ in queries]
         answers = self.searcher.search_each(queries)
         cards = self.cards  # of the newest generation: a photo that was deleted meanwhile is not shown
-        fine = [answer for answer in answers if not isinstance(answer, VisirError)]
-        if fine:
-            self._metrics.batch(self.name, len(queries), fine[0].seconds)
-        shown = cards.of(hit.item for answer in fine for hit in answer.hits)
-        return [of_visir(answer) if isinstance(answer, VisirError) else results(answer, shown) for answer in answers]
+        pages = [answer for answer in answers if not isinstance(answer, VisirError)]
+        if pages:
+            self._metrics.batch(self.name, len(queries), pages[0].seconds)
+        shown_cards = cards.of(hit.item for answer in pages for hit in answer.hits)
+        return [
+            from_visir(answer) if isinstance(answer, VisirError) else results_json(answer, shown_cards)
+            for answer in answers
+        ]
 
 
 class LibraryRegistry:
@@ -296,20 +310,20 @@ class LibraryRegistry:
     def handle(self, name: str) -> LibraryHandle:
         """The library of this name; `HttpError` (404) with the nearest name."""
         if name not in self.handles:
-            raise unknown("library", name, list(self.handles))
+            raise not_found("library", name, list(self.handles))
         return self.handles[name]
 
-    def watch(self, every: float, log: ServiceLog) -> None:
+    def watch(self, interval: float, log: ServiceLog) -> None:
         """Look every so many seconds whether other processes have changed the libraries, until `close`; 0: never."""
-        if every:
+        if interval:
             self._watching = [
-                PeriodicTask(handle.refresh, every=every, name=f"reload {name}", log=log)
+                PeriodicTask(handle.refresh, interval=interval, name=f"reload {name}", log=log)
                 for name, handle in self.handles.items()
             ]
 
     @property
     def stale(self) -> list[str]:
-        """The libraries that are not served, because nobody knows whether they are what lies on disk."""
+        """The libraries that are not served, because they could not be compared with the disk for too long."""
         return [name for name, handle in self.handles.items() if handle.lease.status == "stale"]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Reading what is asked: JSON bodies, photos, and clients that have gone."""
+"""Reading requests: JSON bodies, photos, and clients that disconnect."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ from visir.collections.images import TooLargeError, header, opened
 from visir.errors import ImageError
 from visir.library.filters import FieldCondition
 from visir.library.query import Query
-from visir.library.service.errors import HttpError, busy, of_validation
-from visir.library.service.wire import ConditionBody, ConditionList, SearchBody
+from visir.library.service.errors import HttpError, busy, from_validation
+from visir.library.service.wire import ConditionList, SearchBody
 
 if TYPE_CHECKING:
     from visir.library.prepared_image import PreparedImage
@@ -40,7 +40,7 @@ CONDITION, RERANKED, PIXELS = 0.25, 0.1, 2_000_000
 _MOST_FAULTS = 1_000
 _MOST_PARTS = 150_000
 """Commas of a body. The largest that is no nonsense, 64 searches of 16 conditions on 100 values each, has 105,000; and
-16 MiB of nothing but fields that nobody knows take seconds and a GiB before the last of them is refused."""
+16 MiB of nothing but unknown fields take seconds and a GiB before the last of them is refused."""
 
 
 def schema(model: type[BaseModel]) -> dict[str, Any]:
@@ -59,8 +59,8 @@ async def body_of(request: Request, model: type[Model]) -> Model:
     """The body as this model, straight from its bytes: no detour through dictionaries, and JSON as its standard has it
     (no NaN, no half surrogates, no depth that ends in a stack overflow).
     """
-    said = request.headers.get("content-type", "")
-    kind = said.partition(";")[0].strip().lower()
+    content_type = request.headers.get("content-type", "")
+    kind = content_type.partition(";")[0].strip().lower()
     if kind != "application/json":
         raise HttpError(
             415, f"the body is {kind[:100] or 'of no declared type'}, not JSON.", hint="Content-Type: application/json"
@@ -73,7 +73,7 @@ async def body_of(request: Request, model: type[Model]) -> Model:
     except ValidationError as fault:
         if fault.error_count() > _MOST_FAULTS:  # listing a hundred thousand takes a second
             raise HttpError(422, f"the body has {fault.error_count():,} faults.", hint="see /v1/openapi.json") from None
-        raise of_validation(fault.errors(include_url=False), list(model.model_fields)) from None
+        raise from_validation(fault.errors(include_url=False), list(model.model_fields)) from None
 
 
 async def form_of(request: Request) -> tuple[SearchBody, bytes]:
@@ -101,11 +101,13 @@ async def form_of(request: Request) -> tuple[SearchBody, bytes]:
     except (HttpError, ClientDisconnect):
         raise
     except Exception as fault:  # its parser raises what it likes: unknown character sets, broken boundaries, …
-        said = getattr(fault, "detail", None) or getattr(fault, "message", None) or type(fault).__name__
-        raise HttpError(400, f"the form cannot be read: {str(said)[:200]}", hint="send multipart/form-data") from fault
+        reason = getattr(fault, "detail", None) or getattr(fault, "message", None) or type(fault).__name__
+        raise HttpError(
+            400, f"the form cannot be read: {str(reason)[:200]}", hint="send multipart/form-data"
+        ) from fault
     if not photo:
         raise HttpError(422, "photo: missing, or an empty file.", field="photo", hint="curl -F photo=@FILE")
-    fields = {name: value for name, value in fields.items() if value != ""}  # a form sends fields that nobody filled
+    fields = {name: value for name, value in fields.items() if value != ""}  # a form sends its empty fields too
     if "where" in fields:
         try:
             fields["where"] = orjson.loads(fields["where"])
@@ -116,30 +118,24 @@ async def form_of(request: Request) -> tuple[SearchBody, bytes]:
     try:
         return SearchBody.model_validate({**fields, "image": {"data": "-"}}), photo
     except ValidationError as fault:
-        raise of_validation(fault.errors(include_url=False), list(SearchBody.model_fields)) from None
+        raise from_validation(fault.errors(include_url=False), list(SearchBody.model_fields)) from None
 
 
 def conditions_of(text: str) -> tuple[FieldCondition, ...]:
     """Conditions from the JSON text of a list of them, as an address carries it."""
     try:
-        return _conditions(ConditionList.model_validate({"where": orjson.loads(text)}).where)
+        conditions = ConditionList.model_validate({"where": orjson.loads(text)})
     except orjson.JSONDecodeError as fault:
         raise HttpError(422, f"where: not JSON: {fault}", field="where", hint="see /v1/openapi.json") from None
     except ValidationError as fault:
-        raise of_validation(fault.errors(include_url=False)) from None
-
-
-def _conditions(where: Sequence[ConditionBody]) -> tuple[FieldCondition, ...]:
-    return tuple(
-        FieldCondition(one.field, one.op, tuple(one.value) if isinstance(one.value, list) else one.value)
-        for one in where
-    )
+        raise from_validation(fault.errors(include_url=False)) from None
+    return tuple(condition.to_condition() for condition in conditions.where)
 
 
 async def queries_of(
     request: Request, searches: Sequence[SearchBody], handle: LibraryHandle, photo: bytes | None = None
 ) -> list[Query]:
-    """What the library is asked; charged by its work before any of it is done.
+    """The queries of a request; their work is charged before any of it is done.
 
     Pictures come from the JSON bodies, or one from a form (`photo`). `HttpError` for what is no picture or has too many
     pixels, for more work than the caller may ask (429), and for more pictures than may wait (503).
@@ -154,7 +150,7 @@ async def queries_of(
     queries = []
     for search, data, field in zip(searches, files, fields, strict=True):
         picture = None if data is None else await _prepared(request, data, field, handle)
-        queries.append(query_of(search, picture))
+        queries.append(search.to_query(picture))
     return queries
 
 
@@ -171,7 +167,7 @@ def cost_of(searches: Sequence[SearchBody], pixels: int) -> float:
 async def _prepared(request: Request, data: bytes, field: str, handle: LibraryHandle) -> PreparedImage:
     """A picture as the library's models take it, a few hundred kilobytes: that is what waits for an answer.
 
-    It stands in the budget of the process until the request ends.
+    It counts in the budget of the process until the request ends.
     """
 
     def prepare() -> PreparedImage:
@@ -179,12 +175,12 @@ async def _prepared(request: Request, data: bytes, field: str, handle: LibraryHa
         with opened(data, field, max_pixels=pixels, max_bytes=DECODING.largest) as picture:
             return handle.searcher.prepare(picture)
 
-    made = await _decoding(prepare, field)
-    if not DECODING.hold(made.nbytes):
+    prepared = await _decoding(prepare, field)
+    if not DECODING.hold(prepared.nbytes):
         raise busy("too many pictures are waiting to be searched with.", 2)
     state: dict[str, Any] = request.scope["state"]
-    state["prepared"] = state.get("prepared", 0) + made.nbytes
-    return made
+    state["prepared"] = state.get("prepared", 0) + prepared.nbytes
+    return prepared
 
 
 def _file_of(search: SearchBody) -> bytes | None:
@@ -213,29 +209,11 @@ async def _decoding(work: Callable[[], T], field: str) -> T:
         raise HttpError(413, f"{field}: too large to decode.", field=field, hint="send a smaller photo") from None
 
 
-def query_of(search: SearchBody, picture: PreparedImage | None) -> Query:
-    """What the library is asked."""
-    return Query(
-        text=search.text,
-        image=picture,
-        item=search.item,
-        share=search.share,
-        system=search.system,
-        fusion=search.fusion,
-        weight=search.weight,
-        conditions=_conditions(search.where),
-        category=search.category,
-        k=search.k,
-        offset=search.offset,
-        rerank=search.rerank,
-    )
-
-
 async def unless_gone(request: Request, answer: Awaitable[T]) -> T:
-    """The answer; or `ClientDisconnect` as soon as nobody waits for it any more, and then what waited gives way."""
+    """The answer. Raises `ClientDisconnect` as soon as the client has gone, and cancels what waits."""
     me = asyncio.current_task()
     assert me is not None
-    watch = asyncio.ensure_future(_gone(request, me))
+    watch = asyncio.ensure_future(_cancel_when_gone(request, me))
     try:
         return await answer
     except asyncio.CancelledError:
@@ -249,7 +227,7 @@ async def unless_gone(request: Request, answer: Awaitable[T]) -> T:
             watch.done() and watch.result()
 
 
-async def _gone(request: Request, waiting: asyncio.Task[Any]) -> None:
+async def _cancel_when_gone(request: Request, waiting: asyncio.Task[Any]) -> None:
     while (await request.receive())["type"] != "http.disconnect":
         pass
     waiting.cancel()
@@ -264,5 +242,5 @@ def log_queries(request: Request, searches: list[SearchBody]) -> None:
 
 def noted(request: Request, **facts: Any) -> None:
     """Leave facts for the line of the log that this request gets."""
-    said: dict[str, Any] = request.scope["state"].setdefault("noted", {})
-    said.update(facts)
+    facts_of_request: dict[str, Any] = request.scope["state"].setdefault("noted", {})
+    facts_of_request.update(facts)

@@ -22,7 +22,7 @@ _BACKLOG = 1024
 def serve(
     settings: ServiceSettings, host: str, port: int, ready: Callable[[str], None], *, log: ServiceLog | None = None
 ) -> None:
-    """Serve until told to stop; `ready` is called with the address once requests are answered.
+    """Serve until a signal stops it; `ready` is called with the address once requests are answered.
 
     On SIGTERM or SIGINT no connection is taken any more, requests that run get `settings.grace` seconds to finish, and
     this returns. Raises `ConfigurationError` for an address that cannot be had, before any model is loaded.
@@ -50,8 +50,8 @@ def serve(
             timeout_graceful_shutdown=int(settings.grace),
             backlog=_BACKLOG,
         )
-        # uvicorn raises the signal again once it has closed; a service that did as it was told exits with 0.
-        before = {one: signal.signal(one, lambda *_: None) for one in (signal.SIGTERM, signal.SIGINT)}
+        # uvicorn raises the signal again once it has closed; a service that stopped as requested exits with 0.
+        before = {number: signal.signal(number, lambda *_: None) for number in (signal.SIGTERM, signal.SIGINT)}
         try:
             server = uvicorn.Server(config)
             original = server.startup
@@ -69,8 +69,8 @@ def serve(
                 server.run([listening])
         finally:
             log.close()
-            for one, handler in before.items():
-                signal.signal(one, handler)
+            for number, handler in before.items():
+                signal.signal(number, handler)
 
 
 @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What a service is told when it starts: whom it serves, and every limit with its default."""
+"""The settings of a service: what it serves, and every limit with its default."""
 
 from __future__ import annotations
 
@@ -12,37 +12,39 @@ from visir.errors import ConfigurationError, raise_faults
 class ServiceSettings:
     """Everything `create_app` needs. Sizes are bytes, times are seconds.
 
-    - `libraries`: folders made by `visir index`; each is served under its name
-    - `tokens`: the folder of `visir token`; None lets everybody search and change, which `visir serve` refuses on any
-      address but loopback unless told otherwise
-    - `hosts`: names that the Host header may carry; empty accepts all. A page of a stranger can point a name of its own
-      at 127.0.0.1 and have the visitor's browser ask this service; the name gives it away
-    - `origins`: web origins whose pages may ask (CORS); none by default
-    - `docs`: offer `/docs`, which loads its scripts from elsewhere; off by default
-    - `log_queries`: write what people look for into the log; off by default
-
-    Limits:
-
-    - `body`: of one request, counted while it comes in, so that no header needs to be believed; `bodies`: of all
-      requests at one time
-    - `pixels`: of a photo that is searched with, told from its header before anything is decoded
-    - `decoded`: bytes of memory that pictures may take together, while they are decoded (three quarters for one of
-      them; 6 to 32 bytes a pixel, by its format) and, preprocessed, while they wait (a quarter): one budget for the
-      process, updates of the libraries included
-    - `rate`, `burst`: requests a second for one token (or address, without tokens), and how many may come at once. Work
-      counts: each search of a batch as a request, a condition a quarter, a re-ranked picture a tenth, each 2 megapixels
-      of a photo one more; a thumbnail counts a tenth. A rate of 0 sets no limit
-    - `timeout`: from the last byte of a request to the first of its answer
-    - `queue`: searches that wait, of one library; the next is told to come again
-    - `batch`: searches that are encoded and searched together
-    - `wait`: how long a batch that follows upon another waits for more; nothing waits when nobody else is asking
-    - `threads`: of one matrix product; 0 takes every core
-    - `connections`: open at once; `connections_per_address`: of one address, 0 for no limit (behind a proxy all come
-      from the proxy's); `header_timeout`, `body_timeout`: a client that sends a request more slowly than this
-      is left; `stall`: one that takes nothing of its answer for so long is left too
-    - `grace`: how long running requests may take to finish after SIGTERM
-    - `reload`: how often is looked whether another process has changed a library; 0 never
-    - `stale`: how long a library is served that could not be compared with the disk (`visir.library.service.lease`)
+    Attributes:
+        libraries: Folders made by `visir index`; each is served under its name.
+        tokens: The folder of `visir token`; None lets everybody search and change, which `visir serve` refuses on any
+            address but loopback unless told otherwise.
+        hosts: Names that the Host header may carry; empty accepts all. A page of a stranger can point a name of its own
+            at 127.0.0.1 and have the visitor's browser ask this service; the name gives it away.
+        origins: Web origins whose pages may send requests (CORS); none by default.
+        docs: Offer `/docs`, which loads its scripts from elsewhere; off by default.
+        log_queries: Write what people look for into the log; off by default.
+        device: Of the models; None for the best there is.
+        body: Of one request, counted while it comes in, so that no header needs to be believed.
+        bodies: Of all requests at one time.
+        pixels: Of a photo to search with, read from its header before anything is decoded.
+        decoded: Bytes of memory that pictures may take together, while they are decoded (three quarters for one;
+            6 to 32 bytes a pixel, by its format) and, preprocessed, while they wait (a quarter): one budget for the
+            process, updates of the libraries included.
+        rate: Requests a second for one token (or address, without tokens). Work counts: each search of a batch as a
+            request, a condition a quarter, a re-ranked picture a tenth, each 2 megapixels of a photo one more; a
+            thumbnail counts a tenth. 0 sets no limit.
+        burst: How many requests may come at once.
+        timeout: From the last byte of a request to the first of its answer.
+        queue: Searches that wait, of one library; further ones are refused for the moment.
+        batch: Searches that are encoded and searched together.
+        wait: How long a batch that follows upon another waits for more; nothing waits when nobody else is searching.
+        threads: Of one matrix product; 0 takes every core.
+        connections: Open at once.
+        connections_per_address: Of one address, 0 for no limit (behind a proxy all come from the proxy's).
+        header_timeout: For the headers of a request; a slower client is disconnected.
+        body_timeout: For its body, likewise.
+        stall: A client that takes nothing of its answer for so long is disconnected.
+        grace: How long running requests may take to finish after SIGTERM.
+        reload: How often the service looks whether another process has changed a library; 0 never.
+        stale: How long a library is served that could not be compared with the disk (`visir.library.service.lease`).
     """
 
     libraries: tuple[Path, ...]

@@ -1,9 +1,9 @@
 """Tokens: who may search and who may change, in a folder with one small file for each, which holds its hash only.
 
-A token is 256 random bits, shown once, when it is made. Its file has its SHA-256: nobody who reads the file can use it,
+A token is 256 random bits, shown once, when it is made. Its file has its SHA-256: a reader of the file cannot use it,
 and a slow password hash would protect nothing more, because there is nothing to guess.
 
-A folder, because a file that is replaced stays what it was for whoever has that file alone mounted (a container). What
+A folder, because a container that has a single file mounted keeps the old file when it is replaced. What
 counts is what the folder's manifest names: adding and revoking are one change of it, made by one process at a time.
 """
 
@@ -33,7 +33,7 @@ _BUSY = "{}: another process is changing these tokens; waiting for it"
 
 
 class TokenError(VisirError):
-    """The folder of tokens, or what was asked of it, is not what it should be."""
+    """The folder of tokens is not as it should be, or a request for a token is wrong."""
 
 
 KIND = FolderKind(
@@ -45,9 +45,13 @@ KIND = FolderKind(
 class Token:
     """What a token's file says of it.
 
-    - `scopes`: "search" (ask and look), "admin" (update, take out); admin alone does not search
-    - `expires`: the moment from which it is refused, in UTC; None for never. This is the one place of visir that
-      believes the clock: a clock that jumps forward refuses too early, one that jumps back too late
+    Attributes:
+        name: Whose it is, or what for.
+        sha256: The hash of the secret.
+        scopes: "search" (search and look), "admin" (update, take out); admin alone does not search.
+        made: When it was made, UTC.
+        expires: The moment from which it is refused, UTC; None for never. This is the one place of visir that believes
+            the clock: a clock that jumps forward refuses too early, one that jumps back too late.
     """
 
     name: str
@@ -133,7 +137,8 @@ def revoke_token(folder: Path, name: str) -> None:
     manifest, file = Manifest.read(folder, KIND), name + SUFFIX
     if file not in manifest.files:
         raise TokenError(
-            f"{folder}: no token {name!r}.", hint=nearest(name, [one.removesuffix(SUFFIX) for one in manifest.files])
+            f"{folder}: no token {name!r}.",
+            hint=nearest(name, [file_name.removesuffix(SUFFIX) for file_name in manifest.files]),
         )
     manifest.remove(folder, [file])
     try:
@@ -152,8 +157,8 @@ def revoke_token(folder: Path, name: str) -> None:
 class TokenFolder:
     """The tokens of a folder, read anew when its content has changed (looked at once a second).
 
-    A folder that cannot be read, or is damaged, admits nobody until it is mended: going on with the tokens of before
-    would keep one alive that somebody has just revoked. A file that is damaged costs its own token alone.
+    A folder that cannot be read, or is damaged, admits nobody until it is repaired: to go on with the earlier
+    tokens would keep a token alive that was just revoked. A damaged file costs its own token alone.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -164,7 +169,7 @@ class TokenFolder:
         self.fault = "; ".join(faults)
 
     def holder(self, secret: str, now: float) -> Token | None:
-        """Whose token this is, expired or not; None for nobody's. `now` is a monotonic clock's."""
+        """The token with this secret, expired or not; None for an unknown one. `now` is of a monotonic clock."""
         if now - self._looked >= 1:
             self._looked = now
             self._look()

@@ -1,22 +1,21 @@
-"""What goes over the wire: bodies that are asked, answers, and their limits. Unknown fields are refused."""
+"""The bodies of requests and answers over HTTP, and their limits. Unknown fields are refused."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any, Literal, TypeAlias
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, create_model
+
+from visir.library.filters import FieldCondition, Op
+from visir.library.query import Query, QueryFields, System, described
 
 ITEM = "^[0-9a-f]{32}$"
 """An item's id: the first 32 hexadecimal digits of a SHA-256. No path can be written in these letters."""
-MOST_RESULTS, DEEPEST, MOST_QUERIES, MOST_RERANKED = 100, 1_000, 64, 100
+MOST_RESULTS, MOST_QUERIES = 100, 64
 MOST_TEXT, MOST_CONDITIONS, MOST_VALUES = 2_000, 16, 100
 
-System: TypeAlias = Literal["dense", "sparse", "hybrid"]
-Fusion: TypeAlias = Literal["rrf", "weighted"]
-Operator: TypeAlias = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "in"]
 Whole = Annotated[int, Field(strict=True, ge=-(2**53), le=2**53)]
 Scalar: TypeAlias = Whole | Annotated[float, Field(strict=True)] | Annotated[str, Field(max_length=500)]
-Share = Annotated[float, Field(ge=0, le=1)]
 
 
 class RequestBody(BaseModel):
@@ -32,13 +31,17 @@ class ImageData(RequestBody):
 
 
 class ConditionBody(RequestBody):
-    """A condition on a field of a picture (`fields` of the library says which there are)."""
+    """A condition on a field of a picture (`fields` of the library lists them)."""
 
     field: str = Field(min_length=1, max_length=100, examples=["width"])
-    op: Operator = "="
+    op: Op = "="
     value: Scalar | Annotated[list[Scalar], Field(min_length=1, max_length=MOST_VALUES)] = Field(
         description="A number or a text; for `in`, a list of them.", examples=[800]
     )
+
+    def to_condition(self) -> FieldCondition:
+        """The condition as a library takes it."""
+        return FieldCondition(self.field, self.op, tuple(self.value) if isinstance(self.value, list) else self.value)
 
 
 class ConditionList(RequestBody):
@@ -47,21 +50,15 @@ class ConditionList(RequestBody):
     where: list[ConditionBody] = Field([], max_length=MOST_CONDITIONS)
 
 
-class SearchBody(RequestBody):
-    """What to look for: a text, a picture, a picture of the library ("like this one"), or several of them together."""
+class SearchBody(QueryFields):
+    """A search question: `visir.library.query.Query` with the limits of the service and a picture in base64."""
 
-    text: str | None = Field(None, min_length=1, max_length=MOST_TEXT, description="Words.")
-    image: ImageData | None = None
-    item: str | None = Field(None, pattern=ITEM, description="Like this picture of the library.")
-    share: Share = Field(0.5, description="Of the text, where there is a picture too; 1 is the text alone.")
-    system: System | None = Field(None, description="Default: dense where the library has it.")
-    fusion: Fusion = Field("rrf", description="How hybrid joins: reciprocal ranks, or weighted scores.")
-    weight: Share = Field(0.5, description="Of the dense scores in weighted fusion.")
-    where: list[ConditionBody] = Field([], max_length=MOST_CONDITIONS, description="All of these must hold.")
-    category: str | None = Field(None, max_length=500, description="This category and those below it.")
-    k: int = Field(10, ge=1, le=MOST_RESULTS, description="How many results.")
-    offset: int = Field(0, ge=0, le=DEEPEST, description="How many of the best to pass over.")
-    rerank: int = Field(0, ge=0, le=MOST_RERANKED, description="How many of the best the matching head looks at.")
+    text: str | None = described("text", None, min_length=1, max_length=MOST_TEXT)
+    image: ImageData | None = described("image", None)
+    item: str | None = described("item", None, pattern=ITEM)
+    where: list[ConditionBody] = described("where", [], max_length=MOST_CONDITIONS)
+    category: str | None = described("category", None, max_length=500)
+    k: int = described("k", 10, ge=1, le=MOST_RESULTS)
 
     model_config = ConfigDict(
         json_schema_extra={
@@ -77,32 +74,29 @@ class SearchBody(RequestBody):
         }
     )
 
-    @model_validator(mode="after")
-    def _something(self) -> SearchBody:
-        nothing = not (self.text and self.text.strip()) and self.image is None and self.item is None
-        if nothing and not self.category:
-            raise ValueError("nothing is asked: give a text, an image, an item, or a category")
-        if self.image is not None and self.item is not None:
-            raise ValueError("an image and an item are given: one of them")
-        if self.k + self.offset > DEEPEST:
-            raise ValueError(f"k + offset is at most {DEEPEST}")
-        return self
+    def to_query(self, image: Any) -> Query:
+        """The query as a library takes it; it was checked when it was read.
+
+        Args:
+            image: The decoded picture; None without one.
+        """
+        conditions = tuple(condition.to_condition() for condition in self.where)
+        return Query.model_construct(**{**vars(self), "image": image, "where": conditions})
 
 
-class SearchForm(RequestBody):
-    """A photo as a file, and the fields of a search beside it; `where` is the JSON text of a list of conditions."""
-
-    photo: bytes = Field(json_schema_extra={"format": "binary"}, description="An image file.")
-    text: str | None = Field(None, max_length=MOST_TEXT)
-    share: Share = 0.5
-    system: System | None = None
-    fusion: Fusion = "rrf"
-    weight: Share = 0.5
-    where: str | None = Field(None, examples=['[{"field": "width", "op": ">=", "value": 300}]'])
-    category: str | None = Field(None, max_length=500)
-    k: int = Field(10, ge=1, le=MOST_RESULTS)
-    offset: int = Field(0, ge=0, le=DEEPEST)
-    rerank: int = Field(0, ge=0, le=MOST_RERANKED)
+_FORM_FIELDS: dict[str, Any] = {
+    "photo": (bytes, Field(json_schema_extra={"format": "binary"}, description="An image file.")),
+    "where": (str | None, Field(None, examples=['[{"field": "width", "op": ">=", "value": 300}]'])),
+}
+SearchForm: type[RequestBody] = create_model(  # type: ignore[call-overload]
+    "SearchForm",
+    __base__=RequestBody,
+    __doc__="A photo as a file, and the fields of a search; `where` is the JSON text of a list of conditions.",
+    **{name: (field.rebuild_annotation(), field) for name, field in SearchBody.model_fields.items()
+       if name not in ("image", "item", *_FORM_FIELDS)},
+    **_FORM_FIELDS,
+)  # fmt: skip
+"""What OpenAPI says of a form; it is read as a `SearchBody`."""
 
 
 class BatchBody(RequestBody):
@@ -173,11 +167,11 @@ class MatchedTerm(BaseModel):
 
 
 class ExplainedPart(BaseModel):
-    """What one system says of a picture, and what it gave to the score; no rank where it is beyond the list."""
+    """A picture in the list of one system, and what it added to the score; no rank where it is beyond the list."""
 
     rank: int | None = Field(examples=[1])
     score: float = Field(examples=[0.3127])
-    gives: float = Field(examples=[0.0164])
+    contribution: float = Field(examples=[0.0164])
 
 
 class NearCaption(BaseModel):
@@ -266,7 +260,7 @@ class LibraryStatus(BaseModel):
 
     status: Literal["current", "behind", "stale"]
     generation: int = Field(description="That is served.")
-    on_disk: int | None = Field(description="That lies on disk; null where it cannot be told.")
+    on_disk: int | None = Field(description="That lies on disk; null where it is unknown.")
     looked: str = Field(description="When the last look ended, UTC.", examples=["2026-05-01T12:00:00Z"])
     fault: str | None
 
@@ -283,7 +277,7 @@ class LibraryInfo(BaseModel):
     categories: bool
     captions: bool
     rerank: bool
-    texts: bool = Field(description="Whether it can be asked in words; if not, pictures alone.")
+    texts: bool = Field(description="Whether it takes texts; if not, pictures alone.")
     generation: int
     state: LibraryStatus
 

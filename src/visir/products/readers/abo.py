@@ -138,7 +138,7 @@ def read(
 
 
 def _levels(draft: ProductDraft, place: str, nodes: object, drop: frozenset[str]) -> object:
-    """The names of the first node; what is no list of nodes as it is, for the draft to set aside."""
+    """The names of the first node; what is no list of nodes as it is, for the draft to reject."""
     if not isinstance(nodes, list) or not nodes or not isinstance(nodes[0], Mapping):
         return nodes
     if len(nodes) > 1:

@@ -19,7 +19,7 @@ TITLE = "productDisplayName"
 def read(path: Path) -> ProductDraft:
     """Read `styles.csv`; the picture of product 15970 is 15970.jpg.
 
-    A few titles of the published file hold unquoted commas, so their rows have too many values and are set aside.
+    A few titles of the published file hold unquoted commas, so their rows have too many values and are rejected.
     """
     draft = ProductDraft(plain_stem(path), path.parent, f"fashion product images {path.name}")
     for place, row in read_csv_rows(path, draft.reject_row):

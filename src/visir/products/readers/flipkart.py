@@ -59,7 +59,7 @@ def read(path: Path, *, product_names: str = "drop") -> ProductDraft:
 
 
 def _path(draft: ProductDraft, place: str, cell: str) -> object:
-    """The names in a cell such as ["Watches >> Wrist Watches"]; what is no such cell as it stands, to be set aside."""
+    """The names in a cell such as ["Watches >> Wrist Watches"]; another cell as it is, for the draft to reject."""
     try:
         trees = orjson.loads(cell)
     except orjson.JSONDecodeError:

@@ -85,7 +85,7 @@ def path_of(draft: ProductDraft, place: str, value: object, separator: str) -> o
     """The names of a path: of a list, of a JSON list, or split at the separator; of several paths the first.
 
     The thesis gives every product one path (section 7.4.1); further ones are counted. What is no path is returned as it
-    is, for the draft to set aside.
+    is, for the draft to reject.
     """
     if isinstance(value, str) and value.lstrip().startswith("["):
         try:

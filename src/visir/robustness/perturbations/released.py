@@ -1,7 +1,7 @@
 """What the paper profiles of typing errors share: the random numbers and the places of the released code.
 
 The released code of the brittleness paper calls the package `typo` 0.1.7 (Ranvijay Kumar, MIT) with seed 42 for *every*
-caption; that this is so is told by the queries in the authors' logs, which come out the same, all of them. What is
+caption; that this is so is shown by the queries in the authors' logs, which come out the same, all of them. What is
 written here is a function of our own that draws the same numbers from Python's Mersenne Twister in the same order.
 """
 

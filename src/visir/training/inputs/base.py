@@ -53,7 +53,7 @@ class EpochRandom:
         return np.random.default_rng([self.seed, self.epoch, stream])
 
 
-class Examples(Protocol):
+class TrainingData(Protocol):
     """What a training learns from, as the loop sees it: rows that become batches."""
 
     def __len__(self) -> int: ...
@@ -160,7 +160,7 @@ class TrainingExamples:
 
     @property
     def is_slow(self) -> bool:
-        """See `Examples.is_slow`: where pictures are read. Looking up 128 vectors and captions takes 0.3 ms."""
+        """See `TrainingData.is_slow`: where pictures are read. Looking up 128 vectors and captions takes 0.3 ms."""
         return getattr(self.anchors, "is_slow", False)
 
     def batch(self, rows: NDArray[np.int64], draw: EpochRandom | None = None) -> TrainingBatch:
@@ -178,7 +178,7 @@ class TrainingExamples:
         )
 
     def labels(self, rows: NDArray[np.int64]) -> tuple[Any, Any]:
-        """See `Examples.labels`."""
+        """See `TrainingData.labels`."""
         import torch
 
         classes = None if self.classes is None else torch.from_numpy(self.classes[rows])

@@ -10,12 +10,12 @@ from itertools import islice
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.training.inputs.base import EpochRandom, Examples, TrainingBatch
+from visir.training.inputs.base import EpochRandom, TrainingBatch, TrainingData
 from visir.training.inputs.pinned_memory import pin_batch
 
 
 def prefetch(
-    examples: Examples,
+    examples: TrainingData,
     batches: Iterable[NDArray[np.int64]],
     draw: EpochRandom | None = None,
     workers: int | None = None,

@@ -58,7 +58,8 @@ class ITD(nn.Module):
         """The reconstruction loss of a batch, a scalar."""
         if pairs.tokens is None:
             raise ConfigurationError(
-                "ITD: this batch has no caption tokens.", hint="give `Examples.tokens`, padded word ids per caption"
+                "ITD: this batch has no caption tokens.",
+                hint="give `TrainingExamples.tokens`, padded word ids per caption",
             )
         inputs, targets = pairs.tokens[:, :-1], pairs.tokens[:, 1:]
         lengths = (targets != _PADDING).sum(1).cpu()  # where the packing wants them

@@ -70,3 +70,12 @@ export function remember(key, value) {
 export function style(name) {
   return new Promise((done) => document.head.append(el("link", { rel: "stylesheet", href: `/static/${name}`, onload: done, onerror: done })));
 }
+
+/** Show a line above the results; an empty one hides it. */
+export function showNote(note, failure = false) {
+  $("note").textContent = note;
+  $("note").hidden = !note;
+  $("note").classList.toggle("error", failure);
+  if (failure) $("note").setAttribute("role", "alert");
+  else $("note").removeAttribute("role");
+}

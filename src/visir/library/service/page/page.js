@@ -2,7 +2,7 @@
 
 import { librariesThere, path, picture } from "./api.js";
 import { Column } from "./column.js";
-import { $, chip, el, option, remember, style } from "./dom.js";
+import { $, chip, el, option, remember, showNote, style } from "./dom.js";
 import { listen } from "./drop.js";
 import { limits, query, read, write } from "./state.js";
 
@@ -179,10 +179,10 @@ function tools(of) {
   text.placeholder = parts.length ? "Add words" : DESCRIBE;
 
   const mixed = parts.length > 0 && state.text.trim();
-  const slider = $("share").querySelector("input");
-  $("share").hidden = !mixed;
-  if (document.activeElement !== slider) slider.value = state.share;
-  shares(slider.value);
+  const slider = $("text-weight").querySelector("input");
+  $("text-weight").hidden = !mixed;
+  if (document.activeElement !== slider) slider.value = state.textWeight;
+  showWeight(slider.value);
 
   const where = state.where.map((condition, n) =>
     chip(condition.replace(/ (>=|<=|!=) /, (_, sign) => ` ${SIGNS[sign]} `), () => unfilter({ where: state.where.filter((_, each) => each !== n) }), "filter"),
@@ -202,7 +202,7 @@ function tools(of) {
     : state.photo
       ? "The photo is sent for the search only; a link to this page does not carry it."
       : "";
-  say(note);
+  showNote(note);
 }
 
 async function tree(of) {
@@ -212,14 +212,6 @@ async function tree(of) {
   } catch (failure) {
     $("categories").replaceChildren(el("p", { class: "error" }, failure.message));
   }
-}
-
-function say(note, failure = false) {
-  $("note").textContent = note;
-  $("note").hidden = !note;
-  $("note").classList.toggle("error", failure);
-  if (failure) $("note").setAttribute("role", "alert");
-  else $("note").removeAttribute("role");
 }
 
 function unfilter(changes) {
@@ -232,10 +224,10 @@ function drop(changes) {
   text.focus();
 }
 
-function shares(of) {
-  $("share-photo").textContent = `photo ${100 - of} %`;
-  $("share-text").textContent = `text ${of} %`;
-  $("share").querySelector("input").setAttribute("aria-valuetext", `text ${of} %, photo ${100 - of} %`);
+function showWeight(of) {
+  $("weight-photo").textContent = `photo ${100 - of} %`;
+  $("weight-text").textContent = `text ${of} %`;
+  $("text-weight").querySelector("input").setAttribute("aria-valuetext", `text ${of} %, photo ${100 - of} %`);
 }
 
 // ---- asking ----
@@ -273,10 +265,10 @@ text.addEventListener("keydown", (event) => {
   } else if (event.key === "Backspace" && !text.value && (state.photo || state.item)) drop({ photo: null, item: null });
 });
 
-$("share").addEventListener("input", (event) => {
-  shares(event.target.value);
+$("text-weight").addEventListener("input", (event) => {
+  showWeight(event.target.value);
   clearTimeout(timer);
-  timer = setTimeout(() => go({ share: Number(event.target.value) }, { replace: true }), PAUSE);
+  timer = setTimeout(() => go({ textWeight: Number(event.target.value) }, { replace: true }), PAUSE);
 });
 
 $("clear").addEventListener("click", () => {
@@ -300,7 +292,7 @@ listen(
       photos.set(photo.key, photo);
       drop({ photo, item: null, open: null });
     } catch (failure) {
-      say(`${failure.message} ${failure.hint}`, true);
+      showNote(`${failure.message} ${failure.hint}`, true);
     }
   },
   $("file"),
@@ -393,7 +385,7 @@ async function start() {
   const unknown = sides().map((side) => side.library).find((name) => name && !libraries.some((each) => each.name === name));
   if (unknown) state.library = null;
   await render();
-  if (unknown) say(`There is no library ${unknown} here; this is ${library(null).name}.`, true);
+  if (unknown) showNote(`There is no library ${unknown} here; this is ${library(null).name}.`, true);
 }
 
 text.value = state.text;

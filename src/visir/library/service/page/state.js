@@ -19,13 +19,13 @@ function condition(text, types) {
 /** The state of an address. Unknown parts are passed over: an old link still opens. */
 export function read(address) {
   const given = new URLSearchParams(address);
-  const share = Number(given.get("share") ?? 50);
+  const textWeight = Number(given.get("text_weight") ?? 50);
   return {
     text: given.get("q") ?? "",
     item: given.get("like"),
     photo: null,
     lostPhoto: given.has("photo"),
-    share: share >= 0 && share <= 100 ? share : 50,
+    textWeight: textWeight >= 0 && textWeight <= 100 ? textWeight : 50,
     library: given.get("library"),
     system: given.get("system"),
     category: given.get("category"),
@@ -42,7 +42,7 @@ export function write(state) {
   set("q", state.text.trim());
   set("like", state.item);
   set("photo", state.photo || state.lostPhoto ? "1" : "");
-  if (state.share !== 50) given.set("share", state.share);
+  if (state.textWeight !== 50) given.set("text_weight", state.textWeight);
   set("library", state.library);
   set("system", state.system);
   set("category", state.category);
@@ -64,7 +64,7 @@ export function query(state, library, system) {
   if (state.text.trim()) body.text = state.text.trim();
   if (state.item) body.item = state.item;
   if (state.photo) body.image = { data: state.photo.data };
-  if (body.text && (body.item || body.image)) body.share = state.share / 100;
+  if (body.text && (body.item || body.image)) body.text_weight = state.textWeight / 100;
   return { ...body, ...limits(state, library) };
 }
 

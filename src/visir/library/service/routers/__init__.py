@@ -1,4 +1,4 @@
-"""What can be asked over HTTP, one file for each group of endpoints."""
+"""The endpoints, one file for each group."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from visir.library.service.errors import HttpError
 from visir.library.service.registry import LibraryHandle, LibraryRegistry
 
 REFUSALS: dict[int | str, dict[str, Any]] = {
-    code: {"model": wire.ErrorBody, "description": said}
-    for code, said in {
+    code: {"model": wire.ErrorBody, "description": description}
+    for code, description in {
         400: "Not understood.",
         401: "A token is needed, or it is not valid.",
         403: "The token does not allow this.",
@@ -60,7 +60,7 @@ def known_only(request: Request) -> None:
     """
     if not request.query_params or not request.url.path.startswith("/v1/libraries"):
         return
-    known = [str(one.alias) for one in request.scope["route"].dependant.query_params]
+    known = [str(parameter.alias) for parameter in request.scope["route"].dependant.query_params]
     for name in request.query_params:
         if name not in known:
             hint = nearest(name[:100], known) if known else "this path takes none"
@@ -68,12 +68,12 @@ def known_only(request: Request) -> None:
 
 
 def has_already(request: Request, tag: str) -> bool:
-    """Whether the caller has what this ETag (with its quotes) stands for, and asks only whether it still holds."""
+    """Whether the caller has the content of this ETag (with its quotes) already."""
     return tag in request.headers.get("if-none-match", "")
 
 
 def admin_only(request: Request) -> None:
-    """Refuse whoever has not the scope "admin"."""
+    """Refuse a caller without the scope "admin"."""
     caller = request.scope["state"]["caller"]
     if "admin" not in caller.scopes:
         raise HttpError(403, f"the token {caller.name!r} may not change a library.", hint="it has no scope 'admin'")

@@ -1,4 +1,4 @@
-"""What the service says of itself, and the page."""
+"""Health, metrics, the list of libraries, and the page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from fastapi import APIRouter, Request, Response
 
 import visir
 from visir.library.service import wire
-from visir.library.service.errors import HttpError, unknown
+from visir.library.service.errors import HttpError, not_found
 from visir.library.service.routers import REFUSALS, has_already, registry_of
 
 router = APIRouter(tags=["about"])
@@ -45,15 +45,19 @@ async def ready(request: Request) -> Response:
         )
     registry = registry_of(request)
     may_know = "search" in request.scope["state"]["caller"].scopes
-    held = [{"name": name, **handle.lease.said()} for name, handle in registry.handles.items()] if may_know else []
+    statuses = (
+        [{"name": name, **handle.lease.status_record()} for name, handle in registry.handles.items()]
+        if may_know
+        else []
+    )
     if registry.stale:
         count = f"{len(registry.stale)} of {len(registry.handles)} libraries"
         refused = HttpError(
             503, f"{count} cannot be served as on disk.", hint="the service's log says why", code="stale"
         )
-        answer = {**orjson.loads(refused.body()), "libraries": held}
+        answer = {**orjson.loads(refused.body()), "libraries": statuses}
         return Response(orjson.dumps(answer), 503, {"Retry-After": "5"}, media_type="application/json")
-    return _json({"status": "ok", "version": visir.__version__, "libraries": held})
+    return _json({"status": "ok", "version": visir.__version__, "libraries": statuses})
 
 
 @router.get("/metrics", response_class=Response, include_in_schema=False)
@@ -82,22 +86,22 @@ async def static(request: Request, file: str) -> Response:
 
 @cache
 def _page() -> dict[str, tuple[bytes, bytes, str, str]]:
-    """Every file of the page by its name: bytes, the same packed, type, tag. What is not in it cannot be asked for."""
-    found = {}
+    """Every file of the page by its name: bytes, the same packed, type, tag. No other file is served."""
+    page_files = {}
     for path in files("visir.library.service").joinpath("page").iterdir():
         kind = _TYPES.get(path.name[path.name.rfind(".") :])
         if kind is not None and path.is_file():
             data = path.read_bytes()
-            found[path.name] = data, gzip.compress(data, 9, mtime=0), kind, f'"{sha256(data).hexdigest()[:20]}"'
-    return found
+            page_files[path.name] = data, gzip.compress(data, 9, mtime=0), kind, f'"{sha256(data).hexdigest()[:20]}"'
+    return page_files
 
 
 def _file(request: Request, name: str) -> Response:
-    held = _page()
-    if name not in held:
-        raise unknown("file", name, list(held))
-    data, packed, kind, tag = held[name]
-    # A browser asks again each time and is told that nothing changed: a new version of visir shows at once.
+    page_files = _page()
+    if name not in page_files:
+        raise not_found("file", name, list(page_files))
+    data, packed, kind, tag = page_files[name]
+    # A browser revalidates each time (304 when nothing changed), so a new version of visir shows at once.
     headers = {"ETag": tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"}
     if has_already(request, tag):
         return Response(status_code=304, headers=headers)

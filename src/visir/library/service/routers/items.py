@@ -21,7 +21,7 @@ from visir.library.service.request_parsing import (
     queries_of,
     schema,
 )
-from visir.library.service.responses import sayable
+from visir.library.service.responses import valid_utf8
 from visir.library.service.routers import LARGE, REFUSALS, InLibrary, OfItem, has_already
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ def items(
     request.app.state.charge(request.scope["state"]["caller"], CONDITION * len(conditions))
     ids, total = listed(handle.library, category, offset, k, conditions)
     cards = handle.cards.of(ids)
-    shown = [cards[one][0] for one in ids if one in cards]
+    shown = [cards[item][0] for item in ids if item in cards]
     after = offset + k
     return _json({"items": shown, "total": total, "next_offset": after if after < total else None})
 
@@ -74,29 +74,29 @@ def listed(
     below = " WHERE " + " AND ".join(tests) if tests else ""
     total = library.database.value(f"SELECT count(DISTINCT item) FROM files{below}", values)
     page = f"SELECT item FROM files{below} GROUP BY item ORDER BY min(name), min(path) LIMIT ? OFFSET ?"
-    return [one for (one,) in library.database.rows(page, [*values, k, offset])], total
+    return [item for (item,) in library.database.rows(page, [*values, k, offset])], total
 
 
 @router.get("/items/{item}", response_model=wire.ItemInfo)
 def item(handle: InLibrary, item: OfItem) -> Response:
     """Everything known of one picture, and its heaviest words where the library has a sparse head."""
-    known = handle.known(item)
+    picture = handle.item(item)
     return _json(
         {
-            "item": known.id,
+            "item": picture.id,
             "files": [
-                {"path": sayable(file.path), "name": sayable(file.name), "category": sayable(file.category)}
-                for file in known.files
+                {"path": valid_utf8(file.path), "name": valid_utf8(file.name), "category": valid_utf8(file.category)}
+                for file in picture.files
             ],
-            "captions": [sayable(text) for _, text in known.captions],
-            "fields": _fields(known.fields),
-            "width": known.width,
-            "height": known.height,
-            "format": known.format,
-            "bytes": known.bytes,
-            "taken": known.taken,
-            "camera": None if known.camera is None else sayable(known.camera),
-            "category": sayable(known.category),
+            "captions": [valid_utf8(text) for _, text in picture.captions],
+            "fields": _fields(picture.fields),
+            "width": picture.width,
+            "height": picture.height,
+            "format": picture.format,
+            "bytes": picture.bytes,
+            "taken": picture.taken,
+            "camera": None if picture.camera is None else valid_utf8(picture.camera),
+            "category": valid_utf8(picture.category),
             "duplicates": handle.duplicates(item),
             "words": handle.words(item),
         }
@@ -112,7 +112,7 @@ def thumbnail(request: Request, handle: InLibrary, item: OfItem) -> Response:
     """A small picture."""
     data = handle.library.thumbnail(item)
     if data is None:
-        handle.known(item)
+        handle.item(item)
         raise HttpError(404, "there is no thumbnail of this item.", hint="its source has no picture of it")
     return _picture(request, data, "image/webp")
 
@@ -121,15 +121,15 @@ def thumbnail(request: Request, handle: InLibrary, item: OfItem) -> Response:
     "/items/{item}/image",
     response_class=Response,
     responses={
-        200: {"content": {one: {} for one in sorted(SHOWN)}, "description": "The original's bytes."},
+        200: {"content": {media_type: {} for media_type in sorted(SHOWN)}, "description": "The original's bytes."},
         **_UNCHANGED,
     },
 )
 def image(request: Request, handle: InLibrary, item: OfItem) -> Response:
     """The original, as it lies on disk; only of types that browsers show."""
-    known = handle.known(item)
-    if known.media_type not in SHOWN:
-        message = f"the original is of a type that is not handed out: {known.format}."
+    picture = handle.item(item)
+    if picture.media_type not in SHOWN:
+        message = f"the original is of a type that is not handed out: {picture.format}."
         raise HttpError(404, message, hint="take its thumbnail")
     data, media_type = handle.original(item)
     return _picture(request, data, media_type, headers=_ALONE)
@@ -140,10 +140,10 @@ def image(request: Request, handle: InLibrary, item: OfItem) -> Response:
 )
 async def explain(request: Request, handle: InLibrary, item: OfItem) -> Response:
     """Why this picture is an answer to a search: words of both sides, captions near the query, parts of the score."""
-    asked = await body_of(request, wire.SearchBody)
-    log_queries(request, [asked])
+    body = await body_of(request, wire.SearchBody)
+    log_queries(request, [body])
     noted(request, library=handle.name)
-    (query,) = await queries_of(request, [asked], handle)
+    (query,) = await queries_of(request, [body], handle)
     return _json(await run_in_threadpool(handle.explain, query, item))
 
 
@@ -168,14 +168,14 @@ def _picture(request: Request, data: bytes, media_type: str, headers: Mapping[st
 
 def _fields(fields: Any) -> dict[str, Any]:
     """Name → value; a list where the source tells several."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, value in fields:
-        said = sayable(value) if isinstance(value, str) else value
-        if name in found:
-            found[name] = [*(found[name] if isinstance(found[name], list) else [found[name]]), said]
+        shown = valid_utf8(value) if isinstance(value, str) else value
+        if name in values:
+            values[name] = [*(values[name] if isinstance(values[name], list) else [values[name]]), shown]
         else:
-            found[name] = said
-    return found
+            values[name] = shown
+    return values
 
 
 def _json(value: Any) -> Response:

@@ -1,0 +1,19 @@
+"""What each field of a query means: one text for Python, HTTP (OpenAPI) and the command line.
+
+This file imports nothing, because the command line reads it whenever it starts.
+"""
+
+QUERY_HELP = {
+    "text": "What to look for, in words.",
+    "image": "Look for what fits this picture.",
+    "item": "Look for pictures like this one of the library, which is left out of the answer.",
+    "text_weight": "Weight of the text beside a picture, from 0 to 1; 1 is the text alone.",
+    "system": "dense, sparse or hybrid; without one, dense where the library has it.",
+    "fusion": "How hybrid joins the two systems: rrf (reciprocal ranks) or weighted (a weighted sum of scores).",
+    "weight": "Weight of the dense scores in weighted fusion, from 0 to 1.",
+    "where": "Conditions that every answer satisfies, such as width >= 800.",
+    "category": "Only this folder or category, with everything below it.",
+    "k": "How many answers.",
+    "offset": "How many of the best answers to skip.",
+    "rerank": "How many of the best answers the model's matching head puts in order; 0 for none.",
+}
