@@ -8,7 +8,7 @@ import pytest
 import report_toys as toys
 
 from visir.records import Gallery, Qrels, Result, Run
-from visir.reports.examples import Examples, by_image, first_ranks
+from visir.reports.examples import ExampleQueries, by_image, first_ranks
 
 
 @pytest.fixture
@@ -23,14 +23,14 @@ def chosen(examples, kind, **options):
 
 def test_first_ranks_are_those_worked_out_by_hand(tiny):
     collection, runs = tiny
-    sorted_out = Examples(runs["t2i"], collection.qrels("t2i"))
+    sorted_out = ExampleQueries(runs["t2i"], collection.qrels("t2i"))
     assert sorted_out.run.queries.to_pylist() == ["a0", "a1", "b0", "b1", "c0", "c1"]
     assert sorted_out.ranks.tolist() == [1, 3, 2, 1, 2, 2]
 
 
 def test_worst_near_and_best_are_chosen_by_rank_and_by_margin(tiny):
     collection, runs = tiny
-    sorted_out = Examples(runs["t2i"], collection.qrels("t2i"))
+    sorted_out = ExampleQueries(runs["t2i"], collection.qrels("t2i"))
     assert chosen(sorted_out, "worst") == ["a1", "b0", "c0", "c1"]  # 3, then the 2s by id
     # Gaps behind the wrong first: a1 0.2 - 0.6 = -0.4, b0 0.5 - 0.8 = -0.3, c0 0.2 - 0.3, c1 0.1 - 0.2 = -0.1
     # (in float32 c1's gap is the smaller by a hair).
@@ -42,13 +42,13 @@ def test_worst_near_and_best_are_chosen_by_rank_and_by_margin(tiny):
 
 def test_one_query_per_image(tiny):
     collection, runs = tiny
-    sorted_out = Examples(runs["t2i"], collection.qrels("t2i"))
+    sorted_out = ExampleQueries(runs["t2i"], collection.qrels("t2i"))
     assert chosen(sorted_out, "worst", group=by_image(collection)) == ["a1", "b0", "c0"]
 
 
 def test_an_example_shows_the_answer_and_where_the_positives_stand(tiny):
     collection, runs = tiny
-    shown = Examples(runs["i2t"], collection.qrels("i2t")).choose("worst", 1, top=3)[0]
+    shown = ExampleQueries(runs["i2t"], collection.qrels("i2t")).choose("worst", 1, top=3)[0]
     assert (shown.query, shown.rank) == ("c", 5)
     assert [(one.id, one.rank, one.positive) for one in shown.top] == [
         ("a0", 1, False),
@@ -61,12 +61,12 @@ def test_an_example_shows_the_answer_and_where_the_positives_stand(tiny):
 def test_a_rank_beyond_the_run_is_taken_from_the_result(tiny):
     collection, runs = tiny
     full = toys.result(collection, runs)
-    cut = Examples(runs["t2i"].cut(1), collection.qrels("t2i"), full)
+    cut = ExampleQueries(runs["t2i"].cut(1), collection.qrels("t2i"), full)
     assert cut.ranks.tolist() == [1, 3, 2, 1, 2, 2]
     worst = cut.choose("worst", 1)[0]
     assert [(one.rank, one.score) for one in worst.positives] == [(3, None)]
     # Without the result nobody knows more than that it was not found.
-    blind = Examples(runs["t2i"].cut(1), collection.qrels("t2i"))
+    blind = ExampleQueries(runs["t2i"].cut(1), collection.qrels("t2i"))
     assert blind.ranks.tolist() == [1, np.inf, np.inf, 1, np.inf, np.inf]
     assert blind.choose("worst", 1)[0].rank is None
 
@@ -84,7 +84,7 @@ def test_not_found_within_the_depth_is_not_a_rank(tiny):
 def test_queries_without_judgements_are_never_shown():
     gallery = Gallery.of("image", ["x", "y"])
     run = Run.ranked("r", "t2i", ["q1", "q1", "q2", "q2"], ["x", "y", "x", "y"], [2.0, 1.0, 2.0, 1.0], gallery)
-    sorted_out = Examples(run, Qrels.of(["q1"], ["y"]))
+    sorted_out = ExampleQueries(run, Qrels.of(["q1"], ["y"]))
     assert sorted_out.judged.tolist() == [True, False]
     assert chosen(sorted_out, "worst") == ["q1"]
 
@@ -100,7 +100,7 @@ def test_ranks_agree_with_a_slow_loop():
     positive = random.random((n, m)) < 0.1
     rows, columns = np.nonzero(positive)
     qrels = Qrels.of([queries[i] for i in rows], [documents[j] for j in columns])
-    sorted_out = Examples(run, qrels)
+    sorted_out = ExampleQueries(run, qrels)
     truth = qrels.to_dict()
     for at, query in enumerate(queries):
         found = [rank for rank, (one, _) in enumerate(run.answer(query), 1) if one in truth.get(query, {})]

@@ -34,7 +34,7 @@ from visir.reports.blocks import (
     production,
 )
 from visir.reports.formats import to_html
-from visir.reports.gallery import Gallery, GalleryEntry, Strip, Tile
+from visir.reports.gallery import GalleryEntry, QueryGallery, Strip, Tile
 from visir.reports.page import Page, Section, is_unchanged_page, page_bytes, write_page
 from visir.reports.svg import drawing, themed, to_svg
 from visir.reports.table import Column, Spread, Table
@@ -75,9 +75,9 @@ def everything() -> list[Block]:
         WordCloud([CloudWord(HOSTILE, 1.2, HOSTILE, "other", True)]),
         WordCloud([]),
         Tree([branch], (HOSTILE, "", HOSTILE)),
-        Fold(HOSTILE, [Gallery(entries)], HOSTILE, is_open=True),
+        Fold(HOSTILE, [QueryGallery(entries)], HOSTILE, is_open=True),
         Fold(HOSTILE, [Code("x")]),
-        Group(HOSTILE, [Group(HOSTILE, [Gallery(entries[1:])], "inner")], "outer"),
+        Group(HOSTILE, [Group(HOSTILE, [QueryGallery(entries[1:])], "inner")], "outer"),
         Strip([Tile("", picture, "one", anchor="answer-2")], is_large=True),
         *production(HOSTILE, {HOSTILE: HOSTILE}),
     ]

@@ -28,9 +28,9 @@ from visir.reports.blocks import (
     production,
 )
 from visir.reports.chance import expected_by_chance
-from visir.reports.examples import Answer, Example, Examples, Kind, by_image
+from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image
 from visir.reports.figures import figures
-from visir.reports.gallery import Gallery, GalleryEntry, Strip
+from visir.reports.gallery import GalleryEntry, QueryGallery, Strip
 from visir.reports.page import Page, Section, write_page
 from visir.reports.shown import ShownItems, first_captions
 from visir.reports.table import Cell, Column, Table
@@ -201,7 +201,7 @@ def _choose(
     result: Result, run: Run, collection: Collection | None, qrels: Qrels, count: int, top: int
 ) -> dict[Kind, list[Example]]:
     """The queries of each kind that are shown of one task."""
-    examples = Examples(run, qrels, result)
+    examples = ExampleQueries(run, qrels, result)
     group = by_image(collection) if collection is not None and run.task == "t2i" else None
     return {kind: examples.choose(kind, count, top, group) for kind, _, _ in KINDS}
 
@@ -230,7 +230,7 @@ def _galleries(
         folds: list[Block] = [
             Fold(
                 name,
-                [Gallery([_entry(example, runs[task], tasks[task], shown) for example in kinds[kind]])],
+                [QueryGallery([_entry(example, runs[task], tasks[task], shown) for example in kinds[kind]])],
                 words,
                 is_open=kind == "worst",
             )

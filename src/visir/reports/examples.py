@@ -50,7 +50,7 @@ def first_ranks(result: Result, task: str) -> tuple[pa.StringArray, NDArray[np.f
     return None
 
 
-class Examples:
+class ExampleQueries:
     """The queries of one run, from which `choose` picks.
 
     Args:

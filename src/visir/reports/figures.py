@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from visir.records import Qrels, Result, Run
 from visir.reports.blocks import Figure
 from visir.reports.chance import expected_by_chance
-from visir.reports.examples import Examples, first_ranks
+from visir.reports.examples import ExampleQueries, first_ranks
 from visir.reports.plots import hit_curves, rank_distribution, training_curves
 from visir.reports.svg import themed
 from visir.reports.words import task_words
@@ -68,7 +68,7 @@ def _ranks(result: Result, runs: Mapping[str, Run], qrels: Mapping[str, Qrels]) 
             # A positive outside the gallery is counted as one rank below the last: nobody can find it.
             ranks[task] = values if run is None else np.where(values > run.gallery.size, np.inf, values)
         elif run is not None and task in qrels:
-            examples = Examples(run, qrels[task])
+            examples = ExampleQueries(run, qrels[task])
             ranks[task] = examples.ranks[examples.judged]
     return ranks
 

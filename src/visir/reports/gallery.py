@@ -89,7 +89,7 @@ class GalleryEntry:
 
 
 @dataclass(frozen=True)
-class Gallery:
+class QueryGallery:
     """Queries with their answers, one below another."""
 
     macro: ClassVar[str] = "gallery"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from visir.records import Collection, Items, Result, Run, Task
-from visir.reports.examples import Examples, Kind, by_image
+from visir.reports.examples import ExampleQueries, Kind, by_image
 from visir.reports.table import Cell, Column, Table
 from visir.reports.words import task_words
 
@@ -45,7 +45,7 @@ def queries_table(
             label(example.top[0].id, documents) if example.top else None,
             label(example.positives[0].id, documents),
         ]
-        for example in Examples(run, qrels, result).choose(kind, count, top=1, group=group)
+        for example in ExampleQueries(run, qrels, result).choose(kind, count, top=1, group=group)
     ]
     columns = [Column("query"), Column("rank", 0), Column("answered first"), Column("a right answer")]
     titles = {"worst": "Worst queries", "near": "Lost by a hair", "best": "Best queries"}

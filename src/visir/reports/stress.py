@@ -30,8 +30,8 @@ from visir.reports.blocks import (
     inline,
     production,
 )
-from visir.reports.examples import Answer, Example, Examples, first_ranks
-from visir.reports.gallery import Gallery, GalleryEntry, Strip, Tile
+from visir.reports.examples import Answer, Example, ExampleQueries, first_ranks
+from visir.reports.gallery import GalleryEntry, QueryGallery, Strip, Tile
 from visir.reports.page import Page, Section, write_page
 from visir.reports.shown import ShownItems, first_captions
 from visir.reports.stress_plots import degradation_bars, similarity_map
@@ -155,7 +155,7 @@ def _worst(study: Stress, collection: Collection) -> list[Block]:
             if hit.effect.outcome.task == name
         ]
         if entries:
-            blocks.append(Group(f"Perturbed {_SIDES[name]}", [Gallery(entries)]))
+            blocks.append(Group(f"Perturbed {_SIDES[name]}", [QueryGallery(entries)]))
     return blocks
 
 
@@ -251,7 +251,7 @@ def worst_hits(study: Stress, collection: Collection, *, top: int = TOP) -> list
         if not effects:
             continue
         qrels = study.qrels[task]
-        plain = Examples(study.runs[task], qrels, study.plain)
+        plain = ExampleQueries(study.runs[task], qrels, study.plain)
         before = _ranks(study, task)
         ids = effects[0].queries.to_pylist()
         images = [study.images.get(query, query) for query in ids]
@@ -264,7 +264,7 @@ def worst_hits(study: Stress, collection: Collection, *, top: int = TOP) -> list
                 continue
             used.add(images[fresh[0]])
             query = ids[fresh[0]]
-            broken = Examples(effect.outcome.run, qrels, effect.outcome.result)
+            broken = ExampleQueries(effect.outcome.run, qrels, effect.outcome.result)
             pair = [run.example(run.run.queries.index(query).as_py(), top) for run in (plain, broken)]
             sent = effect.outcome.texts.get(query)
             text = () if sent is None else marked(study.texts[query], sent)

@@ -38,7 +38,7 @@ from visir.reports.blocks import (
     inline,
     production,
 )
-from visir.reports.gallery import Gallery, GalleryEntry, Strip, Tile
+from visir.reports.gallery import GalleryEntry, QueryGallery, Strip, Tile
 from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
 from visir.reports.table import Cell, Column, Spread, Table
@@ -226,7 +226,7 @@ def _pictures(paths: Sequence[CategoryPath], pictures: Mapping[str, Thumbnail], 
         crumbs = Markup(' <span class="soft" aria-hidden="true">›</span> ').join(
             category.name for category in path.categories
         )
-        blocks.append(Group(crumbs, [Gallery(entries)]))
+        blocks.append(Group(crumbs, [QueryGallery(entries)]))
     return blocks
 
 
