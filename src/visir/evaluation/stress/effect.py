@@ -19,14 +19,15 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Change:
+class RsumChange:
     """How rsum of one task changed over a set of queries.
 
-    - `before`, `after`: rsum in points (0–300); `points`: after − before
-    - `percent`: 100 · points / before, negative for a loss; NaN where nothing was found before
-    - `points_interval`, `percent_interval`: 95 % bootstrap intervals, images drawn with all their captions. That of the
-      percentage is of the ratio itself: what was found before is drawn with the rest.
-    - `queries`: how many
+    Attributes:
+        before: rsum before, in points (0–300).
+        after: rsum after.
+        points_interval: The 95 % bootstrap interval of `points`; images are drawn with all their captions.
+        percent_interval: The same of `percent`. It is the interval of the ratio: the rsum before is resampled too.
+        queries: The number of queries.
     """
 
     before: float
@@ -42,24 +43,30 @@ class Change:
 
     @property
     def percent(self) -> float:
-        """Percent of the rsum before; negative for a loss."""
+        """100 · points / before; negative for a loss, NaN if rsum before is 0."""
         return 100 * self.points / self.before if self.before else float("nan")
 
     @property
     def percent_left(self) -> float:
-        """Percent of the rsum before that is left: what `visir stress --fail-under` looks at."""
+        """Percent of the rsum before that is left; `visir stress --fail-under` checks it."""
         return 100 + self.percent
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
-    """One perturbation as it was searched and measured, before anything is said of it.
+class ConditionOutcome:
+    """The search results and measures of one perturbation.
 
-    - `name`, `title`, `family`: as the perturbation calls itself; `description`: on the protocol card
-    - `changed`: (n,) which of the task's queries the perturbation changed, in the order of the result
-    - `result`, `run`: over all queries
-    - `texts`: query id → the caption as it was sent, of the changed ones
-    - `corrupted`: what the pictures suffered, of image queries
+    Attributes:
+        name: The name of the perturbation.
+        title: Its title.
+        family: Its family.
+        description: Its line on the protocol card.
+        task: The task.
+        changed: (n,) which of the task's queries the perturbation changed, in the order of the result.
+        result: The result over all queries.
+        run: The run over all queries.
+        texts: Query id → the perturbed caption, for the changed ones.
+        corrupted: The corruption of the pictures, for image queries.
     """
 
     name: str
@@ -91,9 +98,9 @@ class Effect:
         after: (n,) each query's rsum after.
     """
 
-    outcome: Outcome
-    overall: Change
-    on_changed: Change | None
+    outcome: ConditionOutcome
+    overall: RsumChange
+    on_changed: RsumChange | None
     p: float
     p_corrected: float
     before: Floats
@@ -140,7 +147,7 @@ class Effect:
 
 
 def effects(
-    plain: Result, outcomes: Sequence[Outcome], clusters: Sequence[str] | None, *, test: TestName, seed: int
+    plain: Result, outcomes: Sequence[ConditionOutcome], clusters: Sequence[str] | None, *, test: TestName, seed: int
 ) -> list[Effect]:
     """Measure the effects of outcomes of one task, all from one resampling.
 
@@ -190,8 +197,8 @@ def rsum_by_query(result: Result, task: str) -> Floats:
     return total
 
 
-def _change(before: Floats, after: Floats, counts: Floats, drawn_before: Floats, drawn_after: Floats) -> Change:
+def _change(before: Floats, after: Floats, counts: Floats, drawn_before: Floats, drawn_after: Floats) -> RsumChange:
     with np.errstate(divide="ignore", invalid="ignore"):
         points = (drawn_after - drawn_before) / counts
         percent = 100 * (drawn_after - drawn_before) / drawn_before
-    return Change(float(before.mean()), float(after.mean()), interval(points), interval(percent), len(before))
+    return RsumChange(float(before.mean()), float(after.mean()), interval(points), interval(percent), len(before))

@@ -21,7 +21,7 @@ from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.options import check_options
 from visir.evaluation.scoring import score
 from visir.evaluation.significance import TestName, corrected
-from visir.evaluation.stress.effect import Effect, Outcome, effects
+from visir.evaluation.stress.effect import ConditionOutcome, Effect, effects
 from visir.evaluation.stress.jaccard import Jaccard, jaccard
 from visir.evaluation.stress.merging import merged
 from visir.evaluation.stress.options import check_study, names_of
@@ -217,7 +217,7 @@ def stress(
         **fields,
     )
     measured = _Measuring(subject.name, protocol, qrels, judge)
-    outcomes: list[Outcome] = []
+    outcomes: list[ConditionOutcome] = []
     for task, conditions in names.items():
         for perturbation in conditions:
             condition_started = time.perf_counter()
@@ -234,7 +234,9 @@ def stress(
             spoilt = view.corrupted
             texts = _texts(queries)
             outcomes.append(
-                Outcome(perturbation, title, family, description, task, changed, result, searched.run, texts, spoilt)
+                ConditionOutcome(
+                    perturbation, title, family, description, task, changed, result, searched.run, texts, spoilt
+                )
             )
     timing["in the system"] = spent = sum(subject.seconds.values())
     study = assemble(
@@ -257,7 +259,7 @@ def assemble(
     plain: Result,
     runs: Mapping[str, Run],
     qrels: Mapping[str, Qrels],
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ConditionOutcome],
     captions: pa.Table,
     *,
     test: TestName = "t",
