@@ -68,7 +68,7 @@ class Bm25:
 
         Equal scores stand in the order of the texts.
         """
-        require("bm25s", extra="products", purpose="BM25")
+        require("bm25s", extra="bm25", purpose="BM25")
         import bm25s
 
         corpus = self.words(texts)
