@@ -17,15 +17,15 @@ from visir.fingerprint import hash_columns
 from visir.records import LINKS, SIDES, TASKS, Collection, Gallery, Items, Qrels, Task, gallery_line
 
 Pool = Literal["split", "collection"]
-"""Where candidates come from: the split that is evaluated, or all of the collection."""
+"""The source of the candidates: the evaluated split, or the whole collection."""
 
 
 class TaskSource(Protocol):
-    """Anything that has tasks: a folder of tasks, a catalogue, a record of your own."""
+    """Anything that has tasks: a folder of tasks, a catalogue, a class of your own."""
 
     @property
     def name(self) -> str:
-        """What tables call it."""
+        """The name in tables."""
         ...
 
     @property
@@ -39,7 +39,7 @@ class TaskSource(Protocol):
         ...
 
     def task(self, name: str) -> Task:
-        """One task, over everything that the source holds."""
+        """One task, over everything in the source."""
         ...
 
     def split(self, name: str | None) -> TaskSource:
@@ -48,16 +48,27 @@ class TaskSource(Protocol):
 
 
 Source: TypeAlias = Collection | TaskSource | Task | Sequence[Task]
-"""What is evaluated: a collection of images and captions, another source of tasks, one task, or several."""
+"""The input of an evaluation: a collection of images and captions, another source of tasks, one task, or several."""
 
 
 @dataclass(frozen=True, eq=False)
 class Assembly:
-    """What an evaluation searches, and what its protocol says of it.
+    """The tasks of an evaluation, and the facts for its protocol.
 
-    - `tasks`: by name, as a whole; `folds`: by name, one task per fold. Both have exactly one set of judgements.
-    - `qrels`: by name, over all folds; `captions`: id and image_id of the captions that take part, for a collection
-    - `rebuild`: the same without the broken items of a system
+    Attributes:
+        source: The name of the source.
+        fingerprint: The fingerprint of the source.
+        split: The split, or "all".
+        relevance: The set of judgements.
+        choice: The choice of captions.
+        tasks: By name: the whole task. Tasks and folds have exactly one set of judgements.
+        folds: By name: one task per fold.
+        qrels: By name: the judgements over all folds.
+        rebuild: A function that gives the same assembly without the broken items of a system.
+        captions: id and image_id of the captions that take part, for a collection.
+        collection: The collection that holds the candidates.
+        notes: Notes for the reader.
+        carried: Conditions of the collection: injected shortcuts, corruptions.
     """
 
     source: str
@@ -75,7 +86,14 @@ class Assembly:
     carried: Mapping[str, Any] = field(default_factory=dict)
 
     def keep(self, names: Sequence[str]) -> Assembly:
-        """The assembly of these tasks only."""
+        """Reduce the assembly to some tasks.
+
+        Args:
+            names: The names of the tasks.
+
+        Returns:
+            The assembly of these tasks only.
+        """
 
         def chosen(values: Mapping[str, Any]) -> dict[str, Any]:
             return {name: values[name] for name in values if name in names}
@@ -99,10 +117,14 @@ def assemble(
     tasks: Sequence[str] | None,
     folds: int,
 ) -> Assembly:
-    """The tasks of a source under the options of `visir.evaluation.evaluate.evaluate`, which explains them.
+    """Assemble the tasks of a source under the options of `visir.evaluation.evaluate.evaluate`, which explains them.
+
+    Returns:
+        The assembly.
 
     Raises:
         CollectionError: The split is empty, or a relevance is unknown.
+        ConfigurationError: A task is unknown, or two tasks have the same name.
     """
     if isinstance(source, Collection):
         names = TASKS if tasks is None else [name for name in TASKS if name in tasks]
@@ -125,7 +147,7 @@ class _Options:
 
 
 def _of_collection(part: Collection, whole: Collection, options: _Options, items: Mapping[str, Items]) -> Assembly:
-    """`items` stay those of the whole collection, so that vectors of an encoder serve every choice and fold."""
+    """The assembly of a collection; `items` are those of the whole collection, so vectors serve every fold."""
 
     def rebuild(broken: Callable[[Items], pa.StringArray]) -> Assembly:
         ids = broken(items["image"])
@@ -171,7 +193,7 @@ def _of_collection(part: Collection, whole: Collection, options: _Options, items
 
 
 def _galleries(part: Collection, whole: Collection, options: _Options) -> dict[str, Gallery]:
-    """The declared candidates of both tasks: of the split `part`, of the `whole` collection, or as given."""
+    """The declared candidates of both tasks: of the split `part`, of the `whole` collection, or the caller's."""
     from_all = options.gallery == "collection"
     pool = whole if from_all else part
     of = "of the collection" if from_all or options.split in (None, "all") else f"of the {options.split} split"
@@ -196,25 +218,26 @@ def _task(name: str, part: Collection, options: _Options, items: Mapping[str, It
 
 
 def _set_aside(collection: Collection, ids: pa.StringArray) -> tuple[Collection, list[str]]:
-    """The collection without these images and their captions, and the note that says so."""
+    """The collection without these images and their captions, and a note."""
     left = pc.invert(pc.is_in(collection.images["id"], ids))
     missing = collection.images["id"].filter(pc.invert(left)).to_pylist()
     if not missing:
         return collection, []
-    some = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
-    note = f"{len(missing):,} images could not be encoded and were set aside, with their captions: {some}"
+    examples = ", ".join(missing[:5]) + (", …" if len(missing) > 5 else "")
+    note = f"{len(missing):,} images could not be encoded and were set aside, with their captions: {examples}"
     return collection.keep_images(left), [note]
 
 
 def _of_tasks(
     source: TaskSource | Task | Sequence[Task], split: str | None, relevance: str | None, names: Sequence[str] | None
 ) -> Assembly:
-    given = _tasks(source, split, names)
+    source_tasks = _tasks(source, split, names)
     tasks = {
-        task.name: replace(task, qrels={relevance or task.relevances[0]: task.judgements(relevance)}) for task in given
+        task.name: replace(task, qrels={relevance or task.relevances[0]: task.judgements(relevance)})
+        for task in source_tasks
     }
     used = list(dict.fromkeys(name for task in tasks.values() for name in task.relevances))
-    first = given[0]
+    first = source_tasks[0]
 
     def rebuild(broken: Callable[[Items], pa.StringArray]) -> Assembly:
         rebuilt, notes = {}, []
@@ -272,12 +295,12 @@ def _tasks(source: TaskSource | Task | Sequence[Task], split: str | None, names:
 
 
 def _without(task: Task, queries: pa.StringArray, documents: pa.StringArray) -> tuple[Task, list[str]]:
-    """The task without these broken queries and documents, and notes that say so."""
+    """The task without these broken queries and documents, and notes."""
     notes = []
     for title, ids in ((task.queries.title, queries), (task.documents.title, documents)):
         if len(ids):
-            some = ", ".join(ids[:5].to_pylist()) + (", …" if len(ids) > 5 else "")
-            notes.append(f"{len(ids):,} {title} could not be encoded and were set aside: {some}")
+            examples = ", ".join(ids[:5].to_pylist()) + (", …" if len(ids) > 5 else "")
+            notes.append(f"{len(ids):,} {title} could not be encoded and were set aside: {examples}")
     if not notes:
         return task, []
     qrels = task.judgements()
@@ -289,7 +312,7 @@ def _without(task: Task, queries: pa.StringArray, documents: pa.StringArray) -> 
 
 
 def _carried(collection: Collection) -> dict[str, Any]:
-    """What a view of a collection carries, as conditions of the protocol."""
+    """The conditions of the protocol that a view of a collection carries."""
     carried: dict[str, Any] = {}
     if collection.injected is not None:
         carried["extra"] = {"shortcuts": str(collection.injected)}
@@ -299,7 +322,15 @@ def _carried(collection: Collection) -> dict[str, Any]:
 
 
 def check_not_empty(part: Collection, split: str | None) -> None:
-    """Raise `CollectionError` when there is nothing to search, or nothing to measure by."""
+    """Check that there is something to search and to measure.
+
+    Args:
+        part: The chosen part of the collection.
+        split: The name of the split, for the message.
+
+    Raises:
+        CollectionError: There are no images, or no captions.
+    """
     where = f"{part.name}, split {split!r}" if split else part.name
     if part.images.num_rows == 0:
         raise CollectionError(f"{where}: there are no images.", hint="is it the right split?")
@@ -311,7 +342,14 @@ def check_not_empty(part: Collection, split: str | None) -> None:
 
 
 def candidates_line(tasks: Sequence[Task]) -> str:
-    """The protocol's line on the candidates of a task, given its folds."""
+    """The protocol's line on the candidates of a task.
+
+    Args:
+        tasks: The task of each fold.
+
+    Returns:
+        The line.
+    """
     first = tasks[0]
     if first.pools is not None:
         size = len(first.documents)
@@ -323,7 +361,14 @@ def candidates_line(tasks: Sequence[Task]) -> str:
 
 
 def queries_line(tasks: Sequence[Task]) -> str:
-    """The protocol's line on the queries of a task, given its folds."""
+    """The protocol's line on the queries of a task.
+
+    Args:
+        tasks: The task of each fold.
+
+    Returns:
+        The line.
+    """
     parts = [task.judgements() for task in tasks]
     count = int(np.sum([len(part) for part in parts]))
     fingerprint = hash_columns([pa.concat_arrays([part.queries for part in parts])])

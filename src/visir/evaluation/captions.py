@@ -1,8 +1,8 @@
-"""Which captions of each image take part: all, the first, the first N, or one at random.
+"""The choice of captions of each image: all, the first, the first N, or one at random.
 
-Papers differ here and rarely say so: COCO's "25,000 captions" are the first five of each image (ten images of the test
-split have a sixth), product collections have one, and some studies draw one of five at random. A caption that takes
-part is both a query of text-to-image search and a candidate of image-to-text search.
+Papers differ in this choice and rarely report it: COCO's "25,000 captions" are the first five of each image (ten images
+of the test split have a sixth), product collections have one, and some studies draw one of five at random. A caption
+that takes part is both a query of text-to-image search and a candidate of image-to-text search.
 """
 
 from __future__ import annotations
@@ -24,7 +24,13 @@ FORMS = ("all", "first", "first 5", "random", "random(seed=0)")
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice of captions: `kind` "all", "first" (the first `count` of each image) or "random" (one, by `seed`)."""
+    """A choice of captions.
+
+    Attributes:
+        kind: "all", "first" (the first `count` of each image) or "random" (one of each image).
+        count: How many of each image, for "first".
+        seed: The seed, for "random".
+    """
 
     kind: str
     count: int = 1
@@ -32,7 +38,21 @@ class Choice:
 
     @classmethod
     def parse(cls, text: str) -> Choice:
-        """From its written form: "all", "first", "first N", "random", "random(seed=N)"."""
+        """Read a choice from its written form.
+
+        Args:
+            text: "all", "first", "first N", "random" or "random(seed=N)".
+
+        Returns:
+            The choice.
+
+        Raises:
+            ConfigurationError: The form is unknown.
+
+        Example:
+            >>> Choice.parse("first 5")
+            Choice(kind='first', count=5, seed=0)
+        """
         if text == "all":
             return cls("all")
         match = re.fullmatch(r"first(?: (\d+))?", text)
@@ -49,10 +69,17 @@ class Choice:
         return f"random(seed={self.seed})" if self.kind == "random" else "all"
 
     def keep(self, ids: pa.Array, images: pa.Array) -> NDArray[np.bool_]:
-        """(n,) which captions take part, given their ids and images in the source's order.
+        """Choose among captions.
 
-        The random caption of an image is the one whose hash of (seed, caption id) is lowest, so the choice is the same
-        in whatever order captions are listed, and adding images to a collection does not alter it for the others.
+        The random caption of an image is the one with the lowest hash of (seed, caption id). So the choice does not
+        depend on the order of the captions, and more images in a collection do not change it for the others.
+
+        Args:
+            ids: (n,) the ids of the captions, in the source's order.
+            images: (n,) the image of each.
+
+        Returns:
+            (n,) which captions take part.
         """
         if self.kind == "all":
             return np.ones(len(ids), bool)
@@ -70,7 +97,18 @@ class Choice:
 
 
 def choose(collection: Collection, captions: str) -> Collection:
-    """The collection with only those captions (and judgements of them) that `captions` chooses."""
+    """Reduce a collection to the chosen captions and their judgements.
+
+    Args:
+        collection: The collection.
+        captions: The choice in its written form; see `Choice.parse`.
+
+    Returns:
+        The collection with these captions only.
+
+    Raises:
+        ConfigurationError: The form is unknown.
+    """
     choice = Choice.parse(captions)
     if choice.kind == "all" or collection.captions.num_rows == 0:
         return collection
@@ -80,7 +118,15 @@ def choose(collection: Collection, captions: str) -> Collection:
 
 
 def keep_captions(collection: Collection, keep: pa.Array) -> Collection:
-    """The collection with the captions that are true in the mask `keep`, and the judgements of those."""
+    """Reduce a collection to some of its captions and their judgements.
+
+    Args:
+        collection: The collection.
+        keep: (n,) a mask over its captions.
+
+    Returns:
+        The collection with these captions only.
+    """
     captions = collection.captions.filter(keep)
     left = captions["id"]
     judged = collection.judgements.filter(pc.is_in(collection.judgements["caption_id"], left))

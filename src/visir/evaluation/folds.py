@@ -1,8 +1,8 @@
 """Disjoint folds of a gallery: COCO's "5-fold 1k" is the mean over five galleries of 1,000 images each.
 
-The convention since VSE++ (Faghri et al. 2018, section 4.1): the test images in the order of the source are cut into
-consecutive, equal, disjoint parts; each part is searched by its own queries only, and the numbers are averaged over the
-parts. Galleries are five times smaller, so numbers are far higher than on the "5k" protocol (for CLIP by some 20
+The convention since VSE++ (Faghri et al. 2018, section 4.1): the test images, in the order of the source, are cut into
+consecutive, equal, disjoint parts. Each part is searched by its own queries only, and the numbers are averaged over the
+parts. Galleries are five times smaller, so numbers are far higher than on the "5k" protocol (for CLIP by about 20
 points): the two are never comparable.
 """
 
@@ -23,10 +23,18 @@ Ranked = tuple[dict[str, list[Ranks]], dict[str, Run]]
 
 
 def cut(collection: Collection, folds: int) -> list[Collection]:
-    """The collection's images in their order, cut into `folds` equal consecutive parts with their captions.
+    """Cut a collection into equal consecutive parts of its images, with their captions.
 
-    Raises `ConfigurationError` when the images do not divide evenly: unequal galleries are unequally hard, and a mean
-    over them is nobody's protocol.
+    Args:
+        collection: The collection.
+        folds: The number of parts, from 1.
+
+    Returns:
+        The parts, in the order of the images.
+
+    Raises:
+        ConfigurationError: The images do not divide evenly. Unequal galleries are not equally hard, and no protocol
+            takes a mean over them.
     """
     images = collection.images.num_rows
     if folds < 1 or images < folds:
@@ -43,11 +51,18 @@ def cut(collection: Collection, folds: int) -> list[Collection]:
 
 
 def joined(parts: list[Ranks]) -> Ranks:
-    """The ranks of all folds as one record, fold after fold."""
+    """Join the ranks of all folds into one record.
+
+    Args:
+        parts: The ranks of each fold.
+
+    Returns:
+        The ranks, fold after fold.
+    """
     if len(parts) == 1:
         return parts[0]
     depths = {part.depth for part in parts}
-    known = [depth for depth in depths if depth is not None]
+    stated = [depth for depth in depths if depth is not None]
     ends = np.cumsum([0, *(part.offsets[-1] for part in parts)])
     return Ranks(
         pa.concat_arrays([part.queries for part in parts]),
@@ -56,16 +71,22 @@ def joined(parts: list[Ranks]) -> Ranks:
         ),
         np.concatenate([part.ranks for part in parts]),
         np.concatenate([part.grades for part in parts]),
-        min(known) if known else None,
+        min(stated) if stated else None,
         max(part.gallery_size for part in parts),
     )
 
 
 def joined_runs(parts: Sequence[Run]) -> Run:
-    """The runs of all folds as one, over the union of their galleries; `runs_of_folds` takes it apart again.
+    """Join the runs of all folds into one, over the union of their galleries; `runs_of_folds` is the inverse.
 
-    A query meets the candidates of its own fold only, which no other record of the run would show: so the provenance
-    says, fold after fold, how many queries and candidates it has.
+    A query was compared with the candidates of its own fold only, and nothing else in the run shows this. So the
+    provenance lists the number of queries and candidates of each fold.
+
+    Args:
+        parts: The run of each fold.
+
+    Returns:
+        The run.
     """
     if len(parts) == 1:
         return parts[0]
@@ -89,13 +110,23 @@ def joined_runs(parts: Sequence[Run]) -> Run:
 
 
 def folds_of(run: Run) -> int:
-    """Within how many folds a run was searched; 1 for a search of one gallery, and for runs that do not say."""
+    """The number of folds of a run; 1 for a search of one gallery, and for runs that do not record it."""
     folds = run.provenance.get("folds", 1)
     return folds if isinstance(folds, int) else len(folds)
 
 
 def runs_of_folds(run: Run) -> list[Run]:
-    """The run of each fold, over a gallery that is known by its size only; the run itself when there are no folds."""
+    """Split a run into the runs of its folds.
+
+    Args:
+        run: The run.
+
+    Returns:
+        The run of each fold, over a gallery that is known by its size only; the run itself if there are no folds.
+
+    Raises:
+        RunError: The run does not record which queries belong to which fold.
+    """
     if folds_of(run) == 1:
         return [run]
     folds = run.provenance["folds"]

@@ -1,4 +1,4 @@
-"""The options of an evaluation, checked before anything is computed: every fault is named at once."""
+"""Checks of the options of an evaluation, before anything is computed."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from visir.search.depth import depth_fault
 from visir.search.vectors import Similarity
 
 CONDITIONS = ("query_template", "rerank", "perturbation", "extra")
-"""Fields of `Protocol` that only the caller can know."""
+"""The fields of `Protocol` that only the caller knows."""
 
 
 def check_options(
@@ -29,7 +29,11 @@ def check_options(
     split: str | None,
     similarity: str | None = None,
 ) -> None:
-    """Raise `ConfigurationError` listing every faulty option of `evaluate`."""
+    """Check the options of `visir.evaluation.evaluate.evaluate`, which explains them.
+
+    Raises:
+        ConfigurationError: Options are faulty; all are listed.
+    """
     faults = []
     for kind, value, known in (("recall", recall, get_args(Recall)), ("ties", ties, get_args(Ties))):
         if value not in known:

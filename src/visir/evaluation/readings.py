@@ -1,7 +1,8 @@
-"""The ways in which a published retrieval number can be read, as data.
+"""The possible readings of a published retrieval number, as data.
 
-"R@5 = 58.06" leaves open which recall, over which candidates, with how many captions per image, in how many folds, how
-ties were broken and how deep the ranking went. Each of these is an `Axis` here; a `Reading` is one choice on each.
+"R@5 = 58.06" does not tell which recall was used, over which candidates, with how many captions per image, in how many
+folds, how ties were broken and how deep the ranking was. Each of these questions is an `Axis` here; a `Reading` is one
+choice on each.
 """
 
 from __future__ import annotations
@@ -19,9 +20,13 @@ Counts = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RecallReading:
-    """What R@k may be: its name, its `formula`, and `value(hits, positives, k)` per query.
+    """One meaning of R@k.
 
-    `hits`: (n,) positives in the top k, `positives`: (n,) positives in all.
+    Attributes:
+        name: Its name.
+        formula: Its formula in words.
+        value: (hits, positives, k) → (n,) the value of each query, where `hits` (n,) counts the positives in the top k
+            and `positives` (n,) all positives.
     """
 
     name: str
@@ -44,8 +49,8 @@ RECALLS: dict[str, RecallReading] = {
         ),
         RecallReading("recall", "hits / positives", lambda hits, positives, _: _share(hits, positives)),
         RecallReading(
-            # What the brittleness paper's own code does for image-to-text: five captions per image are taken for
-            # granted, so an image with six can score 1.2. Where every image has five, it is capped_recall.
+            # The brittleness paper's own code for image-to-text assumes five captions per image, so an image with six
+            # can score 1.2. Where every image has five, it is capped_recall.
             "five_capped_recall",
             "hits / min(k, 5), whatever captions an image has; hit where there is one positive",
             lambda hits, positives, k: np.where(positives > 1, hits / min(k, 5), hits > 0),
@@ -56,7 +61,13 @@ RECALLS: dict[str, RecallReading] = {
 
 @dataclass(frozen=True)
 class Axis:
-    """One thing left open: `options` maps each choice to its words, the usual (or unchanged) one first."""
+    """One open question about a published number.
+
+    Attributes:
+        name: Its name.
+        asks: The question.
+        options: Each choice with its words; the usual (or unchanged) one is first.
+    """
 
     name: str
     asks: str
@@ -99,18 +110,27 @@ AXES: tuple[Axis, ...] = (
         {"as run": "", "5": "only the first 5 ranked", "2": "only the first 2 ranked"},
     ),
 )
-"""All axes that a run can be re-scored along."""
+"""All axes along which a run can be re-scored."""
 
 NEVER: tuple[tuple[str, str], ...] = (
     ("query template, truncation, preprocessing", "they change the vectors: encode again and evaluate the result"),
     ("other positives (CxC, ECCV Caption, …)", "they are judgements, not readings: evaluate with relevance=…"),
 )
-"""What no run can be re-scored for, and why."""
+"""The axes along which no run can be re-scored, with the reason."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """One choice on each axis; the defaults are the usual reading of an image–text retrieval paper."""
+    """One choice on each axis; the defaults are the usual reading of an image–text retrieval paper.
+
+    Attributes:
+        recall: "hit", "capped_recall", "recall" or "five_capped_recall".
+        captions: "as run", "first" or "random(seed=0)".
+        gallery: "as run" or "split".
+        folds: "as run", "1" or "5".
+        ties: "id", "pessimistic" or "optimistic".
+        depth: "as run", "5" or "2".
+    """
 
     recall: str = "hit"
     captions: str = "as run"
@@ -121,16 +141,23 @@ class Reading:
 
     @property
     def departures(self) -> int:
-        """On how many axes it departs from the usual reading: of two that fit equally well, the plainer is named."""
+        """The number of axes on which it departs from the usual reading; fewer wins between equally near ones."""
         return sum(getattr(self, field.name) != field.default for field in fields(self))
 
     @property
     def search(self) -> Reading:
-        """The same reading but for the recall: what has to be searched, or cut out of the run, once."""
+        """The same reading without the choice of recall: it determines the search, which is done once."""
         return Reading("hit", self.captions, self.gallery, self.folds, self.ties, self.depth)
 
     def is_part_of(self, other: Reading) -> bool:
-        """Whether every departure of this reading is one of the other's too."""
+        """Whether the other reading includes every departure of this one.
+
+        Args:
+            other: The other reading.
+
+        Returns:
+            True if it does.
+        """
         return all(getattr(self, field.name) in (field.default, getattr(other, field.name)) for field in fields(self))
 
     def __str__(self) -> str:
@@ -140,10 +167,14 @@ class Reading:
 def all_readings(folds: int = 1) -> list[Reading]:
     """The readings that are tried: every choice of captions × gallery × folds, plus ties and depth one at a time.
 
-    `folds`: within how many the run was made. One of folds may be read as one gallery, and one of one gallery as folds.
-
     Ties and depth are varied on the run as it is only: they matter little, and their products with the rest would hide
     the answer in a long list.
+
+    Args:
+        folds: The number of folds of the run. A run with folds may also be read as one gallery, and the reverse.
+
+    Returns:
+        The readings.
     """
     options = {axis.name: tuple(axis.options) for axis in AXES}
     searches = [
@@ -162,7 +193,16 @@ def all_readings(folds: int = 1) -> list[Reading]:
 
 
 def recall_values(ranks: Ranks, recall: str, k: int) -> Counts:
-    """(n,) the values of R@k under one reading of recall."""
+    """The values of R@k under one reading of recall.
+
+    Args:
+        ranks: The ranks of the positives.
+        recall: The name of the reading, in `RECALLS`.
+        k: The cutoff, from 1.
+
+    Returns:
+        (n,) one value per query.
+    """
     query = np.repeat(np.arange(len(ranks)), ranks.positives)
     retrieved = (ranks.ranks > 0) & (ranks.ranks <= k)
     hits = np.bincount(query, retrieved, len(ranks)).astype(np.float64)

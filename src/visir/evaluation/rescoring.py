@@ -1,4 +1,4 @@
-"""Re-scoring runs under another reading of the protocol, as far as what is at hand allows."""
+"""Re-score runs under another reading of the protocol, as far as the available data allow."""
 
 from __future__ import annotations
 
@@ -22,28 +22,30 @@ from visir.search.ranks import ranks_of
 from visir.search.vectors import Similarity
 
 SAME_SCORES = 0.01
-"""Relative difference of the best scores, at the median query, up to which a search anew is the same search.
+"""Relative difference of the best scores, at the median query, up to which a new search counts as the same search.
 
-Half precision and other hardware stay well below; another model, or another similarity, does not.
+Half precision and other hardware give much smaller differences; another model, or another similarity, does not.
 """
 
 
 class NotComputable(Exception):
-    """A reading that the material at hand does not allow; the text is the reason."""
+    """The available data do not allow a reading; the text is the reason."""
 
 
 @dataclass(frozen=True, eq=False)
 class Material:
-    """What is at hand for re-scoring.
+    """The data for re-scoring.
 
-    - `runs`, `qrels`: by task
-    - `captions`: columns id, image_id of the split in the source's order; without it no captions can be chosen and no
-      folds be cut
-    - `vectors`: (images, texts), dense or sparse: with them every reading is searched anew and exactly, by the
-      similarity that the run was scored by; without, it is cut out of the run
-    - `fixed`: per task values that no reading alters, by measure (an imported or separately computed `dcg_cm@10`);
-      they take part for the run as it is only
-    - `protocol`: under which the runs were evaluated, if it is known
+    Attributes:
+        runs: By task.
+        qrels: By task: the judgements.
+        captions: Columns id, image_id of the split in the source's order; without it, captions cannot be chosen and
+            folds cannot be cut.
+        vectors: (images, texts), dense or sparse. With them every reading is searched again and exactly, by the
+            similarity of the run; without them it is cut out of the run.
+        fixed: By task and measure: values that no reading changes (an imported or separately computed `dcg_cm@10`);
+            they are used for the run as it is only.
+        protocol: The protocol of the runs, if it is known.
     """
 
     runs: Mapping[str, Run]
@@ -55,7 +57,15 @@ class Material:
 
     @classmethod
     def of(cls, evaluation: Evaluation, vectors: tuple[Vectors, Vectors] | None = None) -> Material:
-        """What an evaluation leaves behind for re-scoring; its cross-modal DCG is taken as it was computed."""
+        """Collect the data of an evaluation; its cross-modal DCG is used as it was computed.
+
+        Args:
+            evaluation: The evaluation.
+            vectors: (images, texts), if available.
+
+        Returns:
+            The material.
+        """
         fixed = {
             task: {
                 name: value for name, value in evaluation.result.aggregates[task].items() if name.startswith("dcg_cm")
@@ -67,11 +77,20 @@ class Material:
 
 
 def rank(material: Material, task: str, reading: Reading, cutoff: int) -> list[Ranks]:
-    """The ranks of each fold under a reading; `cutoff` is the deepest k that will be asked for.
+    """Compute the ranks of each fold under a reading.
+
+    Args:
+        material: The data.
+        task: The task.
+        reading: The reading; its recall plays no role.
+        cutoff: The deepest k that will be measured.
+
+    Returns:
+        The ranks of each fold.
 
     Raises:
         NotComputable: With the reason.
-        VisirError: The vectors at hand are not those of the run.
+        VisirError: The vectors are not those of the run.
     """
     run, qrels = material.runs[task], material.qrels[task]
     if reading.depth != "as run":
@@ -85,19 +104,21 @@ def rank(material: Material, task: str, reading: Reading, cutoff: int) -> list[R
         if len(parts) == 1:
             return [ranks_of(run, qrels, reading.ties)]  # type: ignore[arg-type]
         return [ranks_of(part, qrels.select(part.queries), reading.ties) for part in parts]  # type: ignore[arg-type]
-    wanted = _parts(material, task, reading)
+    judged_parts = _parts(material, task, reading)
     if material.vectors is not None:
-        ranks, anew = _searched(material, task, wanted, reading.ties)
+        ranks, anew = _searched(material, task, judged_parts, reading.ties)
         if as_run:
             _check_same_scores(run, anew)
         return ranks
-    if "rerank" in run.provenance and any(gallery.fingerprint != run.gallery.fingerprint for _, gallery in wanted):
+    if "rerank" in run.provenance and any(
+        gallery.fingerprint != run.gallery.fingerprint for _, gallery in judged_parts
+    ):
         raise NotComputable("the run is re-ranked; over fewer candidates, others would be among the first k")
-    return [_cut_out(run, judged, gallery, cutoff) for judged, gallery in wanted]
+    return [_cut_out(run, judged, gallery, cutoff) for judged, gallery in judged_parts]
 
 
 def similarity_of_run(run: Run) -> str | None:
-    """By what a run was scored, as far as it says; None for runs from outside that do not."""
+    """The recorded similarity of a run; None for runs from outside that do not record it."""
     similarity: str | None = run.provenance.get("similarity")
     return similarity
 
@@ -133,7 +154,7 @@ def _searched(material: Material, task: str, parts: list[tuple[Qrels, Gallery]],
 
 
 def _check_same_scores(run: Run, anew: Run) -> None:
-    """Refuse vectors whose search does not give the run: what they say would be of another system."""
+    """Refuse vectors whose search does not give the run: they belong to another system."""
     best, best_anew = _best_scores(run), _best_scores(anew)
     both = [query for query in best if query in best_anew]
     gaps = np.array([abs(best[query] - best_anew[query]) for query in both])
@@ -189,24 +210,24 @@ Part: TypeAlias = tuple[Qrels, Gallery, pa.Table | None]
 
 
 def _folds_as_run(run: Run, qrels: Qrels, table: pa.Table | None) -> list[Part]:
-    """The folds that a run was made within, with their candidates by name."""
+    """The folds of a run, with their candidates by name."""
     if table is None:
         raise NotComputable("the collection is not at hand: which candidates belong to which fold")
     parts: list[Part] = []
     for part in runs_of_folds(run):
         is_query = pc.is_in(table["id" if run.task == "t2i" else "image_id"], part.queries)
-        own = table.filter(pc.is_in(table["image_id"], table.filter(is_query)["image_id"].combine_chunks()))
-        gallery = _of_table(own, run.task)
+        fold_captions = table.filter(pc.is_in(table["image_id"], table.filter(is_query)["image_id"].combine_chunks()))
+        gallery = _of_table(fold_captions, run.task)
         if gallery.size != part.gallery.size:
             raise NotComputable("folds hold images without a caption, and the run does not say which are in which")
-        parts.append((qrels.select(part.queries), gallery, own))
+        parts.append((qrels.select(part.queries), gallery, fold_captions))
     return parts
 
 
 def _chosen(
     qrels: Qrels, gallery: Gallery, table: pa.Table | None, task: str, reading: Reading
 ) -> tuple[Qrels, Gallery]:
-    """What is judged and searched when some captions take part, or only candidates that are judged."""
+    """The judgements and the gallery for chosen captions, or for judged candidates only."""
     if table is None:
         if reading.captions != "as run":
             raise NotComputable("the collection is not at hand: which captions belong to which image, in which order")
@@ -233,7 +254,7 @@ def _captions(table: pa.Table, reading: Reading) -> tuple[pa.Table, pa.ChunkedAr
 def _cut_into(
     folds: int, qrels: Qrels, gallery: Gallery, material: Material, reading: Reading
 ) -> list[tuple[Qrels, Gallery]]:
-    """One gallery cut into folds, as an evaluation over folds would have."""
+    """One gallery cut into folds, as in an evaluation over folds."""
     task: str = "t2i" if gallery.modality == "image" else "i2t"
     table = material.captions
     if table is None:
@@ -262,7 +283,7 @@ def _of_table(table: pa.Table, task: str) -> Gallery:
 
 
 def _judged_only(qrels: Qrels, gallery: Gallery, task: str) -> Gallery:
-    """The documents that are positives of some query: without the collection, the best one knows of the split."""
+    """The documents that are positives of some query: without the collection, the best available guess of the split."""
     ids = qrels.documents.filter(pa.array(qrels.grades > 0)).unique()
     if len(ids) == gallery.size:
         raise NotComputable("the gallery holds nothing but the judged ones as it is")

@@ -1,4 +1,4 @@
-"""A run cut down to some of its queries and to a smaller gallery, as if it had been searched so in the first place."""
+"""Restrict a run to some of its queries and to a smaller gallery."""
 
 from __future__ import annotations
 
@@ -14,31 +14,42 @@ from visir.records.columns import strings
 
 
 def is_whole(run: Run) -> bool:
-    """Whether every query is answered with the whole gallery."""
+    """Whether the run ranks the whole gallery for every query."""
     return bool((np.diff(run.offsets) >= run.gallery.size).all())
 
 
 def restrict(run: Run, gallery: Gallery, queries: object = None) -> Run:
-    """The run with the documents of `gallery` only, and the given queries only (None keeps all).
+    """Restrict a run to a smaller gallery and to some queries.
 
-    What is left of a ranking is the ranking that a search over the smaller gallery would have given, as far down as it
-    goes. A run that was cut at some depth goes less deep afterwards, and differently so for each query: the depth of
-    the result is that of the *shortest* answer, so that no measure looks further than every query reaches.
+    The rest of a ranking is the ranking that a search over the smaller gallery gives, as far as it reaches. A run that
+    was cut at some depth then has fewer documents, and a different number for each query. The depth of the result is
+    that of the *shortest* answer, so that no measure looks deeper than every query reaches.
+
+    Args:
+        run: The run.
+        gallery: A listed gallery.
+        queries: The ids of the queries; None keeps all.
+
+    Returns:
+        The restricted run.
+
+    Raises:
+        RunError: The gallery is only stated, or the run has none of the queries.
     """
     if gallery.ids is None:
         raise RunError(f"the gallery ({gallery.description}) is only stated; a run cannot be restricted to it.")
-    wanted = np.ones(len(run), bool)
+    is_kept = np.ones(len(run), bool)
     if queries is not None:
-        wanted = pc.is_in(run.queries, strings(queries)).to_numpy(zero_copy_only=False)
+        is_kept = pc.is_in(run.queries, strings(queries)).to_numpy(zero_copy_only=False)
     row = np.repeat(np.arange(len(run)), np.diff(run.offsets))
     inside = pc.is_in(run.documents, gallery.ids).to_numpy(zero_copy_only=False)
-    keep = wanted[row] & inside[run.indices]
-    lengths = np.bincount(row[keep], minlength=len(run))[wanted]
+    keep = is_kept[row] & inside[run.indices]
+    lengths = np.bincount(row[keep], minlength=len(run))[is_kept]
     if len(lengths) == 0:
         raise RunError(f"run {run.name} ({run.task}): none of the wanted queries is in it.")
     return replace(
         run,
-        queries=run.queries.filter(pa.array(wanted)),
+        queries=run.queries.filter(pa.array(is_kept)),
         offsets=np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64),
         indices=run.indices[keep],
         scores=run.scores[keep],

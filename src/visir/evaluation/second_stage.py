@@ -1,4 +1,4 @@
-"""The second stage of an evaluation: what was found is re-ranked by a cross-encoder, and measured as it then stands."""
+"""The second stage of an evaluation: a cross-encoder re-ranks the answers, and the new ranking is measured."""
 
 from __future__ import annotations
 
@@ -22,12 +22,21 @@ from visir.search.ranks import ranks_of
 from visir.search.rerank import Fusion, Reranked, Tail, check_second_stage, rerank_runs
 
 K_TEST = 128
-"""Candidates that are re-ranked when nobody says otherwise: ALBEF's and X-VLM's k_test for Flickr30k (COCO: 256)."""
+"""The default number of re-ranked candidates: ALBEF's and X-VLM's k_test for Flickr30k (COCO: 256)."""
 
 
 @dataclass(frozen=True)
 class SecondStage:
-    """A cross-encoder and how it re-ranks (see `visir.search.rerank`)."""
+    """A cross-encoder and the options of re-ranking (see `visir.search.rerank`).
+
+    Attributes:
+        cross_encoder: The cross-encoder.
+        k: How many candidates are re-ranked.
+        tail: "dropped" or "kept".
+        fusion: "matching" or "sum".
+        root: The folder of stored scores.
+        workers: The number of workers that read images.
+    """
 
     cross_encoder: CrossEncoder
     k: int = K_TEST
@@ -37,12 +46,29 @@ class SecondStage:
     workers: int | None = None
 
     def after(self, fields: Mapping[str, Any]) -> dict[str, Any]:
-        """What the protocol says of it, behind what `fields` say of earlier stages: see `stages_of`."""
-        mine = _said(self.k, self.cross_encoder.card.name, self.cross_encoder.head, self.tail, self.fusion)
-        return {name: f"{fields[name]}, then {text}" if fields.get(name) else text for name, text in mine.items()}
+        """The protocol's fields on this stage, after those on earlier stages; see `stages_of`.
+
+        Args:
+            fields: The fields of the earlier stages.
+
+        Returns:
+            The fields `rerank` and `matcher`.
+        """
+        stage_fields = _said(self.k, self.cross_encoder.card.name, self.cross_encoder.head, self.tail, self.fusion)
+        return {
+            name: f"{fields[name]}, then {text}" if fields.get(name) else text for name, text in stage_fields.items()
+        }
 
     def notes(self, done: Reranked, others: float) -> list[str]:
-        """What a reader must know: what it cost beside the `others` (seconds of all other stages), and what follows."""
+        """Notes on the cost and the consequences of the second stage.
+
+        Args:
+            done: The outcome of re-ranking.
+            others: Seconds of all other stages.
+
+        Returns:
+            The notes.
+        """
         rate = f", {pace(done.computed / done.seconds)}" if done.computed and done.seconds else ""
         stored = f", {done.pairs - done.computed:,} found in the store" if done.computed < done.pairs else ""
         share = done.seconds / max(done.seconds + others, 1e-9)
@@ -63,7 +89,23 @@ def second_stage(
     encoding: Mapping[str, Any],
     conditions: Mapping[str, Any] | None,
 ) -> SecondStage | None:
-    """The second stage that is asked for, or None. Raises for options that go with one when there is none."""
+    """Read the options of a second stage.
+
+    Args:
+        rerank: A cross-encoder, or a model that has one; None for no second stage.
+        k: How many candidates are re-ranked; None is 128.
+        tail: "dropped" or "kept".
+        fusion: "matching" or "sum".
+        encoding: The options of encoding; `store` and `workers` are used.
+        conditions: The conditions of the protocol.
+
+    Returns:
+        The second stage, or None.
+
+    Raises:
+        ConfigurationError: Options need a second stage and there is none, or `rerank` is given twice.
+        EncoderError: The model has no matching head.
+    """
     if rerank is None:
         if k is not None or tail != "dropped" or fusion != "matching":
             raise ConfigurationError(
@@ -89,12 +131,17 @@ def second_stage(
 
 
 def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
-    """What ready runs say of a second stage that they have been through, as fields of the protocol.
+    """Read the second stage that is recorded in ready runs.
 
-    `rerank`, "top 128; nothing behind them", is part of the task: it decides how much can be found at all.
-    `matcher`, "NAME, itm", is the system's own, as the model of the first stage is, so two systems that are each
-    re-ranked by their own head may be compared. Both are joined by " / " when tasks differ; empty without a second
-    stage.
+    `rerank`, "top 128; nothing behind them", is part of the task: it limits what can be found. `matcher`, "NAME, itm",
+    is part of the system, like the model of the first stage. So two systems that are each re-ranked by their own head
+    may be compared.
+
+    Args:
+        runs: The runs.
+
+    Returns:
+        The protocol's fields `rerank` and `matcher`, joined by " / " if tasks differ; empty without a second stage.
     """
     stages = [run.provenance.get("rerank") for run in runs]
     if not any(stages):
@@ -105,7 +152,15 @@ def stages_of(runs: Iterable[Run]) -> dict[str, Any]:
 
 
 def as_protocol(ranks: dict[str, list[Ranks]], runs: Mapping[str, Run]) -> dict[str, list[Ranks]]:
-    """The ranks in ready runs: where nothing is behind the candidates, the ranking is whole by its protocol."""
+    """Treat the rankings as complete where a second stage dropped the rest.
+
+    Args:
+        ranks: By task: the ranks of each fold.
+        runs: By task: the runs.
+
+    Returns:
+        The ranks, without a depth where the ranking ends by its protocol.
+    """
     ended = [task for task in ranks if (runs[task].provenance.get("rerank") or {}).get("tail") == "dropped"]
     whole = {task: [replace(part, depth=None) for part in ranks[task]] for task in ended}
     return ranks | whole
@@ -124,9 +179,20 @@ def apply(
     folds: Mapping[str, Sequence[Task]],
     ties: Ties,
 ) -> tuple[Ranked, Reranked]:
-    """Re-rank the runs of a first stage; the ranks of each fold, in its own gallery, are those of the new runs.
+    """Re-rank the runs of a first stage.
 
-    With the tail kept, ranks stay as exact as they were: what is not among the candidates keeps the rank it had.
+    With the tail kept, ranks stay as exact as before: a document that is not among the candidates keeps its rank.
+
+    Args:
+        stage: The second stage.
+        first: The ranks and runs of the first stage.
+        collection: The collection with images and captions.
+        folds: By task: one task per fold.
+        ties: How equal scores are counted.
+
+    Returns:
+        ((ranks, runs), details): the ranks of each fold in its own gallery, the new runs, and the details of
+        re-ranking.
     """
     before, runs = first
     judged_runs = {name: _judged(runs[name], tasks) for name, tasks in folds.items()}
@@ -144,21 +210,21 @@ def apply(
     for task, parts in folds.items():
         run = done.runs[task]
         ranks[task] = []
-        for fold, asked_task in enumerate(parts):
-            part = asked_task.judgements()
-            mine = run if len(parts) == 1 else restrict(run, asked_task.gallery, part.queries)
-            new_ranks = ranks_of(mine, part, ties)
+        for fold, fold_task in enumerate(parts):
+            part = fold_task.judgements()
+            fold_run = run if len(parts) == 1 else restrict(run, fold_task.gallery, part.queries)
+            new_ranks = ranks_of(fold_run, part, ties)
             if stage.tail == "dropped":
-                # The ranking ends by the protocol, not because somebody cut it: a measure may look further down.
+                # The ranking ends by the protocol, not because it was cut: a measure may look deeper.
                 new_ranks = replace(new_ranks, depth=None)
             elif before[task][fold].depth is None:
-                new_ranks = _joined(ranks_of(mine.cut(stage.k), part, ties), before[task][fold], stage.k)
+                new_ranks = _joined(ranks_of(fold_run.cut(stage.k), part, ties), before[task][fold], stage.k)
             ranks[task].append(new_ranks)
     return (ranks, dict(done.runs)), done
 
 
 def _judged(run: Run, folds: Sequence[Task]) -> Run:
-    """The run with the queries that are measured: others, of a run from outside, would be scored for nothing."""
+    """The run with the measured queries only; scoring others of a run from outside would be wasted work."""
     queries = pa.concat_arrays([fold.judgements().queries for fold in folds])
     if pc.all(pc.is_in(run.queries, queries)).as_py():
         return run
@@ -166,10 +232,10 @@ def _judged(run: Run, folds: Sequence[Task]) -> Run:
 
 
 def _joined(head: Ranks, before: Ranks, k: int) -> Ranks:
-    """The ranks among the k candidates, and behind them those that the first stage gave to all other positives.
+    """The ranks among the k candidates, followed by the first stage's ranks of all other positives.
 
-    Re-ranking moves nothing across the border, so of a query's positives the first few (as many as `head` found) are
-    candidates in both.
+    Re-ranking moves no document across the border. So of a query's positives the first few (as many as `head` found)
+    are candidates in both.
     """
     place = np.arange(len(head.ranks)) - np.repeat(head.offsets[:-1], head.positives)
     among = head.ranks > 0
@@ -184,6 +250,6 @@ def _joined(head: Ranks, before: Ranks, k: int) -> Ranks:
 
 
 def _counts(among: Any, ranks: Ranks) -> Any:
-    """For each positive, how many of its query's are among the candidates."""
+    """For each positive, the number of its query's positives among the candidates."""
     query = np.repeat(np.arange(len(ranks)), ranks.positives)
     return np.bincount(query, among, len(ranks))[query]

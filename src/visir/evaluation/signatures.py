@@ -1,4 +1,4 @@
-"""Marks that a protocol leaves in its numbers: what a published row betrays by itself."""
+"""Signs of a protocol in its numbers: what a published row shows by itself."""
 
 from __future__ import annotations
 
@@ -8,20 +8,30 @@ from visir.evaluation.published import PublishedRow
 from visir.records import Protocol
 
 _CHANCE = 0.01
-"""What a ranking by chance may find of the missed positives between ranks 6 and 10: 5 of 500 candidates."""
+"""The share of the missed positives that a random ranking may find at ranks 6 to 10: 5 of 500 candidates."""
 _SMALL = 0.1
-"""And in relation to what was found: a weak system that goes on ranking finds about as many again."""
+"""The same, relative to the found ones: a weak system that ranks further finds about as many again."""
 _SATURATED = 99.5
-"""From here on there is next to nothing left to be found at ranks 6 to 10."""
+"""Above this recall there is almost nothing left to find at ranks 6 to 10."""
 
 
 def ends_early(values: Mapping[str, float]) -> bool:
-    """Whether the ranking of one task ends before rank 6: R@10 is R@5 but for what chance finds.
+    """Whether the ranking of one task ends before rank 6: R@10 is R@5, except for random hits.
 
-    `values`: the published ones by label, in percent. A ranking that goes on finds more at 10 than at 5. One that stops
-    does not; or hardly, where the rest ties and is ranked by the order of an array (the official evaluation of ALBEF
-    and X-VLM gives −100 to all that was not re-ranked): a share of 5 / (gallery − k_test) of the missed ones, 0.5 % in
-    a gallery of 1,000. X-VLM in thesis Table 2.1, Flickr30k, text-to-image: 82.36 and 82.48, 0.7 % of what was missed.
+    A ranking that continues finds more at 10 than at 5. A ranking that stops does not; or hardly, if the rest ties and
+    is ranked by the order of an array (the official evaluation of ALBEF and X-VLM gives −100 to everything that was not
+    re-ranked). Then it finds a share of 5 / (gallery − k_test) of the missed ones, 0.5 % in a gallery of 1,000. X-VLM
+    in thesis Table 2.1, Flickr30k, text-to-image: 82.36 and 82.48, 0.7 % of the missed ones.
+
+    Args:
+        values: The published values by label, in percent.
+
+    Returns:
+        True if it ends early; False if R@5 or R@10 is missing.
+
+    Example:
+        >>> ends_early({"R@5": 82.36, "R@10": 82.48}), ends_early({"R@5": 82.36, "R@10": 90.0})
+        (True, False)
     """
     five, ten = values.get("R@5"), values.get("R@10")
     if five is None or ten is None or not 0 < five < _SATURATED or ten < five:
@@ -30,7 +40,15 @@ def ends_early(values: Mapping[str, float]) -> bool:
 
 
 def remarks(row: PublishedRow, ours: Protocol | None = None) -> tuple[str, ...]:
-    """What the published row betrays, in sentences; `ours` is the protocol of the runs that are compared with it."""
+    """Describe the signs in a published row.
+
+    Args:
+        row: The published row.
+        ours: The protocol of the runs that are compared with it.
+
+    Returns:
+        Sentences; empty without any sign.
+    """
     early = {task: row.values[task] for task in row.values if ends_early(row.values[task])}
     if not early:
         return ()
