@@ -186,3 +186,10 @@ def test_items_and_names() -> None:
     with pytest.raises(CollectionError, match="mine \\(texts\\): unknown ids 'z'"):
         items.select(["z"])
     assert task_name("image", "image") == "i2i" and task_name("text", "text+image") == "t2it"
+
+
+def test_a_system_that_is_evaluated_twice_gives_the_same_notes_twice() -> None:
+    runs = RunSystem({"t2t": visir.evaluate(four_texts(), SIDES, depth=1).runs["t2t"]})
+    first, second = (visir.evaluate(four_texts(), runs, measures=["hit@1"]).result for _ in range(2))
+    assert first.notes == second.notes
+    assert "captions" not in dict(first.protocol.card())

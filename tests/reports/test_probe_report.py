@@ -7,7 +7,7 @@ import xml.etree.ElementTree as ET
 from dataclasses import replace
 from pathlib import Path
 
-from visir.evaluation.probes import ProbedFact, ProbeResult, Reading, RoleMean
+from visir.evaluation.probes import ProbedFact, ProbeReading, ProbeResult, RoleMean
 from visir.reports.formats import to_markdown
 from visir.reports.probe_plots import fact_dots, role_means
 from visir.reports.probes import facts_table, roles_table, write_probe_report
@@ -16,7 +16,7 @@ HOSTILE = "<script>alert(1)</script>"
 
 
 def result(*, shortcut: bool = True, name: str = "companion_colour") -> ProbeResult:
-    high, low = Reading(0.9, 0.85, 0.93, 0.25, 200), Reading(0.24, 0.19, 0.30, 0.25, 200)
+    high, low = ProbeReading(0.9, 0.85, 0.93, 0.25, 200), ProbeReading(0.24, 0.19, 0.30, 0.25, 200)
     facts = [
         ProbedFact("subject", "shared", 22, {"image": high, "told": high}),
         ProbedFact(name, "specific", 8, {"image": low, "told": high, "untold": low}),

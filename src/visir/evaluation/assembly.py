@@ -228,7 +228,7 @@ def _of_tasks(
         fingerprint=first.source_fingerprint,
         split=split or first.split,
         relevance=" / ".join(used),
-        choice="all",
+        choice="",
         rebuild=rebuild,
         carried={},
         **_parts(tasks),

@@ -139,6 +139,7 @@ def evaluate(
         source, split=split, relevance=relevance, captions=captions, gallery=gallery, tasks=tasks, folds=folds
     )
     assembly = assembly.keep([task for task in assembly.tasks if subject.answers(task)])
+    noted, spent = len(subject.notes), dict(subject.seconds)  # a system may have been evaluated before
     subject.prepare(list(assembly.tasks.values()), skip_broken=skip_broken)
     if skip_broken:
         assembly = assembly.rebuild(subject.broken)
@@ -146,10 +147,10 @@ def evaluate(
     reached = depth if stage is None else max(depth, stage.k)
     started = time.perf_counter()
     ranks, runs = subject.rank(assembly.folds, depth=reached, ties=ties)
-    timing = dict(subject.seconds)
+    timing = {stage: seconds - spent.get(stage, 0.0) for stage, seconds in subject.seconds.items()}
     timing["rank" if isinstance(subject, RunSystem) else "search"] = time.perf_counter() - started
     fields = subject.fields()
-    notes += subject.notes
+    notes += subject.notes[noted:]
     label = name or subject.name
     if stage is not None:
         if assembly.collection is None:

@@ -10,7 +10,7 @@ from typing import Any
 import pyarrow.compute as pc
 
 from visir.evaluation.captions import choose
-from visir.evaluation.granularity_statistics import Comparison, Mean, compare, means
+from visir.evaluation.granularity_statistics import GranularityComparison, Mean, compare, means
 from visir.evaluation.significance import Correction, corrected
 from visir.records import Collection
 from visir.robustness.granularity import FEATURES, Granularity, Profile, cut_captions, granularity
@@ -29,7 +29,7 @@ class GranularityStudy:
 
     counted: tuple[Mapping[Profile, Granularity], ...]
     means: tuple[Mapping[Profile, tuple[Mean, ...]], ...]
-    comparisons: Mapping[Profile, Comparison]
+    comparisons: Mapping[Profile, GranularityComparison]
     protocol: tuple[tuple[str, str], ...]
 
     @property

@@ -30,7 +30,7 @@ class Mean:
 
 
 @dataclass(frozen=True)
-class Change:
+class FeatureChange:
     """How one feature differs between two sets of captions of the same images: `refined` against `original`.
 
     - `original`, `refined`: the means over the images in common, each image the mean of its captions
@@ -51,7 +51,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Comparison:
+class GranularityComparison:
     """All changes between two collections in one profile.
 
     `in_common`: images with captions on both sides; `only`: how many images only the original, only the refined has.
@@ -59,7 +59,7 @@ class Comparison:
 
     original: Granularity
     refined: Granularity
-    changes: tuple[Change, ...]
+    changes: tuple[FeatureChange, ...]
     in_common: int
     only: tuple[int, int]
     correction: str
@@ -80,7 +80,7 @@ def means(counted: Granularity, *, seed: int = 0) -> tuple[Mean, ...]:
 
 def compare(
     original: Granularity, refined: Granularity, *, correction: Correction = "holm", seed: int = 0
-) -> Comparison:
+) -> GranularityComparison:
     """Paired differences over the images that both have captions for.
 
     A pair is an image: the mean over its captions on one side against that on the other, because nothing says which
@@ -111,12 +111,12 @@ def compare(
             p = paired_t(gaps).p
             at_first, at_last = float(before[known].mean()), float(after[known].mean())
             uncorrected.append(
-                Change(feature, at_first, at_last, float(gaps.mean()), low, high, p, p, int(known.sum()))
+                FeatureChange(feature, at_first, at_last, float(gaps.mean()), low, high, p, p, int(known.sum()))
             )
     adjusted = corrected([change.p for change in uncorrected], correction)
     changes = tuple(replace(change, p_corrected=float(p)) for change, p in zip(uncorrected, adjusted, strict=True))
     only = (len(mine) - len(both), len(theirs) - len(both))
-    return Comparison(original, refined, changes, len(both), only, correction)
+    return GranularityComparison(original, refined, changes, len(both), only, correction)
 
 
 def _by_image(counted: Granularity, feature: str, images: pa.StringArray) -> NDArray[np.float64]:

@@ -27,7 +27,7 @@ from visir.records import Collection, Embeddings
 
 
 @dataclass(frozen=True)
-class Reading:
+class ProbeReading:
     """How well one fact is read from one source; all shares in [0, 1].
 
     - `accuracy`: the share of held-out examples whose value the probe names; `low` and `high`: Wilson's 95 % interval
@@ -58,7 +58,7 @@ class ProbedFact:
     name: str
     role: Role
     values: int
-    readings: dict[Source, Reading]
+    readings: dict[Source, ProbeReading]
 
 
 @dataclass(frozen=True)
@@ -189,16 +189,16 @@ def probe(
     )
 
 
-def _reading(hits: NDArray[np.bool_], labels: NDArray[np.int64]) -> Reading:
+def _reading(hits: NDArray[np.bool_], labels: NDArray[np.int64]) -> ProbeReading:
     from scipy.stats import binomtest
 
     right, total = int(hits.sum()), len(hits)
     interval = binomtest(right, total).proportion_ci(0.95, method="wilson")
     chance = float(np.bincount(labels).max()) / total
-    return Reading(right / total, float(interval.low), float(interval.high), chance, total)
+    return ProbeReading(right / total, float(interval.low), float(interval.high), chance, total)
 
 
-def _facts(examples: Sequence[Examples], readings: Sequence[Reading]) -> tuple[ProbedFact, ...]:
+def _facts(examples: Sequence[Examples], readings: Sequence[ProbeReading]) -> tuple[ProbedFact, ...]:
     made: dict[str, ProbedFact] = {}
     for example, reading in zip(examples, readings, strict=True):
         fact = example.fact
@@ -209,7 +209,7 @@ def _facts(examples: Sequence[Examples], readings: Sequence[Reading]) -> tuple[P
 
 def _means(
     examples: Sequence[Examples],
-    readings: Sequence[Reading],
+    readings: Sequence[ProbeReading],
     hits: Sequence[NDArray[np.bool_]],
     groups: Sequence[str],
     seed: int,

@@ -11,7 +11,7 @@ units are then *images* with all their captions (Cameron, Gelbach & Miller 2008;
 Allan & Carterette, CIKM 2007). Without `clusters` each query is its own unit.
 
 **No spread, no test.** A single unit, or differences that are all the same, leave nothing to judge chance by. Then p
-and the interval are NaN, and `Outcome.reason` says why; p = 0 or an interval of no width would claim certainty.
+and the interval are NaN, and `TestOutcome.reason` says why; p = 0 or an interval of no width would claim certainty.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Outcome:
+class TestOutcome:
     """What a test found.
 
     - `p`: in [0, 1], two-sided; NaN when the differences cannot be tested, for the `reason` given
@@ -49,7 +49,7 @@ class Outcome:
     reason: str = ""
 
 
-def paired_t(differences: object, clusters: object = None) -> Outcome:
+def paired_t(differences: object, clusters: object = None) -> TestOutcome:
     """Two-sided paired t-test; with `clusters` of the mean over all queries, its error estimated over clusters.
 
     Without clusters this equals `scipy.stats.ttest_rel`; with clusters of equal size, the t-test of the cluster means.
@@ -59,13 +59,13 @@ def paired_t(differences: object, clusters: object = None) -> Outcome:
     sums, sizes = _clustered(differences, clusters)
     how = _how("paired t-test", len(sums), clusters)
     if reason := _untestable(sums, sizes, clusters):
-        return Outcome(float("nan"), float("nan"), how, reason)
+        return TestOutcome(float("nan"), float("nan"), how, reason)
     if not sums.any():
-        return Outcome(1.0, 0.0, how)
+        return TestOutcome(1.0, 0.0, how)
     from scipy.stats import t as student
 
     mean, error, freedom = _mean_and_error(sums, sizes)
-    return Outcome(float(2 * student.sf(abs(mean) / error, freedom)), mean / error, how)
+    return TestOutcome(float(2 * student.sf(abs(mean) / error, freedom)), mean / error, how)
 
 
 def mean_interval(differences: object, clusters: object = None, *, level: float = 0.95) -> tuple[float, float]:
@@ -114,7 +114,7 @@ def _no_spread(sums: Floats, sizes: Floats) -> bool:
     return bool((np.abs(residuals) <= max(1e-12 * np.abs(sums).max(), 1e-300)).all())
 
 
-def randomisation(differences: object, clusters: object = None, *, samples: int = 10_000, seed: int = 0) -> Outcome:
+def randomisation(differences: object, clusters: object = None, *, samples: int = 10_000, seed: int = 0) -> TestOutcome:
     """Two-sided paired randomisation (sign-flip) test of the mean difference.
 
     Under the null hypothesis the two systems are exchangeable for each query (or cluster), so its difference could as
@@ -125,19 +125,19 @@ def randomisation(differences: object, clusters: object = None, *, samples: int 
     sums, sizes = _clustered(differences, clusters)
     name = _how("randomisation test", len(sums), clusters)
     if len(sums) < 2:
-        return Outcome(float("nan"), float("nan"), name, _untestable(sums, sizes, clusters))
+        return TestOutcome(float("nan"), float("nan"), name, _untestable(sums, sizes, clusters))
     moving = np.abs(sums[sums != 0])
     mean = float(sums.sum() / sizes.sum())
     if len(moving) == 0:
-        return Outcome(1.0, 0.0, f"{name}, exact")
+        return TestOutcome(1.0, 0.0, f"{name}, exact")
     # Equal sums reached in another order of addition differ in the last bits; they count as "at least as far".
     threshold = abs(sums.sum()) - 1e-9 * moving.sum()
     if len(moving) <= EXACT_UP_TO:
         signs = ((np.arange(2 ** len(moving))[:, None] >> np.arange(len(moving))) & 1) * 2 - 1
-        return Outcome(float(np.mean(np.abs(signs @ moving) >= threshold)), mean, f"{name}, exact")
+        return TestOutcome(float(np.mean(np.abs(signs @ moving) >= threshold)), mean, f"{name}, exact")
     rng = np.random.default_rng(seed)
     hits = int((np.abs(_flipped(moving, samples, rng)) >= threshold).sum())
-    return Outcome((1 + hits) / (1 + samples), mean, f"{name}, {samples:,} samples, seed {seed}")
+    return TestOutcome((1 + hits) / (1 + samples), mean, f"{name}, {samples:,} samples, seed {seed}")
 
 
 def bootstrap_interval(
@@ -192,7 +192,7 @@ def corrected(p_values: object, correction: Correction = "holm") -> Floats:
     return result
 
 
-def paired_test(name: str, differences: object, clusters: object = None, *, seed: int = 0) -> Outcome:
+def paired_test(name: str, differences: object, clusters: object = None, *, seed: int = 0) -> TestOutcome:
     """The test called `name` ("t" or "randomisation"), with its defaults."""
     if name == "t":
         return paired_t(differences, clusters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import isnan
 
-from visir.evaluation.stress.effect import Change, Effect
+from visir.evaluation.stress.effect import Effect, RsumChange
 from visir.evaluation.stress.jaccard import Jaccard
 from visir.reports.svg import FAINT, INK, SERIES, drawing, to_svg
 
@@ -99,6 +99,6 @@ def similarity_map(jaccard: Jaccard, titles: Sequence[str], group: str = "decrea
 
 
 def _ends(effect: Effect) -> list[float]:
-    changes: list[Change] = [effect.overall, *([effect.on_changed] if effect.on_changed is not None else [])]
+    changes: list[RsumChange] = [effect.overall, *([effect.on_changed] if effect.on_changed is not None else [])]
     values = [changes[0].percent, *changes[0].percent_interval, *(change.percent for change in changes[1:])]
     return [value for value in values if not isnan(value)]

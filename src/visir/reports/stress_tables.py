@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.evaluation.stress.effect import Change, Effect
+from visir.evaluation.stress.effect import Effect, RsumChange
 from visir.evaluation.stress.jaccard import GROUPS
 from visir.evaluation.stress.stress import DCG, Stress
 from visir.records import Result
@@ -247,7 +247,7 @@ def as_dict(study: Stress) -> dict[str, object]:
     }
 
 
-def _as_dict(change: Change) -> dict[str, object]:
+def _as_dict(change: RsumChange) -> dict[str, object]:
     return {
         "rsum_before": change.before,
         "rsum_after": change.after,

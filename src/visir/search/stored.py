@@ -34,7 +34,7 @@ from visir.storage import FolderChange, Manifest, Scratch
 
 
 @dataclass(frozen=True)
-class State(Generic[Vectors]):
+class IndexState(Generic[Vectors]):
     """Everything that changes, changed by replacing all of it: who searches meanwhile has the old one to its end.
 
     - `built`: what the kind makes of the rows (a graph, lists); never changed, only replaced; it holds no rows, because
@@ -64,8 +64,8 @@ class StoredIndex(Index[Vectors]):
     built_suffix: ClassVar[str] = ""
     """What the name of the file that `_write` writes ends in, for libraries that ask for it."""
 
-    def __init__(self, state: State[Vectors], settings: Any, folder: Path | None = None) -> None:
-        self._state: State[Vectors] = state
+    def __init__(self, state: IndexState[Vectors], settings: Any, folder: Path | None = None) -> None:
+        self._state: IndexState[Vectors] = state
         self.settings = settings
         self.folder = folder
 
@@ -79,8 +79,8 @@ class StoredIndex(Index[Vectors]):
         if len(documents) == 0:
             raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
         rows = Rows.of(cls.form, documents)
-        index = cls(State(rows, None), settings)
-        index._state = State(rows, index._construct(rows))
+        index = cls(IndexState(rows, None), settings)
+        index._state = IndexState(rows, index._construct(rows))
         if folder is None:
             return index
         index.save(Path(folder))
@@ -102,7 +102,7 @@ class StoredIndex(Index[Vectors]):
     def save(self, folder: Path) -> None:
         """Write a copy into `folder`, which must be new or empty."""
         with new_index(Path(folder)) as change:
-            self._write_state(change, State(self._state.rows, self._state.built), None)
+            self._write_state(change, IndexState(self._state.rows, self._state.built), None)
 
     def add(self, documents: Vectors) -> None:
         """Add documents. Ids that are there already, another encoder, dimension or modality are errors."""
@@ -197,14 +197,14 @@ class StoredIndex(Index[Vectors]):
         """Put a new state into the place of the old one, on disk too if the index has a folder."""
         before = self._state
         if self.folder is None:
-            self._state = State(rows, build())
+            self._state = IndexState(rows, build())
             return
         with changing_index(self.folder, before.generation) as change:
-            self._state = self._write_state(change, State(rows, build()), before)
+            self._state = self._write_state(change, IndexState(rows, build()), before)
 
     def _write_state(
-        self, change: FolderChange, state: State[Vectors], before: State[Vectors] | None
-    ) -> State[Vectors]:
+        self, change: FolderChange, state: IndexState[Vectors], before: IndexState[Vectors] | None
+    ) -> IndexState[Vectors]:
         """Write what `before` has not written yet and make it count; the same state, memory-mapped from there."""
         generation = change.manifest.generation + 1
         first = state.rows.parts[0]
@@ -239,7 +239,7 @@ class StoredIndex(Index[Vectors]):
         change.keep_only(*counted)
         manifest = change.commit(content)
         rows = Rows(self.form, tuple(parts), state.rows.dead)
-        return State(rows, state.built, tuple(names), manifest.generation, bytes_of(manifest))
+        return IndexState(rows, state.built, tuple(names), manifest.generation, bytes_of(manifest))
 
     @classmethod
     def _load(cls, folder: Path, manifest: Manifest) -> Self:
@@ -255,10 +255,10 @@ class StoredIndex(Index[Vectors]):
                     dead[np.load(folder / content["deleted"], allow_pickle=False)] = True
                 settings = settings_of(cls.kind, cls.settings_type, content["settings"])
                 rows = Rows(cls.form, parts, dead)
-                index = cls(State(rows, None), settings, folder)
+                index = cls(IndexState(rows, None), settings, folder)
                 path = folder / content["built"] if "built" in content else None
                 built = index._read(rows, path, content["facts"])
-                index._state = State(rows, built, names, manifest.generation, bytes_of(manifest))
+                index._state = IndexState(rows, built, names, manifest.generation, bytes_of(manifest))
                 return index
         except (OSError, RuntimeError, EmbeddingError, ConfigurationError) as fault:
             raise IndexFolderError(

@@ -19,7 +19,7 @@ Interval = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Change:
+class RsumChange:
     """How rsum of one task changed over a set of queries.
 
     - `before`, `after`: rsum in points (0–300); `points`: after − before
@@ -52,7 +52,7 @@ class Change:
 
 
 @dataclass(frozen=True, eq=False)
-class Outcome:
+class ConditionOutcome:
     """One perturbation as it was searched and measured, before anything is said of it.
 
     - `name`, `title`, `family`: as the perturbation calls itself; `description`: on the protocol card
@@ -85,9 +85,9 @@ class Effect:
     - `before`, `after`: (n,) each query's rsum in points
     """
 
-    outcome: Outcome
-    overall: Change
-    on_changed: Change | None
+    outcome: ConditionOutcome
+    overall: RsumChange
+    on_changed: RsumChange | None
     p: float
     p_corrected: float
     before: Floats
@@ -128,7 +128,7 @@ class Effect:
 
 
 def effects(
-    plain: Result, outcomes: Sequence[Outcome], clusters: Sequence[str] | None, *, test: TestName, seed: int
+    plain: Result, outcomes: Sequence[ConditionOutcome], clusters: Sequence[str] | None, *, test: TestName, seed: int
 ) -> list[Effect]:
     """The effects of outcomes of one task, all from one resampling; `p_corrected` is left as `p`.
 
@@ -162,8 +162,8 @@ def rsum_by_query(result: Result, task: str) -> Floats:
     return total
 
 
-def _change(before: Floats, after: Floats, counts: Floats, drawn_before: Floats, drawn_after: Floats) -> Change:
+def _change(before: Floats, after: Floats, counts: Floats, drawn_before: Floats, drawn_after: Floats) -> RsumChange:
     with np.errstate(divide="ignore", invalid="ignore"):
         points = (drawn_after - drawn_before) / counts
         percent = 100 * (drawn_after - drawn_before) / drawn_before
-    return Change(float(before.mean()), float(after.mean()), interval(points), interval(percent), len(before))
+    return RsumChange(float(before.mean()), float(after.mean()), interval(points), interval(percent), len(before))

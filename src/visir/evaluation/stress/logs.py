@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from visir.errors import RunError
 from visir.evaluation.brittleness_runs import Log, evaluate_log, read
-from visir.evaluation.stress.effect import Outcome
+from visir.evaluation.stress.effect import ConditionOutcome
 from visir.evaluation.stress.stress import Stress, assemble
 from visir.records import PLAIN, Recall
 from visir.robustness.perturbations import PERTURBATIONS
@@ -45,7 +45,7 @@ def stress_logs(folder: str | Path, *, recall: Recall = "hit") -> Stress:
     )
 
 
-def _outcome(plain: Log, log: Log, name: str, recall: Recall) -> Outcome:
+def _outcome(plain: Log, log: Log, name: str, recall: Recall) -> ConditionOutcome:
     if not log.qrels.queries.equals(plain.qrels.queries):
         raise RunError(f"{log.run.provenance['source']}: asks other queries than the unperturbed log.")
     known = PERTURBATIONS.get(name)
@@ -53,7 +53,7 @@ def _outcome(plain: Log, log: Log, name: str, recall: Recall) -> Outcome:
         query: log.texts[query] for query in log.qrels.queries.to_pylist() if log.texts[query] != plain.texts[query]
     }
     evaluated = evaluate_log(log, recall=recall)
-    return Outcome(
+    return ConditionOutcome(
         name,
         known.title,
         known.family,

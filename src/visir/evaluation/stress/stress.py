@@ -21,7 +21,7 @@ from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.options import check_options
 from visir.evaluation.scoring import score
 from visir.evaluation.significance import TestName, corrected
-from visir.evaluation.stress.effect import Effect, Outcome, effects
+from visir.evaluation.stress.effect import ConditionOutcome, Effect, effects
 from visir.evaluation.stress.jaccard import Jaccard, jaccard
 from visir.evaluation.stress.merging import merged
 from visir.evaluation.stress.options import check_study, names_of
@@ -161,7 +161,7 @@ def stress(
         **fields,
     )
     measured = _Measuring(subject.name, protocol, qrels, judge)
-    outcomes: list[Outcome] = []
+    outcomes: list[ConditionOutcome] = []
     for task, some in names.items():
         for perturbation in some:
             begun = time.perf_counter()
@@ -178,7 +178,9 @@ def stress(
             spoilt = view.corrupted
             texts = _texts(queries)
             outcomes.append(
-                Outcome(perturbation, title, family, description, task, changed, result, searched.run, texts, spoilt)
+                ConditionOutcome(
+                    perturbation, title, family, description, task, changed, result, searched.run, texts, spoilt
+                )
             )
     timing["in the system"] = spent = sum(subject.seconds.values())
     study = assemble(
@@ -201,7 +203,7 @@ def assemble(
     plain: Result,
     runs: Mapping[str, Run],
     qrels: Mapping[str, Qrels],
-    outcomes: Sequence[Outcome],
+    outcomes: Sequence[ConditionOutcome],
     captions: pa.Table,
     *,
     test: TestName = "t",

@@ -20,7 +20,7 @@ from visir.search.parts import Form
 from visir.search.remote.engine import EngineError, Nearest, Space
 from visir.search.remote.id_index import IdIndex
 from visir.search.remote.points import Point, Vector, keys_of
-from visir.search.remote.storage import RemoteStorage, State, WriteSpace
+from visir.search.remote.storage import RemoteState, RemoteStorage, WriteSpace
 from visir.search.rows import check_fits_index, places_of
 from visir.search.settings import searching, settings_of
 from visir.search.validate_queries import in_order
@@ -257,7 +257,7 @@ class RemoteIndex(Index[Vectors]):
     def _size(cls, documents: Vectors) -> int:
         """How many numbers these vectors are."""
 
-    def _find(self, state: State, queries: Vectors, k: int, settings: Any) -> Hits:
+    def _find(self, state: RemoteState, queries: Vectors, k: int, settings: Any) -> Hits:
         outgoing = self._outgoing(queries, 0, len(queries), settings)
         wanted = min(k, len(state.id_index))
         engine, own = state.engine, None if self.settings.url else self._arrays(state.own)

@@ -31,7 +31,7 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Graph:
+class GraphSettings:
     """What a graph of near neighbours costs and how good it is.
 
     The defaults find 99 of 100 among 123,000 vectors of 256 dimensions at the least cost of a search (docs/engines.md);
@@ -57,7 +57,7 @@ class Graph:
 
 
 @dataclass(frozen=True)
-class DenseSettings(Graph, Place):
+class DenseSettings(GraphSettings, Place):
     """An index of dense vectors in Qdrant."""
 
 

@@ -59,7 +59,7 @@ _AT_ONCE = 1000
 
 
 @dataclass(frozen=True)
-class State:
+class RemoteState:
     """Everything that changes, changed by replacing all of it.
 
     `own`: what the folder keeps of the vectors: all of them in the order of the id index beside an embedded engine,
@@ -77,7 +77,7 @@ class RemoteStorage:
     """A folder and its collection. `facts` are what else the manifest says; a folder of None is a temporary one."""
 
     def __init__(
-        self, folder: Path, content: Mapping[str, Any], settings: Any, state: State, read_space: ReadSpace
+        self, folder: Path, content: Mapping[str, Any], settings: Any, state: RemoteState, read_space: ReadSpace
     ) -> None:
         self.folder = folder
         self.content = content
@@ -152,7 +152,7 @@ class RemoteStorage:
                     id_index = IdIndex.read(folder / content["ids"], modality_of(content["modality"]))
                     own = read_space(folder / content["space"], content)
                     engine = _engine(folder, manifest, settings)
-                state = State(id_index, engine, own, manifest.generation, bytes_of(manifest))
+                state = RemoteState(id_index, engine, own, manifest.generation, bytes_of(manifest))
                 return cls(folder, content, settings, state, read_space)
             except (IndexFolderError, EmbeddingError, OSError) as fault:
                 # Another process may have replaced files while they were read; then there is a newer list of them.
@@ -262,7 +262,7 @@ class RemoteStorage:
         manifest = change.commit(content)
         self.content = content
         own = self._read_space(self.folder / content["space"], content)
-        self.state = State(id_index, engine, own, manifest.generation, bytes_of(manifest))
+        self.state = RemoteState(id_index, engine, own, manifest.generation, bytes_of(manifest))
 
 
 def _write_space(change: FolderChange, content: Mapping[str, Any], write: Callable[[Path], None]) -> None:
