@@ -1,6 +1,6 @@
-"""The few small immutable records that travel through visir. No I/O here, and no torch.
+"""The small immutable records that visir's rooms exchange. There is no I/O here, and no torch.
 
-Made once and passed along: `Collection` → `Embeddings` → `Run` (over a `Gallery`) → `Ranks` (of the positives in
+The usual way of data: `Collection` → `Embeddings` → `Run` (over a `Gallery`) → `Ranks` (of the positives in
 `Qrels`) → `Result` (under a `Protocol`).
 """
 

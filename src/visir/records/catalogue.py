@@ -1,4 +1,4 @@
-"""The catalogue: products with titles, pictures and attributes, and the tree of categories they belong to."""
+"""The catalogue: products with titles, images and attributes, and the tree of their categories."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ PRODUCTS = pa.schema(
     [
         ("id", pa.string()),
         ("title", pa.string()),  # null: the product has none
-        ("path", pa.string()),  # where the picture is, as in `Collection.images`; null: there is none
+        ("path", pa.string()),  # where the image is, as in `Collection.images`; null: there is none
         ("archive", pa.string()),
         ("category_id", pa.string()),  # the most specific category of the product
     ]
@@ -30,7 +30,7 @@ ATTRIBUTES = pa.schema([("product_id", pa.string()), ("name", pa.string()), ("va
 CATEGORIES = pa.schema(
     [
         ("id", pa.string()),
-        ("name", pa.string()),  # what a person asks with; several categories may share a name
+        ("name", pa.string()),  # the text of the query; several categories may share a name
         ("parent", pa.string()),  # null: a most general category, the root of a tree
     ]
 )
@@ -41,28 +41,28 @@ _EXAMPLES = 5
 
 @dataclass(frozen=True, eq=False)
 class Catalogue:
-    """Products, their attributes, and a forest of categories. `Catalogue.of` or a reader makes it.
+    """Products, their attributes, and a forest of categories. Make one with `Catalogue.of` or a reader.
 
-    Tables are immutable and columnar (PyArrow), as in `Collection`. `remarks` lists what is odd but legal.
+    Tables are immutable and columnar (PyArrow), as in `Collection`. `remarks` lists what is unusual but allowed.
 
     Args:
-        name: What tables call it.
-        products: One row per product: `id`; `title` (null if none); `path` and `archive` of its one picture relative to
-            `root` (null if none); `category_id`, its most specific category. The categories above that one are its path
-            (thesis section 7.4.1: every product has one path from a root to a leaf), so a product is relevant to each
-            of them. The most specific category of one product may be an inner category for another.
+        name: The name of the catalogue in tables.
+        products: One row per product: `id`; `title` (null if none); `path` and `archive` of its one image relative to
+            `root` (null if none); `category_id`, its most specific category. This category and those above it are the
+            path of the product (thesis section 7.4.1: every product has one path from a root to a leaf). The product is
+            relevant to each of them. The most specific category of one product may be an inner category for another.
         attributes: One row per attribute: `product_id`, `name`, `value`; any number per product. Names and values are
             never empty: a product without attributes has no row.
         categories: One row per category: `id`, `name`, `parent`. Names repeat ("Accessories" under "Shoes" and under
-            "Cameras"), so categories are told apart by `id`: `path_id` of the names from the root on.
-        root: The folder of the pictures.
+            "Cameras"), so a category is identified by its `id`: `path_id` of the names from the root.
+        root: The folder of the images.
         source: Where the catalogue comes from.
-        notes: What the reader left out, in words and counted; no part of the fingerprint.
+        notes: What the reader left out, in words with counts; not part of the fingerprint.
 
     Raises:
-        CollectionError: With every fault at once: missing and duplicate ids, attributes of unknown products or without
-            name or value, products in unknown categories, categories without a name, with an unknown parent (orphans)
-            or that are their own ancestor (cycles).
+        CollectionError: The message lists every fault: missing and duplicate ids, attributes of unknown products or
+            without name or value, products in unknown categories, categories without a name, with an unknown parent
+            (orphans) or that are their own ancestor (cycles).
 
     Example:
         >>> catalogue = Catalogue.of(
@@ -104,16 +104,16 @@ class Catalogue:
         """Make a catalogue from one list per column, all as long as `ids`.
 
         Args:
-            name: What tables call it.
+            name: The name of the catalogue in tables.
             ids: Unique ids of products.
-            paths: For each product the names of its categories from the most general to the most specific. Categories
-                are made from them, in the order in which they first occur.
-            titles: Of the products; None where a product has none.
+            paths: For each product the names of its categories from the most general to the most specific. The
+                categories are those of all paths, in the order in which they first occur.
+            titles: The title of each product; None where it has none.
             attributes: For each product (name, value) pairs.
-            image_paths: Where the pictures are; None where a product has none.
-            image_archives: The archives in which the pictures are; None where they are in none.
-            extra_paths: Paths of categories that no product need belong to.
-            root: The folder of the pictures.
+            image_paths: The path of each image; None where a product has none.
+            image_archives: The archive of each image; None where it is a plain file.
+            extra_paths: Paths of further categories, which may have no product.
+            root: The folder of the images.
             source: Where the catalogue comes from.
             notes: What was left out.
 
@@ -128,14 +128,14 @@ class Catalogue:
         without = [ids[row] for row, path in enumerate(paths) if not path]
         raise_faults(CollectionError, name, [f"product {_short(product_id)} has no category" for product_id in without])
         categories: dict[str, tuple[str, str | None]] = {}
-        known: dict[tuple[str, ...], str] = {}
-        leaves = [known.get(key) or known.setdefault(key, register_path(key, categories)) for key in map(tuple, paths)]
+        cache: dict[tuple[str, ...], str] = {}
+        leaves = [cache.get(key) or cache.setdefault(key, register_path(key, categories)) for key in map(tuple, paths)]
         for path in extra_paths:
             register_path(path, categories)
         pairs = [
             (identifier, *pair)
-            for identifier, own in zip(ids, attributes or [()] * len(ids), strict=True)
-            for pair in own
+            for identifier, product_pairs in zip(ids, attributes or [()] * len(ids), strict=True)
+            for pair in product_pairs
         ]
         nothing = [None] * len(ids)
         return cls(
@@ -171,7 +171,8 @@ class Catalogue:
     def fingerprint(self) -> str:
         """A hash over products, attributes and categories: 32 hexadecimal digits, independent of row order.
 
-        Where the pictures lie does not enter, as in `Collection.fingerprint`; nor do `name`, `source` and `notes`.
+        The location of the images has no influence, as in `Collection.fingerprint`; nor have `name`, `source` and
+        `notes`.
         """
         parts = [
             hash_columns([self.products[column] for column in ("id", "title", "category_id")]),
@@ -182,10 +183,10 @@ class Catalogue:
 
     @cached_property
     def items(self) -> Items:
-        """The products as documents of a search: titles and pictures, as far as the catalogue has any.
+        """The products as documents of a search: their titles and images.
 
-        Where no product has a picture they are texts only; where no product has a title they are images only. A
-        catalogue with neither has texts that are all null.
+        If no product has an image, the items are texts only. If no product has a title, they are images only. If there
+        is neither, all texts are null.
         """
         products = self.products
         with_pictures = products["path"].null_count < products.num_rows
@@ -206,19 +207,19 @@ class Catalogue:
         return Items(ids, names, title="categories", name=self.name)
 
     def keep_products(self, keep: pa.ChunkedArray | pa.Array | np.ndarray) -> Catalogue:
-        """The part whose products are true in the boolean mask `keep`, with their attributes and *all* categories.
+        """Return the products where the (products,) boolean mask `keep` is true, with their attributes.
 
-        The tree stays whole, so that the parts of a split share it: a category without products in the training part is
-        an unseen one.
+        All categories remain, so that the parts of a split share one tree. A category without products in the training
+        part is an unseen category.
         """
         products = self.products.filter(pa.array(keep) if isinstance(keep, np.ndarray) else keep)
         attributes = self.attributes.filter(pc.is_in(self.attributes["product_id"], products["id"].combine_chunks()))
         return Catalogue(self.name, products, attributes, self.categories, self.root, self.source, self.notes)
 
     def pictures(self) -> Collection:
-        """The products that have a picture, as a collection of images (id: the product's) without captions.
+        """Return the products that have an image as a collection of images without captions, under the product ids.
 
-        Readers of images and the embedding store take it.
+        It is the input of image readers and of the embedding store.
         """
         shown = self.products.filter(pc.is_valid(self.products["path"]))
         return Collection.build(
@@ -229,7 +230,7 @@ class Catalogue:
         )
 
     def describe(self) -> dict[str, object]:
-        """Counts that identify the catalogue at a glance."""
+        """Return the counts that identify the catalogue."""
         products = self.products
         return {
             "name": self.name,
@@ -244,7 +245,7 @@ class Catalogue:
         }
 
     def remarks(self) -> list[str]:
-        """What is odd but legal, one line each with a count and the first few ids; empty when nothing is."""
+        """Return what is unusual but allowed: one line each, with a count and the first few ids."""
         products, categories = self.products, self.categories
         described = pc.is_in(products["id"], pc.unique(self.attributes["product_id"]))
         lines = [
@@ -294,8 +295,8 @@ class Catalogue:
                 if repeated["values"] not in (None, "")
             ]
         products, categories, attributes = self.products, self.categories, self.attributes
-        known = pc.unique(categories["id"])
-        uncategorised = products.filter(pc.invert(pc.is_in(products["category_id"], known)))
+        category_ids = pc.unique(categories["id"])
+        uncategorised = products.filter(pc.invert(pc.is_in(products["category_id"], category_ids)))
         faults += [
             f"product {_short(row['id'])} has no category"
             if row["category_id"] is None
@@ -305,7 +306,7 @@ class Catalogue:
         nameless = categories["id"].filter(_blank(pc.utf8_trim_whitespace(categories["name"])))
         faults += [f"category {_short(repeated)} has no name" for repeated in nameless.to_pylist()]
         orphans = categories.filter(
-            pc.and_(pc.is_valid(categories["parent"]), pc.invert(pc.is_in(categories["parent"], known)))
+            pc.and_(pc.is_valid(categories["parent"]), pc.invert(pc.is_in(categories["parent"], category_ids)))
         )
         faults += [
             f"category {_short(row['id'])} is an orphan: its parent {_short(row['parent'])} is not in the tree"
@@ -336,15 +337,24 @@ class Catalogue:
 
 
 def path_id(names: Sequence[str]) -> str:
-    """The id of the category with these names from the root on: "Apparel > Bottomwear > Skirts".
+    """Return the id of the category with these names from the root on.
 
     A ">" within a name is doubled, so that different paths have different ids.
+
+    Example:
+        >>> path_id(["Apparel", "Bottomwear", "Skirts"]), path_id(["a>b"])
+        ('Apparel > Bottomwear > Skirts', 'a>>b')
     """
     return " > ".join(name.replace(">", ">>") for name in names)
 
 
 def register_path(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:
-    """Add the categories of one path to {id: (name, parent)}, and return the id of the last."""
+    """Add the categories of one path to `categories`, and return the id of the last.
+
+    Args:
+        path: Names from the root to the most specific category.
+        categories: {id: (name, id of the parent)}; changed in place.
+    """
     above: str | None = None
     for level, label in enumerate(path, start=1):
         category = path_id(path[:level])

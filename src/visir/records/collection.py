@@ -1,4 +1,4 @@
-"""The collection: images, captions, which belongs to which, splits and judgements."""
+"""The collection: images, captions, links between them, splits and judgements."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ JUDGEMENTS = pa.schema(
     ]
 )
 SIDES: dict[str, tuple[Modality, Modality]] = {"i2t": ("image", "text"), "t2i": ("text", "image")}
-"""The tasks of every collection of images and captions: what their queries and what their documents hold."""
+"""The tasks of every collection: the modality of the queries, and of the documents."""
 TASKS = tuple(SIDES)
 LINKS = "links"
 """The name of the relevance that every collection has: a caption and the image it was written for, grade 1."""
@@ -41,23 +41,30 @@ LINKS = "links"
 
 @dataclass(frozen=True, eq=False)
 class Collection:
-    """What is searched: images and captions, their links, splits, and further judgements.
+    """Images and captions with their links, splits and judgements.
 
     Tables are immutable and columnar (PyArrow), so that 600,000 captions are read, hashed and stored in seconds.
 
-    - `images`: one row per image: `id`; where the bytes are: `path`, inside `archive` (a zip or tar) when that is not
-      null, both relative to `root`; `path` is null when only metadata is at hand; `split` ("train", "val", "test", or
-      what the source calls it; "" if none).
-    - `captions`: one row per caption: `id`, `text`, `image_id`. A caption is in the split of its image. Captions of one
-      image keep the source's order.
-    - `judgements`: graded, many-to-many, in named sets beside the links (CxC, ECCV Caption, human experts).
-      A set *replaces* the links when it is the declared relevance; readers of sets that extend the links (CxC) include
-      them.
-    - `facts`: per image whatever else is known as columns (`image_id` first): latent facts of generated scenes,
-      metadata.
-    - `caption_facts`: the same per caption (`caption_id` first): which facts a caption tells.
-    - `injected`: the synthetic shortcuts that pictures and captions carry, in a view that `visir.shortcuts` made
-    - `corrupted`: what every picture suffers before a model sees it, in a view that `visir.robustness` made
+    Attributes:
+        name: The name of the collection.
+        images: One row per image: `id`; `path`, which is inside `archive` (a zip or tar) when that is not null, both
+            relative to `root`, null when only metadata is available; `split` ("train", "val", "test", or another name
+            of the source; "" if none).
+        captions: One row per caption: `id`, `text`, `image_id`. A caption is in the split of its image. Captions of one
+            image keep the order of the source.
+        judgements: Graded pairs, many-to-many, in named sets beside the links (CxC, ECCV Caption, human experts). A set
+            *replaces* the links when it is the declared relevance; readers of sets that extend the links (CxC) include
+            them.
+        root: The folder to which paths are relative.
+        source: Where the collection comes from, in words.
+        facts: Further columns per image (`image_id` first): latent facts of generated scenes, metadata.
+        caption_facts: Further columns per caption (`caption_id` first): the facts that the caption states.
+        injected: The synthetic shortcuts of images and captions, in a view by `visir.shortcuts`.
+        corrupted: The corruption that is applied to every image, in a view by `visir.robustness`.
+
+    Raises:
+        CollectionError: Columns are missing, ids are missing or repeat, a caption has no text or its image is not in
+            the collection. The message lists the faults.
     """
 
     name: str
@@ -89,9 +96,26 @@ class Collection:
         facts: pa.Table | None = None,
         caption_facts: pa.Table | None = None,
     ) -> Collection:
-        """Make a collection from columns (lists or arrays): the door for readers.
+        """Make a collection from columns (lists or arrays). Missing columns become null or empty.
 
-        Missing columns become null or empty.
+        Args:
+            name: The name of the collection.
+            images: Columns of `IMAGES`.
+            captions: Columns of `CAPTIONS`.
+            judgements: Columns of `JUDGEMENTS`.
+            root: The folder to which paths are relative.
+            source: Where the collection comes from, in words.
+            facts: Further columns per image, `image_id` first.
+            caption_facts: Further columns per caption, `caption_id` first.
+
+        Raises:
+            CollectionError: A column is unknown, or the collection has another fault (see `Collection`).
+
+        Example:
+            >>> toy = Collection.build("toy", images={"id": ["a", "b"], "split": ["train", "test"]},
+            ...                        captions={"id": ["1", "2"], "text": ["red", "blue"], "image_id": ["a", "b"]})
+            >>> toy.splits, toy.split("test").captions["text"].to_pylist()
+            (('test', 'train'), ['blue'])
         """
         return cls(
             name,
@@ -108,7 +132,7 @@ class Collection:
     def fingerprint(self) -> str:
         """A hash over ids, texts, links, splits and judgements: 32 hexadecimal digits, independent of row order.
 
-        Where the image bytes lie does not enter: the same collection in a folder and in shards is the same collection.
+        The location of the images has no influence: a collection has one fingerprint in a folder and in shards.
         """
         parts = [
             hash_columns([self.images["id"], self.images["split"]]),
@@ -129,17 +153,24 @@ class Collection:
         return (LINKS, *sorted(pc.unique(self.judgements["relevance"]).to_pylist()))
 
     def split(self, name: str | None) -> Collection:
-        """The part in one split, or in several joined by "+" ("train+val"); None or "all" is everything."""
+        """Return the part of the collection in one split.
+
+        Args:
+            name: A split, or several joined by "+" ("train+val"); None or "all" is everything.
+
+        Raises:
+            CollectionError: There is no split of this name.
+        """
         if name is None or name == "all":
             return self
-        wanted = name.split("+")
-        for part in wanted:
+        names = name.split("+")
+        for part in names:
             if part not in self.splits:
                 raise CollectionError(f"{self.name}: unknown split {part!r}", hint=nearest(part, self.splits))
-        return self.keep_images(pc.is_in(self.images["split"], pa.array(wanted)))
+        return self.keep_images(pc.is_in(self.images["split"], pa.array(names)))
 
     def keep_images(self, keep: pa.ChunkedArray | pa.Array | np.ndarray) -> Collection:
-        """The part whose images are true in the boolean mask `keep`, with their captions and judgements."""
+        """Return the images where the (images,) boolean mask `keep` is true, with their captions and judgements."""
         images = self.images.filter(pa.array(keep) if isinstance(keep, np.ndarray) else keep)
         image_ids = pc.unique(images["id"])
         captions = self.captions.filter(pc.is_in(self.captions["image_id"], image_ids))
@@ -164,11 +195,11 @@ class Collection:
         )
 
     def with_judgements(self, judgements: pa.Table) -> Collection:
-        """The collection with further judgement sets added."""
+        """Return the collection with further sets of judgements, rows of `JUDGEMENTS`."""
         return replace(self, judgements=pa.concat_tables([self.judgements, conform(judgements, JUDGEMENTS, self.name)]))
 
     def items(self, modality: Modality) -> Items:
-        """The images ("image") or the captions ("text") of this collection as items, in its order.
+        """Return the images ("image") or the captions ("text") as items, in the order of the collection.
 
         Raises:
             CollectionError: The collection has no items of this modality.
@@ -198,7 +229,7 @@ class Collection:
         return TASKS
 
     def task(self, name: str) -> Task:
-        """One task of this collection: "t2i" (captions search images) or "i2t" (images search captions).
+        """Return a task of this collection: "t2i" (captions are queries) or "i2t" (images are queries).
 
         Raises:
             CollectionError: There is no task of this name.
@@ -223,18 +254,25 @@ class Collection:
         )
 
     def image_gallery(self, description: str = "all images") -> Gallery:
-        """All images of this collection as the candidates of text-to-image search."""
+        """Return all images as the candidates of text-to-image search."""
         return Gallery.of("image", self.images["id"], description)
 
     def caption_gallery(self, description: str = "all captions") -> Gallery:
-        """All captions of this collection as the candidates of image-to-text search."""
+        """Return all captions as the candidates of image-to-text search."""
         return Gallery.of("text", self.captions["id"], description)
 
     def qrels(self, task: str, relevance: str = LINKS) -> Qrels:
-        """The positives of one task under a named relevance: queries are captions for "t2i", images for "i2t".
+        """Return the judgements of one task.
 
-        Under "links" every caption is a query of t2i and every image that has a caption is a query of i2t. Under
+        Under "links" every caption is a query of t2i, and every image that has a caption is a query of i2t. Under
         another set the queries are those that the set judges.
+
+        Args:
+            task: "t2i" (queries are captions) or "i2t" (queries are images).
+            relevance: "links", or the name of a set of judgements.
+
+        Raises:
+            CollectionError: There is no set of this name, or it has no judgements of this task.
         """
         if relevance == LINKS:
             pairs, grades = self.captions.select(["id", "image_id"]).rename_columns(["caption_id", "image_id"]), None
@@ -255,7 +293,7 @@ class Collection:
         return Qrels.of(pairs[query], pairs[document], grades, name=relevance)
 
     def describe(self) -> dict[str, object]:
-        """Counts that identify the collection at a glance."""
+        """Return the counts that identify the collection."""
         return {
             "name": self.name,
             "images": self.images.num_rows,
@@ -301,15 +339,15 @@ def _table(columns: Mapping[str, object], schema: pa.Schema) -> pa.Table:
     if unknown:
         raise CollectionError(f"unknown column {sorted(unknown)[0]!r}", hint=nearest(sorted(unknown)[0], schema.names))
     rows = max((len(values) for values in columns.values()), default=0)  # type: ignore[arg-type]
-    made = []
+    arrays = []
     for part in schema:
         if part.name in columns:
-            made.append(_column(columns[part.name], part.type))
+            arrays.append(_column(columns[part.name], part.type))
         elif part.name == "split":
-            made.append(pa.array([""] * rows, part.type))
+            arrays.append(pa.array([""] * rows, part.type))
         else:
-            made.append(pa.nulls(rows, part.type))
-    return pa.table(made, schema=schema)
+            arrays.append(pa.nulls(rows, part.type))
+    return pa.table(arrays, schema=schema)
 
 
 def _column(values: object, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:

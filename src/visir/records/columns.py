@@ -1,4 +1,4 @@
-"""Columns at the door: whatever sequence of ids comes in becomes one contiguous array of strings. And ids looked up."""
+"""Columns of ids and texts: convert any sequence to one array of strings, check it, and look ids up."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from visir.errors import CollectionError, EmbeddingError
 
 
 def strings(values: object) -> pa.StringArray:
-    """One contiguous `pa.StringArray` from a list, a NumPy array, a chunked array or a dictionary array."""
+    """Return a list, a NumPy array, a chunked array or a dictionary array as one contiguous `pa.StringArray`."""
     if isinstance(values, pa.ChunkedArray):
         values = values.combine_chunks()
         if isinstance(values, pa.ChunkedArray):  # pyarrow keeps a chunked array when there is no chunk at all
@@ -26,7 +26,15 @@ def strings(values: object) -> pa.StringArray:
 
 
 def text_column(values: Sequence[str | None], where: str) -> pa.StringArray:
-    """A column of text. Raises `CollectionError` for a number, and for text that no UTF-8 file can hold."""
+    """Return texts as a column of strings.
+
+    Args:
+        values: The texts; None becomes null.
+        where: What the column is, for error messages.
+
+    Raises:
+        CollectionError: A value is not a text, or is a text that no UTF-8 file can hold.
+    """
     try:
         return pa.array(values, pa.string())
     except UnicodeEncodeError as fault:  # half of a surrogate pair, from a JSON escape
@@ -40,7 +48,11 @@ def text_column(values: Sequence[str | None], where: str) -> pa.StringArray:
 
 
 def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
-    """The columns of a schema, of its types and in its order. Raises `CollectionError` for missing ones."""
+    """Return the columns of a schema, with its types and in its order.
+
+    Raises:
+        CollectionError: A column is missing.
+    """
     missing = [name for name in schema.names if name not in table.column_names]
     if missing:
         raise CollectionError(f"{where}: columns {missing} are missing; there are {table.column_names}.")
@@ -48,16 +60,29 @@ def conform(table: pa.Table, schema: pa.Schema, where: str) -> pa.Table:
 
 
 def check_unique(ids: pa.StringArray, where: str) -> None:
-    """Raise `EmbeddingError` naming ids that stand more than once."""
+    """Check that every id occurs once.
+
+    Raises:
+        EmbeddingError: Ids repeat; the message names them.
+    """
     if pc.count_distinct(ids).as_py() == len(ids):
         return
     twice = [entry["values"] for entry in pc.value_counts(ids).to_pylist() if entry["counts"] > 1][:5]
     raise EmbeddingError(f"{where}: ids repeat: {', '.join(map(repr, twice))}.", hint="every id names one vector")
 
 
-def rows_of(wanted: object, ids: pa.StringArray, vectors: str) -> NDArray[np.int64]:
-    """(n,) where each wanted id stands in `ids`; `EmbeddingError` naming those that do not ("no `vectors` for …")."""
-    requested = strings(wanted)
+def rows_of(requested_ids: object, ids: pa.StringArray, vectors: str) -> NDArray[np.int64]:
+    """Return the (n,) position in `ids` of each requested id.
+
+    Args:
+        requested_ids: (n,) the ids to look up.
+        ids: (m,) the ids of the rows.
+        vectors: What the rows are, for the error message ("no … for 3 ids").
+
+    Raises:
+        EmbeddingError: An id is not in `ids`; the message names it.
+    """
+    requested = strings(requested_ids)
     positions = pc.index_in(requested, ids)
     if positions.null_count:
         missing = requested.filter(pc.is_null(positions)).to_pylist()

@@ -1,4 +1,4 @@
-"""The corruption that the pictures of a collection carry, in a view."""
+"""The corruption of all images in a view of a collection."""
 
 from __future__ import annotations
 
@@ -10,10 +10,15 @@ from visir.fingerprint import hash_json
 
 @dataclass(frozen=True)
 class Corrupted:
-    """Which corruption every picture of a view gets when a model looks at it (`visir.robustness.corruptions`).
+    """The corruption that is applied to every image of a view before a model encodes it.
 
-    - `name`: of the corruption; `severity`: 1–5; `seed`: of all that is drawn. What is drawn for a picture depends on
-      these and its id, so it is the same in every split and order.
+    `visir.robustness.corruptions` applies it. The random numbers of an image depend on these fields and on its id, so
+    they are the same in every split and order.
+
+    Attributes:
+        name: The name of the corruption.
+        severity: 1 to 5.
+        seed: The seed of all random numbers.
     """
 
     name: str
@@ -22,7 +27,7 @@ class Corrupted:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash over all of it."""
+        """A hash over all fields."""
         return hash_json({"corrupted": asdict(self)})
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""Embeddings: ids and vectors, and who made them how."""
+"""Embeddings: ids, vectors, and the encoder that computed them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from visir.fingerprint import hash_json
 from visir.records.columns import check_unique, rows_of, strings
 from visir.records.items import Modality
 
-_BLOCK = 65_536  # rows looked at in one go, so that a memory-mapped matrix never has to fit in memory
+_BLOCK = 65_536  # rows checked at once, so that a memory-mapped matrix need not fit in memory
 
 
 @dataclass(frozen=True)
 class EncoderCard:
-    """Who encoded, and how: everything that changes the numbers.
+    """Which encoder computed vectors, and how: everything that changes the numbers.
 
     Args:
         name: What `visir.load` takes.
@@ -49,19 +49,19 @@ class EncoderCard:
     def is_versioned(self) -> bool:
         """Whether the card changes when the model does: it has a hash over the weights, or a revision.
 
-        Vectors of other models are not kept: whoever changes their code would get the old ones.
+        Vectors of models without a version are not stored: after a change of their code one would get the old vectors.
         """
         return self.weights is not None or self.revision is not None
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash over every field: the key under which encoded vectors are kept."""
+        """A hash over every field: the key under which encoded vectors are stored."""
         return hash_json(self.to_dict())
 
     def identity(self, modality: Modality | None = None) -> dict[str, Any]:
-        """Everything that the vectors depend on: two cards with equal identities stand for equal vectors.
+        """Return everything that the vectors depend on: equal identities mean equal vectors.
 
-        These are all fields, but not the name when the weights are known: the same weights under another path are the
+        These are all fields, without the name when the weights are known: the same weights under another path are the
         same model.
 
         Args:
@@ -75,11 +75,11 @@ class EncoderCard:
         return values
 
     def is_same_model(self, other: EncoderCard) -> bool:
-        """Whether both are one model: by the weights when both cards have them, by the name otherwise."""
+        """Whether both cards describe one model: compare the weights if both cards have them, otherwise the names."""
         return not {"weights", "name"} & set(self.differences(other))
 
     def differences(self, other: EncoderCard, modality: Modality | None = None) -> list[str]:
-        """The fields in which the other is another model, or prepares its inputs in another way; [] when it does not.
+        """Return the names of the fields in which two cards differ in their model or in its preprocessing.
 
         Device and precision may change from run to run, so `dtype` is not compared.
 
@@ -94,7 +94,12 @@ class EncoderCard:
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> EncoderCard:
-        """From what `to_dict` gave, read back from JSON. Raises `TypeError` or `ValueError` for anything else."""
+        """Make a card from the values of `to_dict`, as read from JSON.
+
+        Raises:
+            TypeError: A field is unknown or missing.
+            ValueError: A field has a value of another type.
+        """
         card = cls(**values)
         for name, value in card.to_dict().items():
             kind = dict if name.endswith("_preprocessing") else str
@@ -103,19 +108,36 @@ class EncoderCard:
         return card
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return all fields as plain values for JSON."""
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
 @dataclass(frozen=True, eq=False)
 class Embeddings:
-    """`vectors[i]` (n, d) belongs to `ids[i]`; float16 or float32, memory-mapped or not, normalised or not.
+    """Dense vectors and their ids; `vectors[i]` belongs to `ids[i]`.
 
-    `origin` says for people where the vectors come from and when they were made ("encoded at …", "from the vector
-    store, …", "from the file …"); "" of vectors that a program made by itself.
+    A zero vector is allowed here (an empty bag of words is one). A search by cosine refuses it, because it has no
+    direction.
 
-    Raises `EmbeddingError` naming the ids when a value is NaN or infinite, ids repeat, or lengths differ. A zero vector
-    is allowed here (an empty bag of words is one) and refused where a cosine is asked for: it has no direction.
+    Attributes:
+        modality: What was encoded.
+        ids: (n,) unique ids, in any order.
+        vectors: (n, d) float16, float32 or float64, in memory or memory-mapped.
+        encoder: The model that computed the vectors.
+        normalised: Whether all vectors have length 1.
+        origin: Where the vectors come from and when they were computed, in words ("encoded at …", "from the vector
+            store, …", "from the file …"); "" for vectors that a program passed in.
+
+    Raises:
+        EmbeddingError: A value is NaN or infinite, ids repeat, or lengths differ. The message names the ids.
+
+    Example:
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> images = Embeddings("image", ["a", "b"], np.array([[3, 4], [0, 2]], np.float32), card)
+        >>> len(images), images.dimension, images.select(["b"]).vectors.tolist()
+        (2, 2, [[0.0, 2.0]])
+        >>> images.normalise().vectors[1].tolist()
+        [0.0, 1.0]
     """
 
     modality: Modality
@@ -150,19 +172,27 @@ class Embeddings:
 
     @property
     def dimension(self) -> int:
-        """d, the length of one vector."""
+        """The number of values in one vector (d)."""
         return int(self.vectors.shape[1])
 
     def rows(self, ids: object) -> NDArray[np.int64]:
-        """The row of each id, in the given order; unknown ids are an error that names them."""
+        """Return the row of each id, in the order of `ids`.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
         return rows_of(ids, self.ids, f"{self.modality} vector by {self.encoder.name}")
 
     def select(self, ids: object) -> Embeddings:
-        """The embeddings of the given ids, in the given order (copied into memory)."""
+        """Return the embeddings of these ids, in this order, copied into memory.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
         return self.take(self.rows(ids))
 
     def take(self, rows: NDArray[np.int64]) -> Embeddings:
-        """The embeddings of the given rows, in the given order (copied into memory)."""
+        """Return the embeddings of these rows, in this order, copied into memory."""
         return Embeddings(
             self.modality,
             self.ids.take(pa.array(rows)),
@@ -173,7 +203,11 @@ class Embeddings:
         )
 
     def normalise(self) -> Embeddings:
-        """Unit vectors in float32 (so that a dot product is a cosine); zero vectors are an error that names them."""
+        """Return vectors of length 1 in float32, so that a dot product is a cosine.
+
+        Raises:
+            EmbeddingError: A vector is zero; the message names its id.
+        """
         if self.normalised and self.vectors.dtype == np.float32:
             return self
         vectors = np.array(self.vectors, dtype=np.float32)

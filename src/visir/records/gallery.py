@@ -14,11 +14,19 @@ from visir.records.columns import strings
 from visir.records.items import Modality
 
 TITLES: dict[Modality, str] = {"image": "images", "text": "captions", "text+image": "documents"}
-"""What people call candidates of a modality when nothing else is said."""
+"""The usual title of the candidates of a modality."""
 
 
 def modality_of(value: object) -> Modality:
-    """A modality as a file has it. Raises `ValueError` for anything else."""
+    """Return a value from a file as a modality.
+
+    Raises:
+        ValueError: The value is not the name of a modality.
+
+    Example:
+        >>> modality_of("image")
+        'image'
+    """
     for modality in TITLES:
         if value == modality:
             return modality
@@ -27,13 +35,25 @@ def modality_of(value: object) -> Modality:
 
 @dataclass(frozen=True, eq=False)
 class Gallery:
-    """Which documents were the candidates: half of what makes two retrieval numbers comparable.
+    """The documents that were the candidates of a search.
 
-    `modality` says what the documents hold, `title` what people call them ("images", "captions", "products").
+    Two retrieval numbers can be compared only if their galleries are equal. A gallery is *listed* when its ids are
+    known. It is *stated* when only its size is known, as for an imported run whose authors write "all 31,783 images".
+    Every card shows which of the two it is.
 
-    `ids` are sorted and unique, so the order of a gallery *is* the order by which ties are broken. A gallery known only
-    by its size (an imported run whose authors say "all 31,783 images") has `ids` None: it is *stated*, not listed, and
-    says so on every card.
+    Attributes:
+        modality: What the documents hold: "image", "text" or "text+image".
+        ids: (size,) ids, sorted and unique; ties are broken in this order. None for a stated gallery.
+        size: The number of documents.
+        description: What the documents are, in words, e.g. "all of the test split".
+        title: What people call the documents, in the plural: "images", "captions", "products".
+
+    Example:
+        >>> gallery = Gallery.of("image", ["b", "a"], "two images")
+        >>> gallery.ids.to_pylist(), gallery.size, gallery.is_listed
+        (['a', 'b'], 2, True)
+        >>> Gallery.stated("image", 31783, "all images of Flickr30k").is_listed
+        False
     """
 
     modality: Modality
@@ -48,7 +68,21 @@ class Gallery:
 
     @classmethod
     def of(cls, modality: Modality, ids: object, description: str = "", *, title: str = "") -> Gallery:
-        """A listed gallery of the given ids (any iterable of strings, any order; duplicates are an error)."""
+        """Make a listed gallery.
+
+        Args:
+            modality: What the documents hold.
+            ids: The ids, unique, in any order: any iterable of strings.
+            description: What the documents are, in words.
+            title: What people call them; "" takes the usual title of the modality.
+
+        Raises:
+            RunError: There is no id, or an id occurs twice.
+
+        Example:
+            >>> Gallery.of("text", ["2", "1"]).ids.to_pylist()
+            ['1', '2']
+        """
         array = strings(ids)
         array = array.take(pc.sort_indices(array))
         if len(array) == 0:
@@ -64,23 +98,31 @@ class Gallery:
 
     @classmethod
     def stated(cls, modality: Modality, size: int, description: str, *, title: str = "") -> Gallery:
-        """A gallery of which only the size is known, from its authors' word."""
+        """Make a gallery of which only the size is known, as its authors state it."""
         return cls(modality, None, size, description, title)
 
     @property
     def is_listed(self) -> bool:
-        """Whether the candidates are known one by one."""
+        """Whether the ids of the candidates are known."""
         return self.ids is not None
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash over modality and ids; for a stated gallery the words "stated" and its size."""
+        """A hash over modality and ids; "stated:" and the size for a stated gallery."""
         if self.ids is None:
             return f"stated:{self.size}"
         return hash_columns([pa.array([self.modality]), self.ids], sort=False)
 
     def restrict(self, keep: pa.Array, description: str) -> Gallery:
-        """The candidates of this gallery that are also in `keep`."""
+        """Return a gallery of the candidates that are also in `keep`.
+
+        Args:
+            keep: Ids, in any order; ids that are not in this gallery are ignored.
+            description: What the remaining documents are, in words.
+
+        Raises:
+            RunError: The gallery is stated, or no candidate remains.
+        """
         if self.ids is None:
             raise RunError(f"the gallery ({self.description}) is only stated; it cannot be restricted.")
         return Gallery.of(self.modality, self.ids.filter(pc.is_in(self.ids, keep)), description, title=self.title)

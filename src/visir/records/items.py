@@ -1,4 +1,4 @@
-"""Items: what is searched with, or searched: texts, images, or both."""
+"""Items: the texts and images that are the queries or the documents of a search."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ Modality = Literal["text", "image", "text+image"]
 Role = Literal["query", "document"]
 """What an item is used for. Models with prompts embed the two roles in different ways."""
 PLACES = pa.schema([("path", pa.string()), ("archive", pa.string())])
-"""Where the bytes of an image are: a path, inside an archive when that is not null."""
+"""Where the bytes of an image are: a path, which is inside `archive` when that is not null."""
 
 
 class HasImages(Protocol):
-    """What a reader of images needs to know: `Items` have it, and so has a `Collection`."""
+    """What a reader of images needs; `Items` and `Collection` have it."""
 
     @property
     def images(self) -> pa.Table:
@@ -54,7 +54,7 @@ class Items:
         title: What people call the items, in the plural: "captions", "images", "category names".
         name: Where the items come from, for error messages and progress.
         injected: The synthetic shortcuts of the collection that the items are of; an encoder applies them.
-        corrupted: The corruption that every image suffers before a model sees it.
+        corrupted: The corruption that is applied to every image before a model encodes it.
 
     Raises:
         CollectionError: Ids repeat or are null, columns differ in length, or there is neither a text nor an image.
@@ -94,7 +94,17 @@ class Items:
 
     @classmethod
     def of_texts(cls, texts: dict[str, str], *, title: str = "texts", name: str = "") -> Items:
-        """Items that are texts only, from a mapping of ids to texts."""
+        """Make items of texts only.
+
+        Args:
+            texts: The text of each id.
+            title: What people call the items, in the plural.
+            name: Where they come from, for error messages and progress.
+
+        Example:
+            >>> Items.of_texts({"q1": "a red boat"}, title="queries")
+            Items(1 queries, text)
+        """
         return cls(strings(texts), strings(texts.values()), title=title, name=name)
 
     def __len__(self) -> int:
@@ -127,7 +137,7 @@ class Items:
         return hash_columns([self.ids] if self.texts is None else [self.ids, self.texts])
 
     def take(self, rows: NDArray[np.int64]) -> Items:
-        """The items of these rows, in this order."""
+        """Return the items of these rows, in this order."""
         indices = pa.array(rows, pa.int64())
         return replace(
             self,
@@ -137,15 +147,15 @@ class Items:
         )
 
     def select(self, ids: object) -> Items:
-        """The items of these ids, in this order.
+        """Return the items of these ids, in this order.
 
         Raises:
             CollectionError: An id is unknown.
         """
-        wanted = strings(ids)
-        rows = pc.index_in(wanted, self.ids)
+        requested = strings(ids)
+        rows = pc.index_in(requested, self.ids)
         if rows.null_count:
-            unknown = wanted.filter(pc.is_null(rows)).to_pylist()[:5]
+            unknown = requested.filter(pc.is_null(rows)).to_pylist()[:5]
             named = ", ".join(map(repr, unknown))
             raise CollectionError(f"{self.name or 'items'} ({self.title}): unknown ids {named}.")
         return self.take(rows.to_numpy().astype(np.int64))

@@ -1,4 +1,4 @@
-"""The protocol: everything beside the system that a retrieval number depends on."""
+"""The protocol: everything except the system that a retrieval number depends on."""
 
 from __future__ import annotations
 
@@ -13,22 +13,27 @@ Recall = Literal["hit", "recall", "capped_recall"]
 Ties = Literal["id", "pessimistic", "optimistic"]
 
 UNDECLARED = "not declared"
-"""The similarity of a run whose makers do not say how they scored."""
+"""The similarity of a run whose authors do not state it."""
 SYSTEM_FIELDS = ("image_preprocessing", "text_preprocessing", "truncation", "vocabulary", "matcher")
 """Fields that belong to the system under test.
 
-They are on the card, because they explain differences, but two systems that differ in them may still be compared: every
-model resizes images and cuts texts in its own way, and has a matching head of its own. All other fields must be equal:
-of a second stage, how many candidates it is given and what is found behind them decides how much can be found at all.
+The card shows them, because they explain differences. Two systems that differ in them may still be compared: every
+model resizes images and cuts texts in its own way, and has its own matching head. All other fields must be equal. For
+example, `rerank` must be, because the number of candidates of a second stage limits what it can find.
 """
 
 
 @dataclass(frozen=True)
 class Protocol:
-    """What was searched, by which queries, over which candidates, and how it was counted.
+    """What was searched, with which queries, over which candidates, and how it was measured.
 
-    Two numbers may be compared only when all task fields agree (see `differences`). The hash of those fields names the
-    protocol.
+    Two numbers may be compared only if all fields except `SYSTEM_FIELDS` are equal (see `differences`). The hash of
+    these fields names the protocol.
+
+    Example:
+        >>> first = Protocol("flickr30k", "0a", "test", similarity="cosine")
+        >>> first.differences(first.changed(split="val", image_preprocessing="resize 224"))
+        {'split': ('test', 'val')}
     """
 
     collection: str
@@ -46,7 +51,7 @@ class Protocol:
     depth: int | None = None  # None: ranks are exact to the end of the gallery
     folds: int = 1
     estimator: str | None = (
-        None  # who estimates the gains of dcg_cm; "self (circular)" when it is the system under test
+        None  # which model estimates the gains of dcg_cm; "self (circular)" when it is the system under test
     )
     query_template: str = "{}"
     rerank: str | None = None  # "top 128; nothing behind them" when a second stage re-ranks
@@ -55,8 +60,8 @@ class Protocol:
     image_preprocessing: str = ""
     text_preprocessing: str = ""
     truncation: str = ""
-    vocabulary: str = ""  # of sparse vectors: whose words, how many, fingerprint
-    matcher: str = ""  # of a second stage: which model, by which score
+    vocabulary: str = ""  # of sparse vectors: name, size, fingerprint
+    matcher: str = ""  # of a second stage: its model and its score
 
     @cached_property
     def fingerprint(self) -> str:
@@ -64,17 +69,17 @@ class Protocol:
         return hash_json(self._task_fields())
 
     def differences(self, other: Protocol) -> dict[str, tuple[Any, Any]]:
-        """Task fields that differ: {field: (mine, the other's)}; empty when numbers may be compared."""
-        mine, theirs = self._task_fields(), other._task_fields()
-        return {name: (mine[name], theirs[name]) for name in mine if mine[name] != theirs[name]}
+        """Return {field: (own value, value of the other)} of the fields that forbid a comparison; {} if none does."""
+        first, second = self._task_fields(), other._task_fields()
+        return {name: (first[name], second[name]) for name in first if first[name] != second[name]}
 
     def system_differences(self, other: Protocol) -> dict[str, tuple[Any, Any]]:
-        """System fields in which two protocols differ: shown beside a comparison, never a reason to refuse it."""
-        mine, theirs = asdict(self), asdict(other)
-        return {name: (mine[name], theirs[name]) for name in SYSTEM_FIELDS if mine[name] != theirs[name]}
+        """Return {field: (own value, value of the other)} of the `SYSTEM_FIELDS` that differ, to show in a report."""
+        first, second = asdict(self), asdict(other)
+        return {name: (first[name], second[name]) for name in SYSTEM_FIELDS if first[name] != second[name]}
 
     def card(self) -> list[tuple[str, str]]:
-        """The protocol as (label, value) rows, in reading order, without what is empty."""
+        """Return the protocol as (label, value) rows in reading order, without empty values."""
         rows = []
         for name, value in asdict(self).items():
             if value in (None, "", {}, "{}"):
@@ -87,16 +92,16 @@ class Protocol:
         return [*rows, ("protocol", self.fingerprint[:12])]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON."""
+        """Return all fields as plain values for JSON."""
         return asdict(self)
 
     @classmethod
     def from_dict(cls, values: dict[str, Any]) -> Protocol:
-        """Back from `to_dict`."""
+        """Make a protocol from the values of `to_dict`."""
         return cls(**values)
 
     def changed(self, **fields: Any) -> Protocol:
-        """The protocol with some fields replaced."""
+        """Return the protocol with these fields replaced."""
         return replace(self, **fields)
 
     def _task_fields(self) -> dict[str, Any]:
@@ -104,5 +109,5 @@ class Protocol:
 
 
 def gallery_line(gallery: Gallery) -> str:
-    """How a gallery is written on the card: size, what it is, fingerprint."""
+    """Return the line of a gallery on the card: size, title, description, fingerprint."""
     return f"{gallery.size:,} {gallery.title} · {gallery.description} · {gallery.fingerprint[:12]}"

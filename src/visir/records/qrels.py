@@ -1,4 +1,4 @@
-"""Relevance judgements of one task, in the form in which measures use them."""
+"""Relevance judgements of one task, in the form that measures use."""
 
 from __future__ import annotations
 
@@ -15,13 +15,19 @@ from visir.records.columns import strings
 
 @dataclass(frozen=True, eq=False)
 class Qrels:
-    """For each query its judged documents and grades, as one flat list cut by offsets.
+    """The judged documents of each query, with their grades.
 
-    - `queries`: (n,) query ids, sorted and unique
-    - `offsets`: (n + 1,) int64; the documents of query i are `documents[offsets[i]:offsets[i + 1]]`, sorted by id
-    - `documents`: (m,) document ids
-    - `grades`: (m,) float32; > 0 is a positive, 0 is judged and not relevant
-    - `name`: which relevance this is ("links", "cxc", …)
+    Attributes:
+        queries: (n,) query ids, sorted and unique.
+        offsets: (n + 1,) int64; the documents of query i are `documents[offsets[i]:offsets[i + 1]]`, sorted by id.
+        documents: (m,) document ids.
+        grades: (m,) float32; above 0 is a positive, 0 is judged and not relevant.
+        name: The name of the judgements: "links", "cxc", …
+
+    Example:
+        >>> qrels = Qrels.of(["q1", "q1", "q2"], ["a", "b", "c"], [1, 0, 2])
+        >>> qrels.to_dict(), qrels.positives.tolist()
+        ({'q1': {'a': 1.0, 'b': 0.0}, 'q2': {'c': 2.0}}, [1, 1])
     """
 
     queries: pa.StringArray
@@ -32,7 +38,21 @@ class Qrels:
 
     @classmethod
     def of(cls, queries: object, documents: object, grades: object = None, *, name: str = "links") -> Qrels:
-        """From parallel columns (query id, document id[, grade]); a pair listed twice is an error."""
+        """Make judgements from parallel columns in any order.
+
+        Args:
+            queries: (m,) the query id of each pair.
+            documents: (m,) the document id of each pair.
+            grades: (m,) finite numbers from 0; None gives every pair the grade 1.
+            name: The name of the judgements.
+
+        Raises:
+            CollectionError: The columns differ in length, a grade is negative or not finite, or a pair occurs twice.
+
+        Example:
+            >>> Qrels.of(["q2", "q1"], ["a", "b"]).to_dict()
+            {'q1': {'b': 1.0}, 'q2': {'a': 1.0}}
+        """
         query = strings(queries)
         document = strings(documents)
         grade = np.ones(len(query), np.float32) if grades is None else np.asarray(grades, np.float32)
@@ -49,8 +69,10 @@ class Qrels:
         if len(query) > 1:
             twice = pc.and_(pc.equal(query[1:], query[:-1]), pc.equal(document[1:], document[:-1]))
             if pc.any(twice).as_py():
-                at = pc.index(twice, True).as_py()
-                raise CollectionError(f"qrels {name}: query {query[at]} and document {document[at]} are judged twice.")
+                row = pc.index(twice, True).as_py()
+                raise CollectionError(
+                    f"qrels {name}: query {query[row]} and document {document[row]} are judged twice."
+                )
         runs = pc.run_end_encode(query, run_end_type=pa.int64())
         offsets = np.concatenate([[0], runs.run_ends.to_numpy()]).astype(np.int64)
         return cls(runs.values.cast(pa.string()), offsets, document, np.ascontiguousarray(grade), name)
@@ -66,12 +88,12 @@ class Qrels:
         return positives
 
     def select(self, queries: object) -> Qrels:
-        """The judgements of the given queries only (ids that are not judged are left out)."""
+        """Return the judgements of these queries only; ids without judgements are left out."""
         keep = pc.is_in(self.queries, strings(queries)).to_numpy(zero_copy_only=False)
         return self.rows(np.flatnonzero(keep))
 
     def rows(self, rows: NDArray[np.int64]) -> Qrels:
-        """The judgements of the queries at these positions, in ascending order of position."""
+        """Return the judgements of the queries in these rows, in ascending order of the rows."""
         rows = np.sort(rows)
         lengths = np.diff(self.offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -85,7 +107,7 @@ class Qrels:
         )
 
     def to_dict(self) -> dict[str, dict[str, float]]:
-        """Nested dictionaries {query: {document: grade}}: the form that other evaluation tools take."""
+        """Return nested dictionaries {query: {document: grade}}, the form that other evaluation tools take."""
         documents = self.documents.to_pylist()
         return {
             query: dict(zip(documents[a:b], self.grades[a:b].tolist(), strict=True))

@@ -1,4 +1,4 @@
-"""Ranks of the positives: all that a ranking measure needs, a few numbers per query."""
+"""Ranks of the positives: the few numbers per query that a ranking measure needs."""
 
 from __future__ import annotations
 
@@ -11,19 +11,20 @@ from numpy.typing import NDArray
 
 @dataclass(frozen=True, eq=False)
 class Ranks:
-    """For each query, at which rank each of its positives stands.
+    """The rank of each positive of each query.
 
-    Hits, recalls, precision, MRR, mAP, R-precision, nDCG and first ranks are all functions of these ranks alone, so a
-    search need not keep whole rankings to be measured exactly to full depth.
+    Hits, recalls, precision, MRR, mAP, R-precision, nDCG and first ranks are functions of these ranks alone. So a
+    search need not store whole rankings to be measured exactly over the whole gallery.
 
-    - `queries`: (n,) query ids
-    - `offsets`: (n + 1,) int64 into the flat arrays
-    - `ranks`: (m,) int64, ascending within a query, from 1; 0 (sorted last) marks a positive that was not retrieved
-      within `depth`
-    - `grades`: (m,) float32 > 0, alongside `ranks`
-    - `depth`: how deep the rankings go; None means the whole gallery (a 0 can occur only for a positive
-      outside the gallery, or behind the candidates of a second stage that finds nothing behind them)
-    - `gallery_size`: the number of candidates
+    Attributes:
+        queries: (n,) query ids.
+        offsets: (n + 1,) int64; query i has the slice `offsets[i]:offsets[i + 1]` of the flat arrays.
+        ranks: (m,) int64, ascending within a query, from 1; 0 (sorted last) marks a positive that was not retrieved
+            within `depth`.
+        grades: (m,) float32 above 0, the grade of each positive.
+        depth: The length of the rankings; None is the whole gallery. Then a rank is 0 only for a positive outside the
+            gallery, or for one that a second stage dropped.
+        gallery_size: The number of candidates.
     """
 
     queries: pa.StringArray

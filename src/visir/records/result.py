@@ -1,4 +1,4 @@
-"""The result: per-query values of every measure, their aggregates, and the protocol that gives them meaning."""
+"""The result: the values of every measure for each query, their aggregates, and the protocol."""
 
 from __future__ import annotations
 
@@ -15,19 +15,25 @@ from visir.records.protocol import Protocol
 
 @dataclass(frozen=True, eq=False)
 class Result:
-    """What a system scored, query by query.
+    """The values of every measure of one system.
 
-    - `per_query`: task -> table with column `query_id` and one float64 column per measure (fractions in [0, 1],
-      ranks from 1)
-    - `aggregates`: task -> {measure: value}: means over queries in the same units, medians for `median_rank`; sums
-      such as `rsum` are kept in percentage points (0–300 per task, 0–600 in all, under the key "both"), because
-      that is how every paper prints them
-    - `versions`: of visir and of the packages that made the numbers; `timing`: seconds by stage; `notes`: what a reader
-      must know (images set aside, …)
-    - `origins`: where the vectors (by modality) or runs (by task) come from, and when they were made. Beside
-      `timing` it is what differs when the same evaluation is made twice: once encoded, once found in the store.
-    - `captions`: columns id, image_id of the captions that took part, in the source's order; None when they are not
-      known. Captions of one image are no independent queries, so a test must know them.
+    Two runs of the same evaluation differ in `timing` and `origins` only: the first computes the vectors, the second
+    reads them from the store.
+
+    Attributes:
+        system: The name of the system.
+        protocol: What was searched, and how it was measured.
+        per_query: For each task a table with the column `query_id` and one float64 column per measure (fractions in
+            [0, 1], ranks from 1).
+        aggregates: For each task {measure: value}: means over queries in the same units, medians for `median_rank`.
+            Sums such as `rsum` are in percentage points (0–300 per task, 0–600 in all, under the key "both"), as every
+            paper prints them.
+        versions: Of visir and of the packages that computed the numbers.
+        timing: Seconds by stage.
+        notes: What a reader must know, e.g. images that were left out.
+        captions: Columns id and image_id of the captions that took part, in the order of the source; None when they are
+            unknown. Captions of one image are not independent queries, so a significance test needs them.
+        origins: Where the vectors (by modality) or runs (by task) come from, and when they were computed.
     """
 
     system: str
@@ -51,7 +57,11 @@ class Result:
         return tuple(name for name in next(iter(self.per_query.values())).column_names if name != "query_id")
 
     def values(self, task: str, measure: str) -> NDArray[np.float64]:
-        """(n,) the per-query values of one measure, in the order of the table's `query_id`."""
+        """Return the (n,) values of one measure, in the order of the table's `query_id`.
+
+        Raises:
+            VisirError: The task or the measure is unknown.
+        """
         if task not in self.per_query:
             raise VisirError(f"result {self.system}: no task {task!r}", hint=nearest(task, self.per_query))
         table = self.per_query[task]
@@ -61,7 +71,11 @@ class Result:
         return values
 
     def mean(self, task: str, measure: str) -> float:
-        """The aggregate of one measure in one task."""
+        """Return the aggregate of one measure in one task.
+
+        Raises:
+            VisirError: There is no such aggregate.
+        """
         if measure not in self.aggregates.get(task, {}):
             raise VisirError(
                 f"result {self.system}: no {measure!r} for {task!r}",
@@ -70,7 +84,7 @@ class Result:
         return self.aggregates[task][measure]
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the tables, as plain values for JSON."""
+        """Return everything except the tables, as plain values for JSON."""
         return {
             "system": self.system,
             "protocol": self.protocol.to_dict(),

@@ -1,4 +1,4 @@
-"""The run: what a search answered, in order: one record for every kind of search."""
+"""The run: the ranked documents of each query, one record for every kind of search."""
 
 from __future__ import annotations
 
@@ -17,18 +17,33 @@ from visir.records.gallery import Gallery
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """Ranked documents of each query: dense, sparse, BM25, re-ranked, perturbed, imported: all the same record.
+    """The ranked documents of each query.
 
-    - `queries`: (n,) query ids, unique
-    - `offsets`: (n + 1,) int64; the answer to query i is the slice `offsets[i]:offsets[i + 1]`, best first
-    - `documents`: (u,) the distinct document ids that the run mentions (often the gallery)
-    - `indices`: (m,) int32 into `documents`
-    - `scores`: (m,) float32 or float64, never rising within a query
-    - `gallery`: the candidates it was made over; evaluation refuses a run made over another gallery
-    - `depth`: how many documents per query were asked for
+    Dense, sparse, BM25, re-ranked, perturbed and imported results are all this record. The *order* of the documents is
+    part of the record: a file with rounded scores keeps the order of its authors. The tie rule is used only where there
+    are scores and no order (`Run.ranked`).
 
-    The *order* is part of the record: a file whose scores were rounded keeps the order its authors gave. Only where
-    there is no order but scores alone (`Run.ranked`) does the tie rule decide.
+    Attributes:
+        name: The name of the system.
+        task: The name of the task, e.g. "t2i".
+        queries: (n,) query ids, unique.
+        offsets: (n + 1,) int64; the answer to query i is the slice `offsets[i]:offsets[i + 1]`, best first.
+        documents: (u,) distinct document ids that include all ids in the run; often the whole gallery.
+        indices: (m,) int32, rows of `documents`.
+        scores: (m,) float32 or float64, never rising within a query.
+        gallery: The candidates of the search. Evaluation refuses a run over another gallery.
+        depth: How many documents per query the search was to return.
+        provenance: How the run was computed, as plain values for JSON.
+
+    Raises:
+        RunError: The run is empty, the lengths of its arrays do not fit, a query or one of its documents occurs twice,
+            or scores are NaN or rise within a query.
+
+    Example:
+        >>> gallery = Gallery.of("image", ["a", "b", "c"])
+        >>> run = Run.ranked("my system", "t2i", ["q", "q"], ["a", "b"], [0.5, 0.75], gallery)
+        >>> run.answer("q")
+        [('b', 0.75), ('a', 0.5)]
     """
 
     name: str
@@ -78,7 +93,27 @@ class Run:
         depth: int | None = None,
         provenance: dict[str, Any] | None = None,
     ) -> Run:
-        """From parallel columns (query id, document id, score) in any order: by falling score, ties by document id."""
+        """Make a run from parallel columns in any order: by falling score, ties by document id.
+
+        Args:
+            name: The name of the system.
+            task: The name of the task, e.g. "t2i".
+            queries: (m,) the query id of each answer.
+            documents: (m,) the document id of each answer.
+            scores: (m,) the scores; float64 stays float64, all else becomes float32.
+            gallery: The candidates of the search.
+            depth: How many documents per query the search was to return; None is the length of the longest answer.
+            provenance: How the run was computed, as plain values for JSON.
+
+        Raises:
+            RunError: The columns differ in length or are empty, or the run has another fault (see `Run`).
+
+        Example:
+            >>> run = Run.ranked("toy", "t2i", ["q", "q", "q"], ["c", "b", "a"], [0.5, 0.25, 0.5],
+            ...                  Gallery.of("image", ["a", "b", "c"]))
+            >>> run.answer("q")
+            [('a', 0.5), ('c', 0.5), ('b', 0.25)]
+        """
         query, document = strings(queries), strings(documents)
         score = np.asarray(scores, np.float64 if np.asarray(scores).dtype == np.float64 else np.float32)
         if not len(query) == len(document) == len(score):
@@ -108,18 +143,25 @@ class Run:
         return len(self.queries)
 
     def answer(self, query: str, k: int | None = None) -> list[tuple[str, float]]:
-        """The (document id, score) pairs of one query, best first."""
-        at = pc.index(self.queries, query).as_py()
-        if at < 0:
+        """Return the (document id, score) pairs of one query, best first.
+
+        Args:
+            query: The id of the query.
+            k: At most this many pairs; None is all.
+
+        Raises:
+            RunError: The run has no such query.
+        """
+        row = pc.index(self.queries, query).as_py()
+        if row < 0:
             raise RunError(f"run {self.name} ({self.task}) has no query {query!r}.")
-        part = slice(
-            self.offsets[at], self.offsets[at + 1] if k is None else min(self.offsets[at] + k, self.offsets[at + 1])
-        )
+        start, stop = self.offsets[row], self.offsets[row + 1]
+        part = slice(start, stop if k is None else min(start + k, stop))
         ids = self.documents.take(pa.array(self.indices[part])).to_pylist()
         return list(zip(ids, map(float, self.scores[part]), strict=True))
 
     def cut(self, depth: int) -> Run:
-        """The run with at most the first `depth` documents of each query."""
+        """Return the run with at most the first `depth` documents of each query."""
         lengths = np.minimum(np.diff(self.offsets), depth)
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         flat = np.repeat(self.offsets[:-1] - offsets[:-1], lengths) + np.arange(offsets[-1])
@@ -128,7 +170,7 @@ class Run:
         )
 
     def to_table(self) -> pa.Table:
-        """Long form: columns query_id, document_id, rank (from 1), score."""
+        """Return one row per answer, with columns query_id, document_id, rank (from 1) and score."""
         lengths = np.diff(self.offsets)
         return pa.table(
             {
@@ -144,7 +186,7 @@ class Run:
         if len(lengths) and (lengths == lengths[0]).all():  # the usual case: short rows sort faster than one long list
             rows = np.sort(self.indices.reshape(len(self), lengths[0]), axis=1)
             repeated = np.argwhere(rows[:, 1:] == rows[:, :-1])
-            repeats = [(int(query), int(rows[query, at])) for query, at in repeated[:1]]
+            repeats = [(int(query), int(rows[query, column])) for query, column in repeated[:1]]
         else:
             pairs = np.repeat(np.arange(len(self), dtype=np.int64), lengths) * len(self.documents) + self.indices
             pairs.sort()

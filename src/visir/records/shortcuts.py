@@ -1,4 +1,4 @@
-"""Synthetic shortcuts: which number every image and caption of a collection carries, and how it is written."""
+"""Synthetic shortcuts: the number on every image and caption of a collection, and how it is written."""
 
 from __future__ import annotations
 
@@ -21,28 +21,38 @@ DigitSource = Literal["auto", "mnist", "sklearn"]
 Placement = Literal["even", "packed"]
 
 DIGITS = 6
-"""A number is always written with so many digits, zeros in front."""
+"""How many digits every number has, with leading zeros."""
 LARGEST = 10**DIGITS
-"""Numbers are below this."""
+"""All numbers are below this."""
 MOST_BITS = 19
 """2^19 = 524,288 is the largest power of two that six digits can count."""
 
 
 @dataclass(frozen=True)
 class Shortcuts:
-    """A number that an image and its captions share and that says nothing of what they show (thesis, section 4.3).
+    """A number that an image and its captions share, unrelated to their content (thesis, section 4.3).
 
-    - `kind`: "unique", every tuple has a number of its own (setup II); "bits", a number from [0, 2^`bits`) (setup IV).
-      The thesis writes the range [0, 2^n] and at evaluation mod(i, n); its code, and this, means 2^n values in both.
-      0 bits are a constant.
-    - `on`: who carries it, "both", or "images" or "captions" alone, which makes it useless (setup III)
-    - `per`: "image", an image and all its captions share one (the thesis's tuples); "caption", every caption has its
-      own, and its image carries, beside each caption, that one: information which only one caption shares
-    - `digits`: the handwriting, "mnist", "sklearn" (scikit-learn's 1,797 digits), or "auto", the first that is there
-    - `placement`: "even", spread over the width as the thesis says; "packed" to the left as its code does
-    - `seed`: of all that is drawn
+    Attributes:
+        kind: "unique": every tuple has its own number (setup II). "bits": a number from [0, 2^`bits`) (setup IV). The
+            thesis writes the range [0, 2^n], and mod(i, n) at evaluation; its code uses 2^n values in both, and so does
+            visir. With 0 bits all numbers are equal.
+        bits: 0 to 19, for the kind "bits".
+        on: What carries the number: "both", or "images" or "captions" alone, which makes it useless (setup III).
+        per: "image": an image and all its captions share one number (the tuples of the thesis). "caption": every
+            caption has its own number, and the image that is paired with it carries that number.
+        digits: The handwriting: "mnist", "sklearn" (the 1,797 digits of scikit-learn), or "auto", the first of the two
+            that is available.
+        placement: "even": digits are spread over the width, as the thesis says; "packed": to the left, as its code
+            does.
+        seed: The seed of all random numbers, from 0.
 
-    Raises `ConfigurationError` with every fault.
+    Raises:
+        ConfigurationError: Options are wrong; the message lists every fault.
+
+    Example:
+        >>> shortcuts = Shortcuts.parse("bits:3?on=images&seed=1")
+        >>> shortcuts.bits, shortcuts.on_images, shortcuts.on_captions, str(shortcuts)
+        (3, True, False, 'bits:3?on=images&seed=1')
     """
 
     kind: Kind = "unique"
@@ -69,7 +79,15 @@ class Shortcuts:
 
     @classmethod
     def parse(cls, text: str) -> Shortcuts:
-        """From a text: "unique", "bits:3", "unique?on=images&per=caption&digits=sklearn&placement=packed&seed=1"."""
+        """Make shortcuts from a text.
+
+        Args:
+            text: For example "unique", "bits:3", or
+                "unique?on=images&per=caption&digits=sklearn&placement=packed&seed=1".
+
+        Raises:
+            ConfigurationError: An option is unknown or its value is wrong.
+        """
         head, options = split_options(text, [field.name for field in fields(cls)][2:])
         kind, _, bits = head.partition(":")
         values: dict[str, Any] = {"kind": kind, "bits": bits or 0, **options}
@@ -86,16 +104,16 @@ class Shortcuts:
 
     @property
     def on_images(self) -> bool:
-        """Whether pictures carry it."""
+        """Whether images carry the number."""
         return self.on != "captions"
 
     @property
     def on_captions(self) -> bool:
-        """Whether captions carry it."""
+        """Whether captions carry the number."""
         return self.on != "images"
 
     def __str__(self) -> str:
-        """As `parse` takes it; what is as usual is left out."""
+        """The text that `parse` reads, without options that have their default value."""
         usual = type(self)()
         changed = {name: value for name, value in asdict(self).items() if value != getattr(usual, name)}
         kind = changed.pop("kind", "unique")
@@ -115,13 +133,14 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 
 @dataclass(frozen=True, eq=False)
 class Injected:
-    """The shortcuts that a collection carries.
+    """The shortcuts of a collection.
 
-    - `shortcuts`: with the handwriting resolved, never "auto"
-    - `count`: how many tuples the *whole* collection has, so that numbers are unique over all splits
-    - `images`: columns image_id and place (int64): the tuple whose number the picture carries, from 0
-    - `captions`: columns caption_id and place
-    - `assignment`: None as at evaluation, where tuple i has number i; k ≥ 0 the k-th re-shuffling, for training
+    Attributes:
+        shortcuts: The options; `digits` is "mnist" or "sklearn", never "auto".
+        count: The number of tuples of the *whole* collection, so that numbers are unique over all splits.
+        images: Columns image_id and place (int64, from 0): the tuple whose number the image carries.
+        captions: Columns caption_id and place.
+        assignment: None for evaluation, where tuple i has number i; k ≥ 0 is the k-th shuffling, for training.
     """
 
     shortcuts: Shortcuts
@@ -132,17 +151,17 @@ class Injected:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash over everything that pictures and captions carry."""
+        """A hash over everything that images and captions carry."""
         carried = [hash_columns([table.column(0), table["place"]]) for table in (self.images, self.captions)]
         described = {"shortcuts": str(self.shortcuts), "count": self.count, "assignment": self.assignment}
         return hash_json({**described, "carried": carried})
 
     def on(self, modality: str) -> bool:
-        """Whether pictures ("image") or captions ("text") carry them."""
+        """Return whether images ("image") or captions ("text") carry a number."""
         return self.shortcuts.on_images if modality == "image" else self.shortcuts.on_captions
 
     def keep(self, images: pa.Array, captions: pa.Array) -> Injected:
-        """The part of these image ids and caption ids."""
+        """Return the shortcuts of these image ids and caption ids only."""
         return Injected(
             self.shortcuts,
             self.count,
@@ -152,7 +171,7 @@ class Injected:
         )
 
     def __str__(self) -> str:
-        """One line for the protocol: whatever a number depends on."""
+        """One line for the protocol: everything that the numbers depend on."""
         carried = self.shortcuts
         kind = "unique" if carried.kind == "unique" else f"{carried.bits} bits"
         spaced = "evenly spaced" if carried.placement == "even" else carried.placement

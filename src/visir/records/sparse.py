@@ -1,4 +1,4 @@
-"""Sparse embeddings: weighted words, and the vocabulary they are taken from."""
+"""Sparse embeddings: weighted words, and their vocabulary."""
 
 from __future__ import annotations
 
@@ -20,12 +20,20 @@ from visir.records.items import Modality
 
 @dataclass(frozen=True, eq=False)
 class Vocabulary:
-    """The words (terms) that a sparse vector has weights for; term i is dimension i.
+    """The words (terms) of sparse vectors; term i is dimension i.
 
-    - `name`: of the tokenizer they come from
-    - `terms`: (V,) unique; pieces of words as the tokenizer writes them ("##ing")
-    - `usable`: (V,) bool: which may have a weight. Special tokens ([CLS], [SEP], …) and entries that the tokenizer
-      never uses ([unused1]) may not: they say nothing of an image or a text.
+    Attributes:
+        name: The name of the tokenizer that has this vocabulary.
+        terms: (V,) unique terms: words, and pieces of words as the tokenizer writes them ("##ing").
+        usable: (V,) bool, whether a term may have a weight. Special tokens ([CLS], [SEP], …) and entries that the
+            tokenizer never uses ([unused1]) may not, because they have no meaning.
+
+    Raises:
+        EmbeddingError: There is no term, a term repeats, or the lengths differ.
+
+    Example:
+        >>> len(Vocabulary("toy", ["[CLS]", "boat", "red"], np.array([False, True, True])))
+        3
     """
 
     name: str
@@ -49,23 +57,38 @@ class Vocabulary:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A hash over terms and flags, in order; the name does not enter."""
+        """A hash over terms and flags, in order, without the name."""
         return hash_columns([self.terms, pa.array(self.usable)], sort=False)
 
 
 @dataclass(frozen=True, eq=False)
 class SparseEmbeddings:
-    """One weighted bag of words for each id, as a compressed sparse row matrix (CSR) of shape (n, V).
+    """One weighted bag of words for each id: a compressed sparse row matrix (CSR) of shape (n, V).
 
-    Row i has weight `values[j]` at term `terms[j]` for j in `offsets[i]:offsets[i + 1]`.
+    Row i has weight `values[j]` at term `terms[j]` for j in `offsets[i]:offsets[i + 1]`. A row without terms is
+    allowed: no search finds it, and as a query it has no answer.
 
-    - `offsets`: (n + 1,) int64; `terms`: (m,) int32, ascending within a row; `values`: (m,) float32, finite, above 0;
-      any of them memory-mapped or not
-    - `vocabulary`: what the terms are
-    - `encoder`: who made them how; `origin`: see `Embeddings`
+    Attributes:
+        modality: What was encoded.
+        ids: (n,) unique ids, in any order.
+        offsets: (n + 1,) int64, in memory or memory-mapped, as `terms` and `values`.
+        terms: (m,) int32, ascending within a row.
+        values: (m,) float32 weights, finite and above 0.
+        vocabulary: The terms.
+        encoder: The model that computed the vectors.
+        origin: Where the vectors come from, in words; see `Embeddings`.
 
-    Raises `EmbeddingError` naming the ids when weights are not finite and positive, terms are out of range, repeated or
-    out of order, or ids repeat. A row without any term is allowed: nothing finds it, and it finds nothing.
+    Raises:
+        EmbeddingError: Weights are not finite and positive, terms are out of range, repeated or out of order, ids
+            repeat, or lengths differ. The message names the ids.
+
+    Example:
+        >>> words = Vocabulary("toy", ["boat", "dog", "red"], np.ones(3, bool))
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> texts = SparseEmbeddings("text", ["q"], np.array([0, 2]), np.array([0, 2], np.int32),
+        ...                          np.array([1, 2], np.float32), words, card)
+        >>> texts.words("q")
+        [('red', 2.0), ('boat', 1.0)]
     """
 
     modality: Modality
@@ -102,31 +125,47 @@ class SparseEmbeddings:
 
     @property
     def dimension(self) -> int:
-        """V, the size of the vocabulary."""
+        """The size of the vocabulary (V)."""
         return len(self.vocabulary)
 
-    def row(self, at: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
-        """The terms (ascending) and weights of row `at`."""
-        part = slice(int(self.offsets[at]), int(self.offsets[at + 1]))
+    def row(self, index: int) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
+        """Return the terms (ascending) and the weights of row `index`."""
+        part = slice(int(self.offsets[index]), int(self.offsets[index + 1]))
         return self.terms[part], self.values[part]
 
     def words(self, item_id: str, k: int | None = None) -> list[tuple[str, float]]:
-        """The heaviest `k` terms of an id (all by default) in words with their weights; ties by term number."""
+        """Return the (term, weight) pairs of an id, heaviest first, ties by the number of the term.
+
+        Args:
+            item_id: The id.
+            k: At most this many pairs; None is all.
+
+        Raises:
+            EmbeddingError: The id is unknown.
+        """
         terms, values = self.row(int(self.rows([item_id])[0]))
         order = np.argsort(-values, kind="stable")[:k]
         named = self.vocabulary.terms.take(pa.array(terms[order])).to_pylist()
         return list(zip(named, map(float, values[order]), strict=True))
 
     def rows(self, ids: object) -> NDArray[np.int64]:
-        """The row of each id, in the given order; unknown ids are an error that names them."""
+        """Return the row of each id, in the order of `ids`.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
         return rows_of(ids, self.ids, f"sparse {self.modality} vector by {self.encoder.name}")
 
     def select(self, ids: object) -> SparseEmbeddings:
-        """The embeddings of the given ids, in the given order (copied into memory)."""
+        """Return the embeddings of these ids, in this order, copied into memory.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
         return self.take(self.rows(ids))
 
     def take(self, rows: NDArray[np.int64]) -> SparseEmbeddings:
-        """The embeddings of the given rows, in the given order (copied into memory)."""
+        """Return the embeddings of these rows, in this order, copied into memory."""
         lengths = (self.offsets[1:] - self.offsets[:-1])[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         flat = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
@@ -142,7 +181,7 @@ class SparseEmbeddings:
         )
 
     def to_scipy(self) -> Any:
-        """The matrix as a `scipy.sparse.csr_array` (n, V), sharing memory."""
+        """Return the matrix as a `scipy.sparse.csr_array` (n, V) that shares memory."""
         from scipy.sparse import csr_array
 
         return csr_array((self.values, self.terms, self.offsets), shape=(len(self), self.dimension))
@@ -151,7 +190,18 @@ class SparseEmbeddings:
     def from_scipy(
         cls, modality: Modality, ids: object, matrix: Any, vocabulary: Vocabulary, encoder: EncoderCard
     ) -> SparseEmbeddings:
-        """From any SciPy sparse matrix (n, V); explicit zeros are dropped, negative weights refused."""
+        """Make sparse embeddings from any SciPy sparse matrix.
+
+        Args:
+            modality: What was encoded.
+            ids: (n,) unique ids.
+            matrix: (n, V) weights from 0; explicit zeros are dropped.
+            vocabulary: The V terms.
+            encoder: The model that computed the vectors.
+
+        Raises:
+            EmbeddingError: The matrix has another width than the vocabulary, or a weight is negative or not finite.
+        """
         from scipy.sparse import csr_array
 
         rows = csr_array(matrix, dtype=np.float32, copy=True)
@@ -163,13 +213,13 @@ class SparseEmbeddings:
         offsets, terms = rows.indptr.astype(np.int64), rows.indices.astype(np.int32)
         return cls(modality, strings(ids), offsets, terms, rows.data, vocabulary, encoder)
 
-    def _check(self, where: str, bad: NDArray[np.bool_], what: str) -> None:
+    def _check(self, where: str, bad: NDArray[np.bool_], fault: str) -> None:
         if not bad.any():
             return
         rows = np.unique(np.searchsorted(self.offsets, np.flatnonzero(bad), side="right") - 1)
         named = ", ".join(repr(self.ids[int(i)].as_py()) for i in rows[:5])
-        raise EmbeddingError(f"{where}: {what} in {named}{' and others' if len(rows) > 5 else ''}.")
+        raise EmbeddingError(f"{where}: {fault} in {named}{' and others' if len(rows) > 5 else ''}.")
 
 
 Vectors: TypeAlias = Embeddings | SparseEmbeddings
-"""What an encoder makes of items: dense vectors, or weighted words."""
+"""What an encoder computes: dense vectors, or weighted words."""

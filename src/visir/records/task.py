@@ -19,12 +19,16 @@ from visir.records.items import Items, Modality
 from visir.records.qrels import Qrels
 
 PLAIN = "none"
-"""The condition of queries that nothing was done to, as the logs of the brittleness paper name it."""
+"""The condition of unchanged queries, as the logs of the brittleness paper name it."""
 _LETTERS: dict[Modality, str] = {"text": "t", "image": "i", "text+image": "it"}
 
 
 def task_name(queries: Modality, documents: Modality) -> str:
-    """The usual name of a search of documents of one modality by queries of another: "t2i", "i2t", "t2t", "i2it", …
+    """Return the usual name of a task: "t2i", "i2t", "t2t", "i2it", …
+
+    Args:
+        queries: The modality of the queries.
+        documents: The modality of the documents.
 
     Example:
         >>> task_name("text", "image"), task_name("text+image", "image")
@@ -34,11 +38,16 @@ def task_name(queries: Modality, documents: Modality) -> str:
 
 
 class QrelsByName(Mapping[str, Qrels]):
-    """Sets of judgements by name, each built when it is first asked for.
+    """Sets of judgements by name; each is built when it is first used.
 
     Args:
-        names: The names of the sets; the first one is the default of the task.
-        build: Makes the set of a name.
+        names: The names of the sets; the first is the default of the task.
+        build: Builds the set of a name.
+
+    Example:
+        >>> sets = QrelsByName(["links"], lambda name: Qrels.of(["q"], ["d"], name=name))
+        >>> list(sets), sets["links"].to_dict()
+        (['links'], {'q': {'d': 1.0}})
     """
 
     def __init__(self, names: Sequence[str], build: Callable[[str], Qrels]) -> None:
@@ -62,11 +71,12 @@ class QrelsByName(Mapping[str, Qrels]):
 
 @dataclass(frozen=True, eq=False)
 class Pools:
-    """The candidates of each query, where not every document is a candidate of every query.
+    """The candidates of each query, for tasks where they differ from query to query.
 
-    - `queries`: (n,) query ids, sorted and unique
-    - `offsets`: (n + 1,) int64; the candidates of query i are `documents[offsets[i]:offsets[i + 1]]`, sorted by id
-    - `documents`: (m,) document ids
+    Attributes:
+        queries: (n,) query ids, sorted and unique.
+        offsets: (n + 1,) int64; the candidates of query i are `documents[offsets[i]:offsets[i + 1]]`, sorted by id.
+        documents: (m,) document ids.
 
     Example:
         >>> pools = Pools.of(["q1", "q1", "q2", "q2"], ["b", "a", "c", "a"])
@@ -80,10 +90,14 @@ class Pools:
 
     @classmethod
     def of(cls, queries: object, documents: object) -> Pools:
-        """From parallel columns: a query id and the id of one of its candidates.
+        """Make pools from parallel columns in any order.
+
+        Args:
+            queries: (m,) the query id of each pair.
+            documents: (m,) the id of a candidate of that query.
 
         Raises:
-            CollectionError: The columns differ in length, are empty, or name a pair twice.
+            CollectionError: The columns differ in length or are empty, or a pair occurs twice.
         """
         pairs = Qrels.of(queries, documents, name="pools")
         if len(pairs) == 0:
@@ -94,7 +108,7 @@ class Pools:
         return len(self.queries)
 
     def __str__(self) -> str:
-        """How many candidates queries have."""
+        """The number of candidates per query, in words."""
         sizes = np.diff(self.offsets)
         low, high = int(sizes.min()), int(sizes.max())
         return f"{low if low == high else f'{low} to {high}'} candidates per query"
@@ -110,7 +124,11 @@ class Pools:
         return np.repeat(np.arange(len(self.queries)), np.diff(self.offsets))
 
     def candidates(self, query: str) -> list[str]:
-        """The ids of the candidates of a query, sorted."""
+        """Return the ids of the candidates of a query, sorted.
+
+        Raises:
+            CollectionError: The query is unknown.
+        """
         row = pc.index(self.queries, query).as_py()
         if row < 0:
             raise CollectionError(f"pools: unknown query {query!r}")
@@ -118,7 +136,7 @@ class Pools:
         return ids
 
     def select(self, queries: object) -> Pools:
-        """The pools of these queries only; queries without a pool are left out."""
+        """Return the pools of these queries only; queries without a pool are left out."""
         rows = np.flatnonzero(pc.is_in(self.queries, strings(queries)).to_numpy(zero_copy_only=False))
         lengths = np.diff(self.offsets)[rows]
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
@@ -128,22 +146,25 @@ class Pools:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """One task of retrieval: queries, documents, and which documents are right for a query.
+    """One task of retrieval: queries, documents, and which documents are relevant to a query.
 
-    A task knows roles, not modalities: text, image, or both may stand on either side. A `Collection` of images and
-    captions is the source of two ("t2i" and "i2t"); catalogues and folders of tasks are sources of others.
+    Queries and documents may each be texts, images, or both. A `Collection` of images and captions has two tasks ("t2i"
+    and "i2t"); catalogues and task folders have others.
 
     Args:
         name: How results name the task: "t2i", "i2t", "category", "composed", "choice", …
-        queries: What is searched with.
-        documents: What is searched; all of them are candidates of every query, unless there are `pools`.
+        queries: The queries.
+        documents: The documents; all of them are candidates of every query, unless there are `pools`.
         qrels: Judgements by name; the first name is the default. Queries without judgements are not measured.
         pools: The candidates of each query, where they are not the same for all.
-        candidates: The documents that may be found, where they are not all of them (one fold, one caption per image).
+        candidates: The documents that are candidates, when not all are (one fold, one caption per image).
         source: The collection, catalogue or folder from which the task comes.
         source_fingerprint: The hash of that source, for the protocol.
-        split: The part of the source that this is; "all" when it is the whole.
-        condition: What was done to the queries: "none", or the name of a perturbation.
+        split: The split of the source; "all" is the whole source.
+        condition: "none", or the name of the perturbation of the queries.
+
+    Raises:
+        CollectionError: The pools name a query or a document that the task does not have.
 
     Example:
         >>> queries = Items.of_texts({"q1": "a boat"}, title="queries")
@@ -187,7 +208,7 @@ class Task:
         return tuple(self.qrels)
 
     def judgements(self, relevance: str | None = None) -> Qrels:
-        """The judgements of a name; None is the first.
+        """Return the judgements of this name; None is the first set.
 
         Raises:
             CollectionError: The task has no judgements of this name.
@@ -201,7 +222,14 @@ class Task:
         return self.qrels[name]
 
     def measured_queries(self, relevance: str | None = None) -> pa.StringArray:
-        """The ids of the queries that are measured: those that are judged, as far as the task has them."""
+        """Return the ids of the queries that are measured: the queries of the task that have judgements.
+
+        Args:
+            relevance: The name of the judgements; None is the first set.
+
+        Raises:
+            CollectionError: The task has no judgements of this name.
+        """
         judged = self.judgements(relevance).queries
         return judged.filter(pc.is_in(judged, self.queries.ids))
 

@@ -1,4 +1,4 @@
-"""A task from elsewhere: queries, documents and judgements, as BEIR and MTEB lay them out."""
+"""Tasks from files: queries, documents and judgements in the layout of BEIR and MTEB."""
 
 from __future__ import annotations
 
@@ -25,28 +25,29 @@ TASK_JUDGEMENTS = pa.schema(
 )
 TASK_CANDIDATES = pa.schema([("split", pa.string()), ("query_id", pa.string()), ("document_id", pa.string())])
 QRELS = "qrels"
-"""The name of the judgements of a task from elsewhere."""
+"""The name of the judgements of a task from files."""
 
 
 @dataclass(frozen=True, eq=False)
 class TaskFile:
-    """Queries, documents and judgements from elsewhere: one task, whatever either side holds.
+    """Queries, documents and judgements from files: one task, of any modalities.
 
-    All splits share the documents. A split has the queries that it judges.
+    All splits share the documents. The queries of a split are those that it judges.
 
     Args:
         name: The name of the source.
-        queries: What is searched with.
-        documents: What is searched.
-        judgements: Rows of `TASK_JUDGEMENTS`: which documents are right for a query, by split.
+        queries: The queries of all splits.
+        documents: The documents.
+        judgements: Rows of `TASK_JUDGEMENTS`: which documents are relevant to a query, by split.
         candidates: Rows of `TASK_CANDIDATES`: the documents among which a query searches, by split; the split "" holds
             for all splits. None where every document is a candidate of every query.
         task_named: How results name the task; "" takes the usual name of its modalities ("t2i", "t2t", …).
         source: Where it comes from, in words.
-        part: The splits that these judgements are of, joined by "+"; "all" for everything.
+        part: The splits of these judgements, joined by "+"; "all" for everything.
 
     Raises:
-        CollectionError: Naming every query and document that is judged, or a candidate, and is not there.
+        CollectionError: The judgements or candidates name queries or documents that do not exist; the message lists
+            them all.
 
     Example:
         >>> queries = Items.of_texts({"q1": "a boat", "q2": "a dog"}, title="queries")
@@ -106,7 +107,7 @@ class TaskFile:
     def fingerprint(self) -> str:
         """A hash over queries, documents, judgements and candidates: 32 hexadecimal digits, independent of row order.
 
-        Where the bytes of images lie does not enter, as in `Collection.fingerprint`.
+        The location of the images has no influence, as in `Collection.fingerprint`.
         """
         tables = [self.judgements] if self.candidates is None else [self.judgements, self.candidates]
         parts = [self.queries.fingerprint, self.documents.fingerprint]
@@ -114,7 +115,10 @@ class TaskFile:
         return hash_columns([pa.array(parts)], sort=False)
 
     def split(self, name: str | None) -> TaskFile:
-        """The part with one split of the judgements, or with several joined by "+"; None or "all" is everything.
+        """Return one split of the judgements with its queries.
+
+        Args:
+            name: A split, or several joined by "+"; None or "all" is everything.
 
         Raises:
             CollectionError: There is no split of this name.
@@ -141,7 +145,7 @@ class TaskFile:
         )
 
     def task(self, name: str) -> Task:
-        """Its task.
+        """Return the task of this name; there is one, see `tasks`.
 
         Raises:
             CollectionError: There is no task of this name.
@@ -160,7 +164,13 @@ class TaskFile:
         )
 
     def qrels(self, task: str, relevance: str = QRELS) -> Qrels:
-        """The judgements, those of all splits together; of a pair that several splits judge the highest grade.
+        """Return the judgements of all splits together.
+
+        A pair that several splits judge has the highest of its grades.
+
+        Args:
+            task: The name of the task.
+            relevance: The name of the judgements.
 
         Raises:
             CollectionError: There is no task, or no set of judgements, of this name.
@@ -172,7 +182,7 @@ class TaskFile:
         return Qrels.of(pairs["query_id"], pairs["document_id"], pairs["grade_max"].to_numpy(), name=QRELS)
 
     def describe(self) -> dict[str, object]:
-        """Counts that identify the task at a glance."""
+        """Return the counts that identify the task."""
         judged = {name: self.judgements.filter(pc.equal(self.judgements["split"], name)) for name in self.splits}
         return {
             "name": self.name,
