@@ -1,19 +1,19 @@
 """The experiment logs released with the brittleness paper, as runs and judgements.
 
 Layout: `{collection}/{model}/{task}/{perturbation}.parquet`, one row per query with columns `queries`, `targets`,
-`retrieved_documents` (ten ids, best first), `scores` (cosines), and what the authors computed: `recalls_at_1`, `_5`,
+`retrieved_documents` (ten ids, best first), `scores` (cosines), and the authors' own values: `recalls_at_1`, `_5`,
 `_10` and `dcgs`.
 
-What the files do not say, and what is done about it:
+The files leave some facts open. They are filled in as follows:
 
-- Text-to-image queries are texts and repeat (4,999 distinct of 5,000): a query's id here is its target and its place
+- Text-to-image queries are texts and repeat (4,999 distinct of 5,000): a query's id here is its target and its position
   among that target's queries, "1007129816.jpg#0", as in the Flickr token file.
 - Text-to-image galleries (all of the image folder) are *stated* by size only. Image-to-text galleries are the captions
   of the test split: Flickr30k's can be listed (caption id // 5 is the image), COCO's are stated.
 - COCO's positives come from a list of 25,000 caption ids, five per image, but the logs were made over all 25,010
-  captions of the test split. The ten others are seen: they are the only retrieved ids that are not in the list. A log's
-  own recall columns then say of which image they are captions, wherever it matters (`implied`); leaving them out lowers
-  R@1 by up to 0.06.
+  captions of the test split. The ten others can be recognised: they are the only retrieved ids that are not in the
+  list. A log's own recall columns then show of which image they are captions, wherever it matters (`implied`); without
+  them R@1 is up to 0.06 lower.
 """
 
 from __future__ import annotations
@@ -53,17 +53,23 @@ CUTOFFS = (1, 5, 10)
 COLLECTIONS = {"coco": "MS-COCO", "coco_fg": "MS-COCO-FG", "f30k": "Flickr30k", "f30k_fg": "Flickr30k-FG"}
 MODELS = {"align": "ALIGN", "altclip": "AltCLIP", "clip": "CLIP", "groupvit": "GroupViT"}
 ESTIMATOR = "CLIP ViT-B/32"
-"""Who estimated the gains of the authors' DCG: for the CLIP runs this is the system under test."""
+"""The estimator of the gains in the authors' DCG: for the CLIP runs this is the system under test."""
 FLICKR_IMAGES, COCO_CAPTIONS = 31_783, 25_010
 
 
 @dataclass(frozen=True, eq=False)
 class Log:
-    """One log: `run` and `qrels`, `texts` (query id → text as sent, text-to-image only), and the authors' values.
+    """One log: a run, its judgements, and the authors' values.
 
-    - `authors`: columns query_id, recalls_at_1, recalls_at_5, recalls_at_10, dcgs, in the order of `qrels.queries`
-    - `collection`, `system`: as the paper prints them; `perturbation`: None for unperturbed queries
-    - `notes`: what was inferred in reading
+    Attributes:
+        run: The run.
+        qrels: The judgements.
+        authors: Columns query_id, recalls_at_1, recalls_at_5, recalls_at_10, dcgs, in the order of `qrels.queries`.
+        texts: Query id → the text of the query (text-to-image only).
+        collection: The collection, as the paper prints it.
+        system: The system, as the paper prints it.
+        perturbation: The perturbation; None for unperturbed queries.
+        notes: What was inferred in reading.
     """
 
     run: Run
@@ -82,11 +88,18 @@ class Log:
 
     @property
     def scores_are_gains(self) -> bool:
-        """Whether the run's own scores are the gains of the authors' DCG: true where CLIP estimated and was tested."""
+        """Whether the run's own scores are the gains of the authors' DCG: true if CLIP is system and estimator."""
         return self.system == "CLIP"
 
     def protocol(self, **changes: Any) -> Protocol:
-        """The protocol as far as it is known; `changes` (recall="capped_recall", …) declare the rest."""
+        """The protocol as far as it is known.
+
+        Args:
+            **changes: Fields that declare the rest (recall="capped_recall", …).
+
+        Returns:
+            The protocol.
+        """
         side = "images" if self.task == "i2t" else "captions"
         protocol = Protocol(
             collection=self.collection,
@@ -102,10 +115,18 @@ class Log:
 
 
 def evaluate_log(log: Log, *, recall: Recall = "hit", ties: Ties = "id") -> Evaluation:
-    """Measure a log by its own judgements, under a reading of recall; the galleries are those it states.
+    """Measure a log with its own judgements; the galleries are those that it states.
 
-    `dcg_cm@10` is recomputed where the run's scores are its gains (CLIP); for the other models the authors' per-query
-    values are imported, and a note says so.
+    `dcg_cm@10` is recomputed where the run's scores are its gains (CLIP). For the other models the authors' per-query
+    values are imported, with a note.
+
+    Args:
+        log: The log.
+        recall: The reading of recall.
+        ties: How equal scores are counted.
+
+    Returns:
+        The evaluation.
     """
     task = log.task
     notes = list(log.notes)
@@ -144,14 +165,20 @@ def is_log(path: str | Path) -> bool:
 
 
 def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: bool = True) -> Log:
-    """Read one log. The path's last four parts name collection, model, task and perturbation.
+    """Read one log.
 
-    - `coco_captions`: `coco_test_ids.npy` (plain, .gz or .xz), the caption ids of the Karpathy test split, five per
-      image in order; by default `eccv_caption/coco_test_ids.npy.xz` beside the folder of logs. Needed for COCO
-      image-to-text only.
-    - `implied`: count as positives also the captions beyond those that the log's own recall columns count
+    Args:
+        path: The file. The path's last four parts name collection, model, task and perturbation.
+        coco_captions: `coco_test_ids.npy` (plain, .gz or .xz), the caption ids of the Karpathy test split, five per
+            image in order; by default `eccv_caption/coco_test_ids.npy.xz` beside the folder of logs. Needed for COCO
+            image-to-text only.
+        implied: Count as positives also the unlisted captions that the log's own recall columns count.
 
-    Raises `RunError` naming the file and what does not fit.
+    Returns:
+        The log.
+
+    Raises:
+        RunError: The file does not fit; the message says how.
     """
     path = Path(path).resolve()
     collection, model, task = _place(path)
@@ -175,11 +202,11 @@ def read(path: str | Path, *, coco_captions: str | Path | None = None, implied: 
         gallery = Gallery.of("text", captions, "captions of the test images (id // 5)")
         qrels = Qrels.of(_each(queries, 5), captions)
     else:
-        known = _coco(path, coco_captions, len(queries))
+        listed = _coco(path, coco_captions, len(queries))
         gallery = Gallery.stated("text", COCO_CAPTIONS, "captions of the Karpathy test split, ten of them not listed")
-        query_ids, positives = _each(queries, 5), known
+        query_ids, positives = _each(queries, 5), listed
         if implied:
-            extra = _implied(table, queries, documents, lengths, known)
+            extra = _implied(table, queries, documents, lengths, listed)
             query_ids = pa.concat_arrays([query_ids, pa.array([query for query, _ in extra], pa.string())])
             positives = pa.concat_arrays([positives, pa.array([document for _, document in extra], pa.string())])
             if extra:
@@ -228,7 +255,7 @@ def _place(path: Path) -> tuple[str, str, str]:
 
 
 def _numbered(targets: pa.StringArray) -> pa.StringArray:
-    """Each target with its place among the equal ones: "a", "a", "b" → "a#0", "a#1", "b#0"."""
+    """Each target with its position among the equal ones: "a", "a", "b" → "a#0", "a#1", "b#0"."""
     codes = targets.dictionary_encode().indices.to_numpy()
     order = np.argsort(codes, kind="stable")
     starts = np.searchsorted(codes[order], np.arange(codes.max() + 1))
@@ -265,11 +292,11 @@ def _coco(path: Path, given: str | Path | None, images: int) -> pa.StringArray:
 def _implied(
     table: pa.Table, queries: pa.StringArray, documents: pa.StringArray, lengths: NDArray[Any], known: pa.StringArray
 ) -> list[tuple[str, str]]:
-    """(query, document) pairs that the recall columns count as hits though the list of captions does not have them.
+    """(query, document) pairs that the recall columns count as hits although the list of captions does not have them.
 
-    Only retrieved documents that are in nobody's list can be such. One of them is a positive of a query exactly when
-    the authors' hits in the narrowest cutoff around it exceed the listed ones there. Raises when the columns cannot be
-    explained so.
+    Only retrieved documents that are in no image's list can be such. One of them is a positive of a query exactly if
+    the authors' hits in the narrowest cutoff around it exceed the listed ones there. Raises if the columns cannot be
+    explained in this way.
     """
     unlisted = pc.invert(pc.is_in(documents, known)).to_numpy(zero_copy_only=False)
     row = np.repeat(np.arange(len(queries)), lengths)
@@ -281,23 +308,23 @@ def _implied(
     pairs = []
     positive = listed.copy()
     for entry in np.flatnonzero(unlisted):
-        query, at = int(row[entry]), int(position[entry])
-        cutoff = next(k for k in CUTOFFS if at < k)
+        query, entry_position = int(row[entry]), int(position[entry])
+        cutoff = next(k for k in CUTOFFS if entry_position < k)
         counted = round(float(table[f"recalls_at_{cutoff}"][query].as_py()) * min(5, cutoff))
         if counted > int(positive[(row == query) & (position < cutoff)].sum()):
             positive[entry] = True
             pairs.append((str(queries[query]), str(documents[entry])))
     for cutoff in CUTOFFS:
         hits = np.bincount(row, positive & (position < cutoff), len(queries))
-        theirs = table[f"recalls_at_{cutoff}"].to_numpy() * min(5, cutoff)
-        wrong = np.flatnonzero(np.abs(hits - theirs) > 1e-6)
+        authors_hits = table[f"recalls_at_{cutoff}"].to_numpy() * min(5, cutoff)
+        wrong = np.flatnonzero(np.abs(hits - authors_hits) > 1e-6)
         if len(wrong):
             raise _unexplained(f"recalls_at_{cutoff} of query {queries[int(wrong[0])]} and {len(wrong) - 1} others")
     return pairs
 
 
-def _unexplained(what: str) -> RunError:
+def _unexplained(subject: str) -> RunError:
     return RunError(
-        f"{what} do not follow from the retrieved documents and the given caption ids.",
+        f"{subject} do not follow from the retrieved documents and the given caption ids.",
         hint="are these the caption ids of the same split, in the same order?",
     )

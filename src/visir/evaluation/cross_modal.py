@@ -1,13 +1,13 @@
-"""Cross-modal DCG: every answer earns something, a true pair 1, any other what an estimator says it is worth.
+"""Cross-modal DCG: a true pair has gain 1, any other answer the gain that an estimator gives it.
 
 Brittleness paper, section 4.2: DCG_CM at p = Σ_{i=1..p} rel_i / log2(i + 1), with rel_i = 1 if query and document are a
-true pair, otherwise the cosine similarity of the two *as an encoder sees them*, image on one side, text on the other.
-It is not normalised: with p = 10 and one positive, a perfect system whose other answers are at cosine c scores
+true pair, otherwise the cosine similarity of the two *in the space of an encoder*, image on one side, text on the
+other. It is not normalised: with p = 10 and one positive, a perfect system whose other answers have cosine c scores
 1 + 3.54 c. The other reading, DCG over graded judgements alone, is `ndcg@k`.
 
-Who estimates is part of the protocol. The paper lets CLIP ViT-B/32 estimate for all systems, CLIP itself among them.
-Then the system's own confidence in its wrong answers counts as their worth, and a system that is surer of its mistakes
-scores higher. That is circular: it is allowed, and said on the card.
+The estimator is part of the protocol. The paper uses CLIP ViT-B/32 as the estimator for all systems, including CLIP
+itself. Then the system's own confidence in its wrong answers counts as their gain, and a system that is more confident
+in its mistakes scores higher. That is circular: it is allowed, and noted on the protocol card.
 """
 
 from __future__ import annotations
@@ -31,9 +31,12 @@ NAME = re.compile(r"dcg_cm@([1-9]\d*)")
 
 @dataclass(frozen=True)
 class Estimator:
-    """Who estimates how near a query and a wrong answer are: image and text vectors of one space.
+    """The estimator of the similarity of a query and a wrong answer: image and text vectors of one space.
 
-    `is_system`: whether that is the system under test; `line` is how the protocol names it.
+    Attributes:
+        images: The vectors of the images.
+        texts: The vectors of the captions.
+        is_system: Whether the estimator is the system under test.
     """
 
     images: Embeddings
@@ -45,7 +48,7 @@ class Estimator:
         check_same_dimension(self.images, self.texts)
 
     def side(self, modality: Modality) -> Side:
-        """The unit vectors of one side, made once for both tasks."""
+        """The unit vectors of one side, computed once for both tasks."""
         if modality not in self._sides:
             embeddings = self.images if modality == "image" else self.texts
             self._sides[modality] = Side(embeddings, np.arange(len(embeddings)), "cosine")
@@ -53,13 +56,24 @@ class Estimator:
 
     @property
     def line(self) -> str:
-        """The name on the card."""
+        """The estimator's line in the protocol."""
         name = " + ".join(dict.fromkeys([self.images.encoder.name, self.texts.encoder.name]))
         return f"self (circular): {name}" if self.is_system else name
 
 
 def split_names(measures: Sequence[str] | None, has_estimator: bool) -> tuple[list[str] | None, list[int]]:
-    """(measures of ranks, the cutoffs of the "dcg_cm@p" among the names); p = 10 by default with an estimator."""
+    """Separate the measures of ranks from the "dcg_cm@p".
+
+    Args:
+        measures: Names; None takes the default ones.
+        has_estimator: Whether there is an estimator; then p = 10 by default.
+
+    Returns:
+        (names of the measures of ranks, the cutoffs p).
+
+    Raises:
+        ConfigurationError: A "dcg_cm" has no cutoff from 1.
+    """
     if measures is None:
         return None, [10] if has_estimator else []
     cutoffs = []
@@ -73,11 +87,23 @@ def split_names(measures: Sequence[str] | None, has_estimator: bool) -> tuple[li
 
 
 def dcg_cm(run: Run, qrels: Qrels, cutoffs: Sequence[int], estimator: Estimator | None) -> pa.Table:
-    """Per-query values: columns query_id (as in `qrels`) and dcg_cm@p for each cutoff p.
+    """Measure the cross-modal DCG of each query.
 
-    `estimator` None takes the run's own scores, which must be cosines (an imported run by the estimator itself). A
-    cosine below 0 stays below 0, as in the formula. A query that is not answered scores 0. Raises `ProtocolError` when
-    the run goes less deep than p, `ConfigurationError` when its scores are no cosines.
+    A cosine below 0 stays below 0, as in the formula. A query without answer scores 0.
+
+    Args:
+        run: The run.
+        qrels: The judgements.
+        cutoffs: Each p, from 1.
+        estimator: The estimator; None takes the run's own scores, which must be cosines (a run of the estimator
+            itself).
+
+    Returns:
+        Columns query_id (as in `qrels`) and dcg_cm@p for each cutoff p.
+
+    Raises:
+        ProtocolError: The run is less deep than p.
+        ConfigurationError: The scores of the run are not cosines.
     """
     matrix = gains(run, qrels, max(cutoffs), estimator)
     discounts = np.log2(np.arange(2, matrix.shape[1] + 2))
@@ -87,7 +113,21 @@ def dcg_cm(run: Run, qrels: Qrels, cutoffs: Sequence[int], estimator: Estimator 
 
 
 def gains(run: Run, qrels: Qrels, p: int, estimator: Estimator | None) -> NDArray[np.float64]:
-    """(judged queries, p): the gain of each of the first p answers; 0 where there is none."""
+    """The gain of each of the first p answers.
+
+    Args:
+        run: The run.
+        qrels: The judgements.
+        p: The number of answers, from 1.
+        estimator: The estimator; None takes the run's own scores.
+
+    Returns:
+        (judged queries, p) the gains; 0 where there is no answer.
+
+    Raises:
+        ProtocolError: The run is less deep than p.
+        ConfigurationError: The scores of the run are not cosines.
+    """
     if p > run.depth and run.depth < run.gallery.size:
         raise ProtocolError(
             f"dcg_cm@{p} looks deeper than the run {run.name} ({run.task}), which is {run.depth} deep.",

@@ -1,4 +1,4 @@
-"""Significance over queries *and* trainings: is a recipe better than another for further photos and further seeds?"""
+"""Significance over queries *and* trainings: is a recipe better than another, for new photos and new seeds?"""
 
 from __future__ import annotations
 
@@ -13,20 +13,25 @@ CUTOFFS = (1, 5, 10)
 
 
 def crossed_test(differences: Floats) -> float:
-    """Two-sided p of the mean of (seeds, images) paired differences, both being samples (minF′, Clark 1973).
+    """Test the mean of paired differences over seeds and images, where both are samples (minF′, Clark 1973).
 
-    A test over queries alone takes the few trainings at hand for the recipe itself, and finds differences between two
-    seeds of one recipe; a test over three seeds alone throws thousands of queries away. Here both are counted: the
+    A test over queries alone treats the few available trainings as the recipe itself, and finds differences between two
+    seeds of one recipe. A test over three seeds alone ignores thousands of queries. This test uses both: it adds the
     squared standard errors of the mean over images (each averaged over seeds) and over seeds (each averaged over
-    images) are added, and Satterthwaite's formula gives the degrees of freedom. With seed i of one recipe paired with
-    seed i of the other, which has the same batches.
+    images), and takes the degrees of freedom from Satterthwaite's formula. Seed i of one recipe is paired with seed i
+    of the other, which has the same batches.
 
-    Simulated studies without a true difference (three seeds, 1,000 images whose differences deviate by 2.6 points, and
-    seeds' by 0.15): p < 0.05 in 6 %; by images alone in 25 %.
+    In simulated studies without a true difference (three seeds, 1,000 images with a standard deviation of the
+    differences of 2.6 points, and of 0.15 between seeds), p < 0.05 in 6 %; with a test by images alone in 25 %.
 
-    NaN when every seed and image differs by the same amount: there is no spread to judge by.
+    Args:
+        differences: (seeds, images), two of each at least.
 
-    Raises `VisirError` for fewer than two seeds or images.
+    Returns:
+        The two-sided p; NaN if every seed and image differs by the same amount, because then there is no spread.
+
+    Raises:
+        VisirError: There are fewer than two seeds or images.
     """
     if min(differences.shape) < 2:
         raise VisirError(
@@ -45,18 +50,23 @@ def crossed_test(differences: Floats) -> float:
 
 
 def rsum_by_image(evaluation: Evaluation) -> Floats:
-    """(images,) what each image adds to rsum, in points: its own hits, and the mean hits of its captions.
+    """The contribution of each image to rsum: its own hits, plus the mean hits of its captions.
 
-    Images are in the order of the result's i2t queries. With equally many captions per image the mean over images is
-    the rsum of the result.
+    With equally many captions per image the mean over images is the rsum of the result.
+
+    Args:
+        evaluation: An evaluation of both tasks, with captions.
+
+    Returns:
+        (images,) points, in the order of the result's i2t queries.
     """
     result, captions = evaluation.result, evaluation.captions
     assert captions is not None, "an evaluation knows its captions"
     hits = {task: sum(result.values(task, f"hit@{k}") for k in CUTOFFS) for task in ("i2t", "t2i")}
     images = result.per_query["i2t"]["query_id"].to_pylist()
-    place = {image: at for at, image in enumerate(images)}
+    row_of = {image: row for row, image in enumerate(images)}
     owner = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
-    at = np.array([place[owner[caption]] for caption in result.per_query["t2i"]["query_id"].to_pylist()])
-    mean = np.bincount(at, hits["t2i"], len(images)) / np.bincount(at, minlength=len(images))
+    rows = np.array([row_of[owner[caption]] for caption in result.per_query["t2i"]["query_id"].to_pylist()])
+    mean = np.bincount(rows, hits["t2i"], len(images)) / np.bincount(rows, minlength=len(images))
     values: Floats = 100 * (hits["i2t"] + mean)
     return values

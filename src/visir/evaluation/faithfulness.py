@@ -1,4 +1,4 @@
-"""Faithfulness: does a sparse model answer as the dense one does from which it was made? (thesis RQ2.4)"""
+"""Faithfulness: does a sparse model answer like the dense model from which it was made? (thesis RQ2.4)"""
 
 from __future__ import annotations
 
@@ -20,14 +20,23 @@ def correlations(
     task: str = "t2i",
     measures: Sequence[str] = ("hit@1", "hit@5", "mrr@10"),
 ) -> dict[str, float]:
-    """Pearson's ρ of the per-query values of each measure, in [-1, 1] (thesis Table 3.5, there times 100).
+    """Correlate the per-query values of two models (thesis Table 3.5, there times 100).
 
-    High when both models succeed and fail on the same queries, however good they are. NaN where one of them has the
-    same value for every query: then there is nothing that could vary together. R@k is two-valued, so its ρ is the phi
-    coefficient and stays below that of MRR@10, which sees near misses.
+    The correlation is high if both models succeed and fail on the same queries, however good they are. R@k is
+    two-valued, so its ρ is the phi coefficient and stays below that of MRR@10, which also counts near misses.
 
-    Raises `ProtocolError` when the two were measured under different protocols (their similarity aside: dense vectors
-    are compared by cosine, sparse ones by dot product) or over other queries.
+    Args:
+        dense: The result of the dense model.
+        sparse: The result of the sparse model.
+        task: The task.
+        measures: The measures.
+
+    Returns:
+        Pearson's ρ by measure, in [-1, 1]; NaN if one of the models has the same value for every query.
+
+    Raises:
+        ProtocolError: The two have different protocols or queries. The similarity may differ: dense vectors are
+            compared by cosine, sparse ones by dot product.
     """
     check_comparable([dense, sparse], allow=("similarity",))
     rows = paired_rows(dense, sparse, task)
@@ -40,32 +49,41 @@ def correlations(
 
 
 def overlap_at(dense: Run, sparse: Run, k: int = 10) -> NDArray[np.float64]:
-    """(n,) for each query of `dense`, the share of its first `k` answers that are among the first `k` of `sparse`.
+    """The share of each query's first `k` dense answers that are among the first `k` sparse answers (thesis Fig. 3.2b).
 
-    Fig. 3.2b. The order within the k does not matter, nor whether an answer is right. The divisor is k, or the size of
-    the gallery where that is smaller.
+    The order within the k does not matter, nor whether an answer is right. The divisor is k, or the size of the gallery
+    if that is smaller.
 
-    Raises `RunError` when the runs are over different galleries, or one is too short or lacks a query.
+    Args:
+        dense: The run of the dense model.
+        sparse: The run of the sparse model.
+        k: The number of answers, from 1.
+
+    Returns:
+        (n,) shares in [0, 1], in the order of the queries of `dense`.
+
+    Raises:
+        RunError: The runs have different galleries, or one is too short or lacks a query.
     """
     if dense.gallery.fingerprint != sparse.gallery.fingerprint or dense.task != sparse.task:
         raise RunError(
             f"{dense.name} ({dense.task}, {dense.gallery.size:,} candidates) and {sparse.name} "
             f"({sparse.task}, {sparse.gallery.size:,}) did not search the same gallery."
         )
-    wanted = min(k, dense.gallery.size)
+    depth = min(k, dense.gallery.size)
     for run in (dense, sparse):
-        if np.diff(run.offsets).min() < wanted:
-            raise RunError(f"run {run.name} has answers of fewer than {wanted} documents.", hint="search deeper")
-    at = pc.index_in(dense.queries, sparse.queries)
-    if at.null_count:
-        missing = dense.queries.filter(pc.is_null(at))[0].as_py()
+        if np.diff(run.offsets).min() < depth:
+            raise RunError(f"run {run.name} has answers of fewer than {depth} documents.", hint="search deeper")
+    sparse_rows = pc.index_in(dense.queries, sparse.queries)
+    if sparse_rows.null_count:
+        missing = dense.queries.filter(pc.is_null(sparse_rows))[0].as_py()
         raise RunError(
-            f"run {sparse.name} does not answer {at.null_count:,} queries of {dense.name}, e.g. {missing!r}."
+            f"run {sparse.name} does not answer {sparse_rows.null_count:,} queries of {dense.name}, e.g. {missing!r}."
         )
-    place = np.arange(wanted)
+    place = np.arange(depth)
     dense_top = dense.indices[dense.offsets[:-1, None] + place]
-    sparse_top = sparse.indices[sparse.offsets[at.to_numpy()][:, None] + place]
+    sparse_top = sparse.indices[sparse.offsets[sparse_rows.to_numpy()][:, None] + place]
     number = pc.index_in(sparse.documents, dense.documents)  # one numbering of documents for both
     sparse_top = pc.fill_null(number, -1).to_numpy(zero_copy_only=False)[sparse_top]
-    shares: NDArray[np.float64] = (dense_top[:, :, None] == sparse_top[:, None, :]).any(axis=2).sum(axis=1) / wanted
+    shares: NDArray[np.float64] = (dense_top[:, :, None] == sparse_top[:, None, :]).any(axis=2).sum(axis=1) / depth
     return shares

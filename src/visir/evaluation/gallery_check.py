@@ -1,4 +1,4 @@
-"""Refusing a run that was made over another gallery than the one declared, and naming the difference."""
+"""Refuse a run that was made over another gallery than the declared one, and name the difference."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ HINT = "declare the gallery it was made over (gallery='collection' is all of the
 
 
 def check(run: Run, declared: Gallery, folds: int = 1) -> str | None:
-    """Compare a run's gallery, its folds, and the documents it lists, with the declared gallery.
+    """Compare a run's gallery, its folds and its documents with the declared gallery.
 
-    Returns a note when the run's gallery is only stated and its size agrees; None when both are listed and equal.
-    Raises `ProtocolError` with sizes, counts and examples otherwise.
+    Args:
+        run: The run.
+        declared: The declared gallery.
+        folds: The declared number of folds.
+
+    Returns:
+        A note if the run's gallery is only stated and its size agrees; None if both are listed and equal.
+
+    Raises:
+        ProtocolError: They differ; the message has sizes, counts and examples.
     """
     where = f"run {run.name} ({run.task})"
     kind = declared.title

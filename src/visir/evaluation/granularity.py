@@ -1,4 +1,4 @@
-"""The granularity of one collection, or of two sets of captions of the same images, under a declared protocol."""
+"""The granularity of the captions of one collection, or of two with the same images, under a declared protocol."""
 
 from __future__ import annotations
 
@@ -20,11 +20,13 @@ BOTH: tuple[Profile, ...] = ("paper", "strict")
 
 @dataclass(frozen=True)
 class GranularityStudy:
-    """What was found, profile by profile.
+    """The granularity of one or two collections, by profile.
 
-    - `counted`, `means`: of each collection (the one asked about first, the other after it), by profile
-    - `comparisons`: profile → the collection against the other; empty without another
-    - `protocol`: (label, value) rows: what the numbers depend on
+    Attributes:
+        counted: For each collection (the studied one first): the features by profile.
+        means: The same of the means.
+        comparisons: By profile: the collection against the other; empty without another.
+        protocol: (label, value) rows: everything on which the numbers depend.
     """
 
     counted: tuple[Mapping[Profile, Granularity], ...]
@@ -34,11 +36,11 @@ class GranularityStudy:
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
-        """The profiles that were counted, in the order asked for."""
+        """The counted profiles, in the order of the request."""
         return tuple(self.counted[0])
 
     def to_dict(self) -> dict[str, Any]:
-        """Everything but the values of single captions, as plain values for JSON; what is not defined is None."""
+        """Everything but the values of single captions, as plain values for JSON; undefined values are None."""
         return {
             "protocol": dict(self.protocol),
             "features": {name: {profile: says(name, profile) for profile in self.profiles} for name in FEATURES},
@@ -69,11 +71,23 @@ def study(
     correction: Correction = "holm",
     seed: int = 0,
 ) -> GranularityStudy:
-    """Count every feature in the captions of a collection, and of another of the same images to compare it with.
+    """Count every feature in the captions of a collection, and compare with another collection of the same images.
 
-    - `against`: what it is compared with; differences are `collection` − `against`, paired by image
-    - `split`, `captions`: which captions take part, on both sides ("first 5" is what papers mean by COCO's 25,000)
-    - `correction`: over the features of a profile; `seed`: of the bootstrap intervals
+    Args:
+        collection: The collection.
+        against: The other collection; differences are `collection` − `against`, paired by image.
+        profiles: The profiles of counting.
+        split: The split, on both sides; None is everything.
+        captions: The choice of captions, on both sides ("first 5" gives COCO's usual 25,000).
+        correction: The correction over the features of a profile.
+        seed: The seed of the bootstrap intervals.
+
+    Returns:
+        The study.
+
+    Raises:
+        VisirError: The correction is unknown.
+        CollectionError: The two have no image in common.
     """
     corrected([], correction)  # refuses an unknown name before the tagging, not after
     sides = [side.split(split) for side in (collection, *([] if against is None else [against]))]
@@ -105,9 +119,15 @@ def study(
 def granularities(
     collection: Collection, profiles: Sequence[Profile] = BOTH, *, captions: str = "all"
 ) -> dict[Profile, Granularity]:
-    """The granularity in each profile; the words are cut and tagged once.
+    """Count every feature in each profile; the words are cut and tagged once.
 
-    `captions`: which of each image take part: "all", "first 5", … (`visir.evaluation.captions`).
+    Args:
+        collection: The collection.
+        profiles: The profiles of counting.
+        captions: The choice of captions: "all", "first 5", … (`visir.evaluation.captions`).
+
+    Returns:
+        The features by profile.
     """
     chosen = choose(collection, captions)
     words = cut_captions(chosen) if chosen.captions.num_rows else None
@@ -115,7 +135,15 @@ def granularities(
 
 
 def says(feature: str, profile: Profile) -> str:
-    """What a feature counts in a profile, in a line."""
+    """Describe a feature in a profile, in one line.
+
+    Args:
+        feature: The name of the feature.
+        profile: The profile.
+
+    Returns:
+        The line.
+    """
     counted_feature = FEATURES.get(feature)
     if profile == "paper":
         return counted_feature.paper_says

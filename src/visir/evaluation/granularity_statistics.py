@@ -1,4 +1,4 @@
-"""Statistics of granularity: means with intervals, and what differs between two sets of captions of the same images."""
+"""Statistics of granularity: means with intervals, and differences between two sets of captions of the same images."""
 
 from __future__ import annotations
 
@@ -16,10 +16,15 @@ from visir.robustness.granularity import Granularity
 
 @dataclass(frozen=True)
 class Mean:
-    """The mean of a feature over captions, its 95 % interval, and for how many captions it is defined.
+    """The mean of a feature over captions.
 
-    `low`, `high`: the captions of one image describe the same thing and are one draw, so whole images are drawn
-    (percentile bootstrap). NaN where no caption has the feature.
+    Attributes:
+        feature: The name of the feature.
+        mean: The mean.
+        low: The lower end of its 95 % interval (percentile bootstrap). Whole images are drawn, because the captions of
+            one image describe the same thing. NaN where no caption has the feature.
+        high: The upper end.
+        defined: The number of captions with the feature.
     """
 
     feature: str
@@ -33,10 +38,16 @@ class Mean:
 class FeatureChange:
     """How one feature differs between two sets of captions of the same images: `refined` against `original`.
 
-    - `original`, `refined`: the means over the images in common, each image the mean of its captions
-    - `difference`: refined − original; `low`, `high`: its 95 % interval (images drawn with replacement)
-    - `p`: of the paired t-test over images; `p_corrected`: within the family of all features compared
-    - `images`: how many images have the feature on both sides
+    Attributes:
+        feature: The name of the feature.
+        original: The mean over the images in common, each image being the mean of its captions.
+        refined: The same of the refined captions.
+        difference: refined − original.
+        low: The lower end of its 95 % interval (t distribution over images).
+        high: The upper end.
+        p: The p-value of the paired t-test over images.
+        p_corrected: The same, corrected over all compared features.
+        images: The number of images with the feature on both sides.
     """
 
     feature: str
@@ -54,7 +65,13 @@ class FeatureChange:
 class GranularityComparison:
     """All changes between two collections in one profile.
 
-    `in_common`: images with captions on both sides; `only`: how many images only the original, only the refined has.
+    Attributes:
+        original: The features of the original captions.
+        refined: The features of the refined captions.
+        changes: One for each feature.
+        in_common: The number of images with captions on both sides.
+        only: The number of images that only the original, and only the refined collection has.
+        correction: The correction over the features.
     """
 
     original: Granularity
@@ -66,7 +83,15 @@ class GranularityComparison:
 
 
 def means(counted: Granularity, *, seed: int = 0) -> tuple[Mean, ...]:
-    """The mean of every feature with its 95 % interval, images drawn with all their captions."""
+    """The mean of every feature with its 95 % interval; images are drawn with all their captions.
+
+    Args:
+        counted: The features.
+        seed: The seed of the bootstrap.
+
+    Returns:
+        One mean for each feature.
+    """
     images = _numbers(counted.images)
     feature_means = []
     for feature, values in counted.values.items():
@@ -81,41 +106,52 @@ def means(counted: Granularity, *, seed: int = 0) -> tuple[Mean, ...]:
 def compare(
     original: Granularity, refined: Granularity, *, correction: Correction = "holm", seed: int = 0
 ) -> GranularityComparison:
-    """Paired differences over the images that both have captions for.
+    """Compare the features over the images that both sides have captions for.
 
-    A pair is an image: the mean over its captions on one side against that on the other, because nothing says which
-    refined caption stems from which original one, and captions of one image are not independent. `correction` is over
-    the features. Raises `ConfigurationError` for granularities of two profiles, `CollectionError` when no image is in
-    common.
+    A pair is an image: the mean over its captions on each side. Nothing tells which refined caption belongs to which
+    original one, and captions of one image are not independent.
+
+    Args:
+        original: The features of the original captions.
+        refined: The features of the refined captions, in the same profile.
+        correction: The correction over the features.
+        seed: Not used; intervals come from the t distribution.
+
+    Returns:
+        The changes.
+
+    Raises:
+        ConfigurationError: The two have different profiles.
+        CollectionError: No image is in common.
     """
     if original.profile != refined.profile:
         raise ConfigurationError(
             f"{original.name} was counted in the profile {original.profile!r}, {refined.name} in {refined.profile!r}.",
             hint="count both in one profile",
         )
-    mine, theirs = pc.unique(original.images), pc.unique(refined.images)
-    both = mine.filter(pc.is_in(mine, theirs))
+    original_images, refined_images = pc.unique(original.images), pc.unique(refined.images)
+    both = original_images.filter(pc.is_in(original_images, refined_images))
     if len(both) == 0:
         raise CollectionError(
-            f"{original.name} and {refined.name} have no image in common: {mine[0].as_py()!r}, … against "
-            f"{theirs[0].as_py()!r}, ….",
+            f"{original.name} and {refined.name} have no image in common: {original_images[0].as_py()!r}, … against "
+            f"{refined_images[0].as_py()!r}, ….",
             hint="differences are paired by image; compare two sets of captions of the same images",
         )
     uncorrected = []
     for feature in original.values:
         before, after = (_by_image(change, feature, both) for change in (original, refined))
-        known = ~np.isnan(before) & ~np.isnan(after)
-        if known.sum() > 1:
-            gaps = (after - before)[known]
+        is_defined = ~np.isnan(before) & ~np.isnan(after)
+        if is_defined.sum() > 1:
+            gaps = (after - before)[is_defined]
             low, high = mean_interval(gaps)
             p = paired_t(gaps).p
-            at_first, at_last = float(before[known].mean()), float(after[known].mean())
+            at_first, at_last = float(before[is_defined].mean()), float(after[is_defined].mean())
             uncorrected.append(
-                FeatureChange(feature, at_first, at_last, float(gaps.mean()), low, high, p, p, int(known.sum()))
+                FeatureChange(feature, at_first, at_last, float(gaps.mean()), low, high, p, p, int(is_defined.sum()))
             )
     adjusted = corrected([change.p for change in uncorrected], correction)
     changes = tuple(replace(change, p_corrected=float(p)) for change, p in zip(uncorrected, adjusted, strict=True))
-    only = (len(mine) - len(both), len(theirs) - len(both))
+    only = (len(original_images) - len(both), len(refined_images) - len(both))
     return GranularityComparison(original, refined, changes, len(both), only, correction)
 
 
@@ -124,9 +160,9 @@ def _by_image(counted: Granularity, feature: str, images: pa.StringArray) -> NDA
     place = pc.index_in(counted.images, images)
     values = counted.values[feature]
     chosen = pc.is_valid(place).to_numpy(zero_copy_only=False) & ~np.isnan(values)
-    at = pc.fill_null(place, 0).to_numpy(zero_copy_only=False)[chosen]
-    sums = np.bincount(at, values[chosen], len(images))
-    counts = np.bincount(at, minlength=len(images))
+    rows = pc.fill_null(place, 0).to_numpy(zero_copy_only=False)[chosen]
+    sums = np.bincount(rows, values[chosen], len(images))
+    counts = np.bincount(rows, minlength=len(images))
     by_image: NDArray[np.float64] = np.full(len(images), np.nan)
     np.divide(sums, counts, out=by_image, where=counts > 0)
     return by_image

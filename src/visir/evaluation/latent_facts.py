@@ -1,8 +1,8 @@
-"""What a probe is asked to read: the latent facts of generated scenes, and the digits of synthetic shortcuts.
+"""The targets of probes: the latent facts of generated scenes, and the digits of synthetic shortcuts.
 
-The thesis (section 4.2) divides what is in a picture into information that its captions share (S), information that
-only one of them tells (C), and task-irrelevant information (¬R); section 4.3 adds a synthetic shortcut. On photographs
-nobody can say which is which. Generated scenes know.
+The thesis (section 4.2) divides the content of a picture into information that its captions share (S), information in
+only one of them (C), and task-irrelevant information (¬R); section 4.3 adds a synthetic shortcut. On photographs nobody
+knows which is which; for generated scenes it is recorded.
 """
 
 from __future__ import annotations
@@ -26,19 +26,21 @@ Role = Literal["shared", "specific", "irrelevant", "shortcut"]
 ROLES: tuple[Role, ...] = get_args(Role)
 
 FEW_BITS = 3
-"""Up to so many bits a number is one digit (0 to 7), and each of its bits can be read off that digit linearly."""
+"""Up to this many bits a number is one digit (0 to 7), and each bit is a linear function of its one-hot code."""
 
 Integers = NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
 class LatentFact:
-    """One thing that is so or otherwise in every picture.
+    """One property that has a value in every picture.
 
-    - `role`: who tells it: "shared" all captions, "specific" one, "irrelevant" none; "shortcut": a digit of a number
-    - `of_images`: (images,) the value of each image of the collection as a code ≥ 0; −1 where there is none
-    - `of_captions`: (captions,) the value that each caption tells, or would tell
-    - `is_told`: (captions,) whether a caption tells it
+    Attributes:
+        name: The name of the fact.
+        role: Which captions tell it: "shared" all, "specific" one, "irrelevant" none; "shortcut": a digit of a number.
+        of_images: (images,) the value of each image of the collection as a code ≥ 0; −1 where there is none.
+        of_captions: (captions,) the value that each caption tells, or would tell.
+        is_told: (captions,) whether a caption tells it.
     """
 
     name: str
@@ -49,9 +51,16 @@ class LatentFact:
 
 
 def latent_facts(collection: Collection) -> list[LatentFact]:
-    """The facts of generated scenes: columns of `collection.facts` whose metadata name a role, in the table's order.
+    """The facts of generated scenes.
 
-    Raises `CollectionError` when there are none, or when the tables do not speak of every image and caption.
+    Args:
+        collection: A collection with columns of `facts` whose metadata name a role.
+
+    Returns:
+        The facts, in the table's order.
+
+    Raises:
+        CollectionError: There are none, or the tables do not cover every image and caption.
     """
     described = (
         [] if collection.facts is None else [fact for fact in collection.facts.schema if _role(fact) is not None]
@@ -74,24 +83,29 @@ def latent_facts(collection: Collection) -> list[LatentFact]:
     raise_faults(CollectionError, f"{collection.name}: facts to probe", faults)
     owners = owners_of(collection)
     tells = collection.caption_facts["tells"].take(of_caption)
-    made = []
+    facts = []
     for column in described:
         codes = _codes(collection.facts[column.name].take(of_image))
         is_told = _contains(tells, column.name)
-        made.append(LatentFact(column.name, _role(column), codes, codes[owners], is_told))  # type: ignore[arg-type]
-    return made
+        facts.append(LatentFact(column.name, _role(column), codes, codes[owners], is_told))  # type: ignore[arg-type]
+    return facts
 
 
 def shortcut_digits(collection: Collection) -> list[LatentFact]:
-    """The number that a collection's shortcuts give each tuple, digit by digit from the left; [] without shortcuts.
+    """The number that a collection's shortcuts give each tuple, digit by digit from the left.
 
-    With 1 to 3 bits the number is one digit, and its bits are asked for instead, the lowest first. With more they are
-    not: the bits of a number of several digits are no linear function of its digits, so that a vector could hold every
+    With 1 to 3 bits the number is one digit, and its bits are probed instead, the lowest first. With more bits they are
+    not: the bits of a number of several digits are no linear function of its digits, so a vector could contain every
     digit and the probe would miss the bits.
 
-    `of_images` is what the picture carries when it is looked at by itself, and `of_captions` what the caption carries.
-    Where one side carries nothing (shortcuts on images or on captions only) it is the number of its tuple, which
-    nothing but chance can find there.
+    `of_images` is the number in the picture alone, and `of_captions` the number in the caption. Where one side carries
+    no number (shortcuts on images or on captions only) it is the number of its tuple, which a probe can only guess.
+
+    Args:
+        collection: The collection.
+
+    Returns:
+        The facts, in the role "shortcut"; empty without shortcuts.
     """
     injected = collection.injected
     if injected is None:
@@ -108,7 +122,7 @@ def shortcut_digits(collection: Collection) -> list[LatentFact]:
 
 
 def owners_of(collection: Collection) -> Integers:
-    """(captions,) the row of the image that each caption belongs to."""
+    """(captions,) the row of the image of each caption."""
     rows = pc.index_in(collection.captions["image_id"], collection.images["id"].combine_chunks())
     return np.asarray(rows.to_numpy(), np.int64)
 

@@ -1,4 +1,4 @@
-"""A linear probe: can flat boundaries in the space of vectors tell the values of a fact apart?"""
+"""A linear probe: can a linear classifier read the values of a fact from vectors?"""
 
 from __future__ import annotations
 
@@ -18,19 +18,29 @@ Labels = NDArray[np.int64]
 
 
 def held_out_hits(vectors: Matrix, labels: Labels, folds: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """(n,) whether a probe that never saw an example names its value: `vectors` (n, d), `labels` and `folds` (n,).
+    """Predict each example with a probe that was not fitted to it.
 
-    Each fold in turn is held out, and the probe fitted to all the others. It is a multinomial logistic regression with
-    an L2 penalty (scikit-learn's, by L-BFGS, at most 1,000 steps) on dimensions standardised by the mean and deviation
-    of the fitted part: otherwise the penalty would fall on what an encoder happens to write in small numbers.
+    Each fold in turn is held out, and the probe is fitted to all the others. It is a multinomial logistic regression
+    with an L2 penalty (scikit-learn's, by L-BFGS, at most 1,000 steps) on dimensions standardised by the mean and
+    deviation of the fitted part. Otherwise the penalty would depend on the scale of each dimension.
 
-    The penalty is chosen anew for every fold held out: the fold behind it is kept from the fitted part, the probe
-    fitted to the rest with C = 0.01, 0.1, … until the likelihood of the kept one falls, then to both with the best C.
-    No single C will do. What stands in few weak directions needs a weak penalty (the second thing, in captions of
-    scenes-vse: 28 % with C = 0.1, 66 % with 10), what is blurred over all of them a strong one (the subject, in images
-    of scenes-heads: 45 % and 40 %). The likelihood and not the accuracy, because it moves smoothly.
+    The penalty is chosen again for every held-out fold: the next fold is the validation part, the probe is fitted to
+    the rest with C = 0.01, 0.1, … until the likelihood of the validation part falls, and then to both with the best C.
+    No single C is right for all facts. A fact in few weak directions needs a weak penalty (the second thing, in
+    captions of scenes-vse: 28 % with C = 0.1, 66 % with 10); a fact spread over all directions needs a strong one (the
+    subject, in images of scenes-heads: 45 % and 40 %). The likelihood is used, not the accuracy, because it changes
+    smoothly.
 
-    Needs at least three folds.
+    Args:
+        vectors: (n, d) the vectors.
+        labels: (n,) the value of each example, a code.
+        folds: (n,) the fold of each example; at least three folds.
+
+    Returns:
+        (n,) whether the probe predicts the value.
+
+    Raises:
+        MissingPackageError: scikit-learn is not installed.
     """
     require("sklearn", extra="shortcuts", purpose="a linear probe")
     from sklearn.exceptions import ConvergenceWarning
@@ -43,9 +53,9 @@ def held_out_hits(vectors: Matrix, labels: Labels, folds: NDArray[np.int64]) -> 
         warnings.simplefilter("ignore", ConvergenceWarning)
         for fold, behind in zip(present, np.roll(present, -1), strict=True):
             held, validation = folds == fold, folds == behind
-            known = np.unique(labels[~held])
-            if len(known) == 1:  # nothing to tell apart: everything is taken for it
-                hits[held] = labels[held] == known[0]
+            values = np.unique(labels[~held])
+            if len(values) == 1:  # a single value: it is always predicted
+                hits[held] = labels[held] == values[0]
                 continue
             scaled = StandardScaler().fit(vectors[~held]).transform(vectors)
             rest = ~(held | validation)
@@ -56,16 +66,16 @@ def held_out_hits(vectors: Matrix, labels: Labels, folds: NDArray[np.int64]) -> 
 
 
 def _strength(vectors: Matrix, labels: Labels, validation: Matrix, validation_labels: Labels) -> float:
-    """The C under which the kept examples are likeliest; weaker penalties than the first worse one are not tried."""
+    """The C with the highest likelihood of the validation part; the search stops at the first worse one."""
     from sklearn.linear_model import LogisticRegression
 
-    known = np.unique(labels)
-    # A value that the rest does not have has no likelihood under any C.
-    judged = np.isin(validation_labels, known)
-    if len(known) == 1 or not judged.any():
+    values = np.unique(labels)
+    # A value that is not in the rest has no likelihood under any C.
+    judged = np.isin(validation_labels, values)
+    if len(values) == 1 or not judged.any():
         return STRENGTHS[0]
-    place = (np.arange(judged.sum()), np.searchsorted(known, validation_labels[judged]))
-    line = LogisticRegression(max_iter=STEPS, warm_start=True)  # each C begins where the one before it ended
+    place = (np.arange(judged.sum()), np.searchsorted(values, validation_labels[judged]))
+    line = LogisticRegression(max_iter=STEPS, warm_start=True)  # each C starts from the previous solution
     best, likeliest = STRENGTHS[0], -np.inf
     for strength in STRENGTHS:
         line.set_params(C=strength).fit(vectors, labels)

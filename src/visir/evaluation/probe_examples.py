@@ -1,4 +1,4 @@
-"""What each probe is fitted to and tried on: one example per image, and a cut that goes between images."""
+"""The examples of each probe: one per image, and folds that keep images together."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from visir.records import Collection
 
 Source = Literal["image", "told", "untold"]
 SOURCES: tuple[Source, ...] = get_args(Source)
-"""What is read: the image's vector, that of a caption which tells the fact, that of a caption which does not."""
+"""The source of a vector: the image, a caption that tells the fact, a caption that does not."""
 _WORDS = {"image": "images", "told": "captions that tell it", "untold": "captions that do not tell it"}
 
 Integers = NDArray[np.int64]
@@ -28,9 +28,12 @@ Integers = NDArray[np.int64]
 class Examples:
     """The examples of one fact from one source, in the order of the ids of their images.
 
-    - `rows`: (n,) the row of each vector, among the images' or among the captions'
-    - `labels`: (n,) the value of each, a code ≥ 0
-    - `images`: (n,) the row of the image that each belongs to; no image comes twice
+    Attributes:
+        fact: The fact.
+        source: The source.
+        rows: (n,) the row of each vector, among the images' or among the captions'.
+        labels: (n,) the value of each, a code ≥ 0.
+        images: (n,) the row of the image of each; no image occurs twice.
     """
 
     fact: LatentFact
@@ -41,29 +44,52 @@ class Examples:
 
 
 def in_order(collection: Collection) -> Collection:
-    """Images and captions in the order of their ids: a sum, and so a probe, depends a little on the order of rows."""
+    """Sort images and captions by id: floating-point sums, and so probes, depend slightly on the order of rows.
+
+    Args:
+        collection: The collection.
+
+    Returns:
+        The sorted collection.
+    """
     return replace(collection, images=collection.images.sort_by("id"), captions=collection.captions.sort_by("id"))
 
 
 def groups_of(collection: Collection) -> list[str]:
-    """(images,) what must not be cut apart: the id of each image, or of the one that it is a near-duplicate of."""
+    """The groups that must stay in one fold: near-duplicates.
+
+    Args:
+        collection: The collection.
+
+    Returns:
+        (images,) the id of each image, or of the image that it is a near-duplicate of.
+    """
     ids: list[str] = collection.images["id"].to_pylist()
     if collection.facts is None or "near_duplicate_of" not in collection.facts.column_names:
         return ids
-    known = zip(
+    pairs = zip(
         collection.facts["image_id"].to_pylist(), collection.facts["near_duplicate_of"].to_pylist(), strict=True
     )
-    originals = {image: original for image, original in known if original is not None}
+    originals = {image: original for image, original in pairs if original is not None}
     return [originals.get(identifier, identifier) for identifier in ids]
 
 
 def deal(labels: Integers, groups: Sequence[str], folds: int, seed: int) -> Integers:
-    """(n,) the fold of each example, those of one group together: `labels` (n,), `groups` (n,).
+    """Deal examples into folds, those of one group together.
 
-    Stratified: every value is spread over the folds as evenly as it can be. Dealt at random, the value that is the most
-    frequent in a held-out part would be too rare in the others, and a probe that knows nothing would guess the others'
-    and end not at chance but clearly below. Within a value (the first of the group's) by the hash of (seed, group): the
-    same in whatever order the examples are listed.
+    The folds are stratified: every value is spread over the folds as evenly as possible. In random folds, the most
+    frequent value of a held-out part would be rarer in the others; then a probe without any information would score
+    clearly below chance. Within a value (the first of the group's) the order is that of the hash of (seed, group), so
+    it does not depend on the order of the examples.
+
+    Args:
+        labels: (n,) the value of each example.
+        groups: (n,) the group of each example.
+        folds: The number of folds.
+        seed: The seed.
+
+    Returns:
+        (n,) the fold of each example, from 0.
     """
     value = dict(zip(reversed(groups), reversed(labels.tolist()), strict=True))
     key = f"visir probes {seed}".encode()
@@ -74,14 +100,24 @@ def deal(labels: Integers, groups: Sequence[str], folds: int, seed: int) -> Inte
 
 
 def examples_of(collection: Collection, folds: int, seed: int) -> list[Examples]:
-    """The examples of every fact and every source that it has, facts first, then the digits of shortcuts.
+    """Collect the examples of every fact and every source, facts first, then the digits of shortcuts.
 
-    An image gives one example to each: its vector; of its captions that tell the fact, one drawn by `seed`; of those
-    that do not, one. Raises `CollectionError` naming every fact of which a value occurs in fewer than `folds` images.
-    Of a shortcut's digits such values are left out, and positions where fewer than two remain.
+    An image gives one example to each: its vector; one of its captions that tell the fact, drawn by `seed`; one of
+    those that do not.
+
+    Args:
+        collection: The collection.
+        folds: The number of folds.
+        seed: The seed.
+
+    Returns:
+        The examples. Rare values of a shortcut's digits are left out, and so are positions with fewer than two values.
+
+    Raises:
+        CollectionError: A value of a fact occurs in fewer than `folds` images; all such facts are listed.
     """
     owners = owners_of(collection)
-    made: list[Examples] = []
+    collected: list[Examples] = []
     faults: list[str] = []
     for fact in latent_facts(collection) + shortcut_digits(collection):
         for examples in _sources(collection, fact, owners, seed):
@@ -90,20 +126,20 @@ def examples_of(collection: Collection, folds: int, seed: int) -> list[Examples]
             where = f"fact {fact.name!r}, {_WORDS[examples.source]}"
             if fact.role == "shortcut":
                 if often.sum() > 1:
-                    made.append(_only(examples, values[often]))
+                    collected.append(_only(examples, values[often]))
             elif len(values) == 1:
                 faults.append(f"{where}: all {len(examples.rows):,} have the same value")
             elif not often.all():
                 faults.append(f"{where}: {(~often).sum()} of {len(values)} values in fewer than {folds} images")
             else:
-                made.append(examples)
+                collected.append(examples)
     raise_faults(
         CollectionError,
         f"{collection.name}: too few examples to probe with {folds} folds",
         faults,
         hint="probe more images: another split, or scenes of their own ('scenes:2000?seed=1')",
     )
-    return made
+    return collected
 
 
 def _only(examples: Examples, values: Integers) -> Examples:

@@ -1,11 +1,11 @@
 """Probes: which latent facts of generated scenes are in an encoder's vectors.
 
-Theorem 1 of the thesis (section 4.2.2) says that image vectors learnt contrastively come to hold what an image shares
-with the caption beside it and lose the rest: what only its other captions tell is suppressed. A linear probe per fact
-measures that. It reads the fact from the image's vector; from the vector of a caption that tells it; and, for control,
-from the vector of a caption that does not, where nothing but chance should come out.
+Theorem 1 of the thesis (section 4.2.2): contrastively learnt image vectors keep the information that an image shares
+with its paired caption and lose the rest; information in its other captions only is suppressed. A linear probe per fact
+measures this. It predicts the fact from the image's vector; from the vector of a caption that tells it; and, as a
+control, from the vector of a caption that does not, where it should reach chance level only.
 
-A probe finds what is there *linearly*. What it misses may still be there in some other form.
+A probe finds *linearly* encoded facts. A fact that it misses may still be encoded in another form.
 """
 
 from __future__ import annotations
@@ -28,12 +28,16 @@ from visir.records import Collection, Embeddings
 
 @dataclass(frozen=True)
 class ProbeReading:
-    """How well one fact is read from one source; all shares in [0, 1].
+    """How well one fact is predicted from one source; all shares are in [0, 1].
 
-    - `accuracy`: the share of held-out examples whose value the probe names; `low` and `high`: Wilson's 95 % interval
-    - `chance`: the share of the most frequent value among the held-out examples (every example is held out once). It is
-      the most frequent in hindsight: a probe that knows nothing may end a little below, near 1 / values.
-    - `examples`: how many, one per image
+    Attributes:
+        accuracy: The share of held-out examples with a correct prediction.
+        low: The lower end of Wilson's 95 % interval.
+        high: The upper end.
+        chance: The share of the most frequent value among the held-out examples (every example is held out once). The
+            most frequent value is known only afterwards: a probe without information may end slightly lower, near 1 /
+            values.
+        examples: The number of examples, one per image.
     """
 
     accuracy: float
@@ -44,15 +48,20 @@ class ProbeReading:
 
     @property
     def normalised(self) -> float:
-        """(accuracy − chance) / (1 − chance): 0 at chance, 1 when every value is named; below chance negative."""
+        """(accuracy − chance) / (1 − chance): 0 at chance, 1 if every prediction is correct, negative below chance."""
         return (self.accuracy - self.chance) / (1 - self.chance)
 
 
 @dataclass(frozen=True)
 class ProbedFact:
-    """One fact: its name and role, how many values occur, and what each source gives away.
+    """One fact and its readings.
 
-    A source is absent where there is no such caption: nobody tells an irrelevant fact, and everybody a shared one.
+    Attributes:
+        name: The name of the fact.
+        role: Its role.
+        values: The number of its values.
+        readings: By source. A source is absent without such captions: no caption tells an irrelevant fact, and every
+            caption tells a shared one.
     """
 
     name: str
@@ -63,10 +72,18 @@ class ProbedFact:
 
 @dataclass(frozen=True)
 class RoleMean:
-    """The mean of the normalised accuracies of the facts of a role from one source, with a 95 % interval.
+    """The mean of the normalised accuracies of the facts of a role from one source.
 
-    `facts` is how many there are. The interval is a bootstrap over images: what other images would have given. It does
-    not say how another training of the encoder, or other facts, would have turned out.
+    The interval is a 95 % bootstrap over images: it covers the choice of images, not another training of the encoder or
+    other facts.
+
+    Attributes:
+        role: The role.
+        source: The source.
+        facts: The number of facts.
+        mean: The mean.
+        low: The lower end of the interval.
+        high: The upper end.
     """
 
     role: Role
@@ -79,13 +96,23 @@ class RoleMean:
 
 @dataclass(frozen=True)
 class ProbeResult:
-    """What the probes found, and of what.
+    """The results of all probes of a collection and its vectors.
 
-    - `collection`, `source`, `fingerprint`, `images`, `captions`: what was probed; `shortcuts`: which shortcuts it
-      carried, "" for none
-    - `image_encoder`, `text_encoder`: whose vectors, of `image_dimension` and `text_dimension`
-    - `folds`, `seed`: the cut
-    - `facts`: in the collection's order, the shortcuts' digits last; `roles`: their means
+    Attributes:
+        collection: The name of the collection.
+        source: Its source.
+        fingerprint: Its fingerprint.
+        images: The number of images.
+        captions: The number of captions.
+        shortcuts: The injected shortcuts in words, "" for none.
+        image_encoder: The name of the images' encoder.
+        text_encoder: The name of the captions' encoder.
+        image_dimension: The dimension of image vectors.
+        text_dimension: The dimension of caption vectors.
+        folds: The number of folds.
+        seed: The seed.
+        facts: In the collection's order, the shortcuts' digits last.
+        roles: The means.
     """
 
     collection: str
@@ -104,14 +131,35 @@ class ProbeResult:
     roles: tuple[RoleMean, ...]
 
     def fact(self, name: str) -> ProbedFact:
-        """The fact of this name."""
+        """Look up a fact.
+
+        Args:
+            name: Its name.
+
+        Returns:
+            The fact.
+
+        Raises:
+            VisirError: There is none of this name.
+        """
         by_name = {fact.name: fact for fact in self.facts}
         if name not in by_name:
             raise VisirError(f"probes: there is no fact {name!r}.", hint=f"known: {', '.join(by_name)}")
         return by_name[name]
 
     def mean(self, role: Role, source: Source) -> RoleMean:
-        """The mean over the facts of a role, read from a source."""
+        """Look up the mean over the facts of a role, read from a source.
+
+        Args:
+            role: The role.
+            source: The source.
+
+        Returns:
+            The mean.
+
+        Raises:
+            VisirError: There is none.
+        """
         by_role = {(role.role, role.source): role for role in self.roles}
         if (role, source) not in by_role:
             known = "; ".join(f"{role_name}, {source_name}" for role_name, source_name in by_role)
@@ -119,7 +167,7 @@ class ProbeResult:
         return by_role[role, source]
 
     def to_dict(self) -> dict[str, Any]:
-        """Plain values for JSON, the normalised accuracies among them."""
+        """Plain values for JSON, with the normalised accuracies."""
         content = asdict(self)
         for row, fact in zip(content["facts"], self.facts, strict=True):
             for name, reading in fact.readings.items():
@@ -132,29 +180,39 @@ def probe(
 ) -> ProbeResult:
     """Probe the vectors of a collection's images and captions for every latent fact, and for its shortcuts' digits.
 
-    - `collection`: generated scenes; each column of its `facts` whose metadata name a role is probed. Where it carries
-      synthetic shortcuts, so is every digit that varies (of 1 to 3 bits, every bit), in the role "shortcut".
-    - `images`, `texts`: the vectors, (images, d) and (captions, d'), in any order. They are brought to length 1, as the
-      thesis defines its representations (section 4.2.1): what search by cosine does not see, no probe shall see.
-    - `folds`: the images are dealt into so many parts; each is held out once and the probe fitted to the others
-      (`visir.evaluation.linear_probe`). The cut is by image, a near-duplicate goes with its original, and every value
-      is spread evenly over the parts.
+    Each image gives *one* example: its vector; one of its captions that tell the fact, drawn at random; one of those
+    that do not. The other reading, all captions, would give the probe of a shared fact five times the examples of a
+    specific one, and shared facts would score higher for this reason alone. All random choices follow from `seed` and
+    ids, so the order of rows does not matter.
 
-    From each image comes *one* example: its vector; of its captions that tell the fact, one drawn at random; of those
-    that do not, one. The other reading, all captions, would give the probe of a shared fact five times the examples of
-    a specific one, and shared would come out ahead of specific by that alone.
+    Args:
+        collection: Generated scenes; each column of its `facts` whose metadata name a role is probed. With synthetic
+            shortcuts, so is every digit that varies (of 1 to 3 bits, every bit), in the role "shortcut".
+        images: (images, d) the vectors of the images, in any order. All vectors are normalised to length 1, as the
+            thesis defines its representations (section 4.2.1): search by cosine does not use the length, so probes must
+            not.
+        texts: (captions, d') the vectors of the captions, in any order.
+        folds: The number of parts, from 3. Each is held out once and the probe fitted to the others
+            (`visir.evaluation.linear_probe`). Near-duplicate images are in the same part, and every value is spread
+            evenly over the parts.
+        seed: The seed.
 
-    Everything drawn follows from `seed` and ids, so the order of rows does not matter. Raises `CollectionError` that
-    names every fact with too few examples: each value must occur in at least `folds` images.
+    Returns:
+        The results.
+
+    Raises:
+        CollectionError: Facts have too few examples (each value must occur in at least `folds` images); all are listed.
+        EmbeddingError: The vectors have the wrong modality, or lack an item.
+        VisirError: There are fewer than three folds.
     """
     if folds < 3:
         raise VisirError(
             f"probes: folds={folds}, but one is held out, one chooses the penalty, and the others are fitted to.",
             hint="5 is usual",
         )
-    for given, modality in ((images, "image"), (texts, "text")):
-        if given.modality != modality:
-            raise EmbeddingError(f"probes: {given.modality} vectors were given where {modality} vectors belong.")
+    for embeddings, modality in ((images, "image"), (texts, "text")):
+        if embeddings.modality != modality:
+            raise EmbeddingError(f"probes: {embeddings.modality} vectors were given where {modality} vectors belong.")
     collection = in_order(collection)
     examples = examples_of(collection, folds, seed)
     groups = groups_of(collection)
@@ -199,12 +257,12 @@ def _reading(hits: NDArray[np.bool_], labels: NDArray[np.int64]) -> ProbeReading
 
 
 def _facts(examples: Sequence[Examples], readings: Sequence[ProbeReading]) -> tuple[ProbedFact, ...]:
-    made: dict[str, ProbedFact] = {}
+    facts: dict[str, ProbedFact] = {}
     for example, reading in zip(examples, readings, strict=True):
         fact = example.fact
         values = len(np.unique(example.labels))
-        made.setdefault(fact.name, ProbedFact(fact.name, fact.role, values, {})).readings[example.source] = reading
-    return tuple(made.values())
+        facts.setdefault(fact.name, ProbedFact(fact.name, fact.role, values, {})).readings[example.source] = reading
+    return tuple(facts.values())
 
 
 def _means(
@@ -220,7 +278,7 @@ def _means(
     (n / n_f · hit_if − chance_f) / (1 − chance_f), where n_f of the n images are examples of fact f (nearly always
     all). So whole images can be drawn again, with all their facts and their near-duplicates.
     """
-    made = []
+    role_means = []
     for role in ROLES:
         for source in SOURCES:
             chosen = [
@@ -236,5 +294,5 @@ def _means(
                 weighted[chosen_examples.images] += len(groups) / reading.examples * hit
                 share += weighted / (1 - reading.chance) / len(chosen)
             low, high = bootstrap_interval(share, groups, seed=seed)
-            made.append(RoleMean(role, source, len(chosen), float(share.mean()), low, high))
-    return tuple(made)
+            role_means.append(RoleMean(role, source, len(chosen), float(share.mean()), low, high))
+    return tuple(role_means)

@@ -1,4 +1,4 @@
-"""Measures of sparse vectors themselves, beside how well they retrieve: their cost, and what they say (thesis 3.3)."""
+"""Measures of sparse vectors themselves, not of retrieval: their cost and their terms (thesis 3.3)."""
 
 from visir.evaluation.sparse_measures.active_terms import active_terms
 from visir.evaluation.sparse_measures.exact import exact_at

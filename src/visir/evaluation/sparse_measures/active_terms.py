@@ -1,4 +1,4 @@
-"""Active terms: how many words a vector has."""
+"""Active terms: the number of terms of a vector."""
 
 from __future__ import annotations
 
@@ -9,6 +9,13 @@ from visir.records import SparseEmbeddings
 
 
 def active_terms(embeddings: SparseEmbeddings) -> NDArray[np.int64]:
-    """(n,) how many terms of each row have a weight, from 0 to V; their mean is the L0 norm that papers report."""
+    """Count the terms of each row that have a weight; their mean is the L0 norm that papers report.
+
+    Args:
+        embeddings: n rows over V terms.
+
+    Returns:
+        (n,) counts, from 0 to V.
+    """
     lengths: NDArray[np.int64] = embeddings.offsets[1:] - embeddings.offsets[:-1]
     return lengths

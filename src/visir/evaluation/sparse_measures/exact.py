@@ -15,29 +15,39 @@ if TYPE_CHECKING:
 
 
 def exact_at(texts: SparseEmbeddings, words: TextTerms, k: int = 20) -> NDArray[np.float64]:
-    """(n,) the share of the `k` heaviest terms of each row that are among its words, in [0, 1].
+    """The share of the `k` heaviest terms of each row that are among the words of its text.
 
         Exact@k = 1/k · |{t | t ∈ x_C, t ∈ top_k(s_C)}|        (thesis eq. 3.2)
 
-    - `words`: the distinct terms of each row's own text (`visir.sparse.vocabulary.Tokenizer.terms`), in the rows' order
-
-    The divisor is k, as in the paper, whatever there is to find:
+    The divisor is always k, as in the paper:
 
     - A text of m < k distinct terms cannot reach more than m/k. With captions of about ten words Exact@20 stays below
-      one half, and values of texts of unequal length do not compare.
-    - A vector of fewer than k terms counts the missing places as misses. A caption without expansion, whose terms are
-      all its own, so has (its active terms)/k. The other reading, dividing by the terms there are (a precision), would
-      give such a model 1 whatever it drops.
+    one
+      half, and values of texts of different length are not comparable.
+    - A vector of fewer than k terms counts the missing places as misses. So a caption without expansion, with its own
+      terms only, has (its active terms)/k. The other reading divides by the number of terms (a precision); it would
+      give such a model 1 even if it drops words.
 
     The paper measures captions only: both equations are over s_C, and for images it shows examples (Table 3.4). Other
     rows can be measured with other words, such as images with the words of their captions, but no published value
     compares with that.
 
-    Raises `EmbeddingError` when there is not one text for each row.
+    Args:
+        texts: (n, V) the sparse vectors.
+        words: The distinct terms of each row's own text (`visir.sparse.vocabulary.Tokenizer.terms`), in the rows'
+            order.
+        k: The number of terms, from 1.
+
+    Returns:
+        (n,) shares in [0, 1].
+
+    Raises:
+        EmbeddingError: There is not one text for each row.
+        ConfigurationError: k is below 1.
     """
     check_same_texts(texts, len(words))
     rows, terms = top_terms(texts, k)
-    own = np.repeat(np.arange(len(words)), np.diff(words.offsets)) * texts.dimension + words.terms
-    is_own = np.isin(rows * texts.dimension + terms, own)
+    text_terms = np.repeat(np.arange(len(words)), np.diff(words.offsets)) * texts.dimension + words.terms
+    is_own = np.isin(rows * texts.dimension + terms, text_terms)
     shares: NDArray[np.float64] = np.bincount(rows[is_own], minlength=len(texts)) / k
     return shares

@@ -1,4 +1,4 @@
-"""Posting lists: in how many vectors each term is, which is how long its list in an inverted index is."""
+"""Posting lists: the number of vectors with each term, which is the length of its list in an inverted index."""
 
 from __future__ import annotations
 
@@ -9,15 +9,29 @@ from visir.records import SparseEmbeddings
 
 
 def list_lengths(embeddings: SparseEmbeddings) -> NDArray[np.int64]:
-    """(V,) the number of rows in which each term has a weight: its document frequency, from 0 to n."""
+    """Count the rows in which each term has a weight: its document frequency.
+
+    Args:
+        embeddings: n rows over V terms.
+
+    Returns:
+        (V,) counts, from 0 to n.
+    """
     return np.bincount(embeddings.terms, minlength=embeddings.dimension).astype(np.int64)
 
 
 def longest_lists(embeddings: SparseEmbeddings, n: int = 10) -> list[tuple[str, int]]:
-    """The `n` terms with the longest posting lists, in words, with their lengths; equal ones by term number.
+    """Find the terms with the longest posting lists.
 
-    A list as long as the collection is a term that says nothing of any image, and that every query with this term
-    scans to the end: what high co-activation looks like from the index (thesis 3.3, definition 1).
+    A list as long as the collection belongs to a term that distinguishes no image, and every query with this term scans
+    it to the end: this is high co-activation in the index (thesis 3.3, definition 1).
+
+    Args:
+        embeddings: The sparse vectors.
+        n: How many terms.
+
+    Returns:
+        (word, length), the longest first; equal lengths by term number.
     """
     lengths = list_lengths(embeddings)
     longest = [int(term) for term in np.argsort(-lengths, kind="stable")[:n] if lengths[term]]

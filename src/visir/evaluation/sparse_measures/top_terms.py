@@ -11,9 +11,18 @@ from visir.search.depth import depth_fault
 
 
 def top_terms(embeddings: SparseEmbeddings, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """(rows, terms): the `k` heaviest terms of each row, row by row, heaviest first; equal weights by term number.
+    """Find the heaviest terms of every row.
 
-    A row with fewer terms gives as many as it has. Raises `ConfigurationError` for k below 1.
+    Args:
+        embeddings: The sparse vectors.
+        k: The number of terms, from 1.
+
+    Returns:
+        (rows, terms): row by row, heaviest first; equal weights by term number. A row with fewer terms gives all it
+        has.
+
+    Raises:
+        ConfigurationError: k is below 1.
     """
     if fault := depth_fault(k):
         raise ConfigurationError(f"{fault}.")
@@ -26,7 +35,15 @@ def top_terms(embeddings: SparseEmbeddings, k: int) -> tuple[NDArray[np.int64], 
 
 
 def check_same_texts(embeddings: SparseEmbeddings, texts: int) -> None:
-    """Raise `EmbeddingError` unless there is one text for each row."""
+    """Check that there is one text for each row.
+
+    Args:
+        embeddings: The sparse vectors.
+        texts: The number of texts.
+
+    Raises:
+        EmbeddingError: The numbers differ.
+    """
     if texts != len(embeddings):
         raise EmbeddingError(
             f"{len(embeddings):,} sparse {embeddings.modality} vectors, and the words of {texts:,} texts.",

@@ -1,4 +1,4 @@
-"""Systems under evaluation: one interface (`base`), one file per kind, and `system_of`, which makes one of anything."""
+"""Systems under evaluation: one interface (`base`), one file per kind, and `system_of`, which makes a system."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from visir.records import Embeddings, Run, SparseEmbeddings, Vectors
 from visir.search.vectors import Similarity
 
 AnySystem: TypeAlias = System | Encoder | Run | Iterable[Vectors] | Iterable[Run] | Mapping[str, Vectors | Run]
-"""A `System`, or what `system_of` makes one of: an encoder, a pair of embeddings, runs."""
+"""A `System`, or an input of `system_of`: an encoder, a pair of embeddings, runs."""
 
 __all__ = ["AnySystem", "EncoderSystem", "RunSystem", "System", "VectorSystem", "system_of"]
 
@@ -23,15 +23,18 @@ __all__ = ["AnySystem", "EncoderSystem", "RunSystem", "System", "VectorSystem", 
 def system_of(
     given: AnySystem, similarity: Similarity | None = None, name: str | None = None, **encoding: Any
 ) -> System:
-    """A system from whatever people hand over.
+    """Make a system from an encoder, from embeddings or from runs.
 
     Args:
         given: A `System`; an `Encoder`; two `Embeddings` or `SparseEmbeddings`, as a pair or by role ("query",
-            "document") or modality ("image", "text"); one `Run`, several, or runs by task. Of a pair of equal modality
-            the first is of the queries.
-        similarity: "cosine" or "dot"; for runs it declares what they do not say.
-        name: What tables call the system.
+            "document") or modality ("image", "text"); one `Run`, several, or runs by task. In a pair of equal modality
+            the first is for the queries.
+        similarity: "cosine" or "dot"; for runs it declares a similarity that is not recorded.
+        name: The name in tables.
         **encoding: Options of `visir.encoders.encode`, for an encoder.
+
+    Returns:
+        The system.
 
     Raises:
         ConfigurationError: It is none of these, or options of encoding are given without an encoder.

@@ -1,4 +1,4 @@
-"""The one interface of everything that can be evaluated: queries of a task in, ranked documents out."""
+"""The interface of everything that can be evaluated: it answers the queries of a task with ranked documents."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from visir.search.exact import SearchResult
 
 
 class System(ABC):
-    """Whatever answers the queries of a `Task`: an encoder, vectors, runs, a command.
+    """Anything that answers the queries of a `Task`: an encoder, vectors, runs, a command.
 
-    A new kind of system is a subclass with `search`. `system_of` makes one from what people hand over.
+    A new kind of system is a subclass with `search`. `system_of` makes one from other objects.
 
     Attributes:
-        name: What tables call the system.
-        notes: What a reader of the numbers must know, collected while the system answers.
-        seconds: The time that the system itself took, by stage ("encode images", "command").
+        name: The name in tables.
+        notes: Notes for the reader of the numbers, collected while the system answers.
+        seconds: The time of the system itself, by stage ("encode images", "command").
     """
 
     name: str
@@ -45,19 +45,28 @@ class System(ABC):
         """
 
     def prepare(self, tasks: Sequence[Task], *, skip_broken: bool = False) -> None:  # noqa: B027 (a hook)
-        """Make what all searches of these tasks need. Called once, before the first search.
+        """Prepare the searches of these tasks. Called once, before the first search.
 
         Args:
-            tasks: The tasks as a whole, before they are cut into folds.
-            skip_broken: Set inputs that cannot be read aside (see `broken`) instead of stopping.
+            tasks: The whole tasks, before they are cut into folds.
+            skip_broken: Leave out inputs that cannot be read (see `broken`) instead of stopping.
         """
 
     def broken(self, items: Items) -> pa.StringArray:
-        """The ids of the items that `prepare` set aside."""
+        """The ids of the items that `prepare` left out."""
         return items.ids[:0]
 
     def rank(self, tasks: Mapping[str, Sequence[Task]], *, depth: int, ties: Ties) -> Ranked:
-        """Search every fold of every task: `tasks` has one task per fold under each name."""
+        """Search every fold of every task.
+
+        Args:
+            tasks: By name: one task per fold.
+            depth: How many documents per query the runs keep.
+            ties: How the ranks of equal scores are counted.
+
+        Returns:
+            (ranks of each fold by name, runs by name).
+        """
         searched: dict[str, list[SearchResult]] = {name: [] for name in tasks}
         for fold in zip(*tasks.values(), strict=True):
             for name, result in zip(tasks, self.search(fold, depth=depth, ties=ties), strict=True):
@@ -66,11 +75,11 @@ class System(ABC):
         return ranks, {name: joined_runs([part.run for part in parts]) for name, parts in searched.items()}
 
     def fields(self) -> dict[str, Any]:
-        """What the system says of itself for the protocol: similarity, preprocessing, truncation, …"""
+        """The system's fields of the protocol: similarity, preprocessing, truncation, …"""
         return {}
 
     def origins(self) -> dict[str, str]:
-        """Where vectors or runs come from, and when they were made, as far as that is known."""
+        """The source of vectors or runs, and their date, as far as they are known."""
         return {}
 
     def answers(self, task: str) -> bool:
@@ -78,5 +87,5 @@ class System(ABC):
         return True
 
     def conditions(self, task: str) -> Sequence[str] | None:
-        """The perturbations of a task's queries that the system has answers to; None when it answers any."""
+        """The perturbations of a task's queries that the system can answer; None if it can answer any."""
         return None

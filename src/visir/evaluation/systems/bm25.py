@@ -1,4 +1,4 @@
-"""BM25 as a system: the texts of queries against the texts of documents, whatever the task."""
+"""BM25 as a system: it compares the texts of queries with the texts of documents, for any task."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ Rows = NDArray[np.int64]
 
 
 class Bm25System(System):
-    """BM25 over the texts of any task: how rare a word is, is counted over the candidates.
+    """BM25 over the texts of any task; document frequencies are counted over the candidates.
 
-    A document that shares no word with the query is not found at all: it has no rank, rather than one by chance.
+    A document without a common word with the query is not found: it has no rank, rather than a random one.
 
     Args:
         bm25: The options of the formula and of the words; None takes the defaults.
-        name: What tables call the system.
+        name: The name in tables.
 
     Example:
         >>> from visir import evaluate
@@ -42,7 +42,13 @@ class Bm25System(System):
         self.bm25 = bm25 or Bm25()
 
     def texts(self, items: Items) -> list[str]:
-        """The text of each item, empty where it has none.
+        """The text of each item.
+
+        Args:
+            items: The items.
+
+        Returns:
+            (n,) texts; empty where an item has none.
 
         Raises:
             ConfigurationError: No item has a text.
@@ -58,7 +64,7 @@ class Bm25System(System):
         return [self._search(task, depth, ties) for task in tasks]
 
     def fields(self) -> dict[str, Any]:
-        """The formula, and how words are made."""
+        """The formula, and the preprocessing of words."""
         words = f"stemming {self.bm25.stemming}, stop words {self.bm25.stop_words}"
         return {"similarity": self.bm25.similarity, "text_preprocessing": words}
 
@@ -106,7 +112,7 @@ class Bm25System(System):
 
 
 def _ordered(documents: Rows, scores: NDArray[np.float32], positives: Rows, ties: Ties) -> Rows:
-    """The documents of one query in the order in which ranks count them; see `visir.search.exact.search`."""
+    """The documents of one query in the order in which ranks are counted; see `visir.search.exact.search`."""
     if ties == "id":
         return documents
     positive = np.isin(documents, positives)

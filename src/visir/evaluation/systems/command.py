@@ -1,4 +1,4 @@
-"""A command as a system: whatever searches when it is called: a script, another toolkit, a client of a service."""
+"""A command as a system: a script, another toolkit, a client of a service."""
 
 from __future__ import annotations
 
@@ -29,14 +29,20 @@ _TAIL = 2_000
 class CommandSystem(System):
     """A command line with `{queries}` and `{run}` in it, called once for each perturbation (text-to-image only).
 
-    - `{queries}`: a file of lines "id, tab, text", UTF-8; white space inside a text is one space. The unperturbed call
-      has all captions, the others those that changed.
-    - `{run}`: where it must leave its answers, a TREC run unless `suffix` says otherwise, at least ten deep, over all
-      images of the gallery
-    - `folder`: where both lie. A call is not repeated while command and queries are the same: a killed study goes on.
+    `{queries}` is a file of lines "id, tab, text" in UTF-8; white space inside a text is one space. The unperturbed
+    call has all captions, the other calls have the changed ones. `{run}` is the file for the answers: a TREC run unless
+    `suffix` says otherwise, at least ten deep, over all images of the gallery.
 
-    It is split into words as a shell would, and run without one. Raises `ConfigurationError` for a command without the
-    two places, `RunError` when it fails (with the end of what it said) or leaves no run.
+    Args:
+        command: The command line. It is split into words as in a shell, and run without one.
+        folder: The folder of both files. A call is not repeated while the command and the queries are the same, so an
+            interrupted study continues.
+        name: The name in tables; None takes the name of the program.
+        suffix: The suffix of the run file, which gives its format.
+
+    Raises:
+        ConfigurationError: The command has no `{queries}` or no `{run}`.
+        RunError: On search: the command fails (the message has the end of its output) or writes no run.
     """
 
     def __init__(self, command: str, folder: str | Path, name: str | None = None, suffix: str = ".trec") -> None:
@@ -50,11 +56,11 @@ class CommandSystem(System):
         super().__init__(name or Path(self.words[0]).name)
 
     def answers(self, task: str) -> bool:
-        """Tasks whose queries are texts: text-to-image."""
+        """Whether the queries of the task are texts: text-to-image."""
         return task == "t2i"
 
     def conditions(self, task: str) -> list[str] | None:
-        """Any perturbation of captions, no corruption of pictures."""
+        """None for captions (any perturbation); no corruption of pictures."""
         return None if task == "t2i" else []
 
     def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
@@ -63,11 +69,11 @@ class CommandSystem(System):
 
     def _search(self, task: Task, depth: int, ties: Ties) -> SearchResult:
         rows = np.flatnonzero(pc.is_in(task.queries.ids, task.measured_queries()).to_numpy(zero_copy_only=False))
-        queries_asked = task.queries.take(rows)
-        assert queries_asked.texts is not None, "queries of this task are texts"
+        items = task.queries.take(rows)
+        assert items.texts is not None, "queries of this task are texts"
         lines = "".join(
             f"{query}\t{' '.join(text.split())}\n"
-            for query, text in zip(queries_asked.ids.to_pylist(), queries_asked.texts.to_pylist(), strict=True)
+            for query, text in zip(items.ids.to_pylist(), items.texts.to_pylist(), strict=True)
         ).encode()
         queries, run = self.folder / f"{task.condition}.tsv", self.folder / f"{task.condition}{self.suffix}"
         done = self.folder / f"{task.condition}.done"
@@ -75,7 +81,7 @@ class CommandSystem(System):
         if not (run.is_file() and _same(done, mark)):
             busy = f"{self.folder}: another process is writing there; waiting for it"
             with changing(self.folder, CALLS, busy=busy) as change:
-                change.drop(run.name, done.name)  # what an earlier command answered
+                change.drop(run.name, done.name)  # the answers of an earlier command
                 change.commit()
                 change.write(queries.name, lines)
                 places = {"{queries}": str(queries), "{run}": str(change.file(run.name))}
@@ -99,7 +105,7 @@ class CommandSystem(System):
 
 
 def _filled(word: str, places: Mapping[str, str]) -> str:
-    """The word with its places filled; other braces (of awk, of JSON) stay as they are."""
+    """The word with its placeholders filled; other braces (of awk, of JSON) stay as they are."""
     for place, path in places.items():
         word = word.replace(place, path)
     return word

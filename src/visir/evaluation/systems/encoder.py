@@ -24,15 +24,15 @@ from visir.search.vectors import Similarity
 class EncoderSystem(System):
     """Any encoder, dense or sparse.
 
-    Items that were prepared, or that an earlier task had, are not encoded again. The store keeps vectors, so a killed
-    evaluation encodes nothing twice.
+    Items are encoded once, even if several tasks have them. The store keeps vectors, so an interrupted evaluation does
+    not encode anything twice.
 
     Args:
         encoder: The encoder.
         similarity: "cosine" or "dot"; None is cosine for dense vectors and dot for sparse ones.
-        name: What tables call the system; None takes the encoder's name.
-        zero_queries: What a query with a zero vector means under cosine: "refused", an error; "unanswered", it finds
-            nothing, and a note says how many.
+        name: The name in tables; None takes the encoder's name.
+        zero_queries: The treatment of a query with a zero vector under cosine: "refused", an error; "unanswered", it
+            finds nothing, and a note counts these queries.
         **options: Options of `visir.encoders.encode` (`store`, `batch_size`, `workers`).
 
     Raises:
@@ -66,15 +66,23 @@ class EncoderSystem(System):
             self.vectors(items, role)  # type: ignore[arg-type]
 
     def vectors(self, items: Items, role: Role) -> Vectors:
-        """The vectors of these items, encoded once in this role."""
+        """The vectors of these items, encoded once in this role.
+
+        Args:
+            items: The items.
+            role: "query" or "document".
+
+        Returns:
+            The vectors.
+        """
         if not self.encoder.distinguishes_roles:
             role = "document"
         key = (id(items), role)
         if key not in self._vectors:
             started = time.perf_counter()
             skip_broken = self._skip_broken and items.places is not None
-            made = encode_items(self.encoder, items, role, skip_broken=skip_broken, **self._options)
-            self._vectors[key] = (items, made)  # the items are held, so that no others get their id
+            vectors = encode_items(self.encoder, items, role, skip_broken=skip_broken, **self._options)
+            self._vectors[key] = (items, vectors)  # holding the items keeps their id() unique
             stage = f"encode {items.title}"
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - started
         return self._vectors[key][1]
@@ -87,17 +95,17 @@ class EncoderSystem(System):
         return items.ids[:0]
 
     def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
-        """Encode what is not encoded yet, and search it."""
+        """Encode the items that are not encoded yet, and search."""
         held = set(self._vectors)
         system = self._system(tasks)
         answered = [self._answerable(task) for task in tasks]
         results = []
         for task, result in zip(tasks, system.search(answered, depth=depth, ties=ties), strict=True):
-            wanted = task.judgements().select(task.measured_queries())
+            judged = task.judgements().select(task.measured_queries())
             assert result.ranks is not None, "judgements were given"
-            complete = len(result.ranks) == len(wanted)
-            results.append(result if complete else replace(result, ranks=unanswered(result.ranks, wanted)))
-        if any(task.condition != PLAIN for task in tasks):  # perturbed queries are asked once
+            complete = len(result.ranks) == len(judged)
+            results.append(result if complete else replace(result, ranks=unanswered(result.ranks, judged)))
+        if any(task.condition != PLAIN for task in tasks):  # perturbed queries are searched once
             self._vectors = {key: value for key, value in self._vectors.items() if key in held}
         return results
 
@@ -106,21 +114,21 @@ class EncoderSystem(System):
         return self._systems[0].fields() if self._systems else self._system([]).fields()
 
     def origins(self) -> dict[str, str]:
-        """Where the vectors come from."""
+        """The source of the vectors."""
         return {
             f"{vectors.modality} vectors": vectors.origin or "given by the caller"
             for _, vectors in self._vectors.values()
         }
 
     def by_modality(self) -> dict[str, Vectors]:
-        """The vectors by modality, as far as items were encoded; the first of each."""
+        """The vectors by modality, of the items that were encoded; the first of each."""
         first: dict[str, Vectors] = {}
         for _, vectors in self._vectors.values():
             first.setdefault(vectors.modality, vectors)
         return first
 
     def _system(self, tasks: Sequence[Task]) -> VectorSystem:
-        """One system for the vectors of these tasks: by role when modalities do not tell the sides apart."""
+        """One system for the vectors of these tasks."""
         for task in tasks:
             self.vectors(task.queries, "query")
             self.vectors(task.documents, "document")
@@ -129,7 +137,7 @@ class EncoderSystem(System):
         return system
 
     def _answerable(self, task: Task) -> Task:
-        """The task without the queries whose vector is zero, where these find nothing. A bag of words knows no typo."""
+        """The task without the queries with a zero vector, if these find nothing (a bag of words knows no typo)."""
         queries = self.vectors(task.queries, "query")
         if task.condition != PLAIN:
             task = replace(task, qrels={task.relevances[0]: task.judgements().select(task.measured_queries())})
@@ -148,7 +156,7 @@ class EncoderSystem(System):
 
 
 class _Prepared(VectorSystem):
-    """The vectors of an `EncoderSystem`, found by the items of a task and not by modality alone."""
+    """The vectors of an `EncoderSystem`, looked up by the items of a task and not by modality alone."""
 
     def __init__(
         self, vectors: dict[str, Vectors], similarity: Similarity | None, name: str, encoders: EncoderSystem
@@ -161,14 +169,30 @@ class _Prepared(VectorSystem):
 
 
 def check_options(encoder: Encoder, options: dict[str, Any]) -> None:
-    """Raise `ConfigurationError` naming options that encoding does not take."""
+    """Check the options of encoding.
+
+    Args:
+        encoder: The encoder, for the message.
+        options: The options by name.
+
+    Raises:
+        ConfigurationError: Options are unknown; all are listed.
+    """
     known = ("store", "batch_size", "workers")
     faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
     raise_faults(ConfigurationError, f"encoding with {encoder.card.name}", faults)
 
 
 def unanswered(ranks: Ranks, qrels: Qrels) -> Ranks:
-    """The ranks of all of `qrels`, where `ranks` has only some of its queries: the others found nothing."""
+    """Add the queries that found nothing.
+
+    Args:
+        ranks: The ranks of some queries of `qrels`.
+        qrels: The judgements of all queries.
+
+    Returns:
+        The ranks of all queries.
+    """
     row = pc.is_in(qrels.queries, ranks.queries).to_numpy(zero_copy_only=False)
     positives = qrels.positives
     offsets = np.concatenate([[0], np.cumsum(positives)]).astype(np.int64)

@@ -1,4 +1,4 @@
-"""What the encoders of a system say on the protocol card."""
+"""The fields of the protocol that encoders fill."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from visir.records import EncoderCard, SparseEmbeddings, Vectors
 
 _TRUNCATION = ("truncation", "max_length", "context_length", "max_tokens")
 _OF_VOCABULARY = ("vocabulary", "terms")
-"""Fields of a sparse encoder's card that the protocol says under "vocabulary"."""
+"""Fields of a sparse encoder's card that the protocol shows under "vocabulary"."""
 
 
 def system_name(queries: EncoderCard, documents: EncoderCard) -> str:
-    """One name for what encoded queries and documents."""
+    """One name for the encoders of queries and documents."""
     return " + ".join(dict.fromkeys([queries.name, documents.name]))
 
 
@@ -22,7 +22,10 @@ def system_fields(vectors: Mapping[str, Vectors]) -> dict[str, str]:
 
     Args:
         vectors: By modality: "image", "text", "text+image". Image preprocessing is read from the vectors of images,
-            text preprocessing from those of texts. Whether sparse texts are expanded is part of the latter.
+            text preprocessing from those of texts; it includes the expansion of sparse texts.
+
+    Returns:
+        The fields by name.
     """
     both = vectors.get("text+image")
     images, texts = vectors.get("image", both), vectors.get("text", both)

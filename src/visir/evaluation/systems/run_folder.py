@@ -1,4 +1,4 @@
-"""Runs that somebody made under stress: BM25, another toolkit, a service: one run file for each perturbation."""
+"""A folder of runs as a system: one run file for each perturbation, made by BM25, another toolkit or a service."""
 
 from __future__ import annotations
 
@@ -23,15 +23,20 @@ SUFFIXES = (".trec", ".run", ".txt", ".res", ".parquet", ".json")
 
 
 class RunFolder(System):
-    """A folder of runs named for what was asked: `none.trec`, `nearby_char.trec`, … in any known run format.
+    """A folder of runs, named for their condition: `none.trec`, `nearby_char.trec`, … in any known run format.
 
-    Files in the folder itself are text-to-image runs; image-to-text ones (queries: corrupted pictures) lie in its
+    Files in the folder itself are text-to-image runs. Image-to-text runs (queries: corrupted pictures) are in its
     subfolder `i2t`, with a `none` of their own. `t2i` may be a subfolder as well.
 
-    A run may leave out captions that the perturbation did not change: they have their answer in `none`. A changed
-    caption that is not answered counts as failed, and a note says how many.
+    A run may omit captions that the perturbation did not change: their answers are in `none`. A changed caption without
+    answer counts as failed, and a note counts these captions.
 
-    Raises `RunError` listing every file whose name is no perturbation, and when `none` is missing.
+    Args:
+        folder: The folder.
+        name: The name in tables; None takes the name of the folder.
+
+    Raises:
+        RunError: File names are not perturbations, or `none` is missing; all faults are listed.
     """
 
     def __init__(self, folder: str | Path, name: str | None = None) -> None:
@@ -55,11 +60,11 @@ class RunFolder(System):
         return bool(self.files.get(task))
 
     def conditions(self, task: str) -> list[str]:
-        """The perturbations there is a run for."""
+        """The perturbations with a run."""
         return [name for name in self.files[task] if name != PLAIN]
 
     def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
-        """Read the run of each task's condition. A run over another gallery is refused."""
+        """Read the run of each task's condition; a run over another gallery is refused."""
         return [self._read(task, depth, ties) for task in tasks]
 
     def _read(self, task: Task, depth: int, ties: Ties) -> SearchResult:
@@ -75,17 +80,20 @@ class RunFolder(System):
 
 
 def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], place: str) -> SearchResult:
-    """A run from outside as the answer to a task: its gallery and depth are checked, its ranks are taken.
+    """Check a run from outside and compute its ranks for a task.
 
-    The ranks are of the task's queries, and of others that the run answers and the task judges.
+    The ranks are those of the task's queries, and of other queries that the run answers and the task judges.
 
     Args:
         run: The run.
-        task: What was asked.
-        depth: How deep answers must go, where there are so many candidates.
+        task: The task that the run answers.
+        depth: How deep the answers must be, if there are so many candidates.
         ties: How the ranks of equal scores are counted.
-        notes: Takes what a reader must know.
+        notes: New notes for the reader are appended here.
         place: The file of the run, for errors.
+
+    Returns:
+        The run and its ranks.
 
     Raises:
         RunError: The run is not deep enough.

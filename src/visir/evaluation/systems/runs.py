@@ -1,4 +1,4 @@
-"""Runs as a system: what BM25, another toolkit or a service answered, one run for each task."""
+"""Runs as a system: answers of BM25, another toolkit or a service, one run for each task."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ class RunSystem(System):
 
     Args:
         runs: The run of each task.
-        similarity: How the runs were scored, for runs that do not say it themselves.
-        name: What tables call the system; None joins the names of the runs.
+        similarity: The similarity of runs that do not record it.
+        name: The name in tables; None joins the names of the runs.
 
     Raises:
-        ConfigurationError: A run says that it was scored by another similarity.
+        ConfigurationError: A run records another similarity.
     """
 
     def __init__(self, runs: Mapping[str, Run], similarity: Similarity | None = None, name: str | None = None) -> None:
@@ -44,7 +44,7 @@ class RunSystem(System):
         return task in self.runs
 
     def rank(self, tasks: Mapping[str, Sequence[Task]], *, depth: int, ties: Ties) -> Ranked:
-        """The ranks in the runs, cut to each fold. A run over another gallery is refused; see `check`."""
+        """The ranks in the runs, cut to each fold; a run over another gallery is refused (see `check`)."""
         ranks: dict[str, list[Ranks]] = {}
         for name, folds in tasks.items():
             run = self.runs[name]
@@ -73,20 +73,27 @@ class RunSystem(System):
         return [SearchResult(runs[task.name], ranks[task.name][0]) for task in tasks]
 
     def fields(self) -> dict[str, Any]:
-        """The similarity, and what the runs say of a second stage."""
+        """The similarity, and the second stage that the runs record."""
         return dict(self._fields)
 
     def conditions(self, task: str) -> list[str]:
-        """None: nobody can ask what exists already a perturbed query."""
+        """None: ready runs cannot answer perturbed queries."""
         return []
 
     def origins(self) -> dict[str, str]:
-        """Where each run comes from."""
+        """The source of each run."""
         return origins(self.runs)
 
 
 def origins(runs: Mapping[str, Run]) -> dict[str, str]:
-    """Where each run comes from, for people."""
+    """Describe the source of each run.
+
+    Args:
+        runs: By task: the runs.
+
+    Returns:
+        Lines for people, by "t2i run", ….
+    """
     lines = {}
     for task, run in runs.items():
         file = run.provenance.get("read") or run.provenance.get("source")
@@ -95,7 +102,13 @@ def origins(runs: Mapping[str, Run]) -> dict[str, str]:
 
 
 def by_task(runs: Sequence[Run]) -> dict[str, Run]:
-    """Runs by their task.
+    """Sort runs by their task.
+
+    Args:
+        runs: The runs.
+
+    Returns:
+        One run per task.
 
     Raises:
         ConfigurationError: There are two runs of one task.
@@ -119,7 +132,7 @@ def _of_fold(run: Run, fold: Task, folds: int) -> Run:
 
 
 def _joined(galleries: Sequence[Gallery]) -> Gallery:
-    """The galleries of all folds as one: what a run that was cut into folds was made over."""
+    """The galleries of all folds as one: the gallery of a run that was later cut into folds."""
     first = galleries[0]
     if len(galleries) == 1:
         return first
@@ -128,17 +141,17 @@ def _joined(galleries: Sequence[Gallery]) -> Gallery:
 
 
 def _with_similarity(runs: Mapping[str, Run], similarity: Similarity | None) -> tuple[dict[str, Run], str]:
-    """The runs, and by what they were scored: as they say, or as the caller declares for those that do not say it."""
+    """The runs, and their similarity: the recorded one, or the caller's for runs that do not record it."""
     declared, names = {}, []
     for task, run in runs.items():
-        own = run.provenance.get("similarity")
-        if similarity is not None and own not in (None, similarity):
+        recorded = run.provenance.get("similarity")
+        if similarity is not None and recorded not in (None, similarity):
             raise ConfigurationError(
-                f"run {run.name} ({task}) was scored by {own}, not by {similarity}, as it says itself.",
+                f"run {run.name} ({task}) was scored by {recorded}, not by {similarity}, as it says itself.",
                 hint="leave the similarity out: it is declared for runs that do not say it",
             )
-        if own is None and similarity is not None:
-            own, run = similarity, replace(run, provenance=run.provenance | {"similarity": similarity})
+        if recorded is None and similarity is not None:
+            recorded, run = similarity, replace(run, provenance=run.provenance | {"similarity": similarity})
         declared[task] = run
-        names.append(own or UNDECLARED)
+        names.append(recorded or UNDECLARED)
     return declared, " / ".join(dict.fromkeys(names))

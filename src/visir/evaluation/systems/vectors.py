@@ -23,10 +23,10 @@ class VectorSystem(System):
     """Embeddings that exist already.
 
     Args:
-        vectors: By role ("query", "document") or by modality ("image", "text", "text+image"). A task takes them by
-            role when roles are given, otherwise by what its queries and documents hold.
+        vectors: By role ("query", "document") or by modality ("image", "text", "text+image"). With roles, a task takes
+            them by role; otherwise by the modality of its queries and documents.
         similarity: "cosine" or "dot"; None is cosine for dense vectors and dot for sparse ones.
-        name: What tables call the system; None takes the names of the encoders.
+        name: The name in tables; None takes the names of the encoders.
 
     Raises:
         ConfigurationError: The vectors are not of one space, or dense and sparse ones are mixed.
@@ -51,14 +51,24 @@ class VectorSystem(System):
         self.similarity = similarity_of(similarity, first, (others or [first])[-1])
 
     def sides(self, task: Task) -> tuple[Vectors, Vectors]:
-        """The vectors of a task's queries and of its documents."""
+        """The vectors of a task's queries and of its documents.
+
+        Args:
+            task: The task.
+
+        Returns:
+            (queries, documents).
+
+        Raises:
+            ConfigurationError: There are no vectors of the right modality.
+        """
         if "query" in self.vectors:
             for items, role in ((task.queries, "query"), (task.documents, "document")):
-                given = self.vectors[role].modality
-                if given != items.modality and "text+image" not in (given, items.modality):
+                modality = self.vectors[role].modality
+                if modality != items.modality and "text+image" not in (modality, items.modality):
                     raise ConfigurationError(
                         f"task {task.name}: its {items.title} are {items.modality}s; the {role} vectors are of "
-                        f"{given}s.",
+                        f"{modality}s.",
                         hint="expected image and text embeddings: give the pair (images, texts)",
                     )
             return self.vectors["query"], self.vectors["document"]
@@ -125,7 +135,7 @@ class VectorSystem(System):
         return items.ids.filter(pc.invert(pc.is_in(items.ids, vectors.ids)))
 
     def by_modality(self) -> dict[str, Vectors]:
-        """The vectors by what their inputs hold."""
+        """The vectors by modality."""
         return {str(vectors.modality): vectors for vectors in self.vectors.values()}
 
     def fields(self) -> dict[str, Any]:
@@ -133,13 +143,13 @@ class VectorSystem(System):
         return {**system_fields(self.by_modality()), "similarity": self.similarity}
 
     def conditions(self, task: str) -> list[str]:
-        """None: nobody can ask what exists already a perturbed query."""
+        """None: ready vectors cannot answer perturbed queries."""
         return []
 
     def origins(self) -> dict[str, str]:
-        """Where the vectors come from."""
-        given = "given by the caller"
-        return {f"{_label(key, vectors)} vectors": vectors.origin or given for key, vectors in self.vectors.items()}
+        """The source of the vectors."""
+        unknown = "given by the caller"
+        return {f"{_label(key, vectors)} vectors": vectors.origin or unknown for key, vectors in self.vectors.items()}
 
 
 def _label(key: str, vectors: Vectors) -> str:
@@ -147,7 +157,13 @@ def _label(key: str, vectors: Vectors) -> str:
 
 
 def dense(vectors: Vectors) -> Embeddings:
-    """The same vectors; sparse ones are refused: they have no cosines.
+    """Check that vectors are dense: sparse ones have no cosines.
+
+    Args:
+        vectors: The vectors.
+
+    Returns:
+        The same vectors.
 
     Raises:
         ConfigurationError: The vectors are sparse.
