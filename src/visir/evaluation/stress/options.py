@@ -10,11 +10,12 @@ from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.evaluation.systems import System
 from visir.records import Collection
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
-from visir.robustness.perturbations import PERTURBATIONS, find
+from visir.robustness.perturbations import find, names_in
+from visir.robustness.perturbations.base import Profile
 
 
 def names_of(
-    system: System, perturbations: Sequence[str] | None, pictures: Sequence[str] | None
+    system: System, perturbations: Sequence[str] | None, pictures: Sequence[str] | None, profile: Profile = "sound"
 ) -> dict[str, list[str]]:
     """The names of the conditions of a study.
 
@@ -22,6 +23,7 @@ def names_of(
         system: The system under test.
         perturbations: Perturbations of captions; None takes all that the system can answer.
         pictures: Corruptions of pictures; None takes all that the system can answer.
+        profile: Of the perturbations; "paper" has those of the released code only.
 
     Returns:
         The names by task: perturbations under "t2i", corruptions under "i2t".
@@ -30,7 +32,7 @@ def names_of(
         ConfigurationError: Names are unknown, or the system has no answers to them; all are listed.
     """
     requested: dict[str, tuple[Sequence[str] | None, Any]] = {
-        "t2i": (perturbations, PERTURBATIONS),
+        "t2i": (perturbations, names_in(profile)),
         "i2t": (pictures, CORRUPTIONS),
     }
     names: dict[str, list[str]] = {}

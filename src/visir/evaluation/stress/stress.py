@@ -184,7 +184,7 @@ def stress(
     started = time.perf_counter()
     timing: dict[str, float] = {}
     subject = _system(system, name, encoding)
-    names = names_of(subject, perturbations, pictures)
+    names = names_of(subject, perturbations, pictures, profile)
     check_study(collection, names, severity, picture_severity, seed, profile, estimator)
     stressed = [task for task, conditions in names.items() if conditions]
     check_options("all", recall, ties, gallery, stressed or ["t2i"], 1, DEPTH, None, collection, split)
