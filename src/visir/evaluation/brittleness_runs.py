@@ -154,7 +154,14 @@ def evaluate_log(log: Log, *, recall: Recall = "hit", ties: Ties = "id") -> Eval
 
 
 def is_log(path: str | Path) -> bool:
-    """Whether a file is one of these logs, by its columns."""
+    """Whether a file is one of these logs, by its columns.
+
+    Args:
+        path: The file.
+
+    Returns:
+        True if it is a Parquet file with all columns of a log.
+    """
     path = Path(path)
     if path.suffix != ".parquet" or not path.is_file():
         return False

@@ -241,7 +241,14 @@ def compare(
 
 
 def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:
-    """Notes on the differences that could not be tested, one for each reason."""
+    """Notes on the differences that could not be tested.
+
+    Args:
+        differences: The differences.
+
+    Returns:
+        One note for each reason.
+    """
     by_reason: dict[str, list[str]] = {}
     for difference in differences:
         if difference.untested:

@@ -48,7 +48,14 @@ class Estimator:
         check_same_dimension(self.images, self.texts)
 
     def side(self, modality: Modality) -> Side:
-        """The unit vectors of one side, computed once for both tasks."""
+        """The unit vectors of one side, computed once for both tasks.
+
+        Args:
+            modality: "image" or "text".
+
+        Returns:
+            The vectors.
+        """
         if modality not in self._sides:
             embeddings = self.images if modality == "image" else self.texts
             self._sides[modality] = Side(embeddings, np.arange(len(embeddings)), "cosine")

@@ -110,7 +110,14 @@ def joined_runs(parts: Sequence[Run]) -> Run:
 
 
 def folds_of(run: Run) -> int:
-    """The number of folds of a run; 1 for a search of one gallery, and for runs that do not record it."""
+    """The number of folds of a run.
+
+    Args:
+        run: The run.
+
+    Returns:
+        The number; 1 for a search of one gallery, and for runs that do not record it.
+    """
     folds = run.provenance.get("folds", 1)
     return folds if isinstance(folds, int) else len(folds)
 

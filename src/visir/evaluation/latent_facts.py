@@ -122,7 +122,14 @@ def shortcut_digits(collection: Collection) -> list[LatentFact]:
 
 
 def owners_of(collection: Collection) -> Integers:
-    """(captions,) the row of the image of each caption."""
+    """Find the image of each caption.
+
+    Args:
+        collection: The collection.
+
+    Returns:
+        (captions,) the row of the image.
+    """
     rows = pc.index_in(collection.captions["image_id"], collection.images["id"].combine_chunks())
     return np.asarray(rows.to_numpy(), np.int64)
 

@@ -118,7 +118,14 @@ def rank(material: Material, task: str, reading: Reading, cutoff: int) -> list[R
 
 
 def similarity_of_run(run: Run) -> str | None:
-    """The recorded similarity of a run; None for runs from outside that do not record it."""
+    """The recorded similarity of a run.
+
+    Args:
+        run: The run.
+
+    Returns:
+        The similarity; None for runs from outside that do not record it.
+    """
     similarity: str | None = run.provenance.get("similarity")
     return similarity
 

@@ -14,7 +14,14 @@ from visir.records.columns import strings
 
 
 def is_whole(run: Run) -> bool:
-    """Whether the run ranks the whole gallery for every query."""
+    """Whether a run ranks the whole gallery for every query.
+
+    Args:
+        run: The run.
+
+    Returns:
+        True if no answer is shorter than the gallery.
+    """
     return bool((np.diff(run.offsets) >= run.gallery.size).all())
 
 

@@ -61,7 +61,14 @@ class System(ABC):
         """
 
     def broken(self, items: Items) -> pa.StringArray:
-        """The ids of the items that `prepare` left out."""
+        """The ids of the items that `prepare` left out.
+
+        Args:
+            items: The queries or documents of a task.
+
+        Returns:
+            Their ids.
+        """
         return items.ids[:0]
 
     def rank(self, tasks: Mapping[str, Sequence[Task]], *, depth: int, ties: Ties) -> Ranked:
@@ -104,9 +111,23 @@ class System(ABC):
         return {}
 
     def answers(self, task: str) -> bool:
-        """Whether the system can answer a task of this name."""
+        """Whether the system can answer a task.
+
+        Args:
+            task: The name of the task.
+
+        Returns:
+            True if it can.
+        """
         return True
 
     def conditions(self, task: str) -> Sequence[str] | None:
-        """The perturbations of a task's queries that the system can answer; None if it can answer any."""
+        """The perturbations of a task's queries that the system can answer.
+
+        Args:
+            task: The name of the task.
+
+        Returns:
+            Their names; None if it can answer any.
+        """
         return None

@@ -60,7 +60,7 @@ class CommandSystem(System):
         return task == "t2i"
 
     def conditions(self, task: str) -> list[str] | None:
-        """None for captions (any perturbation); no corruption of pictures."""
+        """Any perturbation of captions (None); no corruption of pictures."""
         return None if task == "t2i" else []
 
     def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:

@@ -77,7 +77,7 @@ class RunSystem(System):
         return dict(self._fields)
 
     def conditions(self, task: str) -> list[str]:
-        """None: ready runs cannot answer perturbed queries."""
+        """No condition: ready runs cannot answer perturbed queries."""
         return []
 
     def origins(self) -> dict[str, str]:

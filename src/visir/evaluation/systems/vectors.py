@@ -143,7 +143,7 @@ class VectorSystem(System):
         return {**system_fields(self.by_modality()), "similarity": self.similarity}
 
     def conditions(self, task: str) -> list[str]:
-        """None: ready vectors cannot answer perturbed queries."""
+        """No condition: ready vectors cannot answer perturbed queries."""
         return []
 
     def origins(self) -> dict[str, str]:
