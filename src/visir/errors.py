@@ -98,7 +98,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     listing = ", ".join(names) if len(names) <= 24 else f"{len(names)} names"
-    return (f"did you mean {close[0]!r}? " if close else "") + f"known: {listing}"
+    return (f"did you mean {close[0]!r}? " if close else "") + (f"known: {listing}" if names else "there are none")
 
 
 def raise_faults(

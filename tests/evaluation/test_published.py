@@ -163,7 +163,7 @@ def test_faults_of_a_file_are_listed_at_once(tmp_path: Path) -> None:
         "row 1 (no system, no collection): 'system' is missing",
         "i2t R@1 is '50,1', not a number",
         "row 2 (B, no collection): unknown key 'i2i' (did you mean 't2i'?",
-        "no values under i2t, t2i or both",
+        "no values under i2t, t2i, both or category",
     ):
         assert part in text, text
     with pytest.raises(VisirError, match="did you mean 'brittleness-table-3'"):

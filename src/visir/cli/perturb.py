@@ -56,7 +56,7 @@ def perturb(
     from visir.collections import open_collection, portable
     from visir.errors import ConfigurationError
     from visir.robustness.perturb import perturb as perturb_collection
-    from visir.robustness.perturbations import PERTURBATIONS, find
+    from visir.robustness.perturbations import find, names_in
 
     if list_:
         _list()
@@ -65,7 +65,7 @@ def perturb(
         raise ConfigurationError(
             "what to perturb, and how?", hint="visir perturb COLLECTION NAME --out FOLDER; names: visir perturb --list"
         )
-    chosen = list(dict.fromkeys(chain.from_iterable(PERTURBATIONS if name == "all" else [name] for name in names)))
+    chosen = list(dict.fromkeys(chain.from_iterable(names_in(profile) if name == "all" else [name] for name in names)))
     for name in chosen:  # before anything is read
         for step in name.split("+"):
             find(step)
@@ -98,4 +98,5 @@ def _list() -> None:
     for name, perturbation in PERTURBATIONS.items():
         severity = f"; severity: {perturbation.severity}" if perturbation.severity else ""
         typer.echo(f"{name} ({perturbation.family}{severity})")
-        typer.echo(f"  {perturbation.about}\n  paper: {perturbation.paper_about}")
+        released = "not in the released code" if perturbation.paper is None else perturbation.paper_about or "the same"
+        typer.echo(f"  {perturbation.about}\n  paper: {released}")

@@ -1,4 +1,4 @@
-"""Evaluation: what a search is worth, under which protocol, compared with whom, and read in which way.
+"""Evaluation: measure a search under a protocol, compare systems, and explain published numbers.
 
 evaluation = evaluate(collection, encoder, split="test")
 save(evaluation, "results/clip")
@@ -12,8 +12,8 @@ from visir.evaluation.explain import Explanation, Fit, explain
 from visir.evaluation.rescoring import Material
 from visir.evaluation.results import load, load_evaluation, save
 
-# The functions have the names of their modules and stand for them here; the modules are reached by their full names in
-# `from visir.evaluation.compare import …`, as everywhere in this package.
+# The functions have the names of their modules and hide them here. Import from a module by its full name:
+# `from visir.evaluation.compare import …`.
 __all__ = [
     "Comparison",
     "Difference",

@@ -1,4 +1,4 @@
-"""Comparing results: under one protocol only, query by query, with significance, corrected for many comparisons."""
+"""Compare results of one protocol, query by query, with significance tests corrected for many comparisons."""
 
 from __future__ import annotations
 
@@ -18,18 +18,27 @@ from visir.evaluation.significance import Correction, TestName, corrected, mean_
 from visir.records import Protocol, Result
 
 By = Literal["image", "caption"]
-"""What is a sample: an image with all its captions, or every caption."""
+"""The unit of a sample: an image with all its captions, or a single caption."""
 
 
 @dataclass(frozen=True)
 class Difference:
     """One measure of one task: `system` against `baseline`.
 
-    - `value`, `baseline_value`: the aggregates; `difference`: value − baseline_value (fractions; rsum in points)
-    - `low`, `high`: the 95 % interval of the mean difference
-    - `p`: of the test as it stands; `p_corrected`: within the family of all comparisons made together
-    - `better`: whether the difference is an improvement (lower ranks are better)
-    - `untested`: why it cannot be tested, or ""; then p and the interval are NaN
+    Attributes:
+        task: The task.
+        measure: The measure, with its cutoff.
+        system: The system that is compared.
+        baseline: The first system, with which all others are compared.
+        value: The aggregate of the system: a fraction; rsum in points.
+        baseline_value: The aggregate of the baseline.
+        difference: `value` − `baseline_value`.
+        low: The lower end of the 95 % interval of the mean difference.
+        high: The upper end.
+        p: The p-value of this test alone, in [0, 1].
+        p_corrected: The p-value corrected for all comparisons made together.
+        better: Whether the difference is an improvement (lower ranks are better).
+        untested: Why the difference cannot be tested, or ""; if so, p and the interval are NaN.
     """
 
     task: str
@@ -49,11 +58,17 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """All differences of a family, and what a reader must know of how they were judged.
+    """All differences of one comparison, and how they were tested.
 
-    - `how`: the test in words; `correction`, `family`: its name and over how many comparisons (those that were tested)
-    - `allowed`: protocol fields that differ and were allowed by name: {field: values in the order of the systems}
-    - `system_differences`: fields in which systems may differ (preprocessing), for the reader
+    Attributes:
+        systems: The names of the systems, the baseline first.
+        differences: One for each further system, task and measure.
+        how: The test in words.
+        correction: The name of the correction.
+        family: The number of comparisons that the correction counts (those that were tested).
+        allowed: The protocol fields that differ and were allowed: {field: values in the order of the systems}.
+        system_differences: The fields in which systems may always differ (preprocessing), in the same form.
+        notes: Warnings for the reader.
     """
 
     systems: tuple[str, ...]
@@ -67,10 +82,18 @@ class Comparison:
 
 
 def check_comparable(results: Sequence[Result], allow: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
-    """Refuse results of different protocols, listing every difference, unless it is allowed by name.
+    """Check that results were measured under one protocol.
 
-    Returns the allowed differences: {field: values in the order of the results}. Raises `ProtocolError` otherwise, and
-    `ConfigurationError` for an allowed field that no protocol has.
+    Args:
+        results: The results; only the tasks that all of them have are checked.
+        allow: The protocol fields that may differ.
+
+    Returns:
+        The allowed differences: {field: values in the order of the results}.
+
+    Raises:
+        ProtocolError: The protocols differ in other fields; all are listed.
+        ConfigurationError: `allow` names a field that no protocol has.
     """
     known = list(Protocol.__dataclass_fields__)
     raise_faults(
@@ -114,21 +137,46 @@ def compare(
 ) -> Comparison:
     """Compare each further result with the first, measure by measure, paired by query.
 
-    - `measures`: names, "rsum" among them; None takes the protocol's recall at 1, 5, 10, rsum, mrr and mean_rank as far
-      as all results have them. `median_rank` has no paired test and is refused.
-    - `test`: "t" (paired t-test) or "randomisation" (sign flips)
-    - `correction`: "holm", "bonferroni" or "none", over the family of *all* comparisons returned (systems × tasks
-      × measures): whoever looks at twenty differences finds one "significant" at 5 % by chance
-    - `allow`: protocol fields that may differ; every other difference is refused, with the list
-    - `by`: what is a sample. "image" takes the captions of one image together, for they are not independent (see
-      `significance.py`); "caption" takes every caption for itself, as many papers do, and finds far more than there is.
-      None is "image" where the results know which caption belongs to which image, which those of `evaluate` and `load`
-      do; otherwise "caption", and a note says so.
+    Args:
+        results: Two results or more; the first is the baseline.
+        measures: Names, which may include "rsum". None takes the protocol's recall at 1, 5 and 10, rsum, mrr and
+            mean_rank, as far as all results have them. `median_rank` has no paired test and is refused.
+        test: "t" (paired t-test) or "randomisation" (sign flips).
+        correction: "holm", "bonferroni" or "none", over *all* comparisons returned (systems × tasks × measures). Among
+            twenty differences, about one is "significant" at 5 % by chance.
+        allow: Protocol fields that may differ; every other difference is refused, with the list.
+        by: The unit of a sample. "image" takes the captions of one image together, because they are not independent
+            (see `significance.py`). "caption" takes every caption alone, as many papers do, and so reports many false
+            differences. None is "image" if the results know the image of each caption (the results of `evaluate` and
+            `load` do); otherwise "caption", with a note.
+        seed: The seed of the randomisation test.
 
-    A difference that cannot be tested, because there is one query or all differ alike, is left out of the family.
+    Returns:
+        The differences. One that cannot be tested (a single query, or the same difference everywhere) does not count
+        for the correction.
 
-    Raises `ProtocolError` when protocols or query sets differ, `ConfigurationError` for "image" when images are not
-    known, `VisirError` when there is nothing to compare.
+    Raises:
+        ProtocolError: The protocols, or the sets of queries, differ.
+        ConfigurationError: `by` is "image" and the image of a caption is not known; or a measure is unknown.
+        VisirError: There are fewer than two results, or they have no measure in common.
+
+    Example:
+        >>> import numpy as np
+        >>> from visir.evaluation import evaluate
+        >>> from visir.records import Collection, Embeddings, EncoderCard
+        >>> collection = Collection.build(
+        ...     "two pictures",
+        ...     images={"id": ["a", "b"]},
+        ...     captions={"id": ["1", "2"], "text": ["red", "blue"], "image_id": ["a", "b"]},
+        ... )
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> images = Embeddings("image", ["a", "b"], np.eye(2, dtype=np.float32), card)
+        >>> poor = Embeddings("text", ["1", "2"], np.array([[1, 0], [1, 0]], np.float32), card)
+        >>> good = Embeddings("text", ["1", "2"], np.eye(2, dtype=np.float32), card)
+        >>> results = [evaluate(collection, (images, texts), ["t2i"]).result for texts in (poor, good)]
+        >>> difference = compare(results, measures=["hit@1"]).differences[0]
+        >>> difference.baseline_value, difference.value, difference.better
+        (0.5, 1.0, True)
     """
     if len(results) < 2:
         raise VisirError("a comparison needs at least two results.", hint="visir compare A B")
@@ -193,7 +241,7 @@ def compare(
 
 
 def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:
-    """What could not be tested, a note for each reason."""
+    """Notes on the differences that could not be tested, one for each reason."""
     by_reason: dict[str, list[str]] = {}
     for difference in differences:
         if difference.untested:
@@ -204,7 +252,7 @@ def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:
 
 
 def _owners(results: Sequence[Result], tasks: Sequence[str], by: By | None) -> dict[str, str] | None:
-    """The image of each caption that is asked; None when a caption's image is not known."""
+    """The image of each caption among the queries; None when the image of a caption is not known."""
     if by is not None and by not in get_args(By):
         raise ConfigurationError(f"unknown sample {by!r} ({nearest(by, get_args(By))})")
     owners: dict[str, str] = {}
@@ -226,7 +274,7 @@ def _owners(results: Sequence[Result], tasks: Sequence[str], by: By | None) -> d
 
 
 def _doubts(by: By | None, owners: Mapping[str, str] | None, tasks: Sequence[str]) -> list[str]:
-    """What a reader must know of a test over captions."""
+    """Warnings about a test over captions."""
     if owners is not None or "t2i" not in tasks:
         return []
     why = "as asked for" if by == "caption" else "because the results do not say which image a caption belongs to"
@@ -237,7 +285,7 @@ def _doubts(by: By | None, owners: Mapping[str, str] | None, tasks: Sequence[str
 
 
 def _in_tasks(protocol: Protocol, tasks: Sequence[str]) -> Protocol:
-    """The protocol as far as it concerns these tasks: what one system did besides is no difference."""
+    """The protocol reduced to these tasks."""
     return protocol.changed(
         galleries={name: line for name, line in protocol.galleries.items() if name in tasks},
         queries={name: line for name, line in protocol.queries.items() if name in tasks},
@@ -270,7 +318,7 @@ def _measures(results: Sequence[Result], requested: Sequence[str] | None, tasks:
 
 
 def _values(result: Result, task: str, name: str) -> NDArray[np.float64]:
-    """Per-query values of a measure; those of rsum are the query's recalls summed, in points: so it has a test."""
+    """Per-query values of a measure. For rsum these are the sums of each query's recalls, in points."""
     if name != "rsum":
         return result.values(task, name)
     recall = result.protocol.recall
@@ -279,16 +327,28 @@ def _values(result: Result, task: str, name: str) -> NDArray[np.float64]:
 
 
 def paired_rows(first: Result, other: Result, task: str) -> NDArray[np.int64]:
-    """The rows of `other` in the order of `first`'s queries; another set of queries is refused."""
-    mine = first.per_query[task]["query_id"].combine_chunks()
-    theirs = other.per_query[task]["query_id"].combine_chunks()
-    positions = pc.index_in(mine, theirs)
-    if positions.null_count or len(mine) != len(theirs):
-        missing = mine.filter(pc.is_null(positions))
-        more = theirs.filter(pc.invert(pc.is_in(theirs, mine)))
+    """Match the queries of two results.
+
+    Args:
+        first: The result that gives the order.
+        other: The result whose rows are looked up.
+        task: The task.
+
+    Returns:
+        (n,) the rows of `other` in the order of the queries of `first`.
+
+    Raises:
+        ProtocolError: The two results have different queries.
+    """
+    first_queries = first.per_query[task]["query_id"].combine_chunks()
+    other_queries = other.per_query[task]["query_id"].combine_chunks()
+    positions = pc.index_in(first_queries, other_queries)
+    if positions.null_count or len(first_queries) != len(other_queries):
+        missing = first_queries.filter(pc.is_null(positions))
+        added = other_queries.filter(pc.invert(pc.is_in(other_queries, first_queries)))
         parts = [
-            f"{len(ids):,} of {who} are missing from the other, e.g. {', '.join(map(repr, ids[:3].to_pylist()))}"
-            for ids, who in ((missing, first.system), (more, other.system))
+            f"{len(ids):,} of {system} are missing from the other, e.g. {', '.join(map(repr, ids[:3].to_pylist()))}"
+            for ids, system in ((missing, first.system), (added, other.system))
             if len(ids)
         ]
         raise ProtocolError(
@@ -300,7 +360,7 @@ def paired_rows(first: Result, other: Result, task: str) -> NDArray[np.int64]:
 
 
 def _groups(result: Result, task: str, owners: Mapping[str, str] | None) -> NDArray[Any] | None:
-    """(n,) the image of each caption; None where every query is a sample for itself, as images are."""
+    """(n,) the image of each caption; None where every query is a sample of its own, as images are."""
     if owners is None or task != "t2i":
         return None
     queries: list[str] = result.per_query[task]["query_id"].to_pylist()
@@ -313,7 +373,8 @@ def _labels(results: Sequence[Result]) -> list[str]:
     """The systems' names, numbered where they repeat."""
     names = [result.system for result in results]
     return [
-        name if names.count(name) == 1 else f"{name} ({names[: at + 1].count(name)})" for at, name in enumerate(names)
+        name if names.count(name) == 1 else f"{name} ({names[: index + 1].count(name)})"
+        for index, name in enumerate(names)
     ]
 
 

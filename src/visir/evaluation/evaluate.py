@@ -1,4 +1,4 @@
-"""Evaluation: a system, a collection, a declared protocol; out come a `Result` and the runs it was measured from."""
+"""Evaluation: from a system, a collection and a declared protocol to a `Result` and its runs."""
 
 from __future__ import annotations
 
@@ -27,7 +27,13 @@ from visir.search.vectors import Similarity
 
 @dataclass(frozen=True, eq=False)
 class Evaluation:
-    """A result, the runs it was measured from, and what they were judged by."""
+    """A result with its runs and judgements.
+
+    Attributes:
+        result: The measured values and their protocol.
+        runs: By task: the answers of the search.
+        qrels: By task: the judgements.
+    """
 
     result: Result
     runs: Mapping[str, Run]
@@ -35,7 +41,7 @@ class Evaluation:
 
     @property
     def captions(self) -> pa.Table | None:
-        """Those of the result: enough to re-score the runs under other readings."""
+        """The captions of the result: enough to re-score the runs under other readings."""
         return self.result.captions
 
 
@@ -79,27 +85,27 @@ def evaluate(
             "random(seed=0)". Of collections only.
         recall: The recall that is called R@k and summed to rsum: "hit" (usual in image–text retrieval), "recall",
             "capped_recall". All three are measured in any case.
-        ties: How equal scores are counted: "id" by document id; "pessimistic" a positive after whatever ties with it;
-            "optimistic" before.
+        ties: How equal scores are counted: "id" by document id; "pessimistic" a positive after all documents that tie
+            with it; "optimistic" a positive before them.
         gallery: The candidates: images and captions of the "split" (usual) or of the whole "collection" (the
             brittleness paper searches all images of Flickr30k), or a gallery for each task. Of collections only.
         folds: 5 for COCO's "5-fold 1k"; see `visir.evaluation.folds`. Of collections only.
         depth: How many documents per query the runs keep. Ranks, and with them all measures, are exact to the end of
             the gallery, except for runs that come from outside.
         similarity: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by their dot product.
-            For a run that does not say how it was scored, this declares it.
+            For a run without a recorded similarity, this declares it.
         measures: Names; None takes the default ones (and `dcg_cm@10` when there is an estimator).
-        estimator: Who says what a wrong answer is worth, for `dcg_cm@p`: another encoder or its pair of embeddings;
-            "self" takes the system's own cosines, which is circular, and the protocol says so. Of collections only.
-        rerank: A cross-encoder, or a model that has one: the best `k_test` answers of each query are ordered anew.
+        estimator: What estimates the gain of a wrong answer, for `dcg_cm@p`: another encoder or its pair of embeddings;
+            "self" takes the system's own cosines, which is circular; the protocol records it. Of collections only.
+        rerank: A cross-encoder, or a model that has one: it re-ranks the best `k_test` answers of each query.
         k_test: How many answers are re-ranked (default: 128).
-        tail: What stands behind the re-ranked answers: "dropped", nothing, as published numbers of such models are
-            made; "kept", the rest in its old order.
+        tail: What follows the re-ranked answers: "dropped", nothing, as in the published numbers of such models;
+            "kept", the rest in its old order.
         fusion: The score of the second stage: "matching", or its "sum" with the first stage's.
         name: What tables call the system.
-        conditions: What else was done, which only the caller knows: `rerank` (by somebody else), `perturbation`,
+        conditions: Further conditions that only the caller knows: `rerank` (done outside visir), `perturbation`,
             `query_template`, `extra`.
-        skip_broken: Set images that cannot be read aside, counted in the notes, instead of stopping.
+        skip_broken: Leave out images that cannot be read, and count them in the notes, instead of stopping.
         **encoding: Options of `visir.encoders.encode_items` (`store`, `batch_size`, `workers`).
 
     Returns:
@@ -183,10 +189,10 @@ def evaluate(
         if assembly.collection is None:
             raise ConfigurationError("dcg_cm compares images with captions: it goes with collections of these only.")
         judge = _judge(estimator, assembly, subject, encoding)
-        who = judge.line if judge else f"self (circular): {label}"
-        protocol = protocol.changed(estimator=who)
+        estimator_line = judge.line if judge else f"self (circular): {label}"
+        protocol = protocol.changed(estimator=estimator_line)
         further = {task: dcg_cm(runs[task], assembly.qrels[task], cutoffs, judge) for task in assembly.folds}
-        if "(circular)" in who:
+        if "(circular)" in estimator_line:
             notes.append("dcg_cm is circular: the system under test says itself what its wrong answers are worth")
     result = score(label, ranks, protocol, measures=names, further=further, timing=timing, notes=notes)
     result.timing["measure"] = time.perf_counter() - started
@@ -196,26 +202,34 @@ def evaluate(
 
 
 def missing_positives(folds: Mapping[str, Sequence[Task]], ranks: Mapping[str, Sequence[Ranks]]) -> list[str]:
-    """Notes on queries that cannot succeed: without a positive, or with positives outside the gallery."""
+    """Notes on queries that cannot succeed: without a positive, or with positives outside the gallery.
+
+    Args:
+        folds: By task: one task per fold.
+        ranks: By task: the ranks of each fold.
+
+    Returns:
+        The notes.
+    """
     notes = []
     for name, tasks in folds.items():
-        none = sum(int((part.positives == 0).sum()) for part in ranks[name])
-        if none:
-            notes.append(f"{name}: {none:,} queries have no positive; they count as failed")
+        without = sum(int((part.positives == 0).sum()) for part in ranks[name])
+        if without:
+            notes.append(f"{name}: {without:,} queries have no positive; they count as failed")
         outside = 0
         for task in tasks:
             if task.gallery.ids is not None:
                 qrels = task.judgements()
-                known = pc.is_in(qrels.documents, task.gallery.ids).to_numpy(zero_copy_only=False)
-                outside += int(((qrels.grades > 0) & ~known).sum())
+                listed = pc.is_in(qrels.documents, task.gallery.ids).to_numpy(zero_copy_only=False)
+                outside += int(((qrels.grades > 0) & ~listed).sum())
         if outside:
             notes.append(f"{name}: {outside:,} positives are outside the gallery and cannot be found")
     return notes
 
 
-def _conditions(carried: Mapping[str, Any], given: Mapping[str, Any] | None) -> dict[str, Any]:
-    """What else was done to the task: what the caller says, and what the collection carries."""
-    conditions = dict(given or {})
+def _conditions(carried: Mapping[str, Any], declared: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The conditions of the protocol: those of the caller and those of the collection."""
+    conditions = dict(declared or {})
     if "extra" in carried:
         conditions["extra"] = {**conditions.get("extra", {}), **carried["extra"]}
     if "perturbation" in carried:
@@ -230,14 +244,18 @@ def _judge(
     subject: System,
     encoding: Mapping[str, Any],
 ) -> Estimator | None:
-    """The estimator of `dcg_cm`; None when it is a run's own cosines."""
-    own = subject.by_modality() if isinstance(subject, (VectorSystem, EncoderSystem)) else None
+    """The estimator of `dcg_cm`; None if the run's own cosines are used."""
+    own_vectors = subject.by_modality() if isinstance(subject, (VectorSystem, EncoderSystem)) else None
     if isinstance(estimator, str):
         if estimator != "self":
             raise ConfigurationError(
                 f"unknown estimator {estimator!r}", hint="give an encoder, its embeddings, or 'self' (circular)"
             )
-        return None if own is None else Estimator(dense(own["image"]), dense(own["text"]), is_system=True)
+        return (
+            None
+            if own_vectors is None
+            else Estimator(dense(own_vectors["image"]), dense(own_vectors["text"]), is_system=True)
+        )
     if estimator is None:
         raise ConfigurationError(
             "dcg_cm needs an estimator: who says what a wrong answer is worth?",
@@ -251,5 +269,7 @@ def _judge(
     judge.prepare(list(assembly.tasks.values()))
     vectors = judge.by_modality()
     cards = {side: vectors[side].encoder.fingerprint for side in ("image", "text")}
-    is_system = own is not None and cards == {side: own[side].encoder.fingerprint for side in ("image", "text")}
+    is_system = own_vectors is not None and cards == {
+        side: own_vectors[side].encoder.fingerprint for side in ("image", "text")
+    }
     return Estimator(dense(vectors["image"]), dense(vectors["text"]), is_system=is_system)

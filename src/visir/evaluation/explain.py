@@ -1,4 +1,4 @@
-"""Which reading of the protocol gives the published number? Re-score under each, and rank them by distance."""
+"""Find the reading of the protocol that gives a published number: re-score under each, and rank them by distance."""
 
 from __future__ import annotations
 
@@ -25,13 +25,15 @@ _SAME = 1e-9
 
 @dataclass(frozen=True)
 class Fit:
-    """One reading beside the published numbers.
+    """One reading, compared with the published values.
 
-    - `values`: ours and the published, value by value; `distance`: the mean of |ours − published| / published, over
-      all but the cross-modal DCG, which no reading of the recall alters
-    - `reproduced`: how many come out to the printed digits
-    - `candidates`: per task how many candidates each fold has (one number: no folds)
-    - `same`: other readings that give the very same values here
+    Attributes:
+        reading: The reading.
+        values: Our values and the published ones.
+        distance: The mean of |ours − published| / published, over all values but the cross-modal DCG, which does not
+            depend on the reading of recall.
+        candidates: For each task the number of candidates of each fold (one number: no folds).
+        same: Other readings that give exactly the same values here.
     """
 
     reading: Reading
@@ -42,21 +44,31 @@ class Fit:
 
     @property
     def reproduced(self) -> int:
-        """How many values come out to the printed digits, in whichever way."""
+        """The number of values that agree with the printed digits, in any way."""
         return sum(value.digits != "off" for value in self.values)
 
     def count(self, digits: Digits) -> int:
-        """How many values come out in this way ("truncated": only when further digits are cut off)."""
+        """Count the values that agree in one way.
+
+        Args:
+            digits: The way ("truncated": only if further digits are cut off).
+
+        Returns:
+            The number of values.
+        """
         return sum(value.digits == digits for value in self.values)
 
 
 @dataclass(frozen=True)
 class Explanation:
-    """All readings, the nearest first, and in one sentence which one gives the published numbers.
+    """All readings, the nearest first, and one sentence on the nearest.
 
-    - `not_computable`: (reading in words, reason)
-    - `scored`: where the ranks come from, and by which similarity
-    - `remarks`: what the published row betrays by itself (see `signatures.py`)
+    Attributes:
+        sentence: Which reading gives the published values.
+        fits: The readings in order of distance.
+        not_computable: (reading in words, reason) of the readings that cannot be computed.
+        scored: How the ranks were computed, and by which similarity.
+        remarks: What the published row shows by itself (see `signatures.py`).
     """
 
     sentence: str
@@ -67,39 +79,67 @@ class Explanation:
 
     @property
     def best(self) -> Fit:
-        """The nearest reading, and the plainest of those equally near."""
+        """The nearest reading; among equally near ones, that with the fewest departures from the usual reading."""
         return self.fits[0]
 
 
 def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int = 2) -> Explanation:
-    """Re-score runs under every reading that the material allows and rank the readings by distance to a published row.
+    """Re-score runs under every reading that the material allows, and rank the readings by distance to a published row.
 
-    `material`: an `Evaluation`, or a `Material` that has the vectors too, which makes every reading computable. The
-    labels "R@k" and "rsum" are read in every way; labels that name a measure ("hit@5", "mrr") mean just that.
-    Raises `VisirError` when the row has no value for the tasks of the runs, when vectors are given for a run that
-    does not say by which similarity it was scored, and when a search of them does not give the run.
+    Args:
+        material: An `Evaluation`, or a `Material`. A `Material` with the vectors makes every reading computable.
+        row: The published row. The labels "R@k" and "rsum" are read in every way; labels that name a measure ("hit@5",
+            "mrr") have one meaning.
+        decimals: How many decimals the row is printed with.
+
+    Returns:
+        The readings, the nearest first.
+
+    Raises:
+        VisirError: The row has no value for the tasks of the runs; or vectors are given for a run without a recorded
+            similarity; or a search of the vectors does not give the run.
+        ConfigurationError: A label of the row is not a measure.
+
+    Example:
+        >>> import numpy as np
+        >>> from visir.evaluation import evaluate
+        >>> from visir.evaluation.published import PublishedRow
+        >>> from visir.records import Collection, Embeddings, EncoderCard
+        >>> collection = Collection.build(
+        ...     "two pictures",
+        ...     images={"id": ["a", "b"]},
+        ...     captions={"id": ["1", "2"], "text": ["red", "blue"], "image_id": ["a", "b"]},
+        ... )
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> images = Embeddings("image", ["a", "b"], np.eye(2, dtype=np.float32), card)
+        >>> texts = Embeddings("text", ["1", "2"], np.array([[1, 0], [1, 0]], np.float32), card)
+        >>> explanation = explain(evaluate(collection, (images, texts)), PublishedRow("CLIP", {"t2i": {"R@1": 50.0}}))
+        >>> explanation.best.reading.recall, explanation.best.distance, explanation.best.reproduced
+        ('hit', 0.0, 1)
     """
     if isinstance(material, Evaluation):
         material = Material.of(material)
-    wanted = {task: labels for task in TASKS if task in material.runs and (labels := _labels(row, task, material))}
-    if not wanted:
+    labels_by_task = {
+        task: labels for task in TASKS if task in material.runs and (labels := _labels(row, task, material))
+    }
+    if not labels_by_task:
         raise VisirError(
             f"{row.system}: nothing is published for {' and '.join(material.runs)} that these runs can give.",
             hint="is it the right row, and the right task?",
         )
-    cutoff = max(_deepest(label) for labels in wanted.values() for label in labels)
+    cutoff = max(_deepest(label) for labels in labels_by_task.values() for label in labels)
     ranks_by_reading: dict[Reading, Mapping[str, list[Ranks]]] = {}
     impossible: dict[Reading, str] = {}
     fits: list[Fit] = []
-    for reading in all_readings(max(folds_of(material.runs[task]) for task in wanted)):
+    for reading in all_readings(max(folds_of(material.runs[task]) for task in labels_by_task)):
         search = reading.search
         if search not in ranks_by_reading and search not in impossible:
             try:
-                ranks_by_reading[search] = {task: rank(material, task, search, cutoff) for task in wanted}
+                ranks_by_reading[search] = {task: rank(material, task, search, cutoff) for task in labels_by_task}
             except NotComputable as reason:
                 impossible[search] = str(reason)
         if search in ranks_by_reading:
-            fits.append(_fit(reading, ranks_by_reading[search], material, row, wanted, decimals))
+            fits.append(_fit(reading, ranks_by_reading[search], material, row, labels_by_task, decimals))
     if not fits:
         raise VisirError(
             f"{row.system}: no reading can be computed: {'; '.join(dict.fromkeys(impossible.values()))}.",
@@ -108,9 +148,9 @@ def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int
     fits.sort(key=lambda fit: (round(fit.distance, 9), fit.reading.departures))
     distinct: list[Fit] = []
     for fit in fits:
-        for at, other in enumerate(distinct):
+        for position, other in enumerate(distinct):
             if _equal(fit, other):
-                distinct[at] = replace(other, same=(*other.same, fit.reading))
+                distinct[position] = replace(other, same=(*other.same, fit.reading))
                 break
         else:
             distinct.append(fit)
@@ -118,18 +158,18 @@ def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int
         _sentence(distinct[0], row),
         tuple(distinct),
         (*_plainest(impossible), *NEVER),
-        _scored(material, list(wanted)),
+        _scored(material, list(labels_by_task)),
         remarks(row, material.protocol),
     )
 
 
 def _labels(row: PublishedRow, task: str, material: Material) -> list[str]:
-    """The published labels of a task that can be computed from ranks, or are at hand as fixed values."""
+    """The published labels of a task that can be computed from ranks, or that are available as fixed values."""
     labels = []
     for label in row.values.get(task, {}):
         name = measure_of(label)
-        known = name == "rsum" or name.partition("@")[0] in MEASURES or name in MEASURES
-        if known or name in material.fixed.get(task, {}):
+        is_computable = name == "rsum" or name.partition("@")[0] in MEASURES or name in MEASURES
+        if is_computable or name in material.fixed.get(task, {}):
             labels.append(label)
         elif name.partition("@")[0] != "dcg_cm":
             raise ConfigurationError(f"{row.system}: {task} {label!r} is no measure that visir knows.")
@@ -149,12 +189,12 @@ def _fit(
     ranks: Mapping[str, list[Ranks]],
     material: Material,
     row: PublishedRow,
-    wanted: Mapping[str, list[str]],
+    labels_by_task: Mapping[str, list[str]],
     decimals: int,
 ) -> Fit:
     values: list[Judgement] = []
     sums: dict[str, float] = {}
-    for task, labels in wanted.items():
+    for task, labels in labels_by_task.items():
         sums[task] = _value("rsum", reading, ranks[task])
         for label in labels:
             name = measure_of(label, reading.recall)
@@ -189,19 +229,21 @@ def _value(label: str, reading: Reading, parts: list[Ranks]) -> float:
 
 
 def _equal(first: Fit, second: Fit) -> bool:
-    mine, theirs = (
+    first_values, second_values = (
         [value.ours for value in fit.values if not value.measure.startswith("dcg_cm")] for fit in (first, second)
     )
-    return len(mine) == len(theirs) and bool(np.allclose(mine, theirs, rtol=0, atol=_SAME))
+    return len(first_values) == len(second_values) and bool(
+        np.allclose(first_values, second_values, rtol=0, atol=_SAME)
+    )
 
 
 def _plainest(impossible: Mapping[Reading, str]) -> list[tuple[str, str]]:
-    """(reading in words, reason), without combinations that fail for the very reason for which a part of them fails."""
+    """(reading in words, reason), without combinations that fail for the same reason as a part of them."""
     plainest: list[tuple[Reading, str]] = []
     for reading, reason in sorted(impossible.items(), key=lambda item: item[0].departures):
         if not any(reason == other and plain.is_part_of(reading) for plain, other in plainest):
             plainest.append((reading, reason))
-    # The recall plays no part in whether a reading can be computed; its words come first and are dropped.
+    # Whether a reading can be computed does not depend on the recall; its words come first and are dropped.
     return [(str(reading).partition("; ")[2], reason) for reading, reason in plainest]
 
 
@@ -213,7 +255,7 @@ def _scored(material: Material, tasks: Sequence[str]) -> str:
 
 
 def _over(fit: Fit) -> str:
-    """Over how many candidates, in words; with folds, over how many of them."""
+    """The number of candidates in words; with folds, of each fold."""
     folds = max(len(sizes) for sizes in fit.candidates.values())
     sizes = []
     for task, several in fit.candidates.items():

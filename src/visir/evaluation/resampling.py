@@ -9,16 +9,32 @@ from visir.errors import VisirError
 
 Floats = NDArray[np.float64]
 
-_ENTRIES = 4_000_000  # counts held at once: 32 MB
+_ENTRIES = 4_000_000  # counts in memory at once: 32 MB
 
 
 def resampled_sums(columns: Floats, clusters: object = None, *, samples: int = 2_000, seed: int = 0) -> Floats:
-    """(samples, k): the sums of k columns (n, k) over clusters drawn with replacement, as many as there are.
+    """Bootstrap the sums of several columns over clusters drawn with replacement.
 
-    All columns see the same draws, so any statistic of their sums (a mean difference, a ratio, a ratio of a part) has
-    its bootstrap distribution by plain arithmetic: `sums[:, 0] / sums[:, 1]`. `clusters`: (n,) the image of each query,
-    which is drawn with all its captions; None draws queries. See `significance.py` for why clusters. NaN of a single
-    cluster: drawn again it is the same, which says nothing of chance.
+    All columns use the same draws. So any statistic of their sums (a mean difference, a ratio) has its bootstrap
+    distribution by plain arithmetic: `sums[:, 0] / sums[:, 1]`. `significance.py` explains why clusters are drawn.
+
+    Args:
+        columns: (n, k) one row per query.
+        clusters: (n,) the image of each query, which is drawn with all its captions; None draws queries.
+        samples: How many samples are drawn; each has as many clusters as there are.
+        seed: The seed of the draws.
+
+    Returns:
+        (samples, k) the sums; NaN for a single cluster, because every draw of it is the same.
+
+    Raises:
+        VisirError: There is no query.
+
+    Example:
+        >>> import numpy as np
+        >>> sums = resampled_sums(np.array([[1.0, 2.0], [3.0, 6.0]]), samples=5)
+        >>> (sums[:, 1] / sums[:, 0]).tolist()
+        [2.0, 2.0, 2.0, 2.0, 2.0]
     """
     values = np.asarray(columns, np.float64)
     if values.ndim != 2 or len(values) == 0:
@@ -42,7 +58,15 @@ def resampled_sums(columns: Floats, clusters: object = None, *, samples: int = 2
 
 
 def interval(values: Floats, level: float = 0.95) -> tuple[float, float]:
-    """The percentile interval of resampled values; NaN where one of them is not a number (nothing to divide by)."""
+    """The percentile interval of resampled values.
+
+    Args:
+        values: (samples,) the resampled statistic.
+        level: The confidence level, in (0, 1).
+
+    Returns:
+        (low, high); (NaN, NaN) where a value is not finite (a division by zero).
+    """
     if not np.isfinite(values).all():
         return float("nan"), float("nan")
     low, high = np.quantile(values, [(1 - level) / 2, (1 + level) / 2])

@@ -1,12 +1,12 @@
-"""Results on disk: plain open files in one folder, written atomically, loaded back identical.
+"""Results on disk: plain open files in one folder, written atomically.
 
-    result.json                  protocol, aggregates, versions, timing, notes, and which files belong to it
-    per_query_{task}.parquet  query_id and one column per measure
-    run_{task}.parquet      what the search answered (`visir.search.formats`)
-    qrels_{task}.parquet    what it was judged by: query_id, document_id, grade
-    captions.parquet             id, image_id of the captions that took part, in the source's order
+    result.json              protocol, aggregates, versions, timing, notes, and the list of files
+    per_query_{task}.parquet query_id and one column per measure
+    run_{task}.parquet       the answers of the search (`visir.search.formats`)
+    qrels_{task}.parquet     the judgements: query_id, document_id, grade
+    captions.parquet         id, image_id of the captions that took part, in the source's order
 
-The folder appears when it is complete.
+The folder appears when it is complete. `load` gives back the same values.
 """
 
 from __future__ import annotations
@@ -40,16 +40,30 @@ def save(
     """Write a result, or a whole evaluation, into a folder, complete or not at all.
 
     Args:
-        result: What was measured.
+        result: The result, or the evaluation with its runs and judgements.
         folder: A new folder, an empty one, or one of an earlier result, which is replaced; other files in it stay.
-        runs: What the search answered.
-        qrels: What it was judged by.
+        runs: The runs by task, if `result` is a `Result`.
+        qrels: The judgements by task, if `result` is a `Result`.
 
     Returns:
         The folder.
 
     Raises:
-        FolderError: The folder holds something else, or files of a result that somebody has changed.
+        FolderError: The folder holds something else, or changed files of a result.
+
+    Example:
+        >>> import tempfile
+        >>> from visir.evaluation.scoring import score
+        >>> import numpy as np
+        >>> import pyarrow as pa
+        >>> from visir.records import Protocol, Ranks
+        >>> grades = np.ones(2, np.float32)
+        >>> ranks = Ranks(pa.array(["q1", "q2"]), np.array([0, 1, 2]), np.array([1, 2]), grades, None, 4)
+        >>> protocol = Protocol(collection="example", collection_fingerprint="stated", split="test")
+        >>> result = score("by hand", {"t2i": [ranks]}, protocol, measures=["hit@1"])
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     load(save(result, f"{folder}/result")).aggregates == result.aggregates
+        True
     """
     if isinstance(result, Evaluation):
         return save(result.result, folder, runs=result.runs, qrels=result.qrels)
@@ -65,7 +79,14 @@ def write_result(
     runs: Mapping[str, Run] | None = None,
     qrels: Mapping[str, Qrels] | None = None,
 ) -> None:
-    """Write the files of a result into a folder that is being made; see `save`."""
+    """Write the files of a result into a folder that is being created; see `save`.
+
+    Args:
+        change: The folder that is being created.
+        result: The result, or the evaluation with its runs and judgements.
+        runs: The runs by task, if `result` is a `Result`.
+        qrels: The judgements by task, if `result` is a `Result`.
+    """
     if isinstance(result, Evaluation):
         write_result(change, result.result, runs=result.runs, qrels=result.qrels)
         return
@@ -90,7 +111,17 @@ def write_result(
 
 
 def load(folder: str | Path) -> Result:
-    """The result in a folder (or of a `result.json`). Raises `VisirError` naming what is missing or altered."""
+    """Read the result in a folder.
+
+    Args:
+        folder: The folder, or its `result.json`.
+
+    Returns:
+        The result, without runs and judgements; see `load_evaluation`.
+
+    Raises:
+        VisirError: A file is missing, or the protocol was altered.
+    """
     folder, content = _open(folder)
     with RESULT.reading(folder, "result.json"):
         return _result(folder, content)
@@ -122,7 +153,17 @@ def _result(folder: Path, content: dict[str, Any]) -> Result:
 
 
 def load_evaluation(folder: str | Path) -> Evaluation:
-    """The result with its runs and judgements, as far as they were saved."""
+    """Read a result with its runs and judgements, as far as they were saved.
+
+    Args:
+        folder: The folder, or its `result.json`.
+
+    Returns:
+        The evaluation; runs and judgements that were not saved are absent.
+
+    Raises:
+        VisirError: A file is missing, or the protocol was altered.
+    """
     folder, content = _open(folder)
     with RESULT.reading(folder, "result.json"):
         runs, qrels = _runs(folder, content["files"])

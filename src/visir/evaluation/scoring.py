@@ -1,4 +1,4 @@
-"""From ranks to a `Result`: per-query values, aggregates, rsum, versions: the part that every kind of search shares."""
+"""From ranks to a `Result` (per-query values, aggregates, rsum, versions), for every kind of search."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.records import TASKS, Protocol, Ranks, Result
 
 MODELLING = ("torch", "transformers", "open_clip", "sentence_transformers", "onnxruntime")
-"""Packages named among the versions when they took part, that is, when they were imported."""
+"""Packages that are listed among the versions only if they were imported."""
 
 
 def score(
@@ -31,14 +31,37 @@ def score(
     timing: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
 ) -> Result:
-    """Measure the ranks of each task (one `Ranks` per fold) under a protocol.
+    """Measure the ranks of each task under a protocol.
 
-    - `measures`: names; None takes the default ones, as far down as the rankings reach (what had to be left out is
-      noted); named ones that look deeper are refused
-    - `further`: per task a table with `query_id` and further per-query columns (`dcg_cm@10`), joined by id
+    With folds, the aggregate of a measure is the mean of the folds' aggregates, as in the 5-fold protocol of COCO (for
+    `median_rank` the mean of the medians). rsum is added if the protocol's recall is measured at 1, 5 and 10.
 
-    With folds the aggregate of a measure is the mean of the folds' aggregates, as the 5-fold protocol of COCO has it
-    (for `median_rank` the mean of the medians). rsum is added whenever the protocol's recall is measured at 1, 5, 10.
+    Args:
+        system: The name of the system.
+        ranks: For each task one `Ranks` per fold.
+        protocol: The protocol that the result carries.
+        measures: Names. None takes the default ones, as far as the rankings are deep enough; a note lists those left
+            out. A named measure that looks deeper is refused.
+        further: For each task a table with `query_id` and more per-query columns (`dcg_cm@10`), joined by id.
+        timing: Seconds by stage.
+        notes: Notes for the reader.
+
+    Returns:
+        The result.
+
+    Raises:
+        ConfigurationError: There are no ranks, or `further` lacks a query.
+        ProtocolError: A named measure looks deeper than the rankings reach.
+
+    Example:
+        >>> import numpy as np
+        >>> import pyarrow as pa
+        >>> from visir.records import Protocol, Ranks
+        >>> grades = np.ones(2, np.float32)
+        >>> ranks = Ranks(pa.array(["q1", "q2"]), np.array([0, 1, 2]), np.array([1, 2]), grades, None, 4)
+        >>> protocol = Protocol(collection="example", collection_fingerprint="stated", split="test")
+        >>> score("by hand", {"t2i": [ranks]}, protocol, measures=["hit@1", "mrr"]).aggregates
+        {'t2i': {'hit@1': 0.5, 'mrr': 0.75}}
     """
     if not ranks:
         raise ConfigurationError("nothing to measure: no task was searched.", hint="give at least one run")
@@ -57,14 +80,14 @@ def score(
     if set(recalls) <= set(names):
         for key, value in rsum(aggregates, protocol.recall).items():
             aggregates.setdefault(key, {})["rsum"] = value
-    elif not per_query.keys().isdisjoint(TASKS):  # of other tasks nobody sums recall
+    elif not per_query.keys().isdisjoint(TASKS):  # rsum is defined for these tasks only
         missing = ", ".join(name for name in recalls if name not in names)
         further_notes.append(f"no rsum: it needs {missing}")
     return Result(system, protocol, per_query, aggregates, versions(), dict(timing or {}), (*notes, *further_notes))
 
 
 def versions() -> dict[str, str]:
-    """Versions of visir, Python and the packages that make numbers (modelling packages only when they are loaded)."""
+    """The versions of visir, Python and the numerical packages (of modelling packages only the imported ones)."""
     names = ["visir", "numpy", "pyarrow", "numba", *(name for name in MODELLING if name in sys.modules)]
     by_package = {"python": platform.python_version()}
     for name in names:

@@ -1,17 +1,17 @@
 """Paired tests: is a difference between two systems, measured query by query, more than chance?
 
-Every function takes `differences`: (n,) the per-query value of one system minus that of the other, same queries, same
-order.
+Every function takes `differences`: (n,) the per-query value of one system minus that of the other, for the same queries
+in the same order.
 
-**Clusters.** Five captions of one image are five queries of text-to-image search, but not five independent ones: an
-image that is hard to find is hard to find by each of its captions. A test that treats the captions as independent
-counts the same evidence up to five times: where it promises 5 % false positives it has 19 to 56 %
+**Clusters.** Five captions of one image are five queries of text-to-image search, but they are not independent: an
+image that is hard to find is hard to find with each of its captions. A test that treats the captions as independent
+counts the same evidence up to five times: instead of the nominal 5 % false positives it has 19 to 56 %
 (`benchmarks/significance.py`). Every function therefore takes `clusters`, (n,) the image of each query: the sampled
 units are then *images* with all their captions (Cameron, Gelbach & Miller 2008; for retrieval tests in general Smucker,
 Allan & Carterette, CIKM 2007). Without `clusters` each query is its own unit.
 
-**No spread, no test.** A single unit, or differences that are all the same, leave nothing to judge chance by. Then p
-and the interval are NaN, and `TestOutcome.reason` says why; p = 0 or an interval of no width would claim certainty.
+**No spread, no test.** With a single unit, or with differences that are all the same, chance cannot be estimated. Then
+p and the interval are NaN, and the test result gives the reason; p = 0 or an interval of width 0 would claim certainty.
 """
 
 from __future__ import annotations
@@ -28,19 +28,22 @@ TestName = Literal["t", "randomisation"]
 Correction = Literal["holm", "bonferroni", "none"]
 
 EXACT_UP_TO = 16
-"""With at most this many clusters that differ at all, every assignment of signs is tried (2^16 = 65,536)."""
+"""With at most this many clusters that differ, every assignment of signs is tried (2^16 = 65,536)."""
 FEW_VALUES = 512
-"""Up to this many distinct values the resampling draws counts per value instead of signs per query."""
+"""Up to this many distinct values, the resampling draws counts per value instead of signs per query."""
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
 class TestOutcome:
-    """What a test found.
+    """The result of a test.
 
-    - `p`: in [0, 1], two-sided; NaN when the differences cannot be tested, for the `reason` given
-    - `statistic`: t, or the mean difference; `how`: the test in words
+    Attributes:
+        p: The two-sided p-value, in [0, 1]; NaN if the differences cannot be tested.
+        statistic: t, or the mean difference.
+        how: The test in words.
+        reason: Why the differences cannot be tested, or "".
     """
 
     p: float
@@ -50,11 +53,21 @@ class TestOutcome:
 
 
 def paired_t(differences: object, clusters: object = None) -> TestOutcome:
-    """Two-sided paired t-test; with `clusters` of the mean over all queries, its error estimated over clusters.
+    """Two-sided paired t-test.
 
-    Without clusters this equals `scipy.stats.ttest_rel`; with clusters of equal size, the t-test of the cluster means.
-    Clusters of unequal size: see `_mean_and_error`. All differences zero gives p = 1 (two identical systems; scipy
-    gives NaN).
+    With clusters, the mean is that over all queries, and its standard error is estimated over clusters. Without
+    clusters this equals `scipy.stats.ttest_rel`; with clusters of equal size, the t-test of the cluster means. For
+    clusters of unequal size see `_mean_and_error`.
+
+    Args:
+        differences: (n,) the per-query value of one system minus that of the other; finite.
+        clusters: (n,) the image of each query; None takes each query as its own unit.
+
+    Returns:
+        The result of the test. If all differences are zero, p is 1 (two identical systems; scipy gives NaN).
+
+    Raises:
+        VisirError: There is no query, a difference is not finite, or the lengths differ.
     """
     sums, sizes = _clustered(differences, clusters)
     how = _how("paired t-test", len(sums), clusters)
@@ -69,9 +82,20 @@ def paired_t(differences: object, clusters: object = None) -> TestOutcome:
 
 
 def mean_interval(differences: object, clusters: object = None, *, level: float = 0.95) -> tuple[float, float]:
-    """The interval of the mean difference that belongs to `paired_t`: it holds 0 exactly when p > 1 − `level`.
+    """The confidence interval of the mean difference that belongs to `paired_t`.
 
-    (NaN, NaN) where there is no spread to judge by.
+    It contains 0 exactly when p > 1 − `level`.
+
+    Args:
+        differences: (n,) the per-query value of one system minus that of the other; finite.
+        clusters: (n,) the image of each query; None takes each query as its own unit.
+        level: The confidence level, in (0, 1).
+
+    Returns:
+        (low, high); (NaN, NaN) where there is no spread.
+
+    Raises:
+        VisirError: The level is not in (0, 1), or the differences are faulty as in `paired_t`.
     """
     _check_level(level)
     sums, sizes = _clustered(differences, clusters)
@@ -87,9 +111,9 @@ def mean_interval(differences: object, clusters: object = None, *, level: float 
 def _mean_and_error(sums: Floats, sizes: Floats) -> tuple[float, float, float]:
     """The mean over all queries, its standard error, and the degrees of freedom.
 
-    The error is the jackknife's: the mean is taken without each cluster in turn. It does not take a large cluster's
-    pull on the mean for agreement with it, as the usual sandwich does (up to 18 % false positives with 4 to 20 clusters
-    of 1 to 20 queries). The degrees of freedom are those of so many equal clusters as weigh as much: (Σn)² / Σn² − 1.
+    The error is the jackknife's: the mean is computed without each cluster in turn. The usual sandwich estimator
+    underestimates the error when one large cluster dominates the mean (up to 18 % false positives with 4 to 20 clusters
+    of 1 to 20 queries). The degrees of freedom are those of the effective number of equal clusters: (Σn)² / Σn² − 1.
     """
     count, total = len(sums), float(sizes.sum())
     mean = float(sums.sum()) / total
@@ -101,7 +125,7 @@ def _mean_and_error(sums: Floats, sizes: Floats) -> tuple[float, float, float]:
 
 
 def _untestable(sums: Floats, sizes: Floats, clusters: object) -> str:
-    """Why the differences cannot be tested, or ""; identical systems can."""
+    """Why the differences cannot be tested, or ""; identical systems can be tested."""
     unit = "query" if clusters is None else "image"
     if len(sums) < 2:
         return f"there is only one {unit}"
@@ -117,10 +141,26 @@ def _no_spread(sums: Floats, sizes: Floats) -> bool:
 def randomisation(differences: object, clusters: object = None, *, samples: int = 10_000, seed: int = 0) -> TestOutcome:
     """Two-sided paired randomisation (sign-flip) test of the mean difference.
 
-    Under the null hypothesis the two systems are exchangeable for each query (or cluster), so its difference could as
-    well have had the other sign. p is the share of sign assignments whose mean difference is at least as far from zero
-    as the observed one. With at most 16 differing clusters all assignments are tried and p is exact; otherwise
-    `samples` are drawn and p = (1 + hits) / (1 + samples) (Phipson & Smyth 2010: never 0).
+    Under the null hypothesis the two systems are exchangeable for each query (or cluster), so each difference could
+    have the other sign. p is the share of sign assignments whose mean difference is at least as far from zero as the
+    observed one. With at most 16 differing clusters all assignments are tried and p is exact; otherwise `samples` are
+    drawn and p = (1 + hits) / (1 + samples) (Phipson & Smyth 2010: never 0).
+
+    Args:
+        differences: (n,) the per-query value of one system minus that of the other; finite.
+        clusters: (n,) the image of each query; None takes each query as its own unit.
+        samples: How many sign assignments are drawn.
+        seed: The seed of the draws.
+
+    Returns:
+        The result of the test.
+
+    Raises:
+        VisirError: The differences are faulty as in `paired_t`.
+
+    Example:
+        >>> randomisation([1, 1, 1]).p  # 2 of the 8 sign assignments give a mean of +1 or −1
+        0.25
     """
     sums, sizes = _clustered(differences, clusters)
     name = _how("randomisation test", len(sums), clusters)
@@ -145,8 +185,26 @@ def bootstrap_interval(
 ) -> tuple[float, float]:
     """Percentile interval of the mean over queries (or whole clusters) drawn with replacement.
 
-    For means that are bounded or skewed; of a difference take `mean_interval`, which holds with few units too. (NaN,
-    NaN) of a single unit.
+    Use it for means that are bounded or skewed. For a difference use `mean_interval`, which is also valid with few
+    units.
+
+    Args:
+        differences: (n,) the per-query value of one system minus that of the other; finite.
+        clusters: (n,) the image of each query; None takes each query as its own unit.
+        level: The confidence level, in (0, 1).
+        samples: How many samples are drawn.
+        seed: The seed of the draws.
+
+    Returns:
+        (low, high); (NaN, NaN) for a single unit.
+
+    Raises:
+        VisirError: The level is not in (0, 1), or the values are faulty as in `paired_t`.
+
+    Example:
+        >>> low, high = bootstrap_interval([0.0, 1.0, 1.0, 0.0])
+        >>> low <= 0.5 <= high
+        True
     """
     _check_level(level)
     sums, sizes = _clustered(differences, clusters)
@@ -170,12 +228,24 @@ def bootstrap_interval(
 
 
 def corrected(p_values: object, correction: Correction = "holm") -> Floats:
-    """p-values corrected for the size of their family, in the given order, capped at 1.
-
-    A NaN, of what could not be tested, stays one and does not count for the family.
+    """Correct p-values for the size of their family.
 
     Bonferroni multiplies each by the family's size m. Holm (1979) multiplies the i-th smallest by m − i + 1 and keeps
-    the order: it controls the same error and never rejects less, hence the default.
+    the order: it controls the same error and never rejects fewer hypotheses, hence the default.
+
+    Args:
+        p_values: (m,) in [0, 1]; a NaN (not testable) stays NaN and does not count for the family.
+        correction: "holm", "bonferroni" or "none".
+
+    Returns:
+        (m,) the corrected values in the same order, at most 1.
+
+    Raises:
+        VisirError: The correction is unknown.
+
+    Example:
+        >>> corrected([0.25, 0.5], "bonferroni").tolist()
+        [0.5, 1.0]
     """
     every = np.asarray(p_values, np.float64)
     result = every.copy()
@@ -193,7 +263,26 @@ def corrected(p_values: object, correction: Correction = "holm") -> Floats:
 
 
 def paired_test(name: str, differences: object, clusters: object = None, *, seed: int = 0) -> TestOutcome:
-    """The test called `name` ("t" or "randomisation"), with its defaults."""
+    """Run the paired test of a given name, with its defaults.
+
+    Args:
+        name: "t" or "randomisation".
+        differences: (n,) the per-query value of one system minus that of the other; finite.
+        clusters: (n,) the image of each query; None takes each query as its own unit.
+        seed: The seed of the randomisation test.
+
+    Returns:
+        The result of the test.
+
+    Raises:
+        VisirError: The test is unknown, or the differences are faulty as in `paired_t`.
+
+    Example:
+        >>> paired_test("randomisation", [1, 1, 1]).p
+        0.25
+        >>> paired_test("t", [0, 0, 0]).p
+        1.0
+    """
     if name == "t":
         return paired_t(differences, clusters)
     if name == "randomisation":
@@ -207,7 +296,7 @@ def _check_level(level: float) -> None:
 
 
 def _clustered(differences: object, clusters: object) -> tuple[Floats, Floats]:
-    """(sum, size) of the differences of each cluster; a query is its own cluster when there are none."""
+    """(sum, size) of the differences of each cluster; without clusters each query is its own."""
     values = np.asarray(differences, np.float64)
     if values.ndim != 1 or len(values) == 0:
         raise VisirError("a paired test needs at least one query.", hint="is the split, or the task, right?")

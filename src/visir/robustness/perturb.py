@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from visir.errors import CollectionError, ConfigurationError, VisirError, nearest
 from visir.records import Collection, strings
 from visir.robustness.language.tagged_captions import TaggedCaption
-from visir.robustness.perturbations.base import Perturbation, Profile, find
+from visir.robustness.perturbations.base import Perturbation, Profile, find, names_in
 from visir.robustness.random_stream import RandomStream
 
 ORIGINAL = "original_text"
@@ -171,7 +171,8 @@ def _change(step: Perturbation, profile: Profile) -> Callable[[TaggedCaption, Ra
         return step.change
     if step.paper is None:
         raise VisirError(
-            f"{step.name} has no paper profile.", hint=f"the released code had {step.name.partition(':')[0]!r} only"
+            f"{step.name} has no paper profile: the released code does not have it.",
+            hint=f"profile='sound'; the released code has {', '.join(names_in('paper'))}",
         )
     return step.paper
 

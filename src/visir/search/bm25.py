@@ -72,7 +72,7 @@ class Bm25:
             texts: The documents.
             queries: The queries.
         """
-        require("bm25s", extra="products", purpose="BM25")
+        require("bm25s", extra="bm25", purpose="BM25")
         import bm25s
 
         corpus = self.words(texts)

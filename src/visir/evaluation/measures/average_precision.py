@@ -1,4 +1,4 @@
-"""Average precision under its two divisors, and up to rank R."""
+"""Average precision with its two divisors, and up to rank R."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What a measure is: a function of the ranks of the positives, and a description of itself."""
+"""The form of a measure: a function of the ranks of the positives, with a description."""
 
 from __future__ import annotations
 
@@ -19,9 +19,15 @@ Values = NDArray[np.float64]
 class Positives:
     """`Ranks` laid out for arithmetic over all queries at once.
 
-    Entries are the positives (m), queries are n. `query[e]` is the query of entry e, `rank[e]` its rank (infinite when
-    it was not retrieved, so that every comparison `rank <= k` is right without a special case), `ordinal[e]` its place
-    among the positives of its query, from 1.
+    Attributes:
+        source: The ranks.
+        n: The number of queries.
+        count: (n,) the number of positives of each query.
+        query: (m,) the query of each positive.
+        rank: (m,) its rank; infinite if it was not retrieved, so every comparison `rank <= k` is right without a
+            special case.
+        ordinal: (m,) its position among the positives of its query, from 1.
+        grade: (m,) its grade.
     """
 
     def __init__(self, ranks: Ranks) -> None:
@@ -36,24 +42,24 @@ class Positives:
         self.grade = ranks.grades.astype(np.float64)
 
     def sum(self, values: NDArray[np.float64] | NDArray[np.bool_]) -> Values:
-        """(n,) the sum of the entries' values, query by query, in the order of rank."""
+        """(n,) the sum of the positives' values, query by query, in the order of rank."""
         return np.bincount(self.query, values, self.n).astype(np.float64)
 
     def share(self, numerator: Values, denominator: Values) -> Values:
-        """(n,) the quotient, and 0 for a query without any positive: nothing could be found, as trec_eval counts it."""
+        """(n,) the quotient; 0 for a query without any positive, as trec_eval counts it."""
         return np.divide(numerator, denominator, out=np.zeros(self.n), where=denominator > 0)
 
     @cached_property
     def first(self) -> Values:
         """(n,) the rank of the first positive; infinite where none was retrieved."""
         first = np.full(self.n, np.inf)
-        some = self.source.positives > 0
-        first[some] = self.rank[self.source.offsets[:-1][some]]
+        has_positives = self.source.positives > 0
+        first[has_positives] = self.rank[self.source.offsets[:-1][has_positives]]
         return first
 
     @cached_property
     def ideal(self) -> NDArray[np.float64]:
-        """(m,) the grades of each query in falling order: the best ranking that could be."""
+        """(m,) the grades of each query in descending order: the best possible ranking."""
         if len(self.grade) == 0 or (self.grade == self.grade[0]).all():
             return self.grade
         return self.grade[np.lexsort((-self.grade, self.query))]
@@ -65,14 +71,21 @@ Compute = Callable[[Positives, float], Values]
 
 @dataclass(frozen=True)
 class Measure:
-    """A measure that describes itself: the command line's list and the tables of the docs are printed from this.
+    """A measure with its description: the list of the command line and the tables of the docs are printed from it.
 
-    - `name`: without cutoff ("hit"), `title`: in words, `formula`: in plain text, `says`: one sentence for the reader
-    - `cutoff`: "required" (hit@5), "optional" (mrr, mrr@10) or "none" (median_rank)
-    - `cutoff_says`: what the number after "@" means
-    - `papers`: what papers on image–caption retrieval call it, `source`: where the definition is from
-    - `best`: whether "high" or "low" is better, `unit`: "fraction" in [0, 1], "rank" from 1, or "gain"
-    - `aggregate`: how the values of the queries become one number
+    Attributes:
+        name: The name without cutoff ("hit").
+        title: The name in words.
+        formula: The formula in plain text.
+        says: One sentence for the reader.
+        papers: What papers on image–caption retrieval call it.
+        source: Where the definition is from.
+        compute: The function.
+        cutoff: "required" (hit@5), "optional" (mrr, mrr@10) or "none" (median_rank).
+        cutoff_says: What the number after "@" means.
+        best: Whether "high" or "low" is better.
+        unit: "fraction" in [0, 1], "rank" from 1, or "gain".
+        aggregate: How the values of the queries become one number.
     """
 
     name: str
@@ -90,5 +103,5 @@ class Measure:
 
     @property
     def pattern(self) -> str:
-        """How the name is written: "hit@k", "mrr[@k]", "median_rank"."""
+        """The form of the name: "hit@k", "mrr[@k]", "median_rank"."""
         return self.name + {"required": "@k", "optional": "[@k]", "none": ""}[self.cutoff]

@@ -1,4 +1,4 @@
-"""Capped recall: the positives in the top k, over as many as could be there."""
+"""Capped recall: the positives in the top k, divided by the largest possible number."""
 
 import numpy as np
 

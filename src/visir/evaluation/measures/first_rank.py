@@ -6,9 +6,9 @@ from visir.evaluation.measures.base import Measure, Positives, Values
 
 
 def _first_rank(positives: Positives, _: float) -> Values:
-    # Not retrieved: one rank below the last that was looked at. It is the best that rank could have been, so a mean
-    # over a cut run is a lower bound; the median is exact as long as it lies within the run. (Leaving such queries out,
-    # the other reading, would make a system better the less it finds.)
+    # Not retrieved: one rank below the last retrieved one. This is the best possible rank, so a mean over a cut run is
+    # a lower bound; the median is exact as long as it lies within the run. (The other reading leaves such queries out;
+    # then a system would look better the less it finds.)
     ranks = positives.source
     last = ranks.gallery_size if ranks.depth is None else min(ranks.depth, ranks.gallery_size)
     return np.where(np.isinf(positives.first), float(last + 1), positives.first)

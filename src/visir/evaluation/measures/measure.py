@@ -16,36 +16,56 @@ RSUM_CUTOFFS = (1, 5, 10)
 
 
 def measure(ranks: Ranks, names: Sequence[str] = DEFAULT_MEASURES, *, beyond_depth: bool = False) -> pa.Table:
-    """Per-query values: column `query_id`, then one float64 column per name, in the given order.
+    """Measure each query.
 
-    Fractions are in [0, 1]; ranks count from 1. A query without any positive scores 0 (and its rank is that of a
-    positive not found), as trec_eval has it.
+    A query without any positive scores 0 (its rank is that of a positive that was not found), as in trec_eval.
 
-    A cutoff deeper than the run reaches is refused (`ProtocolError`): hit@10 of a run that holds five documents per
-    query is hit@5 under a wrong name (that is how a published R@5 came to equal its R@10). `beyond_depth=True` counts
-    what is not in the run as not found, as other tools do without saying so. Measures without a cutoff (mrr, map,
-    rprecision, …) always do so.
+    Args:
+        ranks: The ranks of the positives.
+        names: Measures with their cutoffs.
+        beyond_depth: A cutoff deeper than the run is refused by default: hit@10 of a run with five documents per query
+            is hit@5 under a wrong name (so a published R@5 came to equal its R@10). True counts documents outside the
+            run as not found, as other tools do silently. Measures without a cutoff (mrr, map, rprecision, …) always do.
+
+    Returns:
+        Column `query_id`, then one float64 column per name, in the order of `names`. Fractions are in [0, 1]; ranks
+        count from 1.
+
+    Raises:
+        ConfigurationError: A name is unknown or faulty.
+        ProtocolError: A cutoff is deeper than the run.
+
+    Example:
+        >>> ranks = Ranks(pa.array(["q"]), np.array([0, 1]), np.array([2]), np.ones(1, np.float32), None, 4)
+        >>> table = measure(ranks, ["hit@1", "hit@5", "mrr"])
+        >>> [table[name][0].as_py() for name in ("hit@1", "hit@5", "mrr")]
+        [0.0, 1.0, 0.5]
     """
-    wanted = parse(names)
+    requests = parse(names)
     if ranks.depth is not None and not beyond_depth:
         raise_faults(
             ProtocolError,
             f"rankings are {ranks.depth} deep",
-            [f"{request.name} looks deeper" for request in wanted if (request.k or 0) > ranks.depth],
+            [f"{request.name} looks deeper" for request in requests if (request.k or 0) > ranks.depth],
             hint="search deeper, name a smaller cutoff, or take what is missing as not found (beyond_depth=True)",
         )
     positives = Positives(ranks)
     columns = {
         request.name: request.measure.compute(positives, np.inf if request.k is None else float(request.k))
-        for request in wanted
+        for request in requests
     }
     return pa.table({"query_id": ranks.queries, **columns})
 
 
 def aggregate(per_query: pa.Table) -> dict[str, float]:
-    """One number per measure of a table made by `measure`: the mean over queries, the median for `median_rank`.
+    """Aggregate the per-query values of a table made by `measure`.
 
-    Columns that are no registered measure (`dcg_cm@10`, imported values) are averaged.
+    Args:
+        per_query: Column `query_id`, then one column per measure. Columns that are not a registered measure
+            (`dcg_cm@10`, imported values) are averaged.
+
+    Returns:
+        One number per measure: the mean over queries, the median for `median_rank`.
     """
     values = {name: per_query[name].to_numpy() for name in per_query.column_names if name != "query_id"}
     medians = {name for name, measure in MEASURES.items() if measure.aggregate == "median"}
@@ -53,11 +73,24 @@ def aggregate(per_query: pa.Table) -> dict[str, float]:
 
 
 def rsum(aggregates: Mapping[str, Mapping[str, float]], recall: Recall = "hit") -> dict[str, float]:
-    """The sum of recall: per task (0–300) and, when both are there, under "both" (0–600); in percentage points.
+    """Sum the recall at 1, 5 and 10.
 
-    `aggregates` is {task: {measure: mean as a fraction}} and must hold `recall` at 1, 5 and 10. Which recall is
-    summed must be named, because papers sum different ones: thesis section 2.5 and chapter 4 sum hit@k, the brittleness
-    paper's Table 3 sums capped_recall@k.
+    The summed recall must be named, because papers sum different ones: thesis section 2.5 and chapter 4 sum hit@k, the
+    brittleness paper's Table 3 sums capped_recall@k.
+
+    Args:
+        aggregates: {task: {measure: mean as a fraction}}, with `recall` at 1, 5 and 10.
+        recall: "hit", "recall" or "capped_recall".
+
+    Returns:
+        In percentage points: by task (0–300) and, if there are "i2t" and "t2i", under "both" (0–600).
+
+    Raises:
+        ConfigurationError: A recall is missing.
+
+    Example:
+        >>> rsum({"t2i": {"hit@1": 0.25, "hit@5": 0.5, "hit@10": 1.0}})
+        {'t2i': 175.0}
     """
     names = [f"{recall}@{k}" for k in RSUM_CUTOFFS]
     missing = [f"{task}: {name}" for task, have in aggregates.items() for name in names if name not in have]

@@ -6,7 +6,7 @@ from visir.evaluation.measures.base import Measure, Positives, Values
 
 
 def _mrr(positives: Positives, k: float) -> Values:
-    # A positive that was not retrieved stands at infinity, and 1 / infinity is 0: also without a cutoff.
+    # A positive that was not retrieved has an infinite rank, and 1 / infinity is 0: also without a cutoff.
     return np.where(positives.first <= k, 1.0 / positives.first, 0.0)
 
 

@@ -1,4 +1,4 @@
-"""All measures by name: a new one is one new file and one line here; other packages add theirs by entry points."""
+"""All measures by name. A new one is one new file and one line here; other packages add theirs by entry points."""
 
 from __future__ import annotations
 
@@ -20,22 +20,28 @@ from visir.plugins import MEASURES as GROUP
 from visir.registry import Registry
 
 MEASURES: Registry[Measure] = Registry("measure", group=GROUP, of=Measure)
-for _one in (
+for _measure in (
     *(HIT, RECALL, CAPPED_RECALL, PRECISION, MRR, MAP, CAPPED_MAP, MAP_AT_R, RPRECISION),
     *(NDCG, NDCG_EXP, MEDIAN_RANK, MEAN_RANK),
 ):
-    MEASURES.add(_one.name, _one)
+    MEASURES.add(_measure.name, _measure)
 
 DEFAULT_MEASURES: tuple[str, ...] = (
     *(f"{recall}@{k}" for recall in ("hit", "recall", "capped_recall") for k in (1, 5, 10)),
     *("mrr", "map@r", "rprecision", "ndcg@10", "median_rank", "mean_rank"),
 )
-"""What is measured when nothing is named: the three recalls that papers call R@k, and one of each other kind."""
+"""The default measures: the three recalls that papers call R@k, and one of each other kind."""
 
 
 @dataclass(frozen=True)
 class Named:
-    """A measure with its cutoff, as named by a user: `name` is what was written, `k` None for the whole ranking."""
+    """A measure with its cutoff, as named by a user.
+
+    Attributes:
+        name: The name as written.
+        measure: The measure.
+        k: The cutoff; None for the whole ranking.
+    """
 
     name: str
     measure: Measure
@@ -43,9 +49,17 @@ class Named:
 
 
 def parse(names: Sequence[str]) -> list[Named]:
-    """The measures of the given names ("hit@5", "map@r", "mrr"); all faults are raised at once.
+    """Look up measures by name.
 
-    Raises `ConfigurationError` naming every unknown measure, missing, needless or impossible cutoff, and repetition.
+    Args:
+        names: "hit@5", "map@r", "mrr", …
+
+    Returns:
+        The measures with their cutoffs.
+
+    Raises:
+        ConfigurationError: A measure is unknown; a cutoff is missing, needless or impossible; or a name is repeated.
+            All faults are listed.
     """
     parsed, faults = [], []
     for name in names:

@@ -1,10 +1,10 @@
-"""Published values as small data, and what it means to agree with them.
+"""Published values as small data files, and the agreement with them.
 
-A table of retrieval results is one JSON or TOML file (`record.py` gives the form); the ones that ship with visir lie
-beside this file. A table of anything else (statistics, speed, words) is rows and columns of printed text (`plain.py`,
-the folder `plain/`). `catalogue.py` lists and opens both. `judge.py` says, per value, whether it is reproduced, and per
-measure, whether the order of systems is kept. Nothing is corrected: printed values stay as printed, and those that
-cannot be right are marked doubtful, with the reason.
+A table of retrieval results is one JSON or TOML file (`record.py` gives the form); the tables that come with visir are
+in this folder. A table of anything else (statistics, speed, words) is rows and columns of printed text (`plain.py`, the
+folder `plain/`). `catalogue.py` lists and opens both. `judge.py` decides for each value whether it is reproduced, and
+for each measure whether the order of systems is the same. Nothing is corrected: values stay as printed, and values that
+cannot be right are marked as doubtful, with the reason.
 """
 
 from visir.evaluation.published.catalogue import as_plain, every_table, open_table

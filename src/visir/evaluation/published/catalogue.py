@@ -1,4 +1,4 @@
-"""Every numbered table of the three documents: which there are, how to open one, and each as rows and columns.
+"""Every numbered table of the three documents: list them, open one, and show one as rows and columns.
 
 The documents are Hendriksen's thesis (chapters 2 to 7), the paper on latent target decoding (LTD), and the one on the
 brittleness of benchmarks. Table 4.A.1 of the thesis lists its notation and holds no results; it is not transcribed.
@@ -18,12 +18,31 @@ _GRANULARITY = "brittleness-table-1"
 
 
 def every_table() -> tuple[str, ...]:
-    """The names of all published tables, by document and number: "thesis-table-6-2", "ltd-table-1"."""
+    """The names of all published tables.
+
+    Returns:
+        The names, by document and number: "thesis-table-6-2", "ltd-table-1".
+    """
     return tuple(sorted({*shipped(), *plain_tables(), _GRANULARITY}, key=_by_number))
 
 
 def open_table(name: str) -> Published | PlainTable:
-    """A published table by name: retrieval results as `Published`, anything else as `PlainTable`."""
+    """Open a published table.
+
+    Args:
+        name: A name of `every_table`.
+
+    Returns:
+        Retrieval results as `Published`, any other table as `PlainTable`.
+
+    Raises:
+        VisirError: There is no table of this name.
+
+    Example:
+        >>> table = open_table("brittleness-table-3")
+        >>> table.row("CLIP", "Flickr30k").values["t2i"]["R@1"]
+        19.3
+    """
     if name == _GRANULARITY:
         return _granularity()
     if name in plain_tables():
@@ -34,10 +53,16 @@ def open_table(name: str) -> Published | PlainTable:
 
 
 def as_plain(table: Published | PlainTable) -> PlainTable:
-    """Any published table as rows and columns of text, for showing it.
+    """Show any published table as rows and columns of text.
 
-    Retrieval results get a column for each task and label, and rows named by system and collection. Numbers have
-    the decimals of the table ("R-P" two), and `value ± spread` where there is one; "–" where nothing is printed.
+    Retrieval results get a column for each task and label, and rows named by system and collection. Numbers have the
+    decimals of the table ("R-P" two), and `value ± spread` where there is one; "–" where nothing is printed.
+
+    Args:
+        table: A table of either kind.
+
+    Returns:
+        The table; a `PlainTable` is returned as it is.
     """
     if isinstance(table, PlainTable):
         return table
@@ -69,7 +94,7 @@ def as_plain(table: Published | PlainTable) -> PlainTable:
 
 
 def _granularity() -> PlainTable:
-    """Table 1 of the brittleness paper lies with the features that it is about, which are built without evaluation."""
+    """Table 1 of the brittleness paper. Its file is with the features, in a package that does not import evaluation."""
     table = table_1()
     collections = tuple(table.values)
     features = dict.fromkeys(feature for values in table.values.values() for feature in values)

@@ -1,8 +1,7 @@
-"""Plotted figures whose values are at hand outside visir: readers, and no data.
+"""Readers of plotted figures whose values are stored outside visir.
 
-Thesis Figure 4.5 (synthetic shortcuts) and LTD Figure 2 (trajectories) are plots; the numbers behind them lie in
-`$VISIR_DATA`, and not with visir, as they are not printed in the papers. Both readers say by name and place what is
-missing.
+Thesis Figure 4.5 (synthetic shortcuts) and LTD Figure 2 (trajectories) are plots. Their numbers are not printed in the
+papers, so they are in `$VISIR_DATA` and not in visir. Both readers raise an error that names a missing file.
 """
 
 from __future__ import annotations
@@ -51,12 +50,18 @@ Figure = Literal["thesis-figure-4-5", "ltd-figure-2"]
 
 @dataclass(frozen=True)
 class ShortcutBar:
-    """One bar of thesis Figure 4.5: a trained model, evaluated with or without the shortcuts it was trained with.
+    """One bar of thesis Figure 4.5: a trained model, evaluated with or without the shortcuts of its training.
 
-    - `model` "CLIP" or "VSE++"; `collection` "Flickr30k" or "MS-COCO" (test splits)
-    - `setup`: "none" (I), "zero-shot" (CLIP only), "unique" (II), "images" and "captions" (III: on one side only),
-      "bits 0" to "bits 13" (IV); `run` counts several trainings of one setup, from 0
-    - `i2t`, `t2i`: R@1, R@5, R@10 in percent, one decimal; `rsum` is their unrounded sum, of 600
+    Attributes:
+        model: "CLIP" or "VSE++".
+        collection: "Flickr30k" or "MS-COCO" (test splits).
+        setup: "none" (I), "zero-shot" (CLIP only), "unique" (II), "images" and "captions" (III: on one side only),
+            "bits 0" to "bits 13" (IV).
+        with_shortcuts: Whether the evaluation had the shortcuts.
+        run: The number of the training, from 0, if a setup has several.
+        i2t: R@1, R@5, R@10 in percent, one decimal.
+        t2i: The same of text-to-image search.
+        rsum: Their unrounded sum, of 600.
     """
 
     model: str
@@ -70,9 +75,13 @@ class ShortcutBar:
 
 
 def shortcut_bars() -> tuple[ShortcutBar, ...]:
-    """The values behind thesis Figure 4.5, from `$VISIR_DATA/svl-figure.json`.
+    """Read the values behind thesis Figure 4.5, from `$VISIR_DATA/svl-figure.json`.
 
-    Raises `VisirError` when the file is not there, or names a setup that the figure does not have.
+    Returns:
+        The bars.
+
+    Raises:
+        VisirError: The file is missing, or has a setup that the figure does not have.
     """
     path = _present(data_directory() / "svl-figure.json", "thesis Figure 4.5")
     bars: list[ShortcutBar] = []
@@ -88,9 +97,11 @@ def shortcut_bars() -> tuple[ShortcutBar, ...]:
 
 @dataclass(frozen=True)
 class Trajectory:
-    """Values of one training on COCO over its steps: what LTD Figure 2 plots for one value of η.
+    """Values of one training on COCO over its steps: LTD Figure 2 plots one for each η.
 
-    `steps` and `values` have one entry per logged step; the training has 60 epochs of 4,426 steps.
+    Attributes:
+        steps: (n,) the logged steps; the training has 60 epochs of 4,426 steps.
+        values: (n,) the values.
     """
 
     steps: NDArray[np.int64]
@@ -98,12 +109,18 @@ class Trajectory:
 
 
 def ltd_trajectories() -> Mapping[str, Mapping[str, Trajectory]]:
-    """The values behind LTD Figure 2, from `$VISIR_DATA/ltd-trajectories`: quantity → training → trajectory.
+    """Read the values behind LTD Figure 2, from `$VISIR_DATA/ltd-trajectories`.
 
-    Quantities: "rsum" (validation, at the ends of epochs), "multiplier" (λ), "reconstruction" and "contrastive" (the
-    losses, every 100th step). Trainings: "η=0.05" … "η=0.25" (LTD as a constraint), "dual", "baseline"; λ is of the
-    constraint only. The caption of the figure names η 0.05, 0.1, 0.2 and 0.3; the logs hold 0.05, 0.1, 0.15, 0.2 and
-    0.25, and their first λ is that of these bounds: 1 + 0.005 · (L_rec / 0.25 − 1), and not of 0.3.
+    The caption of the figure names η 0.05, 0.1, 0.2 and 0.3. The logs hold 0.05, 0.1, 0.15, 0.2 and 0.25, and their
+    first λ is that of these bounds: 1 + 0.005 · (L_rec / 0.25 − 1), and not that of 0.3.
+
+    Returns:
+        Quantity → training → trajectory. Quantities: "rsum" (validation, at the ends of epochs), "multiplier" (λ),
+        "reconstruction" and "contrastive" (the losses, every 100th step). Trainings: "η=0.05" … "η=0.25" (LTD as a
+        constraint), "dual", "baseline"; only the constraint has λ.
+
+    Raises:
+        VisirError: A file is missing.
     """
     folder = data_directory() / "ltd-trajectories"
     trajectories: dict[str, dict[str, Trajectory]] = {}
@@ -121,15 +138,20 @@ def ltd_trajectories() -> Mapping[str, Mapping[str, Trajectory]]:
 
 
 def plotted(figure: Figure) -> dict[tuple[str, str], dict[str, float]]:
-    """The values of a figure as a table has them: (system, collection) → label → value, of every bar or training.
+    """The values of a figure in the form of a table.
 
-    - "thesis-figure-4-5": VSE++ in the setups of section 4.3 ("I", "II", "III images", "III captions", "IV 0" to
-      "IV 13"), means over trainings: "both rsum" of the split without shortcuts, "with rsum" of the split with them
-    - "ltd-figure-2": trainings on COCO under the names that the paper's tables have ("BL, L_con", "LTD, L_dual β=1",
-      "LTD, L_lag η=0.05" to 0.25): "validation rsum" of the last epoch; "λ, last", "reconstruction, last",
-      "contrastive, last", means over the last fiftieth of the logged steps; "λ, largest"
+    Args:
+        figure: "thesis-figure-4-5": VSE++ in the setups of section 4.3 ("I", "II", "III images", "III captions", "IV 0"
+            to "IV 13"), means over trainings: "both rsum" of the split without shortcuts, "with rsum" of the split with
+            them. "ltd-figure-2": trainings on COCO under the names of the paper's tables ("BL, L_con", "LTD, L_dual
+            β=1", "LTD, L_lag η=0.05" to 0.25): "validation rsum" of the last epoch; "λ, last", "reconstruction, last",
+            "contrastive, last", means over the last fiftieth of the logged steps; "λ, largest".
 
-    Raises `VisirError` when the file behind it is not there.
+    Returns:
+        (system, collection) → label → value, of every bar or training.
+
+    Raises:
+        VisirError: The file with the values is missing.
     """
     return _bars() if figure == "thesis-figure-4-5" else _courses()
 
@@ -141,7 +163,7 @@ def _bars() -> dict[tuple[str, str], dict[str, float]]:
             system = _SYSTEMS.get(shortcut_bar.setup, shortcut_bar.setup.replace("bits", "IV"))
             label = "with rsum" if shortcut_bar.with_shortcuts else "both rsum"
             by_system.setdefault((system, shortcut_bar.collection), {}).setdefault(label, []).append(shortcut_bar.rsum)
-    return {key: {label: float(np.mean(some)) for label, some in part.items()} for key, part in by_system.items()}
+    return {key: {label: float(np.mean(values)) for label, values in part.items()} for key, part in by_system.items()}
 
 
 def _courses() -> dict[tuple[str, str], dict[str, float]]:
@@ -171,9 +193,9 @@ def _setup(path: Path, name: str) -> str:
     return "none"
 
 
-def _present(path: Path, what: str) -> Path:
+def _present(path: Path, figure: str) -> Path:
     if not path.is_file():
         raise VisirError(
-            f"{path}: the values behind {what} are not there.", hint="set VISIR_DATA to the folder of them"
+            f"{path}: the values behind {figure} are not there.", hint="set VISIR_DATA to the folder of them"
         )
     return path

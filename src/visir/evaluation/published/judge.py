@@ -2,8 +2,7 @@
 
 The thesis (section 2.5.3, after Petrov & Macdonald 2022) calls a score reproduced when it equals the reported one
 within a relative tolerance of ±5 %, and (section 2.6, after Voorhees 2002) calls a *relative* result reproduced when
-the systems stand in the reported order. Both are said here, and beside them the stricter: do the printed digits come
-out?
+the systems have the reported order. This module checks both, and a stricter criterion: equal printed digits.
 """
 
 from __future__ import annotations
@@ -19,19 +18,25 @@ from visir.evaluation.published.record import Published, PublishedRow
 
 TOLERANCE = 0.05
 _OF_ONE = {"R-P": 2}
-"""Labels printed as fractions of 1 where percentages stand beside them, and how many decimals they have."""
+"""Labels that are printed as fractions of 1 in tables of percentages, and their number of decimals."""
 Digits = Literal["rounded", "truncated", "summed", "off"]
 
 
 @dataclass(frozen=True)
 class Judgement:
-    """One value of ours beside one published value, both in the units of the paper.
+    """One value of ours and one published value, both in the units of the paper.
 
-    - `measure`: what was computed for the label ("R@5" may be `hit@5` or `capped_recall@5`)
-    - `relative`: (ours − published) / published; `within`: |relative| ≤ tolerance
-    - `digits`: "rounded" when rounding ours to the printed decimals gives the printed number; "truncated" when only
-      cutting the further digits off does (papers do print 1.705 as 1.70); "summed" for an rsum that is the sum of the
-      *rounded* recalls rather than the rounded sum; "off" when none of these
+    Attributes:
+        task: The task.
+        label: The published label.
+        measure: The measure computed for the label ("R@5" may be `hit@5` or `capped_recall@5`).
+        ours: Our value.
+        published: The published value.
+        relative: (ours − published) / published.
+        within: Whether |relative| ≤ tolerance.
+        digits: "rounded" if our value, rounded to the printed decimals, is the printed number; "truncated" if only
+            cutting off the further digits gives it (papers do print 1.705 as 1.70); "summed" for an rsum that is the
+            sum of the *rounded* recalls rather than the rounded sum; "off" if none of these.
     """
 
     task: str
@@ -46,10 +51,15 @@ class Judgement:
 
 @dataclass(frozen=True)
 class Order:
-    """Whether one measure puts the systems in the published order.
+    """Whether one measure gives the systems the published order.
 
-    `swapped`: the pairs (published better, published worse) for which ours is not strictly in that order. Systems that
-    tie in print may stand either way.
+    Attributes:
+        task: The task.
+        label: The published label.
+        published: The systems in the published order.
+        ours: The systems in our order.
+        swapped: The pairs (published better, published worse) whose order is not strictly the same in our values.
+            Systems with equal published values may have either order.
     """
 
     task: str
@@ -60,15 +70,24 @@ class Order:
 
     @property
     def is_kept(self) -> bool:
-        """True when no pair is swapped."""
+        """Whether no pair is swapped."""
         return not self.swapped
 
 
 def measure_of(label: str, recall: str = "hit") -> str:
-    """The measure that a paper's label means when its R@k is read as `recall` ("hit", "recall", "capped_recall").
+    """The measure that a paper's label means.
 
-    "R@5" → f"{recall}@5"; "DCG" → "dcg_cm@10" (the brittleness paper); "R-P" → "rprecision" (LTD); any other label is a
-    measure's own name.
+    Args:
+        label: "R@5" means f"{recall}@5"; "DCG" is "dcg_cm@10" (the brittleness paper); "R-P" is "rprecision" (LTD); any
+            other label is a measure's own name.
+        recall: The reading of R@k: "hit", "recall" or "capped_recall".
+
+    Returns:
+        The name of the measure.
+
+    Example:
+        >>> measure_of("R@5", "capped_recall")
+        'capped_recall@5'
     """
     match = re.fullmatch(r"(?:R|Recall)@(\d+)", label)
     if match:
@@ -77,14 +96,32 @@ def measure_of(label: str, recall: str = "hit") -> str:
 
 
 def decimals_of(label: str, decimals: int) -> int:
-    """The printed decimals of a label in a table of `decimals`: "R-P" has two beside recalls of one (LTD, Table 1)."""
+    """The printed decimals of a label.
+
+    Args:
+        label: The label. "R-P" has two decimals in a table with one (LTD, Table 1).
+        decimals: The decimals of the table.
+
+    Returns:
+        The number of decimals.
+    """
     return _OF_ONE.get(label, decimals)
 
 
 def printed_value(measure: str, value: float, label: str = "") -> float:
     """A measure's value as papers print it: fractions as percentages; rsum, DCG and ranks as they are.
 
-    The label "R-P" is printed as a fraction of 1 (LTD, Table 1).
+    Args:
+        measure: The name of the measure.
+        value: Its value.
+        label: The published label; "R-P" is printed as a fraction of 1 (LTD, Table 1).
+
+    Returns:
+        The value in the units of the paper.
+
+    Example:
+        >>> printed_value("hit@5", 0.5), printed_value("rsum", 250.0)
+        (50.0, 250.0)
     """
     if label in _OF_ONE:
         return value
@@ -93,7 +130,20 @@ def printed_value(measure: str, value: float, label: str = "") -> float:
 
 
 def digits_of(ours: float, published: float, decimals: int) -> Digits:
-    """How the printed digits come out of our value: by rounding (a half either way), only by truncation, or not."""
+    """How the printed digits follow from our value.
+
+    Args:
+        ours: Our value, in the units of the paper.
+        published: The published value.
+        decimals: How many decimals are printed.
+
+    Returns:
+        "rounded" (a half may go either way), "truncated" (only by truncation), or "off".
+
+    Example:
+        >>> digits_of(1.704, 1.70, 2), digits_of(1.709, 1.70, 2), digits_of(1.72, 1.70, 2)
+        ('rounded', 'truncated', 'off')
+    """
     unit = 10.0**-decimals
     if abs(ours - published) <= unit / 2 + 1e-9:
         return "rounded"
@@ -109,9 +159,22 @@ def judge(
     decimals: int = 2,
     tolerance: float = TOLERANCE,
 ) -> tuple[Judgement, ...]:
-    """Our aggregates beside one published row, value by value, for every value that we have.
+    """Judge our aggregates against one published row, for every value that we have.
 
-    `ours[task][measure]` are aggregates as a `Result` holds them (fractions; rsum in points).
+    Args:
+        ours: {task: {measure: aggregate}} as in a `Result` (fractions; rsum in points).
+        row: The published row.
+        recall: The reading of R@k.
+        decimals: How many decimals are printed.
+        tolerance: The relative tolerance.
+
+    Returns:
+        One judgement for each value.
+
+    Example:
+        >>> row = PublishedRow("CLIP", {"t2i": {"R@1": 58.06}})
+        >>> judge({"t2i": {"hit@1": 0.5806}}, row)[0].digits
+        'rounded'
     """
     judged = []
     for task, values in row.values.items():
@@ -133,20 +196,41 @@ def judge_one(
     decimals: int = 2,
     tolerance: float = TOLERANCE,
 ) -> Judgement:
-    """One value of ours beside one published value, both as printed."""
+    """Judge one value of ours against one published value.
+
+    Args:
+        task: The task.
+        label: The published label.
+        measure: The measure computed for the label.
+        ours: Our value, in the units of the paper.
+        published: The published value.
+        decimals: How many decimals the table prints.
+        tolerance: The relative tolerance.
+
+    Returns:
+        The judgement.
+    """
     relative = (ours - published) / published if published else (0.0 if ours == published else float("inf"))
     digits = digits_of(ours, published, decimals_of(label, decimals))
     return Judgement(task, label, measure, ours, published, relative, abs(relative) <= tolerance, digits)
 
 
 def sums_of_rounded(judged: Sequence[Judgement], decimals: int = 2) -> tuple[Judgement, ...]:
-    """The same judgements, with an rsum that is off called "summed" when our rounded recalls sum up to it."""
+    """Mark each rsum that is off but equals the sum of our rounded recalls as "summed".
+
+    Args:
+        judged: The judgements.
+        decimals: How many decimals the table prints.
+
+    Returns:
+        The judgements, in the same order.
+    """
     rounded = {(value.task, value.label): round(value.ours, decimals) for value in judged}
     result = []
     for value in judged:
         parts = [rounded.get((value.task, f"R@{k}")) for k in (1, 5, 10)]
-        known = [part for part in parts if part is not None]
-        sums_up = len(known) == 3 and abs(sum(known) - value.published) < 10.0**-decimals / 2
+        recalls = [part for part in parts if part is not None]
+        sums_up = len(recalls) == 3 and abs(sum(recalls) - value.published) < 10.0**-decimals / 2
         is_sum = value.label == "rsum" and value.digits == "off" and sums_up
         result.append(replace(value, digits="summed") if is_sum else value)
     return tuple(result)
@@ -159,10 +243,16 @@ def orders(
     collection: str | None = None,
     recall: str = "hit",
 ) -> tuple[Order, ...]:
-    """For each published value that two or more of our systems have: is the order of the systems kept?
+    """Check the order of the systems, for each published value that two or more of our systems have.
 
-    `ours[system][task][measure]`; systems are matched to the table's by name. Ranks are better when lower, all
-    else when higher.
+    Args:
+        ours: {system: {task: {measure: aggregate}}}; systems are matched to the table's by name.
+        published: The table.
+        collection: The collection in the table.
+        recall: The reading of R@k.
+
+    Returns:
+        One check for each task and label. Lower ranks are better; of other measures higher values are better.
     """
     rows = {system: published.row(system, collection) for system in ours}
     order_checks = []

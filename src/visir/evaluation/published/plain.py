@@ -1,11 +1,10 @@
-"""A published table that is not of systems and tasks of search: statistics, counts, speed, words.
+"""A published table without systems and search tasks: statistics, counts, speed, words.
 
-Retrieval results have a record of their own (`record.py`), because they are judged against an `Evaluation`: it knows
-systems, collections, tasks and measures. A table of how many devices purchasers own has none of these, and giving
-it a "task" would be a lie that code could stumble over. What all tables share is rows, columns, and cells that
-somebody printed. So that is the whole record, and a cell is *text as printed*: "1,786", "<1", "✓", "09.84", "7.50"
-keep their digits and signs, and `number` reads what is a number. A table that has groups of rows says so in the names
-of its rows.
+Retrieval results have a record of their own (`record.py`) with systems, collections, tasks and measures, because they
+are compared with an `Evaluation`. A table of how many devices purchasers own has none of these. All tables have rows,
+columns and printed cells, so this record has only those. A cell is *text as printed*: "1,786", "<1", "✓", "09.84",
+"7.50" keep their digits and signs, and `number` reads the numbers. A table with groups of rows names the group in the
+names of its rows.
 """
 
 from __future__ import annotations
@@ -24,7 +23,13 @@ FOLDER = Path(__file__).parent / "plain"
 
 @dataclass(frozen=True)
 class CellDoubt:
-    """Cells that cannot be right, and the reason; an empty row or column stands for all of them."""
+    """Cells that cannot be right.
+
+    Attributes:
+        reason: Why they are doubtful.
+        row: The row; empty for all rows.
+        column: The column; empty for all columns.
+    """
 
     reason: str
     row: str = ""
@@ -39,10 +44,16 @@ class CellDoubt:
 class PlainTable:
     """Rows, columns and cells as printed, with the source.
 
-    - `rows[name]`: one text per column, in the order of `columns`; "–" where the paper prints a dash or nothing
-    - `units`: unit by column ("%", "ms", "queries per second"); a column without one holds pure numbers or words
-    - `conditions`: what the source says about how the numbers came about, in words, by what it is about
-    - `notes`: what one should know before comparing; `doubtful`: cells not to be trusted, with the reason
+    Attributes:
+        name: The name of the table.
+        title: Its title.
+        source: The document and the number.
+        columns: The names of the columns.
+        rows: By name: one text per column; "–" where the paper prints a dash or nothing.
+        units: By column: its unit ("%", "ms", "queries per second"); a column without one holds pure numbers or words.
+        conditions: The source's description of how the numbers were measured, in words, by subject.
+        notes: What a reader should know before a comparison.
+        doubtful: Doubtful cells, with the reason.
     """
 
     name: str
@@ -56,19 +67,49 @@ class PlainTable:
     doubtful: tuple[CellDoubt, ...] = ()
 
     def cell(self, row: str, column: str) -> str:
-        """A cell as printed; unknown names are errors that list the choices."""
+        """A cell as printed.
+
+        Args:
+            row: The name of the row.
+            column: The name of the column.
+
+        Returns:
+            The text.
+
+        Raises:
+            VisirError: A name is unknown.
+        """
         for kind, requested, known in (("row", row, self.rows), ("column", column, self.columns)):
             if requested not in known:
                 raise VisirError(f"{self.name}: no {kind} {requested!r}.", hint=nearest(requested, known))
         return self.rows[row][self.columns.index(column)]
 
     def number(self, row: str, column: str) -> float | None:
-        """A cell as a number, thousands separators removed; None when it holds words, a dash, or a bound (`<1`)."""
+        """A cell as a number, without thousands separators.
+
+        Args:
+            row: The name of the row.
+            column: The name of the column.
+
+        Returns:
+            The number; None for words, a dash, or a bound (`<1`).
+
+        Raises:
+            VisirError: A name is unknown.
+        """
         text = self.cell(row, column).replace(",", "")
         return float(text) if re.fullmatch(r"[-+]?\d+(\.\d+)?", text) else None
 
     def doubt(self, row: str, column: str) -> str:
-        """Why a cell is doubtful; empty when it is not."""
+        """Why a cell is doubtful.
+
+        Args:
+            row: The name of the row.
+            column: The name of the column.
+
+        Returns:
+            The reasons; empty if the cell is not doubtful.
+        """
         return " ".join(doubt.reason for doubt in self.doubtful if doubt.covers(row, column))
 
 
@@ -78,11 +119,18 @@ def plain_tables() -> tuple[str, ...]:
 
 
 def read_plain(path: Path) -> PlainTable:
-    """A plain table from a JSON file: `title`, `source`, `columns`, `rows` (name → list of texts), and, optional,
-    `units`, `conditions`, `notes`, `doubtful` (a list of `{reason, row?, column?}`).
+    """Read a plain table from a JSON file.
 
-    Raises `ConfigurationError` listing every fault: unknown keys, rows of another length, cells that are not text,
-    doubts about cells that there are not.
+    Args:
+        path: A file with `title`, `source`, `columns`, `rows` (name → list of texts), and, optional, `units`,
+            `conditions`, `notes`, `doubtful` (a list of `{reason, row?, column?}`).
+
+    Returns:
+        The table.
+
+    Raises:
+        ConfigurationError: The file has faults: unknown keys, rows of another length, cells that are not text, doubts
+            about cells that do not exist; all are listed.
     """
     content: Any = read_json(path)
     known = tuple(field.name for field in fields(PlainTable) if field.name != "name")
@@ -92,19 +140,21 @@ def read_plain(path: Path) -> PlainTable:
     faults += [f"{key!r} is missing" for key in known[:4] if not content.get(key)]
     columns = tuple(content.get("columns", ()))
     rows = {name: tuple(cells) for name, cells in content.get("rows", {}).items()}
-    faults += [f"column {column!r} stands there twice" for at, column in enumerate(columns) if column in columns[:at]]
+    faults += [
+        f"column {column!r} stands there twice" for index, column in enumerate(columns) if column in columns[:index]
+    ]
     faults += [f"a unit for {name!r}, which is no column" for name in content.get("units", {}) if name not in columns]
     for name, cells in rows.items():
         if len(cells) != len(columns):
             faults.append(f"row {name!r}: {len(cells)} cells for {len(columns)} columns")
         faults += [f"row {name!r}: {cell!r} is not text" for cell in cells if not isinstance(cell, str) or not cell]
     doubtful = []
-    for at, entry in enumerate(content.get("doubtful", ())):
+    for index, entry in enumerate(content.get("doubtful", ())):
         doubt = CellDoubt(entry.get("reason", ""), entry.get("row", ""), entry.get("column", ""))
         if not doubt.reason or set(entry) - {"reason", "row", "column"}:
-            faults.append(f"doubt {at + 1}: expected a reason and, if need be, row and column")
+            faults.append(f"doubt {index + 1}: expected a reason and, if need be, row and column")
         if not any(doubt.covers(row, column) for row in rows for column in columns):
-            faults.append(f"doubt {at + 1}: no cell has these names")
+            faults.append(f"doubt {index + 1}: no cell has these names")
         doubtful.append(doubt)
     raise_faults(ConfigurationError, str(path), faults, hint="mend the file; its form is in docs/published.md")
     return PlainTable(

@@ -1,4 +1,4 @@
-"""A published table: its source, what it says of its protocol, and its values by system, task and label."""
+"""A published table of retrieval results: its source, its protocol in words, and its values."""
 
 from __future__ import annotations
 
@@ -20,12 +20,16 @@ _HERE = Path(__file__).parent
 
 @dataclass(frozen=True)
 class PublishedRow:
-    """The values of one system on one collection: `values[task][label]`, as printed.
+    """The values of one system on one collection, as printed.
 
-    Labels are those of the paper. "R@5" is kept as printed because *which* recall it is may be unknown; every other
-    label is the name of a measure, or "rsum" (in percentage points), or "DCG" (`dcg_cm@10`), or "R-P" (`rprecision`,
-    printed as a fraction of 1). `spread[task][label]` is what stands behind a ±, where there is one; what it is of
-    (variance, standard deviation, over what) is said in the table's notes.
+    Attributes:
+        system: The name of the system.
+        values: By task and label. Labels are those of the paper. "R@5" is not translated, because the recall that it
+            means may be unknown; every other label is the name of a measure, or "rsum" (in percentage points), or "DCG"
+            (`dcg_cm@10`), or "R-P" (`rprecision`, printed as a fraction of 1).
+        collection: The name of the collection.
+        spread: By task and label: the number after a ±, where there is one. The table's notes explain it (variance,
+            standard deviation, over which samples).
     """
 
     system: str
@@ -36,10 +40,17 @@ class PublishedRow:
 
 @dataclass(frozen=True)
 class Doubt:
-    """Printed values that cannot be right, or are not what their label says, and the reason.
+    """Printed values that cannot be right, or do not agree with their label.
 
-    An empty name stands for all: `Doubt(reason, system="X-VLM", label="R@10")` is one column of one system, in every
+    An empty name means all: `Doubt(reason, system="X-VLM", label="R@10")` is one column of one system, in every
     collection and task. The values themselves stay as printed.
+
+    Attributes:
+        reason: Why they are doubtful.
+        system: The system.
+        collection: The collection.
+        task: The task.
+        label: The label.
     """
 
     reason: str
@@ -59,12 +70,16 @@ class Doubt:
 class Published:
     """A table from a paper, with its source.
 
-    - `rows`: one per system and collection
-    - `decimals`: how many were printed: what "to the last digit" means
-    - `protocol`: what the source says of its protocol, in words, by field of `Protocol`; hints for a reader, never used
-      to alter a number
-    - `notes`: what one should know before comparing with it
-    - `doubtful`: printed values not to be trusted, with the reason; `doubt()` asks for one value
+    Attributes:
+        name: The name of the table.
+        title: Its title.
+        source: The document and the number.
+        rows: One per system and collection.
+        decimals: How many decimals are printed.
+        protocol: The source's description of its protocol, in words, by field of `Protocol`; hints for a reader, never
+            used to change a number.
+        notes: What a reader should know before a comparison.
+        doubtful: Doubtful printed values, with the reason; `doubt()` looks up one value.
     """
 
     name: str
@@ -87,13 +102,30 @@ class Published:
         return tuple(dict.fromkeys(row.collection for row in self.rows))
 
     def doubt(self, row: PublishedRow, task: str, label: str) -> str:
-        """Why a printed value is doubtful; empty when it is not."""
+        """Why a printed value is doubtful.
+
+        Args:
+            row: The row.
+            task: The task.
+            label: The label.
+
+        Returns:
+            The reasons; empty if the value is not doubtful.
+        """
         return " ".join(doubt.reason for doubt in self.doubtful if doubt.covers(row, task, label))
 
     def row(self, system: str | None = None, collection: str | None = None) -> PublishedRow:
-        """The one row of a system and a collection; case, spaces and punctuation do not matter.
+        """The one row of a system and a collection.
 
-        None asks for the only one there is. Unknown names and an ambiguous request are errors that list the choices.
+        Args:
+            system: The system; case, spaces and punctuation do not matter. None if there is only one.
+            collection: The collection, likewise.
+
+        Returns:
+            The row.
+
+        Raises:
+            VisirError: A name is unknown, or not exactly one row fits; the choices are listed.
         """
         faults = []
         for kind, requested, known in (("system", system, self.systems), ("collection", collection, self.collections)):
@@ -123,11 +155,23 @@ def shipped() -> tuple[str, ...]:
 
 
 def load(name_or_path: str | Path) -> Published:
-    """A published table from a shipped name or a `.json` / `.toml` file.
+    """Read a published table of retrieval results.
 
-    The file: `title`, `source`, optional `decimals`, `protocol`, `notes`, `doubtful` (a list of `{reason, system?,
-    collection?, task?, label?}`), and `rows`: a list of `{system, collection?, i2t?: {label: value}, t2i?: {…},
-    both?: {…}, spread?: {i2t?: {…}, …}}`. Raises `ConfigurationError` listing every fault.
+    Args:
+        name_or_path: A name of `shipped`, or a `.json` or `.toml` file with `title`, `source`, optional `decimals`,
+            `protocol`, `notes`, `doubtful` (a list of `{reason, system?, collection?, task?, label?}`), and `rows`: a
+            list of `{system, collection?, i2t?: {label: value}, t2i?: {…}, both?: {…}, spread?: {i2t?: {…}, …}}`.
+
+    Returns:
+        The table.
+
+    Raises:
+        VisirError: There is no such file or table, or the table has no retrieval results.
+        ConfigurationError: The file has faults; all are listed.
+
+    Example:
+        >>> load("brittleness-table-3").systems
+        ('ALIGN', 'AltCLIP', 'CLIP', 'GroupViT')
     """
     path = Path(name_or_path)
     if not path.suffix and str(name_or_path) in shipped():
@@ -162,8 +206,8 @@ def _parse(path: Path, content: Any) -> Published:
     if not isinstance(decimals, int) or decimals < 0:
         faults.append(f"'decimals' is the number of printed decimals, not {decimals!r}")
     rows = []
-    for at, row in enumerate(content.get("rows") or []):
-        where = f"row {at + 1} ({row.get('system', 'no system')}, {row.get('collection', 'no collection')})"
+    for index, row in enumerate(content.get("rows") or []):
+        where = f"row {index + 1} ({row.get('system', 'no system')}, {row.get('collection', 'no collection')})"
         if not row.get("system"):
             faults.append(f"{where}: 'system' is missing")
         faults += [f"{where}: unknown key {key!r} ({nearest(key, _ROW_KEYS)})" for key in row if key not in _ROW_KEYS]
@@ -184,7 +228,7 @@ def _parse(path: Path, content: Any) -> Published:
             if label not in values.get(task, {})
         ]
         rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", "")), spread))
-    doubtful = tuple(_doubt(entry, at, rows, faults) for at, entry in enumerate(content.get("doubtful", ())))
+    doubtful = tuple(_doubt(entry, index, rows, faults) for index, entry in enumerate(content.get("doubtful", ())))
     raise_faults(ConfigurationError, str(path), faults, hint="mend the file; its form is in docs/evaluation.md")
     return Published(
         path.stem,
@@ -198,10 +242,10 @@ def _parse(path: Path, content: Any) -> Published:
     )
 
 
-def _doubt(content: Mapping[str, str], at: int, rows: Sequence[PublishedRow], faults: list[str]) -> Doubt:
-    """One doubt of a file; that it has a reason, and is about something that is printed, is checked."""
+def _doubt(content: Mapping[str, str], index: int, rows: Sequence[PublishedRow], faults: list[str]) -> Doubt:
+    """One doubt of a file; checks that it has a reason and covers a printed value."""
     known = tuple(entry.name for entry in fields(Doubt))
-    where = f"doubt {at + 1}"
+    where = f"doubt {index + 1}"
     faults += [f"{where}: unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
     doubt = Doubt(**{"reason": "", **{key: value for key, value in content.items() if key in known}})
     if not doubt.reason:

@@ -1,4 +1,4 @@
-"""Stress (the brittleness study): search with perturbed captions and pictures, and what it costs.
+"""Stress (the brittleness study): search with perturbed captions and pictures, and measure the loss.
 
-`stress` (conditions, and the search of each) → `merging` (one run over all queries) → `effect` (the cost), `jaccard`.
+`stress` (conditions, and the search of each) → `merging` (one run over all queries) → `effect` (the loss), `jaccard`.
 """

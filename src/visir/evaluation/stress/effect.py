@@ -1,4 +1,4 @@
-"""What one perturbation does to one system: how rsum changed, over all queries and over those that were changed."""
+"""The effect of one perturbation on one system: the change of rsum, over all queries and over the changed ones."""
 
 from __future__ import annotations
 
@@ -22,11 +22,12 @@ Interval = tuple[float, float]
 class RsumChange:
     """How rsum of one task changed over a set of queries.
 
-    - `before`, `after`: rsum in points (0–300); `points`: after − before
-    - `percent`: 100 · points / before, negative for a loss; NaN where nothing was found before
-    - `points_interval`, `percent_interval`: 95 % bootstrap intervals, images drawn with all their captions. That of the
-      percentage is of the ratio itself: what was found before is drawn with the rest.
-    - `queries`: how many
+    Attributes:
+        before: rsum before, in points (0–300).
+        after: rsum after.
+        points_interval: The 95 % bootstrap interval of `points`; images are drawn with all their captions.
+        percent_interval: The same of `percent`. It is the interval of the ratio: the rsum before is resampled too.
+        queries: The number of queries.
     """
 
     before: float
@@ -42,24 +43,30 @@ class RsumChange:
 
     @property
     def percent(self) -> float:
-        """Percent of the rsum before; negative for a loss."""
+        """100 · points / before; negative for a loss, NaN if rsum before is 0."""
         return 100 * self.points / self.before if self.before else float("nan")
 
     @property
     def percent_left(self) -> float:
-        """Percent of the rsum before that is left: what `visir stress --fail-under` looks at."""
+        """Percent of the rsum before that is left; `visir stress --fail-under` checks it."""
         return 100 + self.percent
 
 
 @dataclass(frozen=True, eq=False)
 class ConditionOutcome:
-    """One perturbation as it was searched and measured, before anything is said of it.
+    """The search results and measures of one perturbation.
 
-    - `name`, `title`, `family`: as the perturbation calls itself; `description`: on the protocol card
-    - `changed`: (n,) which of the task's queries the perturbation changed, in the order of the result
-    - `result`, `run`: over all queries
-    - `texts`: query id → the caption as it was sent, of the changed ones
-    - `corrupted`: what the pictures suffered, of image queries
+    Attributes:
+        name: The name of the perturbation.
+        title: Its title.
+        family: Its family.
+        description: Its line on the protocol card.
+        task: The task.
+        changed: (n,) which of the task's queries the perturbation changed, in the order of the result.
+        result: The result over all queries.
+        run: The run over all queries.
+        texts: Query id → the perturbed caption, for the changed ones.
+        corrupted: The corruption of the pictures, for image queries.
     """
 
     name: str
@@ -76,13 +83,19 @@ class ConditionOutcome:
 
 @dataclass(frozen=True, eq=False)
 class Effect:
-    """An outcome beside the unperturbed one.
+    """The outcome of a perturbation, compared with the unperturbed one.
 
-    - `overall`: over all queries, those the perturbation left as they were among them; `on_changed`: over the changed
-      ones only (None when it changed none): two different questions. A synonym of an adjective helps or harms only the
-      captions that have one.
-    - `p`: two-sided, of the paired test over images with their captions; `p_corrected`: within the family
-    - `before`, `after`: (n,) each query's rsum in points
+    A synonym of an adjective helps or harms only the captions that have one, so the change over all queries and the
+    change over the changed queries answer different questions.
+
+    Attributes:
+        outcome: The outcome.
+        overall: The change over all queries, unchanged ones included.
+        on_changed: The change over the changed queries only; None if there are none.
+        p: The two-sided p-value of the paired test over images with their captions.
+        p_corrected: The same, corrected within the family.
+        before: (n,) each query's rsum before, in points.
+        after: (n,) each query's rsum after.
     """
 
     outcome: ConditionOutcome
@@ -95,7 +108,7 @@ class Effect:
 
     @property
     def name(self) -> str:
-        """The perturbation."""
+        """The name of the perturbation."""
         return self.outcome.name
 
     @property
@@ -105,34 +118,48 @@ class Effect:
 
     @property
     def queries(self) -> pa.StringArray:
-        """The query ids, in the order of everything per query."""
+        """(n,) the query ids, in the order of all per-query values."""
         return self.outcome.result.per_query[self.outcome.task]["query_id"].combine_chunks()
 
     def worst(self, count: int, ranks: tuple[Floats, Floats], group: Sequence[str]) -> list[int]:
-        """Positions of the queries that lost most: rsum first, then how far the right answer fell.
+        """Find the queries that lost most: first by rsum, then by how far the first positive fell.
 
-        `ranks`: of the first right answer before and after; `group`: (n,) at most one query of each is taken.
+        Args:
+            count: The largest number of queries.
+            ranks: (n,) each: the rank of the first positive before and after.
+            group: (n,) at most one query of each group is taken.
+
+        Returns:
+            The positions of the queries, the greatest loss first.
         """
         lost = np.where(self.outcome.changed, self.before - self.after, 0.0)
         before, after = ranks
         ids = self.queries.to_numpy(zero_copy_only=False)
         chosen: list[int] = []
         seen: set[str] = set()
-        for at in np.lexsort((ids, before, -np.nan_to_num(after, posinf=1e12), -lost)):
-            if lost[at] <= 0 or len(chosen) == count:
+        for position in np.lexsort((ids, before, -np.nan_to_num(after, posinf=1e12), -lost)):
+            if lost[position] <= 0 or len(chosen) == count:
                 break
-            if group[at] not in seen:
-                seen.add(group[at])
-                chosen.append(int(at))
+            if group[position] not in seen:
+                seen.add(group[position])
+                chosen.append(int(position))
         return chosen
 
 
 def effects(
     plain: Result, outcomes: Sequence[ConditionOutcome], clusters: Sequence[str] | None, *, test: TestName, seed: int
 ) -> list[Effect]:
-    """The effects of outcomes of one task, all from one resampling; `p_corrected` is left as `p`.
+    """Measure the effects of outcomes of one task, all from one resampling.
 
-    `clusters`: (n,) the image of each query, in the order of the results; None where every query is an image.
+    Args:
+        plain: The unperturbed result.
+        outcomes: The outcomes, over the same queries.
+        clusters: (n,) the image of each query, in the order of the results; None where every query is an image.
+        test: "t" or "randomisation".
+        seed: The seed of the resampling and of the test.
+
+    Returns:
+        One effect for each outcome; `p_corrected` equals `p`.
     """
     if not outcomes:
         return []
@@ -141,12 +168,12 @@ def effects(
     after = [rsum_by_query(outcome.result, task) for outcome in outcomes]
     columns = [np.ones(len(before)), before]
     for outcome, values in zip(outcomes, after, strict=True):
-        some = outcome.changed.astype(np.float64)
-        columns += [values, some, some * before, some * values]
+        is_changed = outcome.changed.astype(np.float64)
+        columns += [values, is_changed, is_changed * before, is_changed * values]
     sums = resampled_sums(np.stack(columns, axis=1), clusters, seed=seed)
     measured = []
-    for at, (outcome, values) in enumerate(zip(outcomes, after, strict=True)):
-        drawn = sums[:, 2 + 4 * at : 6 + 4 * at].T
+    for index, (outcome, values) in enumerate(zip(outcomes, after, strict=True)):
+        drawn = sums[:, 2 + 4 * index : 6 + 4 * index].T
         overall = _change(before, values, sums[:, 0], sums[:, 1], drawn[0])
         part = outcome.changed
         on_changed = _change(before[part], values[part], drawn[1], drawn[2], drawn[3]) if part.any() else None
@@ -156,7 +183,15 @@ def effects(
 
 
 def rsum_by_query(result: Result, task: str) -> Floats:
-    """(n,) each query's recalls at 1, 5 and 10, summed, in points: their mean is the task's rsum."""
+    """Sum each query's recalls at 1, 5 and 10.
+
+    Args:
+        result: The result.
+        task: The task.
+
+    Returns:
+        (n,) the sums in points; their mean is the task's rsum.
+    """
     recall = result.protocol.recall
     total: Floats = 100 * np.sum([result.values(task, f"{recall}@{k}") for k in RSUM_CUTOFFS], axis=0)
     return total

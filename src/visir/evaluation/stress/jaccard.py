@@ -1,4 +1,4 @@
-"""Whether perturbations break the same captions: the brittleness paper's Jaccard analysis (section 5.4, Table 5)."""
+"""The Jaccard analysis: do perturbations break the same captions? (brittleness paper, section 5.4, Table 5)"""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ GROUPS = ("decreased", "increased", "unchanged")
 
 @dataclass(frozen=True, eq=False)
 class Jaccard:
-    """How alike the sets of captions are on which perturbations have the same effect.
+    """How similar the sets of captions are on which perturbations have the same effect.
 
-    - `names`: (p,) the perturbations
-    - `counts[group]`: (p,) how many captions each perturbation has in the group
-    - `pairwise[group]`: (p, p) the Jaccard similarity |A ∩ B| / |A ∪ B| of every two sets; NaN where both are empty
-    - `queries`: n
+    Attributes:
+        names: (p,) the perturbations.
+        counts: By group: (p,) the number of captions of each perturbation in the group.
+        pairwise: By group: (p, p) the Jaccard similarity |A ∩ B| / |A ∪ B| of every two sets; NaN where both are empty.
+        queries: The number of captions, n.
     """
 
     names: tuple[str, ...]
@@ -29,30 +30,49 @@ class Jaccard:
     queries: int
 
     def mean(self, group: str) -> float:
-        """The mean over all pairs of perturbations (those whose two sets are both empty left out); NaN without any.
+        """The mean similarity over all pairs of perturbations.
 
-        With p perturbations there are p (p − 1) / 2 pairs: 78 for thirteen.
+        With p perturbations there are p (p − 1) / 2 pairs: 78 for thirteen. Pairs of two empty sets are left out.
+
+        Args:
+            group: "decreased", "increased" or "unchanged".
+
+        Returns:
+            The mean, in [0, 1]; NaN without any pair.
         """
         pairs = self._pairs(group)
         return float(pairs.mean()) if len(pairs) else float("nan")
 
     def range(self, group: str) -> tuple[float, float]:
-        """The least and the largest of all pairs."""
+        """The lowest and the highest similarity of all pairs.
+
+        Args:
+            group: "decreased", "increased" or "unchanged".
+
+        Returns:
+            (lowest, highest); (NaN, NaN) without any pair.
+        """
         pairs = self._pairs(group)
         return (float(pairs.min()), float(pairs.max())) if len(pairs) else (float("nan"), float("nan"))
 
     def by_chance(self, group: str) -> float:
-        """The mean if sets of these sizes had nothing to do with one another: pq / (p + q − pq) for each pair.
+        """The mean similarity that independent sets of these sizes would have: pq / (p + q − pq) for each pair.
 
-        An unchanged caption is the usual case, so two sets of unchanged ones are alike by their size alone; a
-        similarity says something only beside this.
+        Most captions are unchanged, so two sets of unchanged captions are similar by their size alone. Compare a
+        similarity with this value.
+
+        Args:
+            group: "decreased", "increased" or "unchanged".
+
+        Returns:
+            The mean, in [0, 1]; NaN without any pair.
         """
         share = self.counts[group] / self.queries
         both = share[:, None] * share[None, :]
         either = share[:, None] + share[None, :] - both
         upper = np.triu_indices(len(share), 1)
-        known = either[upper] > 0
-        return float((both[upper][known] / either[upper][known]).mean()) if known.any() else float("nan")
+        is_defined = either[upper] > 0
+        return float((both[upper][is_defined] / either[upper][is_defined]).mean()) if is_defined.any() else float("nan")
 
     def _pairs(self, group: str) -> NDArray[np.float64]:
         values = self.pairwise[group][np.triu_indices(len(self.names), 1)]
@@ -61,21 +81,34 @@ class Jaccard:
 
 
 def jaccard(differences: Mapping[str, NDArray[np.float64]]) -> Jaccard:
-    """The analysis of per-query changes of rsum (after − before), {perturbation: (n,)}, all over the same n queries.
+    """Analyse the per-query changes of rsum.
 
-    The paper sorts the perturbed captions of a model into those that made rsum decrease, increase, or left it as it
-    was, and takes the similarity of each group "across all image-caption pairs within a dataset". Here that is: for
-    each group one set of captions per perturbation, compared pairwise. Another reading, all thirteen sets intersected
-    at once, gives values near 0 for every group but the unchanged.
+    The paper sorts the perturbed captions of a model into those that decreased rsum, increased it, or left it as it
+    was, and takes the similarity of each group "across all image-caption pairs within a dataset". Here, for each group,
+    there is one set of captions per perturbation, and the sets are compared pairwise. The other reading, the
+    intersection of all thirteen sets at once, gives values near 0 for every group but the unchanged.
 
-    Raises `ConfigurationError` when there are fewer than two perturbations or their queries differ in number.
+    Args:
+        differences: {perturbation: (n,) rsum after − before}, all over the same n queries.
+
+    Returns:
+        The similarities.
+
+    Raises:
+        ConfigurationError: There are fewer than two perturbations, or their queries differ in number.
+
+    Example:
+        >>> import numpy as np
+        >>> changes = {"typo": np.array([-100.0, -100, 0]), "synonym": np.array([-100.0, 0, 0])}
+        >>> jaccard(changes).mean("decreased")  # {1, 2} and {1}: one of two captions in common
+        0.5
     """
     if len(differences) < 2:
         raise ConfigurationError("a similarity of sets needs two perturbations at least.", hint="name more of them")
     if len({len(difference) for difference in differences.values()}) > 1:
         raise ConfigurationError("perturbations over different queries cannot be compared caption by caption.")
     matrix = np.stack(list(differences.values()))
-    # Sums of three recalls in binary: what differs in the last bits is the same.
+    # Sums of three recalls in binary: values that differ in the last bits are equal.
     sign = np.where(np.abs(matrix) < 1e-9, 0, np.sign(matrix)).astype(np.int8)
     counts, pairwise = {}, {}
     for group, which in zip(GROUPS, (-1, 1, 0), strict=True):

@@ -1,4 +1,4 @@
-"""The study of the brittleness paper, from its authors' own logs instead of searches of ours."""
+"""The study of the brittleness paper, computed from its authors' logs instead of our own searches."""
 
 from __future__ import annotations
 
@@ -16,11 +16,20 @@ from visir.robustness.perturbations import PERTURBATIONS
 
 
 def stress_logs(folder: str | Path, *, recall: Recall = "hit") -> Stress:
-    """The effects in the logs of one model on one collection: `folder` is `{collection}/{model}` of the logs.
+    """Compute the effects in the logs of one model on one collection.
 
-    Text-to-image only: the authors perturbed no pictures. A caption counts as changed when the text that was sent
-    differs from that of the unperturbed log. Raises `RunError` when there is no unperturbed log, or when a log asks
-    other queries.
+    Text-to-image only: the authors perturbed no pictures. A caption counts as changed if its text differs from that in
+    the unperturbed log.
+
+    Args:
+        folder: The folder `{collection}/{model}` of the logs.
+        recall: The recall that is summed to rsum.
+
+    Returns:
+        The study.
+
+    Raises:
+        RunError: There is no unperturbed log, or a log has other queries.
     """
     place = Path(folder).resolve() / "t2i"
     if not (place / f"{PLAIN}.parquet").is_file():
@@ -48,15 +57,15 @@ def stress_logs(folder: str | Path, *, recall: Recall = "hit") -> Stress:
 def _outcome(plain: Log, log: Log, name: str, recall: Recall) -> ConditionOutcome:
     if not log.qrels.queries.equals(plain.qrels.queries):
         raise RunError(f"{log.run.provenance['source']}: asks other queries than the unperturbed log.")
-    known = PERTURBATIONS.get(name)
+    perturbation = PERTURBATIONS.get(name)
     changed = {
         query: log.texts[query] for query in log.qrels.queries.to_pylist() if log.texts[query] != plain.texts[query]
     }
     evaluated = evaluate_log(log, recall=recall)
     return ConditionOutcome(
         name,
-        known.title,
-        known.family,
+        perturbation.title,
+        perturbation.family,
         name,
         "t2i",
         np.array([query in changed for query in log.qrels.queries.to_pylist()]),

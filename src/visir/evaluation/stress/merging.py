@@ -1,4 +1,4 @@
-"""Plain answers, and those to perturbed queries, as the answers to one list of queries."""
+"""Merge the answers to plain queries and those to perturbed queries into one run."""
 
 from __future__ import annotations
 
@@ -12,10 +12,17 @@ from visir.search.exact import SearchResult
 
 
 def merged(plain: SearchResult, anew: SearchResult) -> SearchResult:
-    """The plain answers with those that were asked anew in their place: one run over all queries.
+    """Replace the answers of the queries that were searched again.
 
-    A query that was not asked again is one whose caption a perturbation left as it is: it has its plain answer. A query
-    that was asked and not answered has none.
+    A query that is not in `anew` is one whose caption the perturbation left as it is: it keeps its plain answer. A
+    query that is in `anew` without documents has no answer.
+
+    Args:
+        plain: The unperturbed answers, with ranks.
+        anew: The answers to the perturbed queries, with ranks.
+
+    Returns:
+        The answers to all queries of `plain`.
     """
     assert plain.ranks is not None and anew.ranks is not None, "answers come with ranks"
     before, after = plain.ranks, anew.ranks
@@ -31,15 +38,15 @@ def merged(plain: SearchResult, anew: SearchResult) -> SearchResult:
 
 
 def _joined(plain: Run, anew: Run, queries: pa.StringArray, is_new: NDArray[np.bool_]) -> Run:
-    """For each query the answer of `anew` where it was asked, otherwise that of `plain`; empty where there is none."""
+    """For each query the answer in `anew` if it was searched again, otherwise that in `plain`; it may be empty."""
     documents = pa.concat_arrays([plain.documents, anew.documents]).unique()
     indices, offsets = [], []
     for run in (plain, anew):
-        place = pc.index_in(run.documents, documents).to_numpy(zero_copy_only=False).astype(np.int32)
-        indices.append(place[run.indices])
-        at = pc.fill_null(pc.index_in(queries, run.queries), -1).to_numpy(zero_copy_only=False)
-        starts = np.where(at < 0, 0, run.offsets[at])
-        offsets.append((starts, np.where(at < 0, 0, run.offsets[at + 1] - starts)))
+        number = pc.index_in(run.documents, documents).to_numpy(zero_copy_only=False).astype(np.int32)
+        indices.append(number[run.indices])
+        row = pc.fill_null(pc.index_in(queries, run.queries), -1).to_numpy(zero_copy_only=False)
+        starts = np.where(row < 0, 0, run.offsets[row])
+        offsets.append((starts, np.where(row < 0, 0, run.offsets[row + 1] - starts)))
     shift = len(plain.indices)
     starts = np.where(is_new, offsets[1][0] + shift, offsets[0][0])
     lengths = np.where(is_new, offsets[1][1], offsets[0][1])

@@ -1,4 +1,4 @@
-"""What a stress study is asked for: names and options, and every fault of them at once."""
+"""The options of a stress study: names and values, with all faults listed at once."""
 
 from __future__ import annotations
 
@@ -10,26 +10,37 @@ from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.evaluation.systems import System
 from visir.records import Collection
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
-from visir.robustness.perturbations import PERTURBATIONS, find
+from visir.robustness.perturbations import find, names_in
+from visir.robustness.perturbations.base import Profile
 
 
 def names_of(
-    system: System, perturbations: Sequence[str] | None, pictures: Sequence[str] | None
+    system: System, perturbations: Sequence[str] | None, pictures: Sequence[str] | None, profile: Profile = "sound"
 ) -> dict[str, list[str]]:
-    """What is done to captions (t2i) and to pictures (i2t); None stands for all that the system offers.
+    """The names of the conditions of a study.
 
-    Raises `ConfigurationError` with everything that is unknown, or that the system has no answers to.
+    Args:
+        system: The system under test.
+        perturbations: Perturbations of captions; None takes all that the system can answer.
+        pictures: Corruptions of pictures; None takes all that the system can answer.
+        profile: Of the perturbations; "paper" has those of the released code only.
+
+    Returns:
+        The names by task: perturbations under "t2i", corruptions under "i2t".
+
+    Raises:
+        ConfigurationError: Names are unknown, or the system has no answers to them; all are listed.
     """
     requested: dict[str, tuple[Sequence[str] | None, Any]] = {
-        "t2i": (perturbations, PERTURBATIONS),
+        "t2i": (perturbations, names_in(profile)),
         "i2t": (pictures, CORRUPTIONS),
     }
     names: dict[str, list[str]] = {}
     faults = []
-    for task, (given, known) in requested.items():
+    for task, (chosen, known) in requested.items():
         offered = system.conditions(task)
         possible = list(known) if offered is None else sorted(offered, key=[*known, *offered].index)
-        names[task] = possible if given is None else list(dict.fromkeys(given))
+        names[task] = possible if chosen is None else list(dict.fromkeys(chosen))
         for perturbation in names[task]:
             fault = _unknown(perturbation, task)
             if fault:
@@ -45,7 +56,7 @@ def names_of(
 
 
 def _unknown(name: str, task: str) -> str:
-    """Why there is no such perturbation; "" when there is. Captions' may be joined: "char_swap+synonym_noun"."""
+    """Why there is no such perturbation; "" if there is. Those of captions may be joined: "char_swap+synonym_noun"."""
     try:
         for step in name.split("+") if task == "t2i" else []:
             find(step)
@@ -65,7 +76,20 @@ def check_study(
     profile: str,
     estimator: object,
 ) -> None:
-    """Raise `ConfigurationError` that lists every fault of the other options."""
+    """Check the other options of a study.
+
+    Args:
+        collection: The collection, which must not be a perturbed view.
+        names: By task: the names of the conditions.
+        severity: Of perturbations of captions, from 1.
+        picture_severity: Of corruptions, 1 to 5.
+        seed: From 0.
+        profile: "sound" or "paper".
+        estimator: An encoder or None.
+
+    Raises:
+        ConfigurationError: Options are faulty; all are listed.
+    """
     faults = []
     if severity < 1:
         faults.append(f"severity {severity}: from 1")

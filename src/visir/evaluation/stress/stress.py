@@ -36,21 +36,28 @@ from visir.search.exact import SearchResult
 
 DCG = "dcg_cm@10"
 DEPTH = 10
-"""How deep runs go: rsum and dcg_cm look no further, and pictures of answers show fewer."""
+"""The depth of the runs: rsum and dcg_cm look at ten answers, and pages of examples show fewer."""
 
 
 @dataclass(frozen=True, eq=False)
 class Stress:
-    """How badly one system breaks on one collection.
+    """The result of a stress study: one system, one collection, many perturbations.
 
-    - `system`, `protocol`: as of the unperturbed search; a perturbed result has the same protocol but for the line that
-      says what was done to its queries
-    - `plain`: the unperturbed result, of the tasks that were stressed; `runs`, `qrels`: what it was measured from
-    - `effects`: one for each perturbation, those of captions (t2i) first
-    - `jaccard`: whether perturbations break the same captions (None for fewer than two)
-    - `texts`: caption id → text, unperturbed; `images`: caption id → image id
-    - `how`: the test and the correction in words; `family`: over how many effects it was corrected
-    - `timing`: seconds; `notes`
+    Attributes:
+        system: The name of the system.
+        collection: The name of the collection.
+        plain: The unperturbed result, of the stressed tasks. A perturbed result has the same protocol except for the
+            line on the perturbation.
+        runs: By task: the unperturbed runs.
+        qrels: By task: the judgements.
+        effects: One for each perturbation, those of captions (t2i) first.
+        jaccard: Whether perturbations break the same captions; None for fewer than two.
+        texts: Caption id → unperturbed text.
+        images: Caption id → image id.
+        how: The test and the correction in words.
+        family: The number of effects that the correction counts.
+        timing: Seconds by stage.
+        notes: Notes for the reader.
     """
 
     system: str
@@ -69,11 +76,21 @@ class Stress:
 
     @property
     def protocol(self) -> Protocol:
-        """Of the unperturbed search."""
+        """The protocol of the unperturbed search."""
         return self.plain.protocol
 
     def effect(self, name: str) -> Effect:
-        """The effect of one perturbation, by name."""
+        """The effect of one perturbation.
+
+        Args:
+            name: The name of the perturbation.
+
+        Returns:
+            The effect.
+
+        Raises:
+            ConfigurationError: There is none of this name.
+        """
         for effect in self.effects:
             if effect.name == name:
                 return effect
@@ -82,7 +99,14 @@ class Stress:
         )
 
     def under(self, percent: float) -> list[Effect]:
-        """The effects after which less than `percent` of the unperturbed rsum is left, over all queries."""
+        """The effects that leave less than a given share of the unperturbed rsum, over all queries.
+
+        Args:
+            percent: The limit, in percent.
+
+        Returns:
+            The effects, in order.
+        """
         return [effect for effect in self.effects if effect.overall.percent_left < percent]
 
 
@@ -106,31 +130,63 @@ def stress(
     name: str | None = None,
     **encoding: Any,
 ) -> Stress:
-    """Search a collection as it is, then with its captions and its pictures perturbed, and compare, query by query.
+    """Search a collection with plain and with perturbed queries, and compare query by query.
 
-    Perturbed captions are queries over the plain images (t2i), corrupted pictures queries over the plain captions
-    (i2t): the candidates are never touched, so what changes is the query's doing alone.
+    Perturbed captions are queries over the plain images (t2i), corrupted pictures are queries over the plain captions
+    (i2t). The candidates are never changed, so every difference comes from the query. Only queries that a perturbation
+    changed are searched again.
 
-    - `system`: an encoder, dense or sparse, or a `System` that answers perturbed queries: a `RunFolder`, a command
-    - `perturbations`: of captions, by name; None takes all that the system offers (thirteen for an encoder)
-    - `pictures`: corruptions of pictures, by name; None takes all that the system offers, an empty list none
-    - `severity`: what each perturbation counts (characters, words); `picture_severity`: 1–5
-    - `seed`, `profile`: as of `visir.robustness.perturb`; "paper" does what the released code did
-    - `recall`: which recall is summed to rsum. The brittleness paper's t2i numbers are the same under all three
-      readings, because a caption has one image.
-    - `estimator`: an encoder that says what wrong answers are worth, for dcg_cm@10. It reads the caption as it was
-      *meant*, unperturbed, since that is what an answer is worth; the paper's estimator read the perturbed one.
-    - `test`: "t" or "randomisation", over images with their captions; Holm's correction over all effects
-    - `encoding`: options handed to `visir.encoders.encode`, where the system is an encoder
+    Args:
+        collection: The plain collection.
+        system: An encoder, dense or sparse, or a `System` that answers perturbed queries: a `RunFolder`, a command.
+        split: "test", "train+val", …; None is everything.
+        perturbations: Perturbations of captions, by name; None takes all that the system can answer (thirteen for an
+            encoder).
+        pictures: Corruptions of pictures, by name; None takes all that the system can answer, an empty list none.
+        severity: How many units (characters, words) each perturbation changes, from 1.
+        picture_severity: 1 to 5.
+        seed: The seed of perturbations and tests.
+        profile: See `visir.robustness.perturb`; "paper" does what the released code did.
+        recall: The recall that is summed to rsum. The brittleness paper's t2i numbers are the same under all three
+            readings, because a caption has one image.
+        ties: How equal scores are counted.
+        relevance: The set of judgements.
+        gallery: The candidates: of the "split" or of the whole "collection".
+        estimator: An encoder that estimates the gains of wrong answers, for dcg_cm@10. It reads the *unperturbed*
+            caption, because that is what an answer should fit; the paper's estimator read the perturbed one.
+        test: "t" or "randomisation", over images with their captions; Holm's correction over all effects.
+        name: What tables call the system.
+        **encoding: Options of `visir.encoders.encode`, if the system is an encoder.
 
-    Only captions that a perturbation changed are asked anew. Raises `ConfigurationError` listing every fault.
+    Returns:
+        The study.
+
+    Raises:
+        ConfigurationError: Options are faulty; all are listed.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from visir.evaluation.systems.run_folder import RunFolder
+        >>> collection = Collection.build(
+        ...     "two pictures",
+        ...     images={"id": ["a", "b"]},
+        ...     captions={"id": ["1", "2"], "text": ["a red ball", "a blue car"], "image_id": ["a", "b"]},
+        ... )
+        >>> rows = {"none": "1a 2b 1b 2a", "char_swap": "1b 2a 1a 2b"}  # query and document, the best first
+        >>> for name, answers in rows.items():
+        ...     lines = [f"{q} Q0 {d} {rank} {-rank} x" for rank, (q, d) in enumerate(answers.split(), 1)]
+        ...     Path("runs").mkdir(exist_ok=True)
+        ...     _ = Path(f"runs/{name}.trec").write_text(chr(10).join(lines))
+        >>> effect = stress(collection, RunFolder("runs")).effect("char_swap")
+        >>> effect.overall.before, effect.overall.after  # R@1, R@5 and R@10; then R@1 is 0
+        (300.0, 200.0)
     """
     started = time.perf_counter()
     timing: dict[str, float] = {}
     subject = _system(system, name, encoding)
-    names = names_of(subject, perturbations, pictures)
+    names = names_of(subject, perturbations, pictures, profile)
     check_study(collection, names, severity, picture_severity, seed, profile, estimator)
-    stressed = [task for task, some in names.items() if some]
+    stressed = [task for task, conditions in names.items() if conditions]
     check_options("all", recall, ties, gallery, stressed or ["t2i"], 1, DEPTH, None, collection, split)
     part = collection.split(split)
     assembly = assemble_tasks(
@@ -162,13 +218,13 @@ def stress(
     )
     measured = _Measuring(subject.name, protocol, qrels, judge)
     outcomes: list[ConditionOutcome] = []
-    for task, some in names.items():
-        for perturbation in some:
-            begun = time.perf_counter()
+    for task, conditions in names.items():
+        for perturbation in conditions:
+            condition_started = time.perf_counter()
             view, queries, changed, description = _condition(
                 perturbation, task, part, qrels[task], severity, picture_severity, seed, profile
             )
-            timing["perturb"] = timing.get("perturb", 0.0) + time.perf_counter() - begun
+            timing["perturb"] = timing.get("perturb", 0.0) + time.perf_counter() - condition_started
             searched = plain[task]
             if changed.any():
                 perturbed = replace(tasks[task], queries=queries, condition=perturbation)
@@ -210,21 +266,33 @@ def assemble(
     seed: int = 0,
     notes: Sequence[str] = (),
 ) -> Stress:
-    """A study from results that are there already: what the study of a system does last, and imported logs do only.
+    """Put a study together from results; `stress` and `stress_logs` use it.
 
-    `captions`: columns id, text, image_id of (at least) the captions that were asked.
+    Args:
+        system: The name of the system.
+        plain: The unperturbed result.
+        runs: By task: the unperturbed runs.
+        qrels: By task: the judgements.
+        outcomes: The outcomes of the perturbations.
+        captions: Columns id, text, image_id; of the queried captions at least.
+        test: "t" or "randomisation".
+        seed: The seed of the resampling and of the test.
+        notes: Notes for the reader.
+
+    Returns:
+        The study, with p-values corrected over its effects.
     """
     images = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
     all_effects: list[Effect] = []
     for task in ("t2i", "i2t"):
-        some = [outcome for outcome in outcomes if outcome.task == task]
-        if some:
+        task_outcomes = [outcome for outcome in outcomes if outcome.task == task]
+        if task_outcomes:
             ids = plain.per_query[task]["query_id"].to_pylist()
             clusters = [images[identifier] for identifier in ids] if task == "t2i" else None
-            all_effects += effects(plain, some, clusters, test=test, seed=seed)
+            all_effects += effects(plain, task_outcomes, clusters, test=test, seed=seed)
     of_captions = {effect.name: effect.after - effect.before for effect in all_effects if effect.outcome.task == "t2i"}
     test_name = {"t": "paired t-test", "randomisation": "paired randomisation test"}[test]
-    made = Stress(
+    study = Stress(
         system,
         plain.protocol.collection,
         plain,
@@ -238,11 +306,18 @@ def assemble(
         len(all_effects),
         notes=tuple(dict.fromkeys(notes)),
     )
-    return with_correction([made])[0]
+    return with_correction([study])[0]
 
 
 def with_correction(studies: Sequence[Stress]) -> list[Stress]:
-    """The same studies with p-values corrected (Holm) over the effects of all of them: they are one family."""
+    """Correct the p-values (Holm) over the effects of all studies as one family.
+
+    Args:
+        studies: The studies.
+
+    Returns:
+        The same studies with new `p_corrected` and `family`.
+    """
     values = [effect.p for study in studies for effect in study.effects]
     adjusted = iter(corrected(values, "holm").tolist() if values else [])
     return [
@@ -257,7 +332,7 @@ def with_correction(studies: Sequence[Stress]) -> list[Stress]:
 
 @dataclass(frozen=True, eq=False)
 class _Measuring:
-    """From answers to results, always by the same judgements, recall and estimator."""
+    """Turn answers into results, always with the same judgements, recall and estimator."""
 
     system: str
     protocol: Protocol
@@ -296,7 +371,7 @@ def _condition(
     seed: int,
     profile: Profile,
 ) -> tuple[Collection, Items, NDArray[np.bool_], str]:
-    """The perturbed view, its changed queries, which of the judged ones these are, and how the protocol says it."""
+    """The perturbed view, its changed queries, which of the judged queries these are, and the protocol's line."""
     if task == "i2t":
         spoilt = corrupt(part, name, picture_severity, seed)
         return spoilt, _only(spoilt.items("image"), qrels.queries), np.ones(len(qrels), bool), str(spoilt.corrupted)
@@ -324,7 +399,7 @@ def _texts(items: Items) -> dict[str, str]:
 
 
 def _system(system: Encoder | System, name: str | None, encoding: Mapping[str, Any]) -> System:
-    """The system; of an encoder whose vectors were made elsewhere, nobody can ask a perturbed query."""
+    """The system. An encoder with precomputed vectors is refused, because it cannot encode perturbed queries."""
     if not isinstance(system, Encoder):
         return system
     for modality in ("image", "text"):

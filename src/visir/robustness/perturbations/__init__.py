@@ -1,6 +1,6 @@
 """Perturbations of captions, one file each, in the order of Table 4. A new one is one new file and one line here."""
 
-from visir.robustness.perturbations.base import PERTURBATIONS, Perturbation, find
+from visir.robustness.perturbations.base import PERTURBATIONS, Perturbation, find, names_in
 from visir.robustness.perturbations.char_swap import CHAR_SWAP
 from visir.robustness.perturbations.distraction_false import DISTRACTION_FALSE
 from visir.robustness.perturbations.distraction_true import DISTRACTION_TRUE
@@ -15,7 +15,7 @@ from visir.robustness.perturbations.shuffle_within_trigrams import SHUFFLE_WITHI
 from visir.robustness.perturbations.synonym_adj import SYNONYM_ADJ
 from visir.robustness.perturbations.synonym_noun import SYNONYM_NOUN
 
-__all__ = ["PERTURBATIONS", "Perturbation", "find"]
+__all__ = ["PERTURBATIONS", "Perturbation", "find", "names_in"]
 
 for _one in (
     CHAR_SWAP,

@@ -29,8 +29,8 @@ class Perturbation:
         level: "word" or "sentence", as in section 4.1.
         change: The sound version; equal arguments give equal texts.
         about: What it does, in one sentence.
-        paper: What the released code does where that is known and differs; None where it is the same.
-        paper_about: How the paper's profile differs; "" where it does not.
+        paper: What the released code of the brittleness paper does; None for a perturbation that it does not have.
+        paper_about: How the released code differs; "" where it does not, or has no such perturbation.
         severity: What the severity counts ("characters", "words"); "" where there is nothing to count.
         needs_words: Whether it needs tokens and tags (then `TaggedCaption` has them), or the text alone.
         on: The same on another keyboard, for those that need one: `find("nearby_char:azerty")`.
@@ -51,6 +51,17 @@ class Perturbation:
 
 PERTURBATIONS: Registry[Perturbation] = Registry("perturbation")
 """All perturbations, in the order of Table 4."""
+
+
+def names_in(profile: Profile) -> list[str]:
+    """The names of all perturbations of a profile: every one in "sound", those of the released code in "paper".
+
+    Example:
+        >>> from visir.robustness.perturbations import names_in
+        >>> names_in("paper")[:2]
+        ['char_swap', 'missing_char']
+    """
+    return [name for name, entry in PERTURBATIONS.items() if profile == "sound" or entry.paper is not None]
 
 
 def find(name: str) -> Perturbation:
