@@ -1,4 +1,4 @@
-"""Answers found here and there, in any order, as one run."""
+"""Results of a search in any order, and the run that they make."""
 
 from __future__ import annotations
 
@@ -15,26 +15,33 @@ from visir.records import EncoderCard, Gallery, Modality, Run, task_name
 
 @dataclass(frozen=True)
 class Hits:
-    """Parallel columns: the query (its place), the document (its place in the gallery, -1 for deleted), the score."""
+    """Results of a search as parallel columns, in any order.
+
+    Attributes:
+        queries: (m,) the row of each query.
+        places: (m,) the position of each document in the sorted gallery; -1 for a deleted document.
+        scores: (m,) the scores.
+    """
 
     queries: NDArray[np.int64]
     places: NDArray[np.int64]
     scores: NDArray[np.float32]
 
     @classmethod
-    def joined(cls, some: list[Hits]) -> Hits:
-        """All of them."""
-        if not some:
+    def joined(cls, parts: list[Hits]) -> Hits:
+        """Join several results into one."""
+        if not parts:
             return cls(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32))
-        if len(some) == 1:
-            return some[0]
-        return cls(*(np.concatenate([getattr(hits, name) for hits in some]) for name in cls.__dataclass_fields__))
+        if len(parts) == 1:
+            return parts[0]
+        return cls(*(np.concatenate([getattr(hits, name) for hits in parts]) for name in cls.__dataclass_fields__))
 
 
 def check_finite_scores(run: Run) -> Run:
-    """The run, unless a score is not a finite number: what does not fit into float32 can be in no order.
+    """Return the run if all its scores are finite. Every search does this check, exact and indexed.
 
-    Every search passes this, exact and indexed. Raises `EmbeddingError` naming the first such pair.
+    Raises:
+        EmbeddingError: A score does not fit into float32; the message names the first such pair.
     """
     bad = np.flatnonzero(~np.isfinite(run.scores))
     if len(bad) == 0:
@@ -56,11 +63,21 @@ def run_of(
     held_by: EncoderCard,
     about: Any,
 ) -> Run:
-    """The best `k` of each query as a `Run`: by falling score, ties by id. No document may be found twice.
+    """Return the best `k` documents of each query as a run: by falling score, ties by id.
 
-    `by`: what the queries hold, and who encoded them.
+    A query without a hit has an empty answer.
 
-    A query for which nothing was found is answered with nothing. Raises `EmbeddingError` for a score beyond float32.
+    Args:
+        hits: The results; no document may occur twice for one query.
+        queries: (n,) the ids of the queries.
+        by: The modality and the encoder of the queries.
+        gallery: The candidates; positions in `hits` are rows of its ids.
+        k: The number of documents per query.
+        held_by: The encoder of the documents.
+        about: Facts about the search, for the provenance.
+
+    Raises:
+        EmbeddingError: A score does not fit into float32.
     """
     modality, encoder = by
     alive = hits.places >= 0

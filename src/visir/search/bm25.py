@@ -1,4 +1,4 @@
-"""BM25 over texts: the baseline that knows words and nothing else."""
+"""BM25 over texts: the baseline that compares words only."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ StopWords = Literal["english", "none"]
 
 @dataclass(frozen=True)
 class Bm25:
-    """How texts are searched by BM25; `bm25s` does it.
+    """The settings of a BM25 search, computed by `bm25s`.
 
-    Words are runs of two or more letters or digits, in lower case. How rare a word is, is counted over the texts that
-    are searched. A text that shares no word with the query has no rank.
+    Words are runs of two or more letters or digits, in lower case. Document frequencies are counted over the texts that
+    are searched. A text that shares no word with the query is not in the answer.
 
     Args:
-        k1: Of the formula, as Lucene has it; at least 0. 1.5 is the default of `bm25s`.
-        b: Of the formula, 0 to 1. 0.75 is the default of `bm25s`.
+        k1: The constant k1 of the formula of Lucene; at least 0. 1.5 is the default of `bm25s`.
+        b: The constant b of the formula, 0 to 1. 0.75 is the default of `bm25s`.
         stop_words: "english" (those of `bm25s`) or "none".
         stemming: "s" removes plural endings (see `singular`); "none" leaves words as they are.
 
     Raises:
-        ConfigurationError: With every faulty option at once.
+        ConfigurationError: Options are wrong; the message lists every fault.
 
     Example:
         >>> Bm25().similarity
@@ -64,9 +64,13 @@ class Bm25:
     def ranked(
         self, texts: Sequence[str], queries: Sequence[str]
     ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.float32]]]:
-        """For each query the rows of all texts that share a word with it, best first, and their scores.
+        """Yield for each query the rows of the texts that share a word with it, best first, and their scores.
 
-        Equal scores stand in the order of the texts.
+        Equal scores keep the order of the texts.
+
+        Args:
+            texts: The documents.
+            queries: The queries.
         """
         require("bm25s", extra="bm25", purpose="BM25")
         import bm25s
@@ -83,7 +87,7 @@ class Bm25:
             yield rows, scores[rows]
 
     def words(self, texts: Sequence[str]) -> list[list[str]]:
-        """The words of each text, as they are compared."""
+        """Return the words of each text as BM25 compares them."""
         import bm25s
 
         return bm25s.tokenize(  # type: ignore[no-any-return]
@@ -96,7 +100,7 @@ class Bm25:
 
 
 def singular(word: str) -> str:
-    """The word without its plural ending.
+    """Return a word without its plural ending.
 
     The S-stemmer of Harman (1991, "How effective is suffixing?"). One rule is added before its rules, for the ending
     -es after ch, sh, ss, x and z: Harman's rules make "watche" of "watches" and leave "watch" as it is. The stemmer

@@ -1,4 +1,4 @@
-"""How many answers may be asked for: one check of k, whoever asks."""
+"""The check of k, the number of answers per query."""
 
 from __future__ import annotations
 
@@ -7,11 +7,21 @@ from numbers import Integral
 from visir.errors import RunError
 
 MOST = 2**31 - 1
-"""Documents of a gallery are numbered in 32 bits: no answer is longer."""
+"""The longest answer: documents of a gallery are numbered in 32 bits."""
 
 
 def depth_fault(k: object, name: str = "k", *, most: int = MOST) -> str:
-    """What is wrong with a number of answers; empty when nothing is."""
+    """Return what is wrong with a number of answers, or "".
+
+    Args:
+        k: The number; must be a whole number from 1 to `most`.
+        name: The name of the option, for the message.
+        most: The largest number.
+
+    Example:
+        >>> depth_fault(10), depth_fault(0)
+        ('', 'k must be at least 1, not 0')
+    """
     if isinstance(k, bool) or not isinstance(k, Integral):
         return f"{name} must be a whole number, not {k!r}"
     k = int(k)
@@ -21,6 +31,10 @@ def depth_fault(k: object, name: str = "k", *, most: int = MOST) -> str:
 
 
 def check_depth(k: object, name: str = "k") -> None:
-    """Raise `RunError` unless so many answers can be asked for."""
+    """Check a number of answers.
+
+    Raises:
+        RunError: It is not a whole number from 1 to `MOST`.
+    """
     if fault := depth_fault(k, name):
         raise RunError(f"{fault}.", hint="more than there are documents is no harm")

@@ -1,4 +1,4 @@
-"""Exact search: every query against every candidate of a declared gallery, one task or both in one pass."""
+"""Exact search: every query with every candidate of a declared gallery, for one task or both in one pass."""
 
 from __future__ import annotations
 
@@ -34,8 +34,11 @@ from visir.search.vectors import Side, Similarity, check_same_dimension
 
 @dataclass(frozen=True)
 class SearchResult:
-    """What a search returns: the `run`, cut at its depth, and the `ranks` of all positives to the end of the gallery
-    (None when no judgements were given).
+    """The result of an exact search.
+
+    Attributes:
+        run: The best documents of each query.
+        ranks: The rank of each positive in the whole gallery; None without judgements.
     """
 
     run: Run
@@ -53,7 +56,7 @@ class _Plan:
 
     @cached_property
     def positives(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
-        """(m,) of all positives: the query's place, the document's place in the gallery (-1: not in it), the grade."""
+        """(m,) the row of the query, the position in the gallery (-1: not in it) and the grade of each positive."""
         if self.qrels is None:
             return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
         positive = self.qrels.grades > 0
@@ -73,7 +76,7 @@ def search(
     qrels: Qrels | None = None,
     name: str | None = None,
 ) -> SearchResult:
-    """Search every query among all candidates of a gallery.
+    """Search all candidates of a gallery for every query.
 
     The score of a pair is a function of its two vectors alone: their cosine (or dot product) summed in float64 and
     rounded to float32. Equal vectors have equal scores. The order of the input, the size of the gallery, blocks and
@@ -91,7 +94,7 @@ def search(
             that tie with one another stand in order of id.
         qrels: The judgements. Exactly the judged queries are searched, and the ranks of their positives are exact to
             the end of the gallery. None searches all `queries`.
-        name: What the run is called; None takes the names of the encoders.
+        name: The name of the run; None takes the names of the encoders.
 
     Raises:
         EmbeddingError: Vectors are missing, zero (under cosine) or too long, scores exceed float32, dimensions or
@@ -122,9 +125,35 @@ def search_both(
     qrels: Mapping[str, Qrels] | None = None,
     name: str | None = None,
 ) -> dict[str, SearchResult]:
-    """Search both tasks; where each side's queries are among the other task's candidates, in one pass.
+    """Search both tasks of images and texts; the results are those of `search`, bit by bit.
 
-    `galleries` and `qrels` are per task; everything else is as in `search`, and so are the results, bit by bit.
+    Both tasks share one pass if the queries of each are among the candidates of the other.
+
+    Args:
+        images: Vectors of the images.
+        texts: Vectors of the texts.
+        galleries: The gallery of each task, "i2t" and "t2i"; a missing one is all vectors of that side.
+        depth: How many documents per query the runs keep.
+        similarity: As in `search`.
+        ties: As in `search`.
+        qrels: The judgements of each task.
+        name: The name of the runs; None takes the names of the encoders.
+
+    Returns:
+        The result of each task, "i2t" and "t2i".
+
+    Raises:
+        EmbeddingError: As in `search`.
+        RunError: As in `search`.
+
+    Example:
+        >>> from visir.records import EncoderCard
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> images = Embeddings("image", ["a", "b"], np.array([[1, 0], [0, 1]], np.float32), card)
+        >>> texts = Embeddings("text", ["1", "2"], np.array([[0, 2], [3, 0]], np.float32), card)
+        >>> results = search_both(images, texts, depth=1)
+        >>> results["i2t"].run.answer("a"), results["t2i"].run.answer("1")
+        ([('2', 1.0)], [('b', 1.0)])
     """
     similarity = similarity_of(similarity, images, texts)
     galleries, qrels = galleries or {}, qrels or {}
@@ -145,11 +174,18 @@ def search_both(
 
 
 def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors) -> Similarity:
-    """How two sides are scored: as asked for; otherwise "cosine" for dense vectors, "dot" for sparse ones.
+    """Return how two sides are scored: as requested, else by "cosine" for dense vectors and "dot" for sparse ones.
 
-    A cosine of sparse vectors is refused, not quietly made a dot product: their lengths are learnt (a sharp image has
-    heavier words than a blurred one), the dot product is what they are trained for and what every inverted index
-    computes. Raises `EmbeddingError` for that, and for a dense side against a sparse one.
+    Sparse vectors have no cosine here. Their lengths are learnt (a sharp image has heavier words than a blurred one),
+    they are trained for the dot product, and every inverted index computes it.
+
+    Args:
+        requested: "cosine", "dot", or None for the default.
+        first: The vectors of one side.
+        second: The vectors of the other side.
+
+    Raises:
+        EmbeddingError: A cosine of sparse vectors is requested, or one side is dense and the other sparse.
     """
     if isinstance(first, SparseEmbeddings) != isinstance(second, SparseEmbeddings):
         sparse_side, dense_side = (first, second) if isinstance(first, SparseEmbeddings) else (second, first)
@@ -186,7 +222,7 @@ def _scan(
     backward: SearchState | None,
     ties: Ties,
 ) -> list[Answers]:
-    """The scan for the kind of vectors that both sides are of."""
+    """Scan both sides, dense or sparse."""
     if isinstance(rows, SparseEmbeddings) and isinstance(columns, SparseEmbeddings):
         sparse.check_same_vocabulary(rows, columns)
         down = sparse.SparseSide(rows, _rows(rows, row_ids))
@@ -264,7 +300,7 @@ def _ranks(plan: _Plan, qrels: Qrels, state: SearchState) -> Ranks:
 
 
 def _places(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int64]:
-    """(n,) where each id stands in `among`, -1 where it does not."""
+    """Return the (n,) position of each id in `among`, -1 for an unknown id."""
     if ids.equals(among):  # the usual case: all queries of one task are all candidates of the other
         return np.arange(len(ids))
     places = pc.fill_null(pc.index_in(ids, among), -1).to_numpy(zero_copy_only=False)
@@ -273,7 +309,7 @@ def _places(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int
 
 
 def _rows(embeddings: Vectors, ids: pa.StringArray | None) -> NDArray[np.int64]:
-    """The rows of these ids; ids without a vector are refused, by name."""
+    """Return the rows of these ids; an id without a vector is an error that names it."""
     rows = _places(strings(ids), embeddings.ids)
     return embeddings.rows(ids) if (rows < 0).any() else rows
 

@@ -1,4 +1,4 @@
-"""An index on disk: a folder that visir made, of files that never change; `visir.json` says which of them count."""
+"""An index on disk: a folder of files that never change; `visir.json` lists those that belong to the index."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from visir.storage import FolderChange, FolderKind, Manifest, changing, check_ne
 
 
 class IndexFolderError(VisirError):
-    """An index's folder is missing, damaged, or not what was expected."""
+    """The folder of an index is missing, damaged, or of another kind."""
 
 
 BUILD_AGAIN = (
@@ -27,10 +27,10 @@ INDEX = FolderKind(
 
 
 def read_index(folder: Path) -> Manifest:
-    """The manifest of an index, whose `content` has at least its `kind`.
+    """Return the manifest of an index; its `content` has at least the `kind`.
 
     Raises:
-        IndexFolderError: There is none, or none that makes sense.
+        IndexFolderError: There is no manifest, or one that cannot be read.
     """
     manifest = Manifest.read(folder, INDEX)
     if not isinstance(manifest.content.get("kind"), str):
@@ -39,7 +39,11 @@ def read_index(folder: Path) -> Manifest:
 
 
 def parts_of(manifest: Manifest) -> tuple[str, ...]:
-    """The names of an index's parts: at least one, each a folder with files that count. `ValueError` for others."""
+    """Return the names of the parts of an index: at least one, each a folder of listed files.
+
+    Raises:
+        ValueError: The manifest names no parts, or parts without files.
+    """
     names, folders = manifest.content["parts"], {name.partition("/")[0] for name in manifest.files}
     if not isinstance(names, list) or not names or not folders.issuperset(names):
         raise ValueError(f"its parts cannot be {names!r}")
@@ -47,35 +51,45 @@ def parts_of(manifest: Manifest) -> tuple[str, ...]:
 
 
 def check_files(folder: Path, manifest: Manifest) -> None:
-    """Raise `IndexFolderError` that lists every file that is missing, cut short, or not as it was written.
+    """Check the files of an index.
 
-    Files of foreign formats are hashed: their readers may crash on a damaged byte. Arrays and Parquet are not, because
-    what is in them is looked at when they are loaded.
+    Files of foreign formats are hashed, because their readers may crash on a damaged byte. Arrays and Parquet files are
+    not, because their content is checked when they are loaded.
+
+    Raises:
+        IndexFolderError: Files are missing, truncated or changed; the message lists them all.
     """
     manifest.check(folder, INDEX, hashed=lambda name: not name.endswith((".npy", ".parquet")))
 
 
 def changing_index(folder: Path, generation: int) -> AbstractContextManager[FolderChange]:
-    """Be the only one who changes the index in `folder`.
+    """Lock the index in a folder for a change.
 
     Args:
-        folder: Of the index.
-        generation: The one that the caller has loaded; if another process has made a newer one, that is an error.
+        folder: The folder of the index.
+        generation: The generation that the caller has loaded.
+
+    Raises:
+        IndexFolderError: Another process has written a newer generation.
     """
     waiting = "another process is changing this index; waiting for it"
     return changing(folder, INDEX, busy=waiting, make=False, generation=generation)
 
 
 def new_index(folder: Path) -> AbstractContextManager[FolderChange]:
-    """Make an index in a new or an empty folder."""
+    """Write an index into a new or an empty folder."""
     return new_folder(folder, INDEX)
 
 
 def check_new_index(folder: Path) -> None:
-    """Raise `IndexFolderError` for anything but a new or an empty folder."""
+    """Check that an index can be written into this folder.
+
+    Raises:
+        IndexFolderError: The folder is neither new nor empty.
+    """
     check_new_folder(folder, INDEX)
 
 
 def bytes_of(manifest: Manifest) -> int:
-    """The size of all files that count."""
+    """Return the size of all listed files."""
     return sum(record.bytes for record in manifest.files.values())

@@ -1,4 +1,4 @@
-"""Several rankings of the same candidates as one: reciprocal rank fusion, and a weighted sum of normalised scores."""
+"""Join several rankings of the same candidates: reciprocal rank fusion, or a weighted sum of normalised scores."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from visir.errors import ConfigurationError, RunError, nearest, raise_faults
 from visir.records import Run
 
 Fusion = Literal["rrf", "weighted"]
-"""How rankings are joined: by ranks alone, or by scores that were brought to one scale first."""
+"""How rankings are joined: by their ranks, or by scores on one scale."""
 Normalisation = Literal["maximum", "minmax", "z"]
 K = 60
-"""Of reciprocal rank fusion, as its authors have it: Cormack, Clarke and Büttcher (SIGIR 2009)."""
+"""The constant of reciprocal rank fusion, as in Cormack, Clarke and Büttcher (SIGIR 2009)."""
 
 
 def fuse(
@@ -29,33 +29,44 @@ def fuse(
     k: float = K,
     depth: int | None = None,
 ) -> Run:
-    """One run from the runs of several systems over the same gallery, for the same queries.
+    """Join the runs of several systems over the same gallery into one run; ties by document id.
 
-    - "rrf": score(d) = Σ over systems w / (k + rank of d), ranks from 1, k = 60. It asks nothing of the scores, so a
-      cosine and a sum of word weights can be joined as they are.
-    - "weighted": score(d) = Σ over systems w · s(d), s being the system's score after `normalisation`:
-      - "maximum" (default): s = score / the query's best score, 0 for scores below 0. What is 0 stays 0, which both
-        systems mean by "nothing in common", and a score does not depend on how deep the list is.
-      - "minmax": (score - worst) / (best - worst) *of the list*: the last answer of a list gets 0 whatever it is worth
-      - "z": (score - mean) / deviation of the list
-      Under the last two a deeper list changes every fused score, so lists must go equally deep for every page of an
-      answer, or page 2 does not continue page 1.
-    - `weights`: of each system, default 1 for "rrf" and 1 / number of systems for "weighted"
+    The result has the queries of all runs. A document that a system did not list gets 0 from it: under "rrf" an
+    infinite rank, under "maximum" and "minmax" the worst score. Under "z" 0 would be a mean score, so the document gets
+    the worst score of the list. The provenance names the systems and the options.
 
-    A document that one system did not list gets nothing from it: 0, which under "rrf" is a rank of infinity and under
-    "maximum" and "minmax" the worst score there is. Under "z" that would be a mean score, so it gets the list's worst
-    instead. Ties go to the smaller document id.
+    Args:
+        runs: The run of each system, by name.
+        fusion: "rrf" (Cormack, Clarke and Büttcher, SIGIR 2009): score(d) = Σ over systems w / (k + rank of d), ranks
+            from 1. It does not use the scores, so it can join a cosine and a sum of word weights. "weighted":
+            score(d) = Σ over systems w · s(d), where s is the score after `normalisation`.
+        weights: The weight w of each system, at least 0; None is 1 for "rrf" and 1 / number of systems for "weighted".
+        normalisation: How "weighted" scales the scores of a query. "maximum": score / best score, and 0 for scores
+            below 0; 0 stays 0, and the depth of the list has no influence. "minmax": (score - worst) / (best - worst)
+            of the list, so the last answer always gets 0. "z": (score - mean) / standard deviation of the list. Under
+            "minmax" and "z" a deeper list changes every fused score. So all pages of an answer need lists of one depth,
+            or page 2 does not continue page 1.
+        k: The constant of "rrf".
+        depth: The number of documents per query; None is the largest depth of the runs.
 
-    Queries are those of all runs; a run without a query lists nothing for it. `depth` cuts the answers (default: the
-    deepest of the runs). The provenance names the systems and what was done.
+    Raises:
+        ConfigurationError: Options are wrong; the message lists every fault.
+        RunError: There is no run, or runs differ in gallery or task.
 
-    Raises `ConfigurationError` for faulty options, `RunError` for no run and for runs of another gallery or task.
+    Example:
+        >>> from visir.records import Gallery
+        >>> gallery = Gallery.of("image", ["a", "b", "c"])
+        >>> dense = Run.ranked("dense", "t2i", ["q", "q"], ["a", "b"], [0.9, 0.8], gallery)
+        >>> words = Run.ranked("words", "t2i", ["q", "q"], ["c", "a"], [7.0, 5.0], gallery)
+        >>> fused = fuse({"dense": dense, "words": words}, k=1, depth=3)  # a: 1/2 + 1/3, c: 1/2, b: 1/3
+        >>> [(document, round(score, 3)) for document, score in fused.answer("q")]
+        [('a', 0.833), ('c', 0.5), ('b', 0.333)]
     """
     _check(runs, fusion, normalisation, weights)
     first = next(iter(runs.values()))
     queries = pc.unique(pa.concat_arrays([run.queries for run in runs.values()]))
     queries = queries.take(pc.sort_indices(queries))
-    # Of a large gallery only what the runs mention.
+    # Only the documents in the runs: the gallery may be large.
     mentioned = [run.documents.take(pa.array(np.unique(run.indices))) for run in runs.values()]
     documents = pc.unique(pa.concat_arrays(mentioned))
     documents = documents.take(pc.sort_indices(documents))
@@ -66,8 +77,8 @@ def fuse(
         lengths = np.diff(run.offsets)
         place = pc.index_in(run.queries, queries).to_numpy().astype(np.int64)
         query = np.repeat(place, lengths)
-        used, at = np.unique(run.indices, return_inverse=True)
-        document = pc.index_in(run.documents.take(pa.array(used)), documents).to_numpy().astype(np.int64)[at]
+        used, inverse = np.unique(run.indices, return_inverse=True)
+        document = pc.index_in(run.documents.take(pa.array(used)), documents).to_numpy().astype(np.int64)[inverse]
         if fusion == "rrf":
             ranks = np.arange(len(run.indices)) - np.repeat(run.offsets[:-1], lengths) + 1
             gain, absent = 1.0 / (k + ranks), np.zeros(len(queries))
@@ -75,12 +86,12 @@ def fuse(
             gain, lowest = normalised(run, normalisation)
             absent = np.zeros(len(queries))
             absent[place] = lowest
-        # What an unlisted document gets is taken off those that are listed, and added to all: it changes no order.
+        # The score of an unlisted document is subtracted from all documents of the query: this changes no order.
         parts.append((query, document, weight * (gain - absent[query])))
     query, document, gain = (np.concatenate(column) for column in zip(*parts, strict=True))
-    pair, at = np.unique(query * len(documents) + document, return_inverse=True)
+    pair, inverse = np.unique(query * len(documents) + document, return_inverse=True)
     score = np.zeros(len(pair))
-    np.add.at(score, at, gain)  # in the order of the systems, so that equal parts give equal sums
+    np.add.at(score, inverse, gain)  # in the order of the systems, so that equal parts give equal sums
     query, document = pair // len(documents), pair % len(documents)
     deep = depth or max(run.depth for run in runs.values())
     order = np.lexsort((document, -score, query))
@@ -105,12 +116,16 @@ def fuse(
 
 
 def normalised(run: Run, normalisation: Normalisation) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The scores of a run on one scale, query by query, and what a document that is not listed gets (one per query)."""
+    """Scale the scores of a run query by query.
+
+    Returns:
+        (m,) the scaled scores, and (n,) the score of an unlisted document of each query.
+    """
     lengths = np.diff(run.offsets)
-    scores, some = run.scores.astype(np.float64), lengths > 0
+    scores, answered = run.scores.astype(np.float64), lengths > 0
     first, last = np.zeros(len(run)), np.zeros(len(run))
-    first[some] = scores[run.offsets[:-1][some]]
-    last[some] = scores[run.offsets[1:][some] - 1]
+    first[answered] = scores[run.offsets[:-1][answered]]
+    last[answered] = scores[run.offsets[1:][answered] - 1]
     if normalisation == "maximum":
         scale = np.repeat(np.where(first > 0, first, np.inf), lengths)
         return np.maximum(scores, 0) / scale, np.zeros(len(run))
@@ -129,10 +144,10 @@ def _check(runs: Mapping[str, Run], fusion: str, normalisation: str, weights: Ma
     if not runs:
         raise RunError("there is no run to fuse.", hint="give at least one")
     faults = []
-    for kind, value, known in (("fusion", fusion, get_args(Fusion)),
-                               ("normalisation", normalisation, get_args(Normalisation))):  # fmt: skip
-        if value not in known:
-            faults.append(f"unknown {kind} {value!r} ({nearest(str(value), known)})")
+    for kind, value, allowed in (("fusion", fusion, get_args(Fusion)),
+                                 ("normalisation", normalisation, get_args(Normalisation))):  # fmt: skip
+        if value not in allowed:
+            faults.append(f"unknown {kind} {value!r} ({nearest(str(value), allowed)})")
     if weights is not None:
         faults += [f"no weight for {name!r}" for name in runs if name not in weights]
         faults += [f"a weight for {name!r}, which is no run" for name in weights if name not in runs]

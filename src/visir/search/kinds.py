@@ -1,7 +1,7 @@
-"""The kinds of index as data: what each is, what it needs, and where the code that makes it lies.
+"""The kinds of index as data: a description, the packages it needs, and the class that implements it.
 
-A new kind is one new file with a class of the interface `visir.search.index.Index`, and one `KINDS.add` line here. No
-kind's file is imported before it is asked for.
+A new kind is one new file with a class of the interface `visir.search.index.Index`, and one entry here. The file of a
+kind is imported when the kind is first used.
 """
 
 from __future__ import annotations
@@ -25,12 +25,15 @@ VectorForm = Literal["dense", "sparse"]
 class Kind:
     """One kind of index.
 
-    - `title`: for people; printed by `visir index kinds`, the docs and error messages
-    - `exact`: whether every answer is exactly the best
-    - `vectors`: what it holds, `Embeddings` ("dense") or `SparseEmbeddings` ("sparse")
-    - `module`: "package.module:Class", imported when the kind is asked for
-    - `beside`: kinds of the same engine for vectors of the other form; a library that is to have this one has them too
-    - `extra`: the extra of this package that brings `packages` (import names); empty when the core suffices
+    Attributes:
+        name: The name of the kind.
+        title: A description, printed by `visir index kinds`, the docs and error messages.
+        exact: Whether every answer is the exact best.
+        vectors: The vectors that it indexes: `Embeddings` ("dense") or `SparseEmbeddings` ("sparse").
+        module: "package.module:Class", imported when the kind is used.
+        extra: The extra of visir that installs `packages`; "" when none is needed.
+        packages: The import names of the packages that it needs.
+        beside: Kinds of the same engine for vectors of the other form; a library with this kind has them too.
     """
 
     name: str
@@ -43,12 +46,16 @@ class Kind:
     beside: tuple[str, ...] = ()
 
     def index(self) -> type[Index[Any]]:
-        """The class. Raises `MissingPackageError`, with the pip command, when a package is not installed."""
+        """Return the class of the kind.
+
+        Raises:
+            MissingPackageError: A package is not installed; the message has the pip command.
+        """
         require(*self.packages, extra=self.extra, purpose=f"an index of kind {self.name!r}")
         return self.described()
 
     def described(self) -> type[Index[Any]]:
-        """The class, whether or not what it needs is installed: to be asked for its settings, not to be built."""
+        """Return the class without a check of its packages, to read its settings."""
         module, _, name = self.module.partition(":")
         index_class: type[Index[Any]] = getattr(import_module(module), name)
         return index_class
@@ -122,29 +129,66 @@ for _kind in (
 def build(
     kind: str, vectors: Embeddings | SparseEmbeddings, folder: str | Path | None = None, **options: Any
 ) -> Index[Any]:
-    """An index of this kind over these vectors: in `folder` (new or empty), or in memory without one.
+    """Build an index.
 
-    `options` are the settings of the kind (`visir index kinds` lists them); a server that they name may be asked from
-    then on, and gets the key (`visir.search.remote.addresses`). Raises `VisirError` for an unknown kind,
-    `ConfigurationError` for a kind that holds vectors of the other form and for wrong settings.
+    Args:
+        kind: A name in `KINDS`.
+        vectors: The vectors of the documents, at least one.
+        folder: A new or an empty folder for the index; None builds it in memory.
+        options: The settings of the kind (`visir index kinds` lists them). A server in the setting `url` counts as
+            named by the user, and may get the key (`visir.search.remote.addresses`).
+
+    Raises:
+        VisirError: The kind is unknown.
+        ConfigurationError: The kind is for vectors of the other form, or settings are wrong.
+        IndexFolderError: The folder is not empty.
+
+    Example:
+        >>> import numpy as np
+        >>> from visir.records import Embeddings, EncoderCard
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> vectors = np.array([[1, 0], [0, 1], [3, 4]], np.float32)
+        >>> images = Embeddings("image", ["a", "b", "c"], vectors, card)
+        >>> index = build("exact", images.select(["a", "b"]))
+        >>> index.add(images.select(["c"]))
+        >>> index.delete(["b"])
+        >>> index.ids.to_pylist()
+        ['a', 'c']
+        >>> query = Embeddings("text", ["q"], np.array([[0, 1]], np.float32), card)
+        >>> [(document, round(score, 2)) for document, score in index.search(query, k=2).answer("q")]
+        [('c', 0.8), ('a', 0.0)]
     """
-    known, form = KINDS.get(kind), form_of(vectors)
-    if known.vectors != form:
+    entry, form = KINDS.get(kind), form_of(vectors)
+    if entry.vectors != form:
         raise ConfigurationError(
-            f"an index of kind {kind!r} holds {known.vectors} vectors; those by {vectors.encoder.name} are {form}.",
+            f"an index of kind {kind!r} holds {entry.vectors} vectors; those by {vectors.encoder.name} are {form}.",
             hint=f"kinds for {form} vectors: {', '.join(kinds_for(form))}",
         )
     if isinstance(options.get("url"), str) and options["url"]:
         from visir.search.remote.addresses import name_address
 
         name_address(options["url"])
-    return known.index().build(vectors, None if folder is None else Path(folder), **options)
+    return entry.index().build(vectors, None if folder is None else Path(folder), **options)
 
 
 def load(folder: str | Path) -> Index[Any]:
-    """The index in `folder`, of whatever kind: its `visir.json` says which.
+    """Open the index in a folder, of any kind.
 
-    Raises `IndexFolderError` for a folder that holds none or a damaged one, and for a kind that is not known here.
+    Args:
+        folder: The folder of the index; its `visir.json` names the kind.
+
+    Raises:
+        IndexFolderError: The folder holds no index or a damaged one, or its kind is unknown.
+
+    Example:
+        >>> import numpy as np
+        >>> from visir.records import Embeddings, EncoderCard
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> images = Embeddings("image", ["a", "b"], np.array([[1, 0], [0, 1]], np.float32), card)
+        >>> folder = build("exact", images, "images.index").folder
+        >>> index = load(folder)
+        >>> index.kind, index.info().documents
+        ('exact', 2)
     """
     from visir.search.folder import IndexFolderError, read_index
 
@@ -158,19 +202,19 @@ def load(folder: str | Path) -> Index[Any]:
 
 
 def form_of(vectors: Embeddings | SparseEmbeddings) -> VectorForm:
-    """Which form these vectors are of."""
+    """Return the form of vectors: "dense" or "sparse"."""
     from visir.records import SparseEmbeddings
 
     return "sparse" if isinstance(vectors, SparseEmbeddings) else "dense"
 
 
 def kinds_for(form: VectorForm) -> list[str]:
-    """The names of the kinds that hold vectors of this form."""
+    """Return the names of the kinds for vectors of this form."""
     return [name for name, kind in KINDS.items() if kind.vectors == form]
 
 
 def settings_of_kind(kind: Kind) -> list[tuple[str, Any, str]]:
-    """(name, default, what it does) of every setting of a kind, from its class."""
+    """Return (name, default, description) of every setting of a kind, from its class."""
     from visir.search.settings import described
 
     try:

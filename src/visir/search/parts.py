@@ -1,4 +1,4 @@
-"""Parts: vectors as files that are written once and never changed."""
+"""Parts of an index: vectors in files that are written once and never changed."""
 
 from __future__ import annotations
 
@@ -19,23 +19,23 @@ V = TypeVar("V", Embeddings, SparseEmbeddings)
 
 
 class Form(Protocol[V]):
-    """How vectors of one form (dense or sparse) are joined, written and read back."""
+    """How vectors of one form (dense or sparse) are joined, written and read."""
 
     @property
     def files(self) -> tuple[str, ...]:
-        """The names of what `write` writes."""
+        """The names of the files that `write` writes."""
 
-    def join(self, some: Sequence[V], ids: pa.StringArray) -> V:
-        """All rows one after another, under these ids (copied into memory)."""
+    def join(self, parts: Sequence[V], ids: pa.StringArray) -> V:
+        """Return all rows one after another, under these ids, copied into memory."""
 
     def space(self, vectors: V) -> dict[str, Any]:
-        """What two sets of vectors must have in common to be of one space, by name."""
+        """Return the facts, by name, that two sets of vectors must share to be compared."""
 
     def write(self, vectors: V, folder: Path) -> None:
-        """Write into an empty folder."""
+        """Write the vectors into an empty folder."""
 
     def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> V:
-        """Read what `write` wrote, memory-mapped."""
+        """Read the files of `write`, memory-mapped."""
 
 
 class Dense:
@@ -43,15 +43,15 @@ class Dense:
 
     files: tuple[str, ...] = ("vectors.npy", "ids.parquet")
 
-    def join(self, some: Sequence[Embeddings], ids: pa.StringArray) -> Embeddings:
-        """All rows one after another, under these ids; mixed precisions become the widest, which changes no value."""
-        vectors = np.concatenate([embeddings.vectors for embeddings in some])
+    def join(self, parts: Sequence[Embeddings], ids: pa.StringArray) -> Embeddings:
+        """Return all rows one after another, under these ids; mixed types become the widest, which changes no value."""
+        vectors = np.concatenate([embeddings.vectors for embeddings in parts])
         return Embeddings(
-            some[0].modality, ids, vectors, some[0].encoder, all(embeddings.normalised for embeddings in some)
+            parts[0].modality, ids, vectors, parts[0].encoder, all(embeddings.normalised for embeddings in parts)
         )
 
     def space(self, vectors: Embeddings) -> dict[str, Any]:
-        """The dimension."""
+        """Return the dimension."""
         return {"dimension": vectors.dimension}
 
     def write(self, vectors: Embeddings, folder: Path) -> None:
@@ -73,19 +73,19 @@ class Sparse:
 
     files: tuple[str, ...] = ("offsets.npy", "terms.npy", "values.npy", "ids.parquet", "vocabulary.parquet")
 
-    def join(self, some: Sequence[SparseEmbeddings], ids: pa.StringArray) -> SparseEmbeddings:
-        """All rows one after another, under these ids."""
-        lengths = np.concatenate([np.diff(embeddings.offsets) for embeddings in some])
+    def join(self, parts: Sequence[SparseEmbeddings], ids: pa.StringArray) -> SparseEmbeddings:
+        """Return all rows one after another, under these ids."""
+        lengths = np.concatenate([np.diff(embeddings.offsets) for embeddings in parts])
         offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
         terms, values = (
-            np.concatenate([getattr(embeddings, name) for embeddings in some]) for name in ("terms", "values")
+            np.concatenate([getattr(embeddings, name) for embeddings in parts]) for name in ("terms", "values")
         )
         return SparseEmbeddings(
-            some[0].modality, ids, offsets, terms, values, some[0].vocabulary, some[0].encoder
+            parts[0].modality, ids, offsets, terms, values, parts[0].vocabulary, parts[0].encoder
         )  # fmt: skip
 
     def space(self, vectors: SparseEmbeddings) -> dict[str, Any]:
-        """The vocabulary."""
+        """Return the size and the fingerprint of the vocabulary."""
         return {"dimension": vectors.dimension, "vocabulary": vectors.vocabulary.fingerprint}
 
     def write(self, vectors: SparseEmbeddings, folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""Search within pools: every query meets its own few candidates only."""
+"""Search within pools: every query has its own few candidates."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def search_pools(
     similarity: Similarity | None = None,
     name: str | None = None,
 ) -> Run:
-    """Order the candidates of each query by their score; ties by document id.
+    """Return a run that orders the candidates of each query by score, ties by document id.
 
     A score is the same number that `visir.search.exact.search` gives the pair.
 
@@ -38,10 +38,20 @@ def search_pools(
         gallery: All documents of the task, for the record.
         task: The name of the task.
         similarity: "cosine" or "dot"; see `visir.search.exact.similarity_of`.
-        name: What the run is called.
+        name: The name of the run; None takes the names of the encoders.
 
     Raises:
         EmbeddingError: A query or a candidate has no vector, or the two sides are not of one space.
+
+    Example:
+        >>> from visir.records import EncoderCard
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> query = Embeddings("text", ["q"], np.array([[1, 0]], np.float32), card)
+        >>> images = Embeddings("image", ["a", "b", "c"], np.array([[1, 0], [0, 1], [3, 4]], np.float32), card)
+        >>> gallery = Gallery.of("image", images.ids)
+        >>> run = search_pools(query, images, Pools.of(["q", "q"], ["b", "c"]), gallery, task="choice")
+        >>> [(document, round(score, 2)) for document, score in run.answer("q")]
+        [('c', 0.6), ('b', 0.0)]
     """
     scored_by = similarity_of(similarity, queries, documents)
     candidates = pools.documents.unique()
@@ -67,7 +77,7 @@ def search_pools(
 
 
 def within_pools(run: Run, pools: Pools) -> Run:
-    """The run with the candidates of each query only.
+    """Return the run with only the candidates of each query.
 
     Raises:
         RunError: No answer of the run is a candidate.

@@ -1,4 +1,4 @@
-"""Ranks of the positives in a given run: the step from what was answered to what can be measured."""
+"""Ranks of the positives in a run: the step from answers to measures."""
 
 from __future__ import annotations
 
@@ -12,19 +12,33 @@ from visir.records import Qrels, Ranks, Run, Ties
 
 
 def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
-    """At which rank each positive of `qrels` stands in `run`, whoever made it and however short its answers are.
+    """Return the rank of each positive of `qrels` in a run.
 
-    One row per *judged* query, in the order of `qrels`. A judged query that the run does not answer counts as answered
-    with nothing (all its positives unretrieved, every measure 0), as trec_eval's `-c` and ir_measures do; the other
-    reading, a mean over the answered queries only, rewards a system for leaving out the hard ones. Queries of the run
-    that are not judged cannot be measured and are left out.
+    There is one row per *judged* query, in the order of `qrels`. A judged query without an answer counts as an empty
+    answer (no positive is retrieved, every measure is 0), as in trec_eval's `-c` and in ir_measures. The other reading,
+    a mean over the answered queries only, rewards a system that leaves out hard queries. Queries without judgements are
+    left out.
 
-    Ties: "id" takes the run's own order, because the order is part of the record (`Run.ranked` and our search broke
-    ties by id; a file with rounded scores keeps its authors' order). "pessimistic" puts a positive after all
-    non-positives of equal score, "optimistic" before them; positives that tie with one another keep the run's order. A
-    tie with documents beyond the run's depth cannot be seen.
+    Args:
+        run: The run, of any source and depth.
+        qrels: The judgements.
+        ties: "id" takes the order of the run, because the order is part of the record (`Run.ranked` and visir's search
+            break ties by id; a file with rounded scores keeps the order of its authors). "pessimistic" puts a positive
+            after all non-positives of equal score, "optimistic" before them; positives of equal score keep the order of
+            the run. Ties with documents beyond the depth of the run are unknown.
 
-    `depth` of the result is the run's, or None when every judged query is answered with the whole gallery.
+    Returns:
+        The ranks. Their `depth` is that of the run, or None if every judged query is answered with the whole gallery.
+
+    Raises:
+        RunError: No query of the run is judged.
+
+    Example:
+        >>> from visir.records import Gallery
+        >>> gallery = Gallery.of("image", ["a", "b", "c"])
+        >>> run = Run.ranked("toy", "t2i", ["q", "q"], ["a", "b"], [0.9, 0.8], gallery)
+        >>> ranks_of(run, Qrels.of(["q", "q"], ["b", "c"])).ranks.tolist()  # c was not retrieved
+        [2, 0]
     """
     row = _codes(qrels.queries, run.queries)
     if (row < 0).all():
@@ -52,7 +66,7 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
 
 
 def _codes(ids: pa.StringArray, among: pa.StringArray) -> NDArray[np.int64]:
-    """(n,) the position of each id in `among`, -1 where it is not there."""
+    """Return the (n,) position of each id in `among`, -1 for an unknown id."""
     positions = pc.fill_null(pc.index_in(ids, among), -1)
     codes: NDArray[np.int64] = positions.to_numpy(zero_copy_only=False).astype(np.int64)
     return codes
@@ -68,18 +82,18 @@ def _keys(run: Run) -> NDArray[np.int64]:
 def _lookup(
     run: Run, row: NDArray[np.int64], document: NDArray[np.int64], ranks: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """(p,) the rank of each wanted pair (query row, document); 0 where the run does not hold it."""
+    """Return the (p,) rank of each pair (query row, document); 0 where the run does not have it."""
     looked_up = np.zeros(len(row), np.int64)
-    known = np.flatnonzero((row >= 0) & (document >= 0))
-    if len(known) == 0:
+    resolved = np.flatnonzero((row >= 0) & (document >= 0))
+    if len(resolved) == 0:
         return looked_up
-    # Sorting the few positives and asking each entry of the run for its place is cheaper than sorting the run.
-    want = row[known] * len(run.documents) + document[known]
-    order = np.argsort(want, kind="stable")
-    have = _keys(run)
-    at = np.minimum(np.searchsorted(want[order], have), len(want) - 1)
-    held = want[order][at] == have
-    looked_up[known[order[at[held]]]] = ranks[held]
+    # It is cheaper to sort the few positives and to look up each entry of the run than to sort the run.
+    requested = row[resolved] * len(run.documents) + document[resolved]
+    order = np.argsort(requested, kind="stable")
+    keys = _keys(run)
+    positions = np.minimum(np.searchsorted(requested[order], keys), len(requested) - 1)
+    matches = requested[order][positions] == keys
+    looked_up[resolved[order[positions[matches]]]] = ranks[matches]
     return looked_up
 
 
@@ -91,15 +105,15 @@ def _run_ranks(
     position = np.arange(len(run.indices)) - np.repeat(run.offsets[:-1], lengths)
     if ties == "id":
         return position + 1
-    known = (row[query] >= 0) & (document >= 0)
-    positives = np.sort(row[query][known] * len(run.documents) + document[known])
+    resolved = (row[query] >= 0) & (document >= 0)
+    positives = np.sort(row[query][resolved] * len(run.documents) + document[resolved])
     keys = _keys(run)
-    at = np.minimum(np.searchsorted(positives, keys), max(len(positives) - 1, 0))
-    positive = positives[at] == keys if len(positives) else np.zeros(len(keys), bool)
+    positions = np.minimum(np.searchsorted(positives, keys), max(len(positives) - 1, 0))
+    positive = positives[positions] == keys if len(positives) else np.zeros(len(keys), bool)
     rows = np.repeat(np.arange(len(run)), lengths)
     group = np.cumsum(np.concatenate([[True], (np.diff(rows) != 0) | (np.diff(run.scores) != 0)]))
     behind = positive if ties == "pessimistic" else ~positive
-    order = np.lexsort((position, behind, group))  # groups stay in place: only entries of equal score change seats
+    order = np.lexsort((position, behind, group))  # only entries of equal score change their order
     ranks = np.empty(len(position), np.int64)
     ranks[order] = position + 1
     return ranks

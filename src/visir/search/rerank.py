@@ -1,4 +1,4 @@
-"""A second stage: the best few answers of any run, scored again by a model that looks at image and text at once."""
+"""A second stage: score the best answers of any run again, with a model that reads image and text together."""
 
 from __future__ import annotations
 
@@ -19,17 +19,20 @@ from visir.records import Collection, Run
 from visir.search.depth import depth_fault
 
 Tail = Literal["dropped", "kept"]
-"""What is behind the re-ranked candidates: nothing, or the rest of the first stage's answer in its old order."""
+"""What follows the re-ranked candidates: nothing, or the rest of the first stage's answer in its old order."""
 Fusion = Literal["matching", "sum"]
-"""By what the candidates are ordered: the matching score alone, or its sum with the first stage's score."""
+"""The score of the candidates: the matching score alone, or its sum with the first stage's score."""
 
 
 @dataclass(frozen=True, eq=False)
 class Reranked:
-    """The new runs, and what they cost.
+    """The new runs and their cost.
 
-    - `pairs`: distinct pairs of image and text, over all tasks; `computed`: how many of them were scored now (the
-      others had been kept), in `seconds`
+    Attributes:
+        runs: The new run of each task.
+        pairs: The number of distinct pairs of image and text, over all tasks.
+        computed: How many of these pairs were scored now; the others were stored.
+        seconds: The time of scoring.
     """
 
     runs: dict[str, Run]
@@ -49,24 +52,30 @@ def rerank(
     root: str | Path | None = None,
     workers: int | None = None,
 ) -> Run:
-    """The run with the best `k` answers of each query in the order of their matching scores; ties by document id.
+    """Return the run with the best `k` answers of each query ordered by matching score, ties by document id.
 
-    - `run`: of any first stage: dense, sparse, BM25, imported. It must go `k` deep.
-    - `collection`: has the pictures and the texts, by the run's ids
-    - `tail`: "dropped" finds nothing beyond k, as in the official evaluation of ALBEF, BLIP and X-VLM, where k is
-      called `k_test` and whatever was not matched gets a score of −100. It is the default because published numbers of
-      these models are made so. (There the −100s tie and are ranked by array order, so one of 200 positives that were
-      missed among 1,000 candidates comes to stand at ranks 6 to 10 by chance. Here it is not found.) "kept" puts the
-      rest of the first stage's answer behind, in its old order, as a search engine would: what is there can be found.
-    - `fusion`: "matching", as ALBEF and X-VLM do; "sum" adds the first stage's score, as BLIP's own evaluation does
-    - `root`, `workers`: see `visir.encoders.pairs.match_pairs`, which keeps scores and goes on after a kill
+    The depth of the new run is the whole gallery when the tail is dropped (there are no answers after k), and the depth
+    of the old run when it is kept. Kept answers after the candidates keep their order and distances; their scores are
+    shifted below the last candidate.
 
-    The depth of the new run is the whole gallery when the tail is dropped (more than k answers were asked for, and
-    there are none), and the old run's when it is kept. Behind the candidates, kept answers have scores that say only
-    their order and distances: they are shifted below the last candidate.
+    Args:
+        run: A run of any first stage (dense, sparse, BM25, imported), at least `k` deep.
+        collection: The images and texts, under the ids of the run.
+        cross_encoder: The model that scores pairs.
+        k: The number of candidates per query.
+        tail: "dropped": there is nothing after k, as in the official evaluation of ALBEF, BLIP and X-VLM. There k is
+            called `k_test`, and all other documents get a score of −100. It is the default because the published
+            numbers of these models are computed so. (Their −100s tie and are ranked by array order. So about one of 200
+            positives that were missed among 1,000 candidates is by chance at ranks 6 to 10. Here it is not found.)
+            "kept": the rest of the first stage's answer follows in its old order, as in a search engine.
+        fusion: "matching": the matching score, as in ALBEF and X-VLM; "sum": plus the score of the first stage, as in
+            BLIP's own evaluation.
+        root: The folder of stored scores; see `visir.encoders.pairs.match_pairs`, which continues after a kill.
+        workers: As in `match_pairs`.
 
-    Raises `ConfigurationError` for a faulty option, `RunError` for a run that is less than k deep, or whose queries or
-    documents are not in the collection.
+    Raises:
+        ConfigurationError: An option is wrong.
+        RunError: The run is less than k deep, or its queries or documents are not in the collection.
     """
     return rerank_runs(
         {run.task: run}, collection, cross_encoder, k, tail=tail, fusion=fusion, root=root, workers=workers
@@ -84,7 +93,22 @@ def rerank_runs(
     root: str | Path | None = None,
     workers: int | None = None,
 ) -> Reranked:
-    """Several runs as by `rerank`, together: a pair that both tasks ask for is scored once, and so is an image."""
+    """Re-rank several runs as `rerank` does; a pair or an image of several tasks is encoded once.
+
+    Args:
+        runs: The run of each task.
+        collection: As in `rerank`.
+        cross_encoder: As in `rerank`.
+        k: As in `rerank`.
+        tail: As in `rerank`.
+        fusion: As in `rerank`.
+        root: As in `rerank`.
+        workers: As in `rerank`.
+
+    Raises:
+        ConfigurationError: An option is wrong.
+        RunError: As in `rerank`.
+    """
     check_second_stage(k, tail, fusion)
     for run in runs.values():
         if run.depth < min(k, run.gallery.size):
@@ -98,10 +122,10 @@ def rerank_runs(
     matched = match_pairs(
         cross_encoder, collection.items("image"), collection.items("text"), images, texts, root=root, workers=workers
     )
-    at, made = 0, {}
+    start, reranked = 0, {}
     for task, head in heads.items():
-        scores = matched.scores[at : at + len(head.indices)].astype(np.float64)
-        at += len(scores)
+        scores = matched.scores[start : start + len(head.indices)].astype(np.float64)
+        start += len(scores)
         if fusion == "sum":
             scores += head.scores
         ordered = _ordered(head, scores)
@@ -110,21 +134,25 @@ def rerank_runs(
         name = f"{runs[task].name} + {cross_encoder.card.name}"
         whole = ordered if tail == "dropped" else _with_rest(ordered, runs[task])
         depth = runs[task].gallery.size if tail == "dropped" else runs[task].depth
-        made[task] = replace(whole, name=name, depth=depth, provenance=provenance)
-    return Reranked(made, matched.pairs, matched.computed, matched.seconds)
+        reranked[task] = replace(whole, name=name, depth=depth, provenance=provenance)
+    return Reranked(reranked, matched.pairs, matched.computed, matched.seconds)
 
 
 def check_second_stage(k: int, tail: str, fusion: str) -> None:
-    """Raise `ConfigurationError` listing every faulty option."""
+    """Check the options of a second stage.
+
+    Raises:
+        ConfigurationError: Options are wrong; the message lists every fault.
+    """
     faults = [fault] if (fault := depth_fault(k, "k_test")) else []
-    for kind, value, known in (("tail", tail, get_args(Tail)), ("fusion", fusion, get_args(Fusion))):
-        if value not in known:
-            faults.append(f"unknown {kind} {value!r} ({nearest(str(value), known)})")
+    for kind, value, allowed in (("tail", tail, get_args(Tail)), ("fusion", fusion, get_args(Fusion))):
+        if value not in allowed:
+            faults.append(f"unknown {kind} {value!r} ({nearest(str(value), allowed)})")
     raise_faults(ConfigurationError, "re-ranking", faults, hint="mend the options above")
 
 
 def _pairs(run: Run, collection: Collection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """For each entry of the run the row of its image, and the row of its caption, in the collection."""
+    """Return for each entry of the run the rows of its image and its caption in the collection."""
     images, captions = collection.images["id"], collection.captions["id"]
     query_ids, document_ids = (images, captions) if run.task == "i2t" else (captions, images)
     query = _rows(run, run.queries, query_ids, "queries", collection)
@@ -146,7 +174,7 @@ def _rows(run: Run, ids: pa.StringArray, among: pa.ChunkedArray, kind: str, coll
 
 
 def _ordered(run: Run, scores: NDArray[np.float64]) -> Run:
-    """The run with new scores, each answer by falling score, ties by document id."""
+    """Return the run with new scores, each answer by falling score, ties by document id."""
     query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
     by_id = pc.rank(run.documents, sort_keys="ascending").to_numpy().astype(np.int64)
     order = np.lexsort((by_id[run.indices], -scores, query))
@@ -154,17 +182,17 @@ def _ordered(run: Run, scores: NDArray[np.float64]) -> Run:
 
 
 def _with_rest(head: Run, run: Run) -> Run:
-    """`head` (the first of each answer of `run`, in another order) with the rest of each answer behind."""
+    """Append to each answer of `head` (the reordered start of `run`) the rest of the answer of `run`."""
     lengths, heads = np.diff(run.offsets), np.diff(head.offsets)
     query = np.repeat(np.arange(len(run)), lengths)
     place = np.arange(len(run.indices)) - np.repeat(run.offsets[:-1], lengths)
     inside = place < heads[query]
     indices, scores = run.indices.copy(), np.array(run.scores, np.float64)
     indices[inside] = head.indices
-    # Old scores are on another scale: what counts is that they fall, from a unit below the last candidate on.
+    # Old scores are on another scale, so they are shifted: the first of them is 1 below the last candidate.
     last = np.zeros(len(run))
-    some = heads > 0
-    last[some] = head.scores[head.offsets[1:][some] - 1]
+    answered = heads > 0
+    last[answered] = head.scores[head.offsets[1:][answered] - 1]
     first = np.minimum(run.offsets[:-1] + heads, max(len(scores) - 1, 0))
     shifted = last[query] - 1 + scores - scores[first][query]
     scores = np.where(inside, 0.0, shifted)

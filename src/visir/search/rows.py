@@ -18,21 +18,22 @@ from visir.search.index import Vectors
 from visir.search.parts import Form
 
 FEW = 16
-"""Ids that are looked for one by one."""
+"""Up to this many ids are looked up one by one."""
 
 
 @dataclass(frozen=True, eq=False)
 class Rows(Generic[Vectors]):
-    """What an index holds: immutable; every change makes a new one that shares the unchanged parts.
+    """The rows of an index. The object is immutable; a change makes a new one that shares the unchanged parts.
 
-    - `form`: dense or sparse
-    - `parts`: at least one; row r of the index is row `r - starts[p]` of the part p in which it lies
-    - `dead`: (rows,) bool, the deleted rows. They keep their place until `compact`, so that a graph or a list over row
-      numbers stays valid.
+    A new part is merged with the parts before it that are not larger. So n additions leave about log n parts, and each
+    vector is copied about log n times. In a merged part a deleted row keeps its vector but not its id, because the id
+    may have been added again.
 
-    An added part swallows those before it that are no larger, so that n additions leave about log n parts and each
-    vector is copied about log n times. A deleted row that is swallowed keeps its vector but not its id, which may have
-    come back in the meantime.
+    Attributes:
+        form: How vectors are joined and written: dense or sparse.
+        parts: At least one; row r of the index is row `r - starts[p]` of its part p.
+        dead: (rows,) bool, the deleted rows. They keep their row number until `compact`, so that a graph or a list over
+            row numbers stays valid.
     """
 
     form: Form[Vectors]
@@ -41,7 +42,7 @@ class Rows(Generic[Vectors]):
 
     @classmethod
     def of(cls, form: Form[Vectors], documents: Vectors) -> Rows[Vectors]:
-        """The rows of a new index."""
+        """Make the rows of a new index."""
         return cls(form, (documents,), np.zeros(len(documents), np.bool_))
 
     def __len__(self) -> int:
@@ -66,7 +67,7 @@ class Rows(Generic[Vectors]):
 
     @cached_property
     def places(self) -> NDArray[np.int64]:
-        """(rows,) where each row's document stands among the sorted ids; -1 for deleted rows."""
+        """(rows,) the position of each row's id among the sorted ids; -1 for deleted rows."""
         places = np.full(len(self), -1, np.int64)
         places[self.live] = np.arange(len(self.live))
         return places
@@ -77,65 +78,78 @@ class Rows(Generic[Vectors]):
         return Gallery.of(self.parts[0].modality, self.ids, f"all indexed {self.parts[0].modality}s")
 
     def part_rows(self, part: int) -> NDArray[np.int64]:
-        """The live rows of one part, in order of their ids, counted from the part's start."""
+        """Return the undeleted rows of one part, in order of their ids, counted from the start of the part."""
         first, end = self.starts[part : part + 2]
         rows: NDArray[np.int64] = self.live[(self.live >= first) & (self.live < end)] - first
         return rows
 
     def add(self, documents: Vectors) -> Rows[Vectors]:
-        """With these documents behind all others.
+        """Return the rows with these documents appended.
 
-        Raises `EmbeddingError` for another modality, encoder or space, and for ids that are there already.
+        Raises:
+            EmbeddingError: The documents have another modality, encoder or space, or an id is in the index already.
         """
         check_fits_index(self.form, documents, self.parts[0], added=True)
         check_not_indexed(documents.ids, self.ids)
         parts = list(self.parts)
-        swallowed = [documents]
-        while parts and len(parts[-1]) <= sum(map(len, swallowed)):
-            swallowed.insert(0, parts.pop())
+        merged = [documents]
+        while parts and len(parts[-1]) <= sum(map(len, merged)):
+            merged.insert(0, parts.pop())
         dead = np.concatenate([self.dead, np.zeros(len(documents), np.bool_)])
-        if len(swallowed) > 1:
-            ids = pa.concat_arrays([part.ids for part in swallowed])
-            nameless = pa.array([f"\0{row}" for row in range(len(ids))], pa.string())
-            gone = pa.array(dead[len(dead) - len(ids) :])
-            swallowed = [self.form.join(swallowed, pc.if_else(gone, nameless, ids))]
-        return Rows(self.form, tuple(parts + swallowed), dead)
+        if len(merged) > 1:
+            ids = pa.concat_arrays([part.ids for part in merged])
+            placeholders = pa.array([f"\0{row}" for row in range(len(ids))], pa.string())
+            deleted = pa.array(dead[len(dead) - len(ids) :])
+            merged = [self.form.join(merged, pc.if_else(deleted, placeholders, ids))]
+        return Rows(self.form, tuple(parts + merged), dead)
 
     def delete(self, ids: object) -> Rows[Vectors]:
-        """Without these documents. Unknown ids are an error that names them; one named twice counts once."""
+        """Return the rows without these documents; an id that occurs twice counts once.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
         dead = self.dead.copy()
         dead[self.find(ids)] = True
         return Rows(self.form, self.parts, dead)
 
     def compact(self) -> Rows[Vectors]:
-        """One part, in order of ids, without deleted rows."""
+        """Return the rows as one part, in order of ids, without deleted rows."""
         return Rows.of(self.form, self.documents())
 
     def documents(self) -> Vectors:
-        """All documents, in order of their ids (copied into memory)."""
+        """Return all documents, in order of their ids, copied into memory."""
         return self.select(self.ids)
 
     def find(self, ids: object) -> NDArray[np.int64]:
-        """The row of each id; unknown ids are an error that names them."""
-        wanted = strings(ids)
-        # Arrow would put all ids into a hash table to look for one.
-        places = _searched(wanted, self.ids) if len(wanted) <= FEW else None
-        rows: NDArray[np.int64] = self.live[places_of(wanted, self.ids) if places is None else places]
+        """Return the row of each id.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
+        requested = strings(ids)
+        # For a single look-up Arrow would put all ids into a hash table.
+        places = _searched(requested, self.ids) if len(requested) <= FEW else None
+        rows: NDArray[np.int64] = self.live[places_of(requested, self.ids) if places is None else places]
         return rows
 
     def select(self, ids: object) -> Vectors:
-        """The vectors of these documents, in this order (copied into memory)."""
-        wanted = strings(ids)
-        rows = self.find(wanted)
+        """Return the vectors of these documents, in this order, copied into memory.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
+        requested = strings(ids)
+        rows = self.find(requested)
         part = np.searchsorted(self.starts, rows, side="right") - 1
-        some, names = [], []
+        pieces, names = [], []
         for p in np.unique(part):
-            some.append(self.parts[p].take(rows[part == p] - self.starts[p]))
-            names.append(some[-1].ids)
-        if len(some) == 0:
-            return self.parts[0].select(wanted)
-        joined = self.form.join(some, pa.concat_arrays(names))
-        return joined if joined.ids.equals(wanted) else joined.select(wanted)
+            pieces.append(self.parts[p].take(rows[part == p] - self.starts[p]))
+            names.append(pieces[-1].ids)
+        if len(pieces) == 0:
+            return self.parts[0].select(requested)
+        joined = self.form.join(pieces, pa.concat_arrays(names))
+        return joined if joined.ids.equals(requested) else joined.select(requested)
 
     @property
     def _ids(self) -> pa.StringArray:
@@ -143,32 +157,44 @@ class Rows(Generic[Vectors]):
 
 
 def check_not_indexed(ids: pa.StringArray, held: pa.StringArray) -> None:
-    """Raise `EmbeddingError` that names those of these ids that are held already."""
-    there = ids.filter(pc.is_in(ids, held))
-    if len(there):
+    """Check that no id is in an index.
+
+    Args:
+        ids: The new ids.
+        held: The ids of the index.
+
+    Raises:
+        EmbeddingError: An id is in the index; the message names it.
+    """
+    duplicates = ids.filter(pc.is_in(ids, held))
+    if len(duplicates):
         raise EmbeddingError(
-            f"{len(there)} ids are in the index already: {_named(there)}.",
+            f"{len(duplicates)} ids are in the index already: {_named(duplicates)}.",
             hint="delete them first, or add the others only",
         )
 
 
 def _searched(ids: pa.StringArray, held: pa.StringArray) -> NDArray[np.int64] | None:
-    """Where each of a few ids stands among those that are held, which are sorted; None when one is not there."""
+    """Return the position of each id in the sorted `held`, by bisection; None if an id is unknown."""
     places = np.empty(len(ids), np.int64)
-    for at, identifier in enumerate(ids.to_pylist()):
+    for position, identifier in enumerate(ids.to_pylist()):
         place = bisect_left(range(len(held)), identifier, key=lambda row: held[row].as_py())
         if place == len(held) or held[place].as_py() != identifier:
             return None
-        places[at] = place
+        places[position] = place
     return places
 
 
 def places_of(ids: object, held: pa.StringArray) -> NDArray[np.int64]:
-    """Where each of these ids stands among those that are held; unknown ids are an error that names them."""
-    wanted = strings(ids)
-    positions = pc.index_in(wanted, held)
+    """Return the (n,) position of each id in `held`.
+
+    Raises:
+        EmbeddingError: An id is unknown; the message names it.
+    """
+    requested = strings(ids)
+    positions = pc.index_in(requested, held)
     if positions.null_count:
-        missing = wanted.filter(pc.is_null(positions))
+        missing = requested.filter(pc.is_null(positions))
         raise EmbeddingError(
             f"{len(missing)} ids are not in the index: {_named(missing)}.",
             hint="ids are those of the collection (visir data inspect shows some); a deleted one is gone",
@@ -178,18 +204,28 @@ def places_of(ids: object, held: pa.StringArray) -> NDArray[np.int64]:
 
 
 def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, added: bool = False) -> None:
-    """Raise `EmbeddingError` unless both are of one space and encoder; added documents must be of one modality too."""
+    """Check that vectors can be searched in, or added to, an index.
+
+    Args:
+        form: Dense or sparse.
+        given: The queries, or the documents to add.
+        held: Vectors of the index.
+        added: Whether `given` are documents; then they must have the modality of the index.
+
+    Raises:
+        EmbeddingError: The encoder or the space differs, or the modality of documents.
+    """
     where = f"{given.modality} vectors by {given.encoder.name}"
     if added and given.modality != held.modality:
         raise EmbeddingError(
             f"{where}: this index holds {held.modality} vectors and takes no {given.modality} vectors.",
             hint=f"build an index of its own for {given.modality} vectors",
         )
-    mine, theirs = form.space(given), form.space(held)
-    for name, value in theirs.items():
-        if mine[name] != value:
+    given_space, held_space = form.space(given), form.space(held)
+    for name, value in held_space.items():
+        if given_space[name] != value:
             raise EmbeddingError(
-                f"{where} have {name} {mine[name]}; the index, by {held.encoder.name}, has {value}.",
+                f"{where} have {name} {given_space[name]}; the index, by {held.encoder.name}, has {value}.",
                 hint="encode with the model that the index was built with",
             )
     if not held.encoder.is_same_model(given.encoder):

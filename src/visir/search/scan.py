@@ -1,4 +1,4 @@
-"""The scan: block after block of the score matrix, each looked at once and forgotten."""
+"""The exact dense scan: it computes the score matrix block by block and visits every block once."""
 
 from __future__ import annotations
 
@@ -17,23 +17,31 @@ from visir.threads import Share, cores, one_blas_thread, piece, spread
 
 WIDTH = 8192
 CROWD = 512
-"""Queries at once where scores are of double precision: a block of 32 MiB."""
+"""Queries per block in double precision: a block of 32 MiB."""
 TILE = 3 * 2**20
 """Scores in one block, for each core (12 MiB of float32), and at most eight times as many in all.
 
-Taller blocks save work on the columns, which see fewer of them; lower ones are still in the cache when they are read.
+With taller blocks there are fewer of them per column, which saves work. Lower blocks are still in the cache when they
+are read.
 """
 TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2}
 
 
 class SearchState:
-    """The queries of one task, their positives, and what has been found so far.
+    """The queries of one task, their positives, and the best candidates so far.
 
-    - `query_of`: (rows of the query side,) which query each row is, -1 if none; `row_of`: (queries,) the reverse
-    - `offsets`, `documents`: the positives of each query (places on the candidate side, ascending); `known`: their
-      scores; `better`: how many candidates stand before each
-    - `keys`: (queries, a little more than depth) the best candidates so far, by approximate score (see `kernels`),
-      `fill` of them; `floor`: the depth-th best approximate score; `crowded`: whether near-equal scores did not fit
+    Attributes:
+        query_of: (rows of the query side,) the query of each row, -1 if none.
+        row_of: (queries,) the row of each query.
+        offsets: (queries + 1,) the positives of query i are `documents[offsets[i]:offsets[i + 1]]`.
+        documents: (positives,) positions on the candidate side, ascending within a query.
+        known: (positives,) the score of each positive.
+        better: (positives,) how many candidates are before each positive.
+        depth: How many candidates per query to keep.
+        keys: (queries, a little more than depth) the best candidates so far, by approximate score (see `kernels`).
+        fill: (queries,) how many of the keys are in use.
+        floor: (queries,) the depth-th best approximate score.
+        crowded: (queries,) whether there were more near-equal scores than fit into `keys`.
     """
 
     def __init__(
@@ -65,7 +73,11 @@ class SearchState:
         slacks: Slacks,
         ties: Ties,
     ) -> int:
-        """Let a kernel scan a part of a block of approximate scores; what the near-equal ones have cost."""
+        """Scan a part of a block of approximate scores with a kernel.
+
+        Returns:
+            The cost of near-equal scores: how many numbers the kernel read to decide them.
+        """
         query_of_row = self.query_of[first_query : first_query + len(queries)]
         looked: int = kernel(
             tile, *part, queries, query_of_row, *slacks, candidates, first_candidate, self.depth, self.keys, self.fill,
@@ -75,16 +87,25 @@ class SearchState:
 
 
 Slacks = tuple[np.float32, np.float32]
-"""How far any block's scores may be from the exact ones, and those of this block."""
+"""The largest error of the approximate scores: in any block, and in this block."""
 Answers = tuple[NDArray[np.int32], NDArray[np.float32]]
-"""(queries, depth) candidate places and their scores, best first."""
+"""(queries, depth) positions of candidates and their scores, best first."""
 
 
 def scan(rows: Side, columns: Side, forward: SearchState, backward: SearchState | None, ties: Ties) -> list[Answers]:
-    """Score every row of one side with every row of the other, once, filling `forward` (rows ask, columns answer) and
-    `backward` (columns ask, rows answer); the answers of each.
+    """Score every row of one side with every row of the other, once.
 
-    Memory: one block of scores, one block of vectors of each side that is not held in memory, and the answers.
+    Memory: one block of scores, one block of vectors of each side that is not in memory, and the answers.
+
+    Args:
+        rows: One side.
+        columns: The other side.
+        forward: The task whose queries are rows and whose candidates are columns; its ranks are filled in.
+        backward: The task whose queries are columns and whose candidates are rows, or None.
+        ties: How equal scores are ordered where ranks are counted.
+
+    Returns:
+        The answers of each task.
     """
     lengths, dimension = rows.longest * columns.longest, rows.embeddings.dimension
     single, double = np.float32(_slack(dimension, lengths)), np.float32(_slack_of_double(dimension, lengths))
@@ -106,8 +127,8 @@ def scan(rows: Side, columns: Side, forward: SearchState, backward: SearchState 
                 tile = buffer[: len(down) * len(across)].reshape(len(down), len(across))
                 slacks = (single, double if precise else single)
                 looked = _look(tile, down, top, across, left, forward, backward, slacks, ties, precise)
-                # Bunched scores (a model that has hardly learnt) and many positives: products in double precision cost
-                # twice as much, and leave next to nothing that is near.
+                # With close scores (a model after little training) and many positives, use double precision: it costs
+                # twice as much, and leaves almost no near-equal scores.
                 precise = precise or looked > tile.size * dimension // 4
                 advance(tile.size)
         return [_answers(state, queries, candidates) for state, queries, candidates in both]
@@ -125,7 +146,7 @@ def _look(
     ties: Ties,
     precise: bool,
 ) -> int:
-    """Fill a block with approximate scores; every core scans its share, first of the rows, then of the columns."""
+    """Fill a block with approximate scores; every core scans its share of the rows, then of the columns."""
     looked: list[int] = []
     right = across.astype(np.float64).T if precise else across.T
 
@@ -169,8 +190,9 @@ def _answers(state: SearchState, queries: Side, candidates: Side) -> Answers:
 
 
 def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None:
-    """Queries with more near-equal scores than could be kept (copies by the hundred, a collapsed encoder): once more,
-    with products in double precision, which leave next to nothing undecided.
+    """Search again, in double precision, for queries with more near-equal scores than fit into `keys`.
+
+    This happens with hundreds of copies, or with a collapsed encoder. Double precision decides almost all of them.
     """
     crowded = np.flatnonzero(state.crowded)
     state.fill[crowded] = 0
@@ -179,32 +201,32 @@ def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None
         block = candidates.block(first, min(first + BLOCK, len(candidates)))
         exact = block.astype(np.float64).T
         for start in range(0, len(crowded), CROWD):
-            some = crowded[start : start + CROWD]
-            vectors, places = queries.gather(state.row_of[some])
+            batch = crowded[start : start + CROWD]
+            vectors, places = queries.gather(state.row_of[batch])
 
             def share(part: Share) -> None:
-                a, b = piece(len(some), part)  # noqa: B023 (called before the next turn)
-                own = vectors[places[a:b]].astype(np.float64)  # noqa: B023
-                scores = own @ exact  # noqa: B023
+                a, b = piece(len(batch), part)  # noqa: B023 (called before the next turn)
+                selected = vectors[places[a:b]].astype(np.float64)  # noqa: B023
+                scores = selected @ exact  # noqa: B023
                 for i in range(b - a):
                     kernels.take_exactly(
-                        some[a + i], state.depth, state.keys, state.fill, scores[i], slack, own[i], block, first  # noqa: B023
+                        batch[a + i], state.depth, state.keys, state.fill, scores[i], slack, selected[i], block, first  # noqa: B023
                     )  # fmt: skip
 
             spread(share)
 
 
 def _slack(dimension: int, lengths: float, u: float = 2.0**-24) -> float:
-    """How far a matrix product may be from the score: d u / (1 - d u) times the product of the lengths.
+    """Return the largest error of a matrix product as a score: d u / (1 - d u) times the product of the lengths.
 
     The bound holds for any order of summation, with or without fused operations (Higham, Accuracy and Stability of
-    Numerical Algorithms, section 3.1); u is 2^-24 for float32, 2^-53 for float64. The 16 more cover the rounding of the
-    score itself and of score ± slack; the last term, underflow.
+    Numerical Algorithms, section 3.1); u is 2^-24 for float32, 2^-53 for float64. The added 16 covers the rounding of
+    the score itself and of score ± slack; the last term covers underflow.
     """
     unit = (dimension + 16) * u
     return unit / (1.0 - unit) * lengths * 1.01 + dimension * 2.0**-125
 
 
 def _slack_of_double(dimension: int, lengths: float) -> float:
-    """The same for products in double precision, rounded to float32 or not: the score itself is."""
+    """Return the same for products in double precision, with the rounding of the score to float32."""
     return _slack(dimension, lengths, 2.0**-53) + 2.0**-23 * lengths

@@ -1,4 +1,4 @@
-"""Settings of an index as data: a frozen dataclass whose fields say what they do and what is allowed."""
+"""Settings of an index: a frozen dataclass whose fields carry a description and the allowed values."""
 
 from __future__ import annotations
 
@@ -21,29 +21,39 @@ def setting(
     among: tuple[str, ...] = (),
     search: bool = False,
 ) -> Any:
-    """A field of a settings dataclass: its default (whose type is the setting's), what it does, what is allowed.
+    """Make a field of a settings dataclass.
 
-    Text is one of `among`, or anything where none are named.
-
-    `search`: whether only the search depends on it, so that it can be chosen anew for every search.
+    Args:
+        default: The default value; its type is the type of the setting.
+        about: What the setting does, in one line.
+        least: The smallest number allowed.
+        most: The largest number allowed.
+        among: The texts allowed; () allows any text.
+        search: Whether only the search depends on the setting, so that every search may choose it.
     """
     allowed = {"least": least, "most": most, "among": among}
     return field(default=default, metadata={"about": about, "search": search, **allowed})
 
 
 def settings_of(kind: str, type_: type[T], given: Mapping[str, Any]) -> T:
-    """An instance of `type_` with these values; text, as the command line gives it, is read as the default's type.
+    """Make an instance of a settings dataclass.
 
-    Raises `ConfigurationError` that lists every fault: unknown names (with the nearest), values that cannot be read or
-    are out of range.
+    Args:
+        kind: The kind of index, for error messages.
+        type_: The dataclass.
+        given: Values by name; a text, as from the command line, is converted to the type of the default.
+
+    Raises:
+        ConfigurationError: Names are unknown, or values cannot be read or are out of range; the message lists every
+            fault.
     """
-    known = {field.name: field for field in fields(type_)}  # type: ignore[arg-type]
+    fields_by_name = {field.name: field for field in fields(type_)}  # type: ignore[arg-type]
     values, faults = {}, []
     for name, value in given.items():
-        if name not in known:
-            faults.append(f"unknown setting {name!r} ({nearest(name, known)})")
+        if name not in fields_by_name:
+            faults.append(f"unknown setting {name!r} ({nearest(name, fields_by_name)})")
             continue
-        values[name], fault = _read(value, known[name].default, known[name].metadata)
+        values[name], fault = _read(value, fields_by_name[name].default, fields_by_name[name].metadata)
         if fault:
             faults.append(f"{name}: {fault}, not {value!r}")
     raise_faults(ConfigurationError, f"the settings of an index of kind {kind!r}", faults)
@@ -51,7 +61,16 @@ def settings_of(kind: str, type_: type[T], given: Mapping[str, Any]) -> T:
 
 
 def searching(kind: str, settings: T, given: Mapping[str, Any]) -> T:
-    """The settings of one search: the index's own, with those given. What the index was built with cannot be given."""
+    """Return the settings of one search: those of the index, with some replaced.
+
+    Args:
+        kind: The kind of index, for error messages.
+        settings: The settings of the index.
+        given: The values to replace, by name.
+
+    Raises:
+        ConfigurationError: A setting is fixed when the index is built, is unknown, or has a wrong value.
+    """
     every = fields(settings)  # type: ignore[arg-type]
     faults = [
         f"{setting.name}: is fixed when the index is built"
@@ -65,19 +84,19 @@ def searching(kind: str, settings: T, given: Mapping[str, Any]) -> T:
 
 
 def described(type_: type[Any]) -> list[tuple[str, Any, str]]:
-    """(name, default, what it does) of every setting."""
+    """Return (name, default, description) of every setting."""
     return [
         (field.name, field.default, field.metadata["about"]) for field in fields(type_) if field.default is not MISSING
     ]
 
 
 def _read(value: Any, default: Any, allowed: Mapping[str, Any]) -> tuple[Any, str]:
-    """The value and "", or the value and what it should have been."""
+    """Return the value and "", or the value and a description of the allowed values."""
     if isinstance(default, str):
         if value in allowed["among"] or (not allowed["among"] and isinstance(value, str)):
             return value, ""
         return value, " or ".join(allowed["among"]) or "text"
-    what = "a whole number" if isinstance(default, int) else "a number"
+    expected = "a whole number" if isinstance(default, int) else "a number"
     with contextlib.suppress(ValueError, TypeError):
         read = type(default)(value)
         if float(read) == float(value) and not isinstance(value, bool):
@@ -85,5 +104,5 @@ def _read(value: Any, default: Any, allowed: Mapping[str, Any]) -> tuple[Any, st
             if (low is None or read >= low) and (high is None or read <= high):
                 return read, ""
             bounds = [f"from {low:g}" if low is not None else "", f"up to {high:g}" if high is not None else ""]
-            return value, " ".join([what, *filter(None, bounds)])
-    return value, what
+            return value, " ".join([expected, *filter(None, bounds)])
+    return value, expected

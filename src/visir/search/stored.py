@@ -1,4 +1,4 @@
-"""What indexes made of immutable parts have in common: everything but the search itself."""
+"""The common code of indexes made of immutable parts: everything except the search itself."""
 
 from __future__ import annotations
 
@@ -35,11 +35,15 @@ from visir.storage import FolderChange, Manifest, Scratch
 
 @dataclass(frozen=True)
 class IndexState(Generic[Vectors]):
-    """Everything that changes, changed by replacing all of it: who searches meanwhile has the old one to its end.
+    """The state of an index. A change replaces it as a whole, so a search that is running keeps the old state.
 
-    - `built`: what the kind makes of the rows (a graph, lists); never changed, only replaced; it holds no rows, because
-      those are exchanged for memory-mapped ones once they are written
-    - `names`: in which subfolder each part lies; empty for an index in memory
+    Attributes:
+        rows: The vectors and deleted rows.
+        built: The structure that the kind builds over the rows (a graph, lists). It is replaced, never changed, and
+            contains no rows, because written rows are replaced by memory-mapped ones.
+        names: The subfolder of each part; empty for an index in memory.
+        generation: The number of changes on disk.
+        bytes: The size on disk; 0 for an index in memory.
     """
 
     rows: Rows[Vectors]
@@ -50,19 +54,19 @@ class IndexState(Generic[Vectors]):
 
 
 class StoredIndex(Index[Vectors]):
-    """An index of parts that never change, a list of deleted rows, and what the kind builds from them.
+    """An index of immutable parts, a list of deleted rows, and a structure that the kind builds over them.
 
-    A kind says which `form` of vectors it takes, what its `settings_type` is, how to `_construct` what it searches with
-    (and, where it can do better than anew, how to `_extend` it), how to `_write` and `_read` it, and how to `_find`.
+    A kind defines its `form` of vectors, its `settings_type`, how to `_construct` its structure (and, if that is
+    faster, how to `_extend` it), how to `_write` and `_read` it, and how to `_find` documents.
 
-    When more than half of the rows are deleted, the rest is written as one part and built anew.
+    When more than half of the rows are deleted, the others are written as one part and the structure is built again.
     """
 
     form: ClassVar[Form[Any]]
     settings_type: ClassVar[type[Any]]
     exact: ClassVar[bool]
     built_suffix: ClassVar[str] = ""
-    """What the name of the file that `_write` writes ends in, for libraries that ask for it."""
+    """The suffix of the file that `_write` writes, for libraries that need one."""
 
     def __init__(self, state: IndexState[Vectors], settings: Any, folder: Path | None = None) -> None:
         self._state: IndexState[Vectors] = state
@@ -71,9 +75,17 @@ class StoredIndex(Index[Vectors]):
 
     @classmethod
     def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
-        """An index of `documents`; `options` are the kind's settings. In `folder`, if one is given, else in memory.
+        """Build an index.
 
-        Raises `ConfigurationError` that lists every fault of the settings.
+        Args:
+            documents: At least one vector.
+            folder: A new or an empty folder for the index; None builds it in memory.
+            options: The settings of the kind.
+
+        Raises:
+            ConfigurationError: Settings are wrong; the message lists every fault.
+            EmbeddingError: There are no vectors.
+            IndexFolderError: The folder is not empty.
         """
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
@@ -88,7 +100,11 @@ class StoredIndex(Index[Vectors]):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """The index in `folder`, its vectors memory-mapped. Raises `IndexFolderError` for a damaged one."""
+        """Open the index in a folder; its vectors are memory-mapped.
+
+        Raises:
+            IndexFolderError: The folder holds no index or a damaged one.
+        """
         folder = Path(folder)
         while True:
             manifest = read_index(folder)
@@ -100,19 +116,31 @@ class StoredIndex(Index[Vectors]):
                     raise
 
     def save(self, folder: Path) -> None:
-        """Write a copy into `folder`, which must be new or empty."""
+        """Write a copy of the index into a new or an empty folder.
+
+        Raises:
+            IndexFolderError: The folder is not empty.
+        """
         with new_index(Path(folder)) as change:
             self._write_state(change, IndexState(self._state.rows, self._state.built), None)
 
     def add(self, documents: Vectors) -> None:
-        """Add documents. Ids that are there already, another encoder, dimension or modality are errors."""
+        """Add documents.
+
+        Raises:
+            EmbeddingError: An id is in the index already, or the vectors have another modality, encoder or dimension.
+        """
         before = self._state
         rows = before.rows.add(documents)
         if len(documents):
             self._change(rows, lambda: self._extend(before.built, before.rows, rows))
 
     def delete(self, ids: object) -> None:
-        """Delete documents by id; unknown ids are an error that names them, and then nothing is deleted."""
+        """Delete documents by id.
+
+        Raises:
+            EmbeddingError: An id is unknown; then nothing is deleted.
+        """
         before = self._state
         rows = before.rows.delete(ids)
         if rows.dead.sum() * 2 > len(rows):
@@ -122,9 +150,17 @@ class StoredIndex(Index[Vectors]):
             self._change(rows, lambda: self._extend(before.built, before.rows, rows))
 
     def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
-        """The best `k` documents of each query, by falling score, ties by id; queries in order of their ids.
+        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids.
 
-        `options` are those settings of the kind that only the search depends on, in place of the index's own.
+        Args:
+            queries: The vectors of the queries.
+            k: The number of documents per query, from 1.
+            options: Settings of the kind that may change from search to search, instead of those of the index.
+
+        Raises:
+            ConfigurationError: A setting is unknown, or is fixed when the index is built.
+            EmbeddingError: The queries have another encoder or dimension than the documents.
+            RunError: `k` is wrong, there is no query, or the index is empty.
         """
         state = self._state
         ordered = in_order(self.form, queries, state.rows.parts[0], len(state.rows.live), k)
@@ -135,7 +171,7 @@ class StoredIndex(Index[Vectors]):
         return run_of(hits, ordered.ids, (queries.modality, queries.encoder), state.rows.gallery, k, held, about)
 
     def info(self) -> IndexInfo:
-        """What the index says of itself."""
+        """Return a description of the index."""
         rows, first = self._state.rows, self._state.rows.parts[0]
         return IndexInfo(
             kind=self.kind,
@@ -155,46 +191,50 @@ class StoredIndex(Index[Vectors]):
         return self._state.rows.ids
 
     def documents(self) -> Vectors:
-        """All documents, in order of their ids (copied into memory)."""
+        """Return the vectors of all documents, in order of their ids, copied into memory."""
         return self._state.rows.documents()
 
     def select(self, ids: object) -> Vectors:
-        """The vectors of these documents, in this order; unknown ids are an error that names them."""
+        """Return the vectors of these documents, in this order.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
         return self._state.rows.select(ids)
 
     @abstractmethod
     def _find(self, rows: Rows[Vectors], built: Any, queries: Vectors, k: int, settings: Any) -> Hits:
-        """The best `k` documents of each query (more of them, in any order, are no harm)."""
+        """Return at least the best `k` documents of each query, in any order."""
 
     @abstractmethod
     def _construct(self, rows: Rows[Vectors]) -> Any:
-        """What the kind searches with."""
+        """Build the structure of the kind over the rows."""
 
     def _extend(self, built: Any, before: Rows[Vectors], after: Rows[Vectors]) -> Any:
-        """The same after rows were appended or deleted; `built` itself stays as it is."""
+        """Build the structure after rows were appended or deleted, without a change of `built`."""
         return self._construct(after)
 
     def _has_file(self, built: Any) -> bool:
-        """Whether `built` is worth a file: what is made quickly from the rows is not."""
+        """Whether `built` is written to a file; a structure that is quick to build is not."""
         return False
 
     def _write(self, built: Any, path: Path) -> None:
         """Write `built` into one file."""
 
     def _read(self, rows: Rows[Vectors], path: Path | None, facts: Mapping[str, Any]) -> Any:
-        """What `_write` wrote (`path` is None where there is no file); `facts` are what `_facts` said."""
+        """Read the file of `_write` (`path` is None if there is none); `facts` are those of `_facts`."""
         return self._construct(rows)
 
     def _facts(self, built: Any) -> dict[str, Any]:
-        """What the manifest keeps of `built` beside its file."""
+        """Return the facts about `built` for the manifest."""
         return {}
 
     def _details(self, rows: Rows[Vectors], built: Any) -> dict[str, Any]:
-        """What else `info` says."""
+        """Return further details for `info`."""
         return {}
 
     def _change(self, rows: Rows[Vectors], build: Any) -> None:
-        """Put a new state into the place of the old one, on disk too if the index has a folder."""
+        """Replace the state, on disk too if the index has a folder."""
         before = self._state
         if self.folder is None:
             self._state = IndexState(rows, build())
@@ -205,17 +245,17 @@ class StoredIndex(Index[Vectors]):
     def _write_state(
         self, change: FolderChange, state: IndexState[Vectors], before: IndexState[Vectors] | None
     ) -> IndexState[Vectors]:
-        """Write what `before` has not written yet and make it count; the same state, memory-mapped from there."""
+        """Write the parts that `before` has not, publish them, and return the state memory-mapped from disk."""
         generation = change.manifest.generation + 1
         first = state.rows.parts[0]
         names: list[str] = []
         parts: list[Vectors] = []
-        for at, part in enumerate(state.rows.parts):
-            if before is not None and at < len(before.names) and before.rows.parts[at] is part:
-                names.append(before.names[at])
+        for number, part in enumerate(state.rows.parts):
+            if before is not None and number < len(before.names) and before.rows.parts[number] is part:
+                names.append(before.names[number])
                 parts.append(part)
                 continue
-            names.append(f"part-{generation}-{at}")
+            names.append(f"part-{generation}-{number}")
             self.form.write(part, change.subfolder(names[-1], *self.form.files))
             change.written(names[-1])
             parts.append(self.form.read(change.folder / names[-1], first.modality, first.encoder))
@@ -266,7 +306,7 @@ class StoredIndex(Index[Vectors]):
             ) from fault
 
     def _size(self) -> int:
-        """What saving would take, found by doing it: libraries do not say how large their files will be."""
+        """Return the size of a saved copy; it is measured, because libraries cannot predict the size of their files."""
         with Scratch.temporary("index") as scratch:
             folder = scratch.made("index")
             self.save(folder)

@@ -1,4 +1,4 @@
-"""How long a search takes, and how much of the exact answer it finds."""
+"""The time of a search, and its share of the exact answer."""
 
 from __future__ import annotations
 
@@ -15,10 +15,14 @@ T = TypeVar("T")
 
 
 def best_of(work: Callable[[], T], times: int = 3) -> tuple[float, T]:
-    """The least processor time of some calls, in seconds, and what the last one returned.
+    """Call `work` several times; return the least processor time in seconds, and the last result.
 
-    Processor time of the whole process: on one thread it is the time that passes on an idle machine. The least, because
-    whatever else runs can only add to it.
+    It is the processor time of the whole process. With one thread this is the elapsed time on an idle machine. The
+    minimum is used because other work of the machine can only add to it.
+
+    Args:
+        work: The function to measure.
+        times: How often to call it, at least once.
     """
     seconds = []
     for _ in range(times):
@@ -29,15 +33,19 @@ def best_of(work: Callable[[], T], times: int = 3) -> tuple[float, T]:
 
 
 def kth_scores(run: Run, k: int) -> NDArray[np.float64]:
-    """(n,) the k-th best score of each query, the last where there are fewer; infinite where there is none."""
+    """Return the (n,) k-th best score of each query: the last if there are fewer, infinite if there is none."""
     last = np.minimum(run.offsets[:-1] + k, run.offsets[1:]) - 1
     return np.where(np.diff(run.offsets) > 0, run.scores[np.maximum(last, 0)], np.inf)
 
 
 def share_found(run: Run, least: NDArray[np.float64]) -> float:
-    """The share of answers that score at least as the exact k-th best (`kth_scores`), of as many as the run is deep.
+    """Return the share of answers that score at least as high as the exact k-th best.
 
-    So, unlike by ids, whoever finds another of several equal documents loses nothing.
+    Unlike a comparison of ids, this counts a document that equals one of the exact answers as found.
+
+    Args:
+        run: The approximate answers.
+        least: (n,) the exact scores of `kth_scores`.
     """
     reached = run.scores >= np.repeat(least, np.diff(run.offsets))
     return float(reached.sum() / (np.isfinite(least).sum() * run.depth))

@@ -1,4 +1,4 @@
-"""What every index looks at before it answers: whether the queries fit, and in which order they come."""
+"""The check of queries before every search of an index, and their order."""
 
 from __future__ import annotations
 
@@ -13,10 +13,18 @@ from visir.search.rows import check_fits_index
 
 
 def in_order(form: Form[Vectors], queries: Vectors, held: Vectors, documents: int, k: int) -> Vectors:
-    """The queries in order of their ids.
+    """Return the queries in order of their ids.
 
-    Raises `EmbeddingError` for queries of another encoder or space than `held`, and `RunError` for a `k`
-    that is no number of answers, no query, or no document.
+    Args:
+        form: Dense or sparse.
+        queries: The vectors of the queries.
+        held: Vectors of the index.
+        documents: The number of documents of the index.
+        k: The number of answers per query.
+
+    Raises:
+        EmbeddingError: The queries have another encoder or space than `held`.
+        RunError: `k` is wrong, or there is no query or no document.
     """
     check_fits_index(form, queries, held)
     check_depth(k)
@@ -25,7 +33,7 @@ def in_order(form: Form[Vectors], queries: Vectors, held: Vectors, documents: in
     if documents == 0:
         raise RunError("the index is empty: every document was deleted.", hint="add some first")
     order = pc.sort_indices(queries.ids)
-    # A single query is in order, and selecting it would take as long as answering it.
+    # A single query is in order already; to select it would take as long as to answer it.
     if bool((np.diff(order.to_numpy().astype(np.int64)) == 1).all()):
         return queries
     return queries.select(queries.ids.take(order))

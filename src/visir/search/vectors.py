@@ -13,22 +13,33 @@ from visir.search import kernels
 from visir.threads import Share, piece, spread
 
 Similarity = Literal["cosine", "dot"]
-"""How two vectors are scored: "cosine" (each vector is divided by its length first) or "dot" (taken as they are)."""
+"""How two vectors are scored: "cosine" (each vector is divided by its length first) or "dot" (as they are)."""
 
 IN_MEMORY = 2**30
-"""Sides of up to this many bytes as float32 are converted once and kept; larger ones block by block, each time."""
+"""Sides of up to this many bytes as float32 stay in memory; larger ones are converted block by block each time."""
 BLOCK = 8192
 LONGEST = 1.8e19
-"""Of vectors that are scored by dot product: of two that are no longer, no product overflows float32, nor any sum that
-it is made of (Cauchy–Schwarz)."""
+"""The greatest length of vectors for a dot product. The dot product of two such vectors, and every partial sum of it,
+fits into float32 (Cauchy–Schwarz)."""
 
 
 class Side:
-    """The vectors at `rows` of `embeddings`, in that order.
+    """The vectors of some rows of embeddings, in the order of these rows, as float32.
 
-    float16 and float64 are converted to float32, and for "cosine" divided by their length (computed in float64), row by
-    row, so that a vector's values do not depend on its neighbours. A claim that they are normalised already is not
-    relied on: float16 unit vectors are some 1e-3 off. `longest` is the length of the longest (1 for cosine).
+    For "cosine" each vector is divided by its length (computed in float64), row by row, so that its values do not
+    depend on its neighbours. This is done for vectors that are said to be normalised too, because the length of float16
+    vectors is wrong by about 1e-3.
+
+    Args:
+        embeddings: The vectors, in memory or memory-mapped.
+        rows: (n,) their rows.
+        similarity: "cosine" or "dot".
+
+    Attributes:
+        longest: The length of the longest vector; 1 for cosine.
+
+    Raises:
+        EmbeddingError: A vector is zero (under cosine) or too long for float32; the message names it.
     """
 
     def __init__(self, embeddings: Embeddings, rows: NDArray[np.int64], similarity: Similarity) -> None:
@@ -45,18 +56,18 @@ class Side:
         return len(self.rows)
 
     def block(self, start: int, stop: int) -> NDArray[np.float32]:
-        """(stop - start, d) float32, contiguous."""
+        """Return the (stop - start, d) vectors from `start` to `stop` in float32, contiguous."""
         if self._whole is not None:
             return self._whole[start:stop]
         return self._convert(start, stop)
 
     @property
     def stride(self) -> int:
-        """How many vectors to take at a time: all of them if they are in memory."""
+        """The number of vectors to read at once: all if they are in memory."""
         return max(len(self), 1) if self._whole is not None else BLOCK
 
     def gather(self, places: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
-        """Vectors that include those at these places of the order, and the row of each place in them."""
+        """Return a matrix that contains the vectors at these positions, and the row of each position in it."""
         if self._whole is not None:
             return self._whole, places
         return self._prepare(self.rows[places]), np.arange(len(places))
@@ -75,9 +86,9 @@ class Side:
 
         def share(part: Share) -> None:
             a, b = piece(n, part)
-            some = slice(rows.start + a, rows.start + b) if isinstance(rows, slice) else rows[a:b]
+            selected = slice(rows.start + a, rows.start + b) if isinstance(rows, slice) else rows[a:b]
             with np.errstate(over="ignore"):  # infinities are refused below, by name
-                vectors[a:b] = source[some]
+                vectors[a:b] = source[selected]
             if self.similarity == "cosine":
                 kernels.lengths(vectors[a:b], lengths[a:b])
                 kernels.divide_rows(vectors[a:b], lengths[a:b])
@@ -93,20 +104,20 @@ class Side:
         for start in range(0, len(self), BLOCK):
             stop = min(start + BLOCK, len(self))
             lengths = _lengths(self.block(start, stop))
-            # A product of float32 that overflows on its way may end as NaN, and the pair be lost without a word.
+            # A product of float32 that overflows may become NaN, and the pair would be lost silently.
             self._check(self.rows[start:stop], ~(lengths <= LONGEST), "are too large for float32", "scale them down")
             longest = max(longest, float(lengths.max()))
         return longest
 
-    def _check(self, rows: slice | NDArray[np.int64], bad: NDArray[np.bool_], what: str, hint: str) -> None:
+    def _check(self, rows: slice | NDArray[np.int64], bad: NDArray[np.bool_], fault: str, hint: str) -> None:
         if not bad.any():
             return
-        at = np.flatnonzero(bad)
-        at = at + rows.start if isinstance(rows, slice) else rows[at]
-        named = ", ".join(repr(self.embeddings.ids[int(i)].as_py()) for i in at[:5])
+        indices = np.flatnonzero(bad)
+        indices = indices + rows.start if isinstance(rows, slice) else rows[indices]
+        named = ", ".join(repr(self.embeddings.ids[int(i)].as_py()) for i in indices[:5])
         raise EmbeddingError(
-            f"{len(at)} {self.embeddings.modality} vectors by {self.embeddings.encoder.name} {what}: {named}"
-            f"{', …' if len(at) > 5 else ''}.",
+            f"{len(indices)} {self.embeddings.modality} vectors by {self.embeddings.encoder.name} {fault}: {named}"
+            f"{', …' if len(indices) > 5 else ''}.",
             hint=f"look at these inputs (empty text? black image?), or {hint}",
         )
 
@@ -118,7 +129,11 @@ def _lengths(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def check_same_dimension(first: Embeddings, second: Embeddings) -> None:
-    """Raise `EmbeddingError` when two sides have vectors of unequal length."""
+    """Check that the vectors of two sides have the same dimension.
+
+    Raises:
+        EmbeddingError: The dimensions differ.
+    """
     if first.dimension != second.dimension:
         raise EmbeddingError(
             f"{first.modality} vectors by {first.encoder.name} have {first.dimension} values, "

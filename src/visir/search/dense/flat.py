@@ -21,18 +21,18 @@ from visir.search.vectors import Side
 
 @dataclass(frozen=True)
 class FlatSettings:
-    """How an exact index scores."""
+    """The settings of an exact index."""
 
     similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
 
 
 class FlatIndex(StoredIndex[Embeddings]):
-    """Kind "exact": the vectors, and nothing else.
+    """Kind "exact": the vectors without a further structure.
 
-    Its answers are those of `visir.search.exact.search` over the same documents, bit by bit, however the documents came
-    in and whatever was deleted meanwhile: the score of a pair depends on its two vectors alone, so parts can be
-    searched one by one. Vectors that take up to 1 GiB as float32 are held in memory after the first search; larger
-    parts are read block by block.
+    Its answers are those of `visir.search.exact.search` over the same documents, bit by bit, in whatever order
+    documents were added and deleted. The score of a pair depends on its two vectors alone, so the parts can be searched
+    one by one. Parts of up to 1 GiB as float32 stay in memory after the first search; larger parts are read block by
+    block.
     """
 
     kind = "exact"
@@ -55,17 +55,17 @@ class FlatIndex(StoredIndex[Embeddings]):
     ) -> Hits:
         asking = Side(queries, np.arange(len(queries)), self.settings.similarity)
         hits = []
-        for at in range(len(rows.parts)):
-            places = rows.part_rows(at)
+        for part in range(len(rows.parts)):
+            places = rows.part_rows(part)
             if len(places) == 0:
                 continue
-            if at not in built:
-                built[at] = Side(rows.parts[at], places, self.settings.similarity)
+            if part not in built:
+                built[part] = Side(rows.parts[part], places, self.settings.similarity)
             depth, none = min(k, len(places)), np.zeros(len(queries) + 1, np.int64)
             state = SearchState(np.arange(len(queries)), none, np.empty(0, np.int64), depth)
-            ((indices, scores),) = scan(asking, built[at], state, None, "id")
-            at_row = places[indices.ravel()] + rows.starts[at]
-            hits.append(Hits(np.repeat(np.arange(len(queries)), depth), rows.places[at_row], scores.ravel()))
+            ((indices, scores),) = scan(asking, built[part], state, None, "id")
+            row = places[indices.ravel()] + rows.starts[part]
+            hits.append(Hits(np.repeat(np.arange(len(queries)), depth), rows.places[row], scores.ravel()))
         return Hits.joined(hits)
 
     def _details(self, rows: Rows[Embeddings], built: Any) -> dict[str, Any]:
@@ -73,7 +73,11 @@ class FlatIndex(StoredIndex[Embeddings]):
 
 
 def check_no_zero_vectors(vectors: Embeddings, similarity: Any) -> None:
-    """Raise `EmbeddingError` for vectors that have no cosine when they come in, not when somebody searches."""
+    """Check, before vectors are added, that they can be scored.
+
+    Raises:
+        EmbeddingError: A vector is zero (under cosine) or too long for float32.
+    """
     step = 8192
     for start in range(0, len(vectors), step):
         Side(vectors, np.arange(start, min(start + step, len(vectors))), similarity)

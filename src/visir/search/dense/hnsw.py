@@ -24,7 +24,7 @@ from visir.search.vectors import BLOCK, Side
 
 @dataclass(frozen=True)
 class HnswSettings:
-    """What a graph costs and how good it is (Malkov and Yashunin, 2018: arXiv:1603.09320)."""
+    """The settings of a graph: its cost and its quality (Malkov and Yashunin, 2018: arXiv:1603.09320)."""
 
     similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
     m: int = setting(
@@ -43,8 +43,12 @@ class HnswSettings:
 
 @dataclass(frozen=True)
 class Graph:
-    """A FAISS graph over all rows, and the vectors (rows, d) that it compares, as float32, divided by their lengths
-    for cosine. FAISS holds them; this is a view.
+    """A FAISS graph over all rows.
+
+    Attributes:
+        index: The FAISS index.
+        vectors: (rows, d) float32, the vectors that it compares, divided by their lengths for cosine; a view of the
+            memory of FAISS.
     """
 
     index: Any
@@ -54,17 +58,17 @@ class Graph:
 class HnswIndex(StoredIndex[Embeddings]):
     """Kind "hnsw": FAISS finds candidates, visir scores them.
 
-    The graph decides only *which* documents are looked at: all `max(k, ef_search)` candidates are scored as in exact
-    search and ordered by that score, ties by id. So a pair has the same score as everywhere else in visir, and a run
-    differs from the exact one only by documents that the graph did not find. Where the graph yields fewer than `k`
-    documents (among many equal vectors most are out of its reach; so are some beside many deleted ones), that query is
-    answered exactly instead: an answer is never short.
+    The graph decides only *which* documents are scored: all `max(k, ef_search)` candidates are scored as in exact
+    search and ordered by that score, ties by id. So a pair has the same score as in every search of visir, and a run
+    differs from the exact one only by documents that the graph did not find. If the graph finds fewer than `k`
+    documents (it cannot reach most of many equal vectors, and some near many deleted ones), the query is answered
+    exactly, so an answer is never short.
 
-    Deleted documents stay in the graph as way stations and are passed over; when they are more than half, the graph is
-    built anew. On disk lies the graph without vectors, beside the vectors as they came; memory holds both.
+    Deleted documents stay in the graph as nodes of its paths, but not in answers. When they are more than half, the
+    graph is built again. The disk has the graph without vectors, and the vectors; memory has both.
 
-    Under similarity "dot" the graph is over inner products, which are no distances: vectors of very unequal lengths are
-    found less well than under cosine, at the same settings.
+    Under similarity "dot" the graph is over inner products, which are not distances: at the same settings, vectors of
+    very unequal lengths are found less well than under cosine.
     """
 
     kind = "hnsw"
@@ -84,7 +88,7 @@ class HnswIndex(StoredIndex[Embeddings]):
         return self._grown(_faiss().clone_index(built.index), after)
 
     def _grown(self, index: Any, rows: Rows[Embeddings]) -> Graph:
-        """The graph with all rows that it has not yet."""
+        """Add all rows to the graph that are not in it."""
         faiss = _faiss()
         # Levels are drawn from the number of rows, not from what this process drew before: the same steps give the
         # same graph, whether the index was loaded in between or not.
@@ -95,11 +99,11 @@ class HnswIndex(StoredIndex[Embeddings]):
         return _graph(index)
 
     def _blocks(self, rows: Rows[Embeddings], first: int) -> Iterator[NDArray[np.float32]]:
-        """The vectors of the rows from `first` on, as they are compared."""
+        """Yield the vectors of the rows from `first` on, as the graph compares them."""
         for part, start in zip(rows.parts, rows.starts, strict=False):
             size = len(part)
-            for at in range(max(first - int(start), 0), size, BLOCK):
-                side = Side(part, np.arange(at, min(at + BLOCK, size)), self.settings.similarity)
+            for begin in range(max(first - int(start), 0), size, BLOCK):
+                side = Side(part, np.arange(begin, min(begin + BLOCK, size)), self.settings.similarity)
                 yield side.block(0, len(side))
 
     def _has_file(self, built: Graph) -> bool:
@@ -124,13 +128,13 @@ class HnswIndex(StoredIndex[Embeddings]):
     def _find(self, rows: Rows[Embeddings], built: Graph, queries: Embeddings, k: int, settings: HnswSettings) -> Hits:
         faiss = _faiss()
         asking = Side(queries, np.arange(len(queries)), self.settings.similarity).block(0, len(queries))
-        wanted = min(max(k, settings.ef_search), len(rows))
-        parameters = faiss.SearchParametersHNSW(efSearch=wanted)
+        candidates = min(max(k, settings.ef_search), len(rows))
+        parameters = faiss.SearchParametersHNSW(efSearch=candidates)
         if rows.dead.any():
             alive = np.packbits(~rows.dead, bitorder="little")
             selector = faiss.IDSelectorBitmap(alive)
             parameters.sel = selector
-        _, labels = built.index.search(asking, wanted, params=parameters)
+        _, labels = built.index.search(asking, candidates, params=parameters)
         query, rank = np.nonzero(labels >= 0)
         row = labels[query, rank]
         short = np.bincount(query, minlength=len(queries)) < min(k, len(rows.live))

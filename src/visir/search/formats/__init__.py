@@ -1,4 +1,4 @@
-"""Runs in and out of other people's files and tools: a format is one file here and one line below."""
+"""Read and write runs in the formats of other tools. A format is one file here and one entry in `FORMATS`."""
 
 from __future__ import annotations
 
@@ -22,11 +22,25 @@ _SUFFIXES = {".trec": "trec", ".run": "trec", ".txt": "trec", ".res": "trec", ".
 
 
 def read_run(path: str | Path, *, format: str | None = None, **options: Any) -> Run:
-    """Read a run; unless named, the format is told by the suffix: .trec .run .txt .res, .json (also with .gz or .xz),
-    .parquet.
+    """Read a run from a file.
 
-    Options: `task` and `gallery` (required unless the file was written by visir as Parquet or JSON), `name`,
-    `depth`, and for TREC and Parquet `order` ("rank", the default, or "score").
+    Args:
+        path: The file.
+        format: A name in `FORMATS`; None takes it from the suffix: .trec .run .txt .res (TREC), .json, .parquet; TREC
+            and JSON files may be compressed (.gz, .xz).
+        options: `task` and `gallery` (required unless visir wrote the file as Parquet or JSON), `name`, `depth`, and
+            for TREC and Parquet `order` ("rank", the default, or "score").
+
+    Raises:
+        RunError: The format is unknown, the task or the gallery is missing, or the file has a fault.
+
+    Example:
+        >>> from visir.records import Gallery
+        >>> gallery = Gallery.of("image", ["a", "b"])
+        >>> run = Run.ranked("toy", "t2i", ["q", "q"], ["a", "b"], [0.5, 0.75], gallery)
+        >>> write_run(run, "toy.trec")
+        >>> read_run("toy.trec", task="t2i", gallery=gallery).answer("q")
+        [('b', 0.75), ('a', 0.5)]
     """
     reader = FORMATS.get(format or _format_of(path))
     if reader is trec:
@@ -41,16 +55,26 @@ def read_run(path: str | Path, *, format: str | None = None, **options: Any) -> 
 
 
 def write_run(run: Run, path: str | Path, *, format: str | None = None, replace: bool = False) -> None:
-    """Write a run, complete or not at all; Parquet and JSON keep everything, TREC keeps order, scores and name.
+    """Write a run to a file, completely or not at all.
+
+    Parquet and JSON store the whole run; TREC stores order, scores and name.
 
     Args:
-        run: What a search answered.
+        run: The run.
         path: The file.
-        format: Told by the suffix unless it is named.
-        replace: Whether it may take the place of a file that is there.
+        format: A name in `FORMATS`; None takes it from the suffix.
+        replace: Whether to replace an existing file.
 
     Raises:
-        FolderError: There is a file already.
+        FolderError: The file exists, and `replace` is false.
+        RunError: The format is unknown, or cannot store this run.
+
+    Example:
+        >>> from visir.records import Gallery
+        >>> run = Run.ranked("toy", "t2i", ["q"], ["a"], [0.5], Gallery.of("image", ["a", "b"]))
+        >>> write_run(run, "toy.json")
+        >>> read_run("toy.json").gallery.ids.to_pylist()
+        ['a', 'b']
     """
     FORMATS.get(format or _format_of(path)).write(run, path, replace=replace)
 

@@ -1,4 +1,4 @@
-"""From parallel columns of a file to a run: which column decides the order, and what is refused."""
+"""Make a run from the parallel columns of a file, and check them."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from visir.errors import CollectionError, RunError
 from visir.records import Gallery, Qrels, Run, strings
 
 Order = Literal["rank", "score"]
-"""What decides the order of an answer: the file's rank column (the authors' order; their scores may be rounded), or the
-scores alone, ties by document id. trec_eval ignores the rank column and breaks ties by *falling* document id."""
+"""The order of an answer: by the rank column of the file (the order of its authors; their scores may be rounded), or by
+the scores, ties by document id. trec_eval ignores the rank column and breaks ties by *falling* document id."""
 
 
 def run_of(
@@ -32,10 +32,24 @@ def run_of(
     where: Callable[[int], str],
     provenance: dict[str, Any] | None = None,
 ) -> Run:
-    """A run from columns; `where(i)` names the place of row i ("run.txt, line 7") for error texts.
+    """Make a run from parallel columns; queries keep the order in which they first occur.
 
-    Queries keep the order of their first appearance. Under "rank" the ranks of a query must differ and the scores must
-    not rise along them; a document outside a listed gallery is refused under either order.
+    Args:
+        name: The name of the system.
+        task: The name of the task.
+        gallery: The candidates.
+        queries: (m,) query ids.
+        documents: (m,) document ids.
+        scores: (m,) scores.
+        ranks: (m,) ranks, or None.
+        order: "rank" or "score". Under "rank" the ranks of a query must differ, and scores must not rise along them.
+        depth: How many documents per query the search was to return; None is the length of the longest answer.
+        where: Returns the place of row i ("run.txt, line 7") for error messages.
+        provenance: How the run was computed.
+
+    Raises:
+        RunError: The columns are empty, a score is not finite, a document is outside a listed gallery or occurs twice,
+            or ranks repeat or disagree with the scores.
     """
     query, document = strings(queries), strings(documents)
     if len(query) == 0:
@@ -70,13 +84,17 @@ def run_of(
 
 
 def narrow(scores: NDArray[Any]) -> NDArray[Any]:
-    """float32 if that loses nothing: text does not say which of the two a score was."""
+    """Return scores as float32 if that loses nothing, else as float64: a text file does not state the type."""
     small = scores.astype(np.float32)
     return small if np.array_equal(small.astype(np.float64), scores.astype(np.float64)) else scores.astype(np.float64)
 
 
 def check_whole_grades(qrels: Qrels) -> None:
-    """Raise `CollectionError` for grades that are no whole numbers: trec_eval and what follows it take no others."""
+    """Check that all grades are whole numbers, as trec_eval and similar tools require.
+
+    Raises:
+        CollectionError: A grade is not a whole number.
+    """
     fractions = qrels.grades[qrels.grades % 1 != 0]
     if len(fractions):
         raise CollectionError(
@@ -108,16 +126,16 @@ def _check_order(
     inner = code[1:] == code[:-1]
     same = np.flatnonzero(inner & (ranks[1:] == ranks[:-1]))
     if len(same):
-        at = int(seats[same[0] + 1])
+        row = int(seats[same[0] + 1])
         raise RunError(
-            f"{where(at)}: query {query[at].as_py()!r} has rank {ranks[same[0]]} twice.",
+            f"{where(row)}: query {query[row].as_py()!r} has rank {ranks[same[0]]} twice.",
             hint="if the rank column means nothing, read by score: order='score'",
         )
     rising = np.flatnonzero(inner & (scores[1:] > scores[:-1]))
     if len(rising):
-        at = int(seats[rising[0] + 1])
+        row = int(seats[rising[0] + 1])
         raise RunError(
-            f"{where(at)}: query {query[at].as_py()!r}: the score {scores[rising[0] + 1]} at rank "
+            f"{where(row)}: query {query[row].as_py()!r}: the score {scores[rising[0] + 1]} at rank "
             f"{ranks[rising[0] + 1]} is above that of the rank before.",
             hint="rank and score disagree; if the scores are right, read by score: order='score'",
         )
@@ -131,5 +149,5 @@ def _check_no_duplicates(
     order = np.argsort(pairs, kind="stable")
     twice = np.flatnonzero(pairs[order][1:] == pairs[order][:-1])
     if len(twice):
-        at = int(order[twice[0] + 1])
-        raise RunError(f"{where(at)}: query {query[at].as_py()!r} lists document {document[at].as_py()!r} twice.")
+        row = int(order[twice[0] + 1])
+        raise RunError(f"{where(row)}: query {query[row].as_py()!r} lists document {document[row].as_py()!r} twice.")

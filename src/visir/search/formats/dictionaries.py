@@ -1,4 +1,4 @@
-"""Runs as nested dictionaries, and as ir_measures and ranx take them."""
+"""Runs as nested dictionaries, for ir_measures and for ranx."""
 
 from __future__ import annotations
 
@@ -16,11 +16,20 @@ if TYPE_CHECKING:
 
 
 def to_dict(run: Run, *, keep_order: bool = False) -> dict[str, dict[str, float]]:
-    """{query: {document: score}}, best first.
+    """Return {query: {document: score}}, best first.
 
-    Tools that take this form sort by score and break ties in their own way: trec_eval (and so ir_measures) by falling
-    document id, ranx by its sorting. With `keep_order` the scores are -rank instead, free of ties, so that any of them
-    measures the very order of this run.
+    Tools that read this form sort by score and break ties in their own way: trec_eval (and so ir_measures) by falling
+    document id, ranx by its sorting.
+
+    Args:
+        run: The run.
+        keep_order: Write -rank instead of the scores. There are no ties then, so every tool measures the order of the
+            run.
+
+    Example:
+        >>> run = Run.ranked("toy", "t2i", ["q", "q"], ["a", "b"], [0.5, 0.5], Gallery.of("image", ["a", "b"]))
+        >>> to_dict(run), to_dict(run, keep_order=True)
+        ({'q': {'a': 0.5, 'b': 0.5}}, {'q': {'a': -1.0, 'b': -2.0}})
     """
     ids = run.documents.to_pylist()
     lengths = np.diff(run.offsets)
@@ -40,9 +49,24 @@ def from_dict(
     depth: int | None = None,
     where: str = "dictionary",
 ) -> Run:
-    """From {query: {document: score}}: by falling score, ties by document id.
+    """Make a run from {query: {document: score}}: by falling score, ties by document id.
 
-    A query with nothing is left out; it counts as not answered, which is the same.
+    A query with an empty answer is left out. Measures treat both alike.
+
+    Args:
+        answers: The scores of the documents of each query.
+        task: The name of the task.
+        gallery: The candidates.
+        name: The name of the system.
+        depth: How many documents per query the search was to return; None is the length of the longest answer.
+        where: Where the dictionary comes from, for error messages.
+
+    Raises:
+        RunError: There is no answer, or a document is outside a listed gallery.
+
+    Example:
+        >>> from_dict({"q": {"a": 0.5, "b": 0.75}}, "t2i", Gallery.of("image", ["a", "b"])).answer("q")
+        [('b', 0.75), ('a', 0.5)]
     """
     rows = [(query, document, score) for query, answer in answers.items() for document, score in answer.items()]
     return run_of(
@@ -60,23 +84,27 @@ def from_dict(
 
 
 def to_ir_measures(run: Run) -> dict[str, dict[str, float]]:
-    """What `ir_measures.calc(measures, qrels, run)` takes: this run's order, free of ties. Qrels: `to_dict(qrels)`."""
+    """Return the run for `ir_measures.calc(measures, qrels, run)`: its order without ties. Qrels: `qrels_to_dict`."""
     return to_dict(run, keep_order=True)
 
 
 def qrels_to_dict(qrels: Qrels) -> dict[str, dict[str, int]]:
-    """{query: {document: grade}} with whole grades, as ir_measures and ranx take them; other grades are refused."""
+    """Return {query: {document: grade}} with whole grades, as ir_measures and ranx read them.
+
+    Raises:
+        CollectionError: A grade is not a whole number.
+    """
     check_whole_grades(qrels)
     return {query: {d: int(grade) for d, grade in judged.items()} for query, judged in qrels.to_dict().items()}
 
 
 def to_ranx(run: Run, *, keep_order: bool = True) -> ranx.Run:
-    """A `ranx.Run` of the same name."""
+    """Return the run as a `ranx.Run` of the same name; `keep_order` as in `to_dict`."""
     return _ranx().Run(to_dict(run, keep_order=keep_order), name=run.name)
 
 
 def from_ranx(run: Any, task: str, gallery: Gallery) -> Run:
-    """From a `ranx.Run`: by falling score, ties by document id."""
+    """Make a run from a `ranx.Run`: by falling score, ties by document id."""
     return from_dict(run.to_dict(), task, gallery, name=run.name or "ranx", where=f"ranx run {run.name}")
 
 

@@ -18,7 +18,7 @@ _ALSO = {"query_id": ("qid", "q_id"), "document_id": ("doc_id", "docno", "docid"
 
 
 def to_pandas(run: Run) -> pd.DataFrame:
-    """Columns query_id, document_id, rank (from 1), score."""
+    """Return a frame with columns query_id, document_id, rank (from 1) and score."""
     return run.to_table().to_pandas()
 
 
@@ -31,14 +31,27 @@ def from_pandas(
     name: str = "frame",
     depth: int | None = None,
 ) -> Run:
-    """From a frame with these columns, or those of ir_measures or PyTerrier. Without ranks the scores decide."""
+    """Make a run from a frame with the columns of `to_pandas`, of ir_measures or of PyTerrier.
+
+    Args:
+        frame: The frame; the column of ranks may be missing.
+        task: The name of the task.
+        gallery: The candidates.
+        order: "rank" (or by score if there are no ranks), or "score".
+        name: The name of the system.
+        depth: How many documents per query the search was to return; None is the length of the longest answer.
+
+    Raises:
+        RunError: A column is missing, or the frame has another fault.
+    """
     columns = {}
-    for wanted, others in _ALSO.items():
-        present = [column for column in (wanted, *others) if column in frame.columns]
+    for column_name, others in _ALSO.items():
+        present = [column for column in (column_name, *others) if column in frame.columns]
         if present:
-            columns[wanted] = frame[present[0]].to_numpy()
-        elif wanted != "rank":
-            raise RunError(f"the frame has no column {wanted!r}.", hint=nearest(wanted, map(str, frame.columns)))
+            columns[column_name] = frame[present[0]].to_numpy()
+        elif column_name != "rank":
+            hint = nearest(column_name, map(str, frame.columns))
+            raise RunError(f"the frame has no column {column_name!r}.", hint=hint)
     return run_of(
         name,
         task,

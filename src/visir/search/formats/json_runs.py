@@ -1,4 +1,4 @@
-"""Runs as JSON: ours, which comes back identical, and the nested `{query: {document: score}}` of other tools."""
+"""Runs as JSON: visir's own form, which is lossless, and `{query: {document: score}}` of other tools."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from visir.search.formats.dictionaries import from_dict
 from visir.storage import check_version, write_new
 
 VERSION = 1
-"""Of both files of runs, JSON and Parquet."""
+"""The version of both forms of run files, JSON and Parquet."""
 REMEDY = "search again: visir index search, or visir evaluate … --out FOLDER"
 
 
 def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
-    """Write one object: what the run is, and `answers`: {query: [[document, score], …]}, best first."""
+    """Write one object: the fields of the run, and `answers`: {query: [[document, score], …]}, best first."""
     ids = run.documents.to_pylist()
     scores, indices = run.scores.astype(np.float64).tolist(), run.indices.tolist()
     cuts = zip(run.queries.to_pylist(), run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True)
@@ -54,7 +54,18 @@ def read(
     depth: int | None = None,
     name: str | None = None,
 ) -> Run:
-    """Read our own JSON (nothing need be given), or nested dictionaries: by falling score, ties by id."""
+    """Read visir's own JSON, or nested dictionaries (by falling score, ties by id).
+
+    Args:
+        path: The file.
+        task: The name of the task; required for nested dictionaries.
+        gallery: The candidates; required for nested dictionaries.
+        depth: How many documents per query the search was to return, for nested dictionaries.
+        name: The name of the system, for nested dictionaries; None takes the name of the file.
+
+    Raises:
+        RunError: The file has another form, or the task or the gallery is missing.
+    """
     given = read_json(path)
     if isinstance(given, dict) and "visir_run" in given and not isinstance(given["visir_run"], dict):
         check_version(given["visir_run"], VERSION, path, what="run", remedy=REMEDY, error=RunError)

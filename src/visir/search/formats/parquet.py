@@ -1,4 +1,4 @@
-"""Runs as Parquet: the long table, and in the file's metadata everything else, so that a run comes back identical."""
+"""Runs as Parquet, lossless: a table with one row per answer, and everything else in the metadata of the file."""
 
 from __future__ import annotations
 
@@ -21,8 +21,9 @@ COLUMNS = ("query_id", "document_id", "rank", "score")
 
 
 def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
-    """Write columns query_id, document_id, rank (from 1), score; name, task, depth, gallery (ids and all) and
-    provenance go into the schema's metadata.
+    """Write the columns query_id, document_id, rank (from 1) and score.
+
+    Name, task, depth, gallery (with its ids) and provenance are in the metadata of the schema.
     """
     facts = {
         "version": VERSION,
@@ -49,8 +50,18 @@ def read(
     depth: int | None = None,
     name: str | None = None,
 ) -> Run:
-    """Read a run written by `write` (nothing need be given), or any Parquet with these columns (rank may be missing),
-    for which task and gallery must be.
+    """Read a file of `write`, or any Parquet file with these columns; the column of ranks may be missing.
+
+    Args:
+        path: The file.
+        task: The name of the task; required for files of other tools.
+        gallery: The candidates; required for files of other tools.
+        order: "rank" (or by score if there are no ranks), or "score".
+        depth: How many documents per query the search was to return.
+        name: The name of the system; None takes the name of the file.
+
+    Raises:
+        RunError: The file cannot be read, a column is missing, or the task or the gallery is.
     """
     try:
         table = pq.read_table(path)

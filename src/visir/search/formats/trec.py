@@ -23,10 +23,19 @@ def read(
     depth: int | None = None,
     name: str | None = None,
 ) -> Run:
-    """Read a TREC run (plain, .gz or .xz); the name of the run is its tag unless given.
+    """Read a TREC run.
 
-    Raises `RunError` naming file and line for a line that has not six fields, a rank or score that is no number, a
-    document listed twice or outside the gallery, and (under order="rank") ranks that repeat or disagree with scores.
+    Args:
+        path: The file: plain, .gz or .xz.
+        task: The name of the task.
+        gallery: The candidates.
+        order: "rank" or "score".
+        depth: How many documents per query the search was to return; None is the length of the longest answer.
+        name: The name of the system; None takes the tag of the file.
+
+    Raises:
+        RunError: A line has not six fields, a rank or score is not a number, a document occurs twice or is outside the
+            gallery, or (under "rank") ranks repeat or disagree with scores. The message names file and line.
     """
     lines = [(number, line.split()) for number, line in enumerate(read_lines(path), 1) if line.strip()]
     for number, fields in lines:
@@ -53,9 +62,10 @@ def read(
 
 
 def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
-    """Write a TREC run. Scores are written with all their digits; gallery, task and depth are not in this format.
+    """Write a TREC run, with all digits of the scores; the format has no gallery, task and depth.
 
-    Raises `RunError` for what the format cannot hold: ids with white space, and queries answered with nothing.
+    Raises:
+        RunError: An id has white space, or a query has an empty answer: the format cannot store these.
     """
     for ids, kind in ((run.queries, "query"), (run.documents, "document")):
         for identifier in ids.to_pylist():
@@ -80,7 +90,12 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
 
 
 def read_qrels(path: str | Path, *, name: str = "links") -> Qrels:
-    """Read TREC qrels: `query 0 document grade` per line."""
+    """Read TREC qrels: `query 0 document grade` per line; negative grades become 0.
+
+    Raises:
+        CollectionError: A line has not four fields, or there is none.
+        RunError: A grade is not a number.
+    """
     rows = []
     for number, line in enumerate(read_lines(path), 1):
         fields = line.split()
@@ -99,14 +114,18 @@ def read_qrels(path: str | Path, *, name: str = "links") -> Qrels:
 
 
 def write_qrels(qrels: Qrels, path: str | Path, *, replace: bool = False) -> None:
-    """Write TREC qrels. Grades must be whole numbers: trec_eval reads nothing else."""
+    """Write TREC qrels.
+
+    Raises:
+        CollectionError: A grade is not a whole number; trec_eval reads no others.
+    """
     check_whole_grades(qrels)
     rows = ((q, d, g) for q, judged in qrels.to_dict().items() for d, g in judged.items())
     write_new(path, "".join(f"{q} 0 {d} {int(g)}\n" for q, d, g in rows).encode(), replace=replace)
 
 
-def _number(path: str | Path, number: int, what: str, text: str, kind: Any) -> Any:
+def _number(path: str | Path, number: int, field: str, text: str, kind: Any) -> Any:
     try:
         return kind(text)
     except ValueError:
-        raise RunError(f"{path}, line {number}: the {what} {text!r} is not a number.") from None
+        raise RunError(f"{path}, line {number}: the {field} {text!r} is not a number.") from None

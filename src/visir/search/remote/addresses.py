@@ -28,13 +28,17 @@ _named: set[tuple[str, str, int]] = set()
 
 
 def name_address(url: str) -> None:
-    """The user has named this server, in this process."""
+    """Record that the user has named this server in this process."""
     check_address(url)
     _named.add(_server(url))
 
 
 def check_named(url: str) -> None:
-    """Raise `EngineError` for a server that the user has not named: nothing is sent to it."""
+    """Check that the user has named this server; nothing is sent to other servers.
+
+    Raises:
+        EngineError: The user has not named it.
+    """
     if _server(url) in _named | _trusted():
         return
     raise EngineError(
@@ -44,9 +48,10 @@ def check_named(url: str) -> None:
 
 
 def key_for(url: str) -> str | None:
-    """The key that this server may see; None for none.
+    """Return the API key for this server, or None.
 
-    Raises `EngineError` where it would go over a network in clear.
+    Raises:
+        EngineError: The key would be sent over a network without encryption.
     """
     key, trusted = os.environ.get(KEY), _trusted()
     if not key or _server(url) not in (trusted or _named):
@@ -62,7 +67,7 @@ def key_for(url: str) -> str | None:
 
 
 def why_no_key(url: str) -> str:
-    """For a server that wants a key: what is the matter with ours."""
+    """Return why a server that requires a key got none, or did not accept it."""
     if not os.environ.get(KEY):
         return f"the environment variable {KEY} is not set"
     if key_for(url) is None:

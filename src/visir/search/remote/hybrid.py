@@ -47,9 +47,17 @@ class HybridCollection:
 
     @classmethod
     def build(cls, dense: Embeddings, sparse: SparseEmbeddings, folder: Path | None = None, **options: Any) -> Self:
-        """A collection of documents that both hold; `options` are the settings of the kind "qdrant".
+        """Build a collection of documents with both vectors.
 
-        Raises `EmbeddingError` for documents that only one of them holds, `ConfigurationError` for wrong settings.
+        Args:
+            dense: The dense vectors.
+            sparse: The sparse vectors of the same documents.
+            folder: A new or an empty folder; None uses a temporary one.
+            options: The settings of the kind "qdrant".
+
+        Raises:
+            EmbeddingError: There are no documents, or some have only one of the two vectors.
+            ConfigurationError: Settings are wrong.
         """
         settings = settings_of(KIND, DenseSettings, options)
         if settings.url:
@@ -82,7 +90,13 @@ class HybridCollection:
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """What is in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
+        """Open the collection in a folder.
+
+        Raises:
+            ConfigurationError: The folder holds an index of another kind.
+            IndexFolderError: The folder is damaged.
+            EngineError: Its server does not answer.
+        """
         folder = Path(folder)
         kind = read_index(folder).content["kind"]
         if kind != KIND:
@@ -116,9 +130,21 @@ class HybridCollection:
         constant: int = 60,
         **options: Any,
     ) -> Run:
-        """The best `k` documents of each query by the fused ranks of its `depth` best dense and sparse ones.
+        """Return the best `k` documents of each query by the fused ranks of the dense and the sparse search.
 
-        Queries are those that both hold. A query without any term is answered by its dense vector alone.
+        A query without a term is answered by its dense vector alone.
+
+        Args:
+            dense: The dense vectors of the queries.
+            sparse: The sparse vectors of the same queries.
+            k: The number of documents per query, from 1.
+            depth: The length of the two lists that are fused.
+            constant: The constant of reciprocal rank fusion.
+            options: Settings that may change from search to search.
+
+        Raises:
+            EmbeddingError: Queries have only one of the two vectors, or are of another space than the documents.
+            RunError: `k` or `depth` is wrong, or there is no query or no document.
         """
         state, settings = self._storage.state, searching(KIND, self._storage.settings, options)
         check_depth(depth, "depth")

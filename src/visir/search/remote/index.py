@@ -71,10 +71,17 @@ class RemoteIndex(Index[Vectors]):
 
     @classmethod
     def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
-        """An index of `documents`; `options` are the kind's settings. In `folder`, or else in a temporary one.
+        """Build an index.
 
-        Raises `ConfigurationError` that lists every fault of the settings, `EngineError` for a server that cannot be
-        reached or has such a collection already.
+        Args:
+            documents: At least one vector.
+            folder: A new or an empty folder; None uses a temporary one.
+            options: The settings of the kind.
+
+        Raises:
+            ConfigurationError: Settings are wrong; the message lists every fault.
+            EmbeddingError: There are no vectors, or vectors that this kind cannot index.
+            EngineError: The server does not answer, or has a collection of this name already.
         """
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
@@ -97,7 +104,12 @@ class RemoteIndex(Index[Vectors]):
 
     @classmethod
     def load(cls, folder: Path) -> Self:
-        """The index in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
+        """Open the index in a folder.
+
+        Raises:
+            IndexFolderError: The folder is damaged.
+            EngineError: Its server does not answer.
+        """
         return cls(RemoteStorage.load(Path(folder), cls.settings_type, cls._read))
 
     def save(self, folder: Path) -> None:
@@ -108,19 +120,36 @@ class RemoteIndex(Index[Vectors]):
             self._storage.save(Path(folder))
 
     def add(self, documents: Vectors) -> None:
-        """Add documents. Ids that are there already, another encoder, dimension or modality are errors."""
+        """Add documents.
+
+        Raises:
+            EmbeddingError: An id is in the index already, or the vectors have another modality, encoder or dimension.
+        """
         check_fits_index(self.form, documents, self._like, added=True)
         self._check(documents, self.settings)
         self._storage.add(documents.ids, lambda: self._batches(documents, self.settings), self._kept_vectors(documents))
 
     def delete(self, ids: object) -> None:
-        """Delete documents by id; unknown ids are an error that names them, and then nothing is deleted."""
+        """Delete documents by id.
+
+        Raises:
+            EmbeddingError: An id is unknown; then nothing is deleted.
+        """
         self._storage.delete(ids, self._kept_vectors(None))
 
     def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
-        """The best `k` documents of each query, by falling score, ties by id; queries in order of their ids.
+        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids.
 
-        `options` are those settings of the kind that only the search depends on, in place of the index's own.
+        Args:
+            queries: The vectors of the queries.
+            k: The number of documents per query, from 1.
+            options: Settings of the kind that may change from search to search, instead of those of the index.
+
+        Raises:
+            ConfigurationError: A setting is unknown, or is fixed when the index is built.
+            EmbeddingError: The queries have another encoder or dimension than the documents.
+            RunError: `k` is wrong, there is no query, or the index is empty.
+            EngineError: The server does not answer.
         """
         state = self._storage.state
         ordered = in_order(self.form, queries, self._like, len(state.id_index), k)
@@ -158,7 +187,7 @@ class RemoteIndex(Index[Vectors]):
         return self._storage.state.id_index.ids
 
     def documents(self) -> Vectors:
-        """All documents, in order of their ids, as the engine holds them (copied into memory)."""
+        """Return the vectors of all documents, in order of their ids, as the engine stores them."""
         return self.select(self.ids)
 
     def select(self, ids: object) -> Vectors:

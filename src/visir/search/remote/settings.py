@@ -67,7 +67,11 @@ class SparseSettings(Place):
 
 
 def check_address(url: str) -> None:
-    """Raise `ConfigurationError` for an address that is none, or that holds a secret: the manifest keeps addresses."""
+    """Check the address of a server. The manifest stores it, so it must not contain a secret.
+
+    Raises:
+        ConfigurationError: It is not an address, or it contains a user, a password or a query.
+    """
     try:
         parts = urlsplit(url)
         port_is_fine = parts.port is None or parts.port > 0

@@ -23,10 +23,14 @@ from visir.storage import new_file
 class ExportForm:
     """A form of file that another engine reads.
 
-    - `title`: which engine reads it, with what; printed by `visir index export --help` and the docs
-    - `documents`, `queries`: the name of each file in the exported folder
-    - `whole`: whether weights have to be whole numbers (`quantise`)
-    - `write_documents`, `write_queries`: (vectors, quantised weights, path)
+    Attributes:
+        name: The name of the form.
+        title: The engine that reads it; printed by `visir index export --help` and the docs.
+        documents: The name of the file of documents.
+        queries: The name of the file of queries.
+        whole: Whether weights must be whole numbers (`quantise`).
+        write_documents: Writes documents: (vectors, quantised weights, path).
+        write_queries: Writes queries: (vectors, quantised weights, path).
     """
 
     name: str
@@ -47,22 +51,35 @@ def export(
     levels: int = LEVELS,
     replace: bool = False,
 ) -> dict[Path, str]:
-    """Write documents, queries or both into the folder `out`; what was written, and how weights were made whole.
+    """Write documents, queries or both for another engine, in the order of their rows.
 
-    Rows are written in the order given; files that are there are replaced only with `replace`. Raises `VisirError` for
-    an unknown form, `EmbeddingError` for what a form cannot hold.
+    Args:
+        form: A name in `EXPORTS`.
+        out: The folder.
+        documents: The vectors of the documents.
+        queries: The vectors of the queries.
+        levels: The largest whole number, for forms with whole weights.
+        replace: Whether to replace existing files.
+
+    Returns:
+        For each file how its weights were converted.
+
+    Raises:
+        VisirError: The form is unknown.
+        EmbeddingError: The form cannot store these vectors.
+        FolderError: A file exists, and `replace` is false.
     """
-    known = EXPORTS.get(form)
+    entry = EXPORTS.get(form)
     written = {}
     for vectors, name, write in (
-        (documents, known.documents, known.write_documents),
-        (queries, known.queries, known.write_queries),
+        (documents, entry.documents, entry.write_documents),
+        (queries, entry.queries, entry.write_queries),
     ):
         if vectors is not None:
             quantised = quantise(vectors, levels)
             with new_file(out / name, replace=replace) as path:
                 write(vectors, quantised, path)
-            written[out / name] = str(quantised) if known.whole else "weights as they are"
+            written[out / name] = str(quantised) if entry.whole else "weights as they are"
     return written
 
 

@@ -24,7 +24,7 @@ from visir.threads import cores
 
 @dataclass(frozen=True)
 class InvertedSettings:
-    """How a search is done; the index itself has nothing to set."""
+    """The settings of a search; the index itself has none."""
 
     budget: int = setting(
         0, "postings read for a query, about; 0 reads as many as an exact answer takes", least=0, search=True
@@ -74,13 +74,19 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
     def search(
         self, queries: SparseEmbeddings, k: int = 10, *, first: SparseEmbeddings | None = None, **options: Any
     ) -> Run:
-        """The best `k` documents of each query, by falling score, ties by id; queries in order of their ids.
+        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids.
 
-        - `first`: for two-stage search, the same queries (the same ids) in the form that retrieves, usually without
-          expansion; the best `candidates` of these (0: 10 k, at least 100) are scored with `queries`
-        - `options`: `budget`, `candidates`, `threads` in place of the index's own (see `InvertedSettings`)
+        Args:
+            queries: The vectors of the queries.
+            k: The number of documents per query, from 1.
+            first: For two-stage search, other vectors of the same queries (the same ids), usually without expansion.
+                They retrieve the best `candidates` documents (0: 10 k, at least 100), which `queries` then score.
+            options: `budget`, `candidates` and `threads` instead of those of the index (see `InvertedSettings`).
 
-        Raises `EmbeddingError` when `first` has other ids, or vectors of another space.
+        Raises:
+            ConfigurationError: A setting is unknown or wrong.
+            EmbeddingError: `first` has other ids, or the vectors are of another space than the documents.
+            RunError: `k` is wrong, there is no query, or the index is empty.
         """
         if first is None:
             return super().search(queries, k, **options)
@@ -103,7 +109,11 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         return run_of(hits, query_ids, (queries.modality, queries.encoder), rows.gallery, k, held, about)
 
     def compact(self) -> None:
-        """Merge all parts into one, without deleted documents: the same answers, faster."""
+        """Merge all parts into one, without deleted documents. Exact answers stay the same; searches get faster.
+
+        Raises:
+            RunError: Every document was deleted.
+        """
         rows = self._state.rows
         if len(rows.live) == 0:
             raise RunError("the index is empty: every document was deleted.", hint="add some first")

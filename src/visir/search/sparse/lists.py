@@ -1,4 +1,4 @@
-"""The inverted lists of one part of an index: what the kernels read, and the files it lies in."""
+"""The inverted lists of one part of an index: the arrays of the kernels, and their files."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ class Lists:
 
     @property
     def bytes(self) -> int:
-        """On disk, without the vectors."""
+        """The size on disk, without the vectors."""
         return sum(int(getattr(self, name).nbytes) for name in _FILES)
 
     def take_room(self) -> tuple[NDArray[Any], ...]:
@@ -113,12 +113,12 @@ class Lists:
             )  # fmt: skip
 
     def give_room(self, room: tuple[NDArray[Any], ...]) -> None:
-        """Give it back, as clean as it was."""
+        """Return scratch of `take_room`, which must be as clean as it was."""
         self._rooms.append(room)
 
 
 class Inverted(Sparse):
-    """Sparse vectors with their inverted lists beside them, each in a file of its own."""
+    """Sparse vectors and their inverted lists, each array in its own file."""
 
     files = (*Sparse.files, *(f"list-{name}.npy" for name in _FILES))
 
@@ -148,7 +148,7 @@ _LISTS: WeakKeyDictionary[SparseEmbeddings, Lists] = WeakKeyDictionary()
 
 
 def lists_of(part: SparseEmbeddings) -> Lists:
-    """The lists of a part: read with it, or made when they are first wanted."""
+    """Return the lists of a part; they are read with it, or built when they are first used."""
     lists = _LISTS.get(part)
     if lists is None:
         lists = _LISTS[part] = Lists.of(part)
@@ -156,7 +156,7 @@ def lists_of(part: SparseEmbeddings) -> Lists:
 
 
 def padded(documents: int) -> int:
-    """How many sums the kernels work on for so many documents."""
+    """Return the number of sums that the kernels use for a number of documents."""
     return max(1, -(-documents // kernels.PAD)) * kernels.PAD
 
 

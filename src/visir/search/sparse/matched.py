@@ -1,4 +1,4 @@
-"""Which terms of a query and a document matched, and how much each gave to the score."""
+"""The common terms of a query and a document, and their parts of the score."""
 
 from __future__ import annotations
 
@@ -13,8 +13,12 @@ from visir.records import SparseEmbeddings
 class Match:
     """A term that both vectors have.
 
-    - `query`, `document`: its weights; `product` = query × document, its part of the score
-    - `share`: product / score, from 0 to 1; the shares of all matches sum to 1
+    Attributes:
+        term: The term.
+        query: Its weight in the query.
+        document: Its weight in the document.
+        product: query × document, its part of the score.
+        share: product / score, from 0 to 1; the shares of all matches sum to 1.
     """
 
     term: str
@@ -25,32 +29,48 @@ class Match:
 
 
 def matched(queries: SparseEmbeddings, query: str, documents: SparseEmbeddings, document: str) -> list[Match]:
-    """The terms that a query and a document have in common, largest product first, ties by the number of the term.
+    """Return the common terms of a query and a document, largest product first, ties by the number of the term.
 
-    The score of a sparse pair is a sum over exactly these terms, so this *is* the score, taken apart: nothing is
-    attributed or estimated. Empty when the two share no term. Raises `EmbeddingError` for ids without a vector; both
-    sides must be of one vocabulary.
+    The score of a sparse pair is the sum of exactly these products; nothing is estimated.
+
+    Args:
+        queries: Vectors of the queries.
+        query: The id of the query.
+        documents: Vectors of the documents, over the same vocabulary.
+        document: The id of the document.
+
+    Raises:
+        EmbeddingError: An id has no vector.
     """
     query_terms, weights = queries.row(int(queries.rows([query])[0]))
     held, values = documents.row(int(documents.rows([document])[0]))
-    common, here, there = np.intersect1d(query_terms, held, assume_unique=True, return_indices=True)
-    query_weights, document_weights = weights[here].astype(np.float64), values[there].astype(np.float64)
-    products = query_weights * document_weights
+    common, query_rows, document_rows = np.intersect1d(query_terms, held, assume_unique=True, return_indices=True)
+    query_weights, document_weights = weights[query_rows], values[document_rows]
+    products = query_weights.astype(np.float64) * document_weights.astype(np.float64)
     total = products.sum()
     return [
         Match(
-            str(queries.vocabulary.terms[int(common[at])]),
-            float(query_weights[at]),
-            float(document_weights[at]),
-            float(products[at]),
-            float(products[at] / total),
+            str(queries.vocabulary.terms[int(common[index])]),
+            float(query_weights[index]),
+            float(document_weights[index]),
+            float(products[index]),
+            float(products[index] / total),
         )
-        for at in np.argsort(-products, kind="stable")
+        for index in np.argsort(-products, kind="stable")
     ]
 
 
 def in_words(matches: list[Match], most: int = 6) -> str:
-    """For a terminal: "beach 3.12 (41 %), dog 2.80 (37 %), 9 more (22 %)"."""
+    """Return matches as one line of text.
+
+    Args:
+        matches: The matches, largest product first.
+        most: How many terms to name.
+
+    Example:
+        >>> in_words([Match("beach", 2.0, 1.5, 3.0, 0.75), Match("dog", 1.0, 1.0, 1.0, 0.25)], most=1)
+        'beach 3.00 (75 %), 1 more (25 %)'
+    """
     phrases = [f"{match.term} {match.product:.2f} ({match.share:.0%})".replace("%", " %") for match in matches[:most]]
     rest = matches[most:]
     if rest:

@@ -1,4 +1,4 @@
-"""The slow truth of sparse search: SciPy multiplies two matrices."""
+"""The reference of sparse search: SciPy multiplies two matrices."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ from visir.search.stored import StoredIndex
 
 @dataclass(frozen=True)
 class OracleSettings:
-    """There is nothing to set."""
+    """This kind has no settings."""
 
 
 class OracleIndex(StoredIndex[SparseEmbeddings]):
-    """Kind "scipy": every index of sparse vectors has to answer what this one answers, or say that it is approximate.
+    """Kind "scipy": the reference. Every other exact index of sparse vectors must return the same answers.
 
     Scores are dot products, summed in float64 in ascending order of terms and rounded to float32; ties by id. Only
     documents that share a term with the query are answers. (The other reading ranks the rest too, by id, with score 0;
-    it would fill a short answer with documents that have nothing to do with the query.)
+    it would fill a short answer with documents that are not related to the query.)
 
-    Built in no time, searched with the whole collection's scores in memory, 64 queries at a time.
+    It needs no time to build. A search has the scores of 64 queries with all documents in memory.
     """
 
     kind = "scipy"
@@ -40,10 +40,11 @@ class OracleIndex(StoredIndex[SparseEmbeddings]):
         self, rows: Rows[SparseEmbeddings], built: dict[int, Any], queries: SparseEmbeddings, k: int, settings: Any
     ) -> Hits:
         hits = []
-        for at, part in enumerate(rows.parts):
-            if at not in built:
-                built[at] = transposed(part)
-            hits.append(best(queries, built[at], rows.places[rows.starts[at] : rows.starts[at + 1]], k))
+        for number, part in enumerate(rows.parts):
+            if number not in built:
+                built[number] = transposed(part)
+            places = rows.places[rows.starts[number] : rows.starts[number + 1]]
+            hits.append(best(queries, built[number], places, k))
         return Hits.joined(hits)
 
     def _details(self, rows: Rows[SparseEmbeddings], built: Any) -> dict[str, Any]:
@@ -51,5 +52,5 @@ class OracleIndex(StoredIndex[SparseEmbeddings]):
 
 
 def postings(rows: Rows[SparseEmbeddings]) -> dict[str, Any]:
-    """How many weights there are, deleted documents included."""
+    """Return the number of weights, with those of deleted documents."""
     return {"postings": sum(len(part.terms) for part in rows.parts)}

@@ -1,4 +1,4 @@
-"""Dot products of sparse vectors, the slow and certain way: SciPy's product of two matrices, in float64."""
+"""Dot products of sparse vectors by SciPy's product of two matrices, in float64: slow and simple."""
 
 from __future__ import annotations
 
@@ -15,17 +15,22 @@ _BLOCK = 64
 
 
 def transposed(documents: SparseEmbeddings) -> Any:
-    """(V, n) CSR in float64: for every term the documents that have it."""
+    """Return the (V, n) CSR matrix in float64: for every term the documents that have it."""
     return documents.to_scipy().astype(np.float64).T.tocsr()
 
 
 def best(queries: SparseEmbeddings, documents: Any, places: NDArray[np.int64], k: int) -> Hits:
-    """The best `k` of each query among `documents` (from `transposed`); `places[d]` is the place of document d in the
-    gallery, -1 for one that is no candidate.
+    """Return the best `k` documents of each query; ties by position.
 
     A score is the sum over the common terms, in ascending order, in float64, rounded to float32. SciPy adds in that
-    order: it walks through the terms of a query and adds each product to its document's sum. Only documents that share
-    a term are found; ties by place.
+    order: for each term of a query it adds the products to the sums of the documents. Only documents that share a term
+    are answers.
+
+    Args:
+        queries: The vectors of the queries.
+        documents: The matrix of `transposed`.
+        places: (n,) the position of each document in the gallery, -1 for one that is not a candidate.
+        k: The number of documents per query.
     """
     matrix = queries.to_scipy().astype(np.float64)
     hits = []

@@ -1,4 +1,4 @@
-"""Weights as small whole numbers, for engines that know term frequencies only."""
+"""Weights as small whole numbers, for engines that support term frequencies only."""
 
 from __future__ import annotations
 
@@ -11,15 +11,20 @@ from visir.errors import EmbeddingError
 from visir.records import SparseEmbeddings
 
 LEVELS = 255
-"""The largest whole number by default: 8 bits, as engines pack impacts. Finer ones cost memory there and speed."""
+"""The largest whole number by default: 8 bits, as engines store impacts. More levels cost them memory and time."""
 
 
 @dataclass(frozen=True)
 class Quantised:
-    """`whole[j]` ≈ `values[j]` × `scale`: (m,) int32, from 1 to `levels`.
+    """Weights as whole numbers: `whole[j]` ≈ `values[j]` × `scale`.
 
-    One scale for all documents: the order of a query's answers changes by rounding alone. A weight that would round to
-    0 becomes 1, so that the same documents match.
+    All documents have one scale, so the order of answers changes by rounding only. A weight that would round to 0
+    becomes 1, so that the same documents match.
+
+    Attributes:
+        whole: (m,) int32, from 1 to `levels`.
+        scale: The factor.
+        levels: The largest whole number.
     """
 
     whole: NDArray[np.int32]
@@ -31,9 +36,16 @@ class Quantised:
 
 
 def quantise(vectors: SparseEmbeddings, levels: int = LEVELS, scale: float | None = None) -> Quantised:
-    """The weights as whole numbers; `scale` is that which makes the largest weight `levels`, unless given.
+    """Return the weights as whole numbers.
 
-    Queries may have a scale of their own: it multiplies all scores of a query alike.
+    Args:
+        vectors: The weights.
+        levels: The largest whole number, from 1.
+        scale: The factor; None maps the largest weight to `levels`. Queries may have another scale than documents,
+            because it multiplies all scores of a query.
+
+    Raises:
+        EmbeddingError: `levels` is below 1.
     """
     if levels < 1:
         raise EmbeddingError(f"levels must be at least 1, not {levels}.")

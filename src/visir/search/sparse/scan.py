@@ -28,7 +28,7 @@ Part = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
 
 
 class SparseSide:
-    """The vectors at `rows` of `embeddings`, in that order; read from memory or disk part by part."""
+    """The vectors of some rows of embeddings, in the order of these rows; read from memory or disk in parts."""
 
     def __init__(self, embeddings: SparseEmbeddings, rows: NDArray[np.int64]) -> None:
         self.embeddings = embeddings
@@ -38,7 +38,7 @@ class SparseSide:
         return len(self.rows)
 
     def part(self, places: slice | NDArray[np.int64]) -> Part:
-        """The vectors at some places of the order, copied."""
+        """Return a copy of the vectors at these positions."""
         held, rows = self.embeddings, self.rows[places]
         begin = np.asarray(held.offsets)[rows]
         lengths = np.asarray(held.offsets)[rows + 1] - begin
@@ -136,7 +136,11 @@ def _answers(state: SearchState) -> Answers:
 
 
 def check_same_vocabulary(first: SparseEmbeddings, second: SparseEmbeddings) -> None:
-    """Raise `EmbeddingError` when two sides do not weigh the same words."""
+    """Check that two sides have the same vocabulary.
+
+    Raises:
+        EmbeddingError: The vocabularies differ.
+    """
     left, right = first.vocabulary, second.vocabulary
     if left.fingerprint != right.fingerprint:
         raise EmbeddingError(

@@ -30,7 +30,7 @@ _LARGE = 65_536
 
 @dataclass(frozen=True)
 class SeismicSettings:
-    """What Seismic keeps and how much of it a search looks at (Bruch et al., 2024: arXiv:2404.18812)."""
+    """The settings of Seismic (Bruch et al., 2024: arXiv:2404.18812)."""
 
     n_postings: int = setting(
         3500,
@@ -57,8 +57,12 @@ class SeismicSettings:
 
 @dataclass(frozen=True)
 class Blocks:
-    """A Seismic index over the first `covered` rows (None if none of them has a term); the rows behind them, that came
-    later, are searched exactly until there are enough of them to build anew.
+    """A Seismic index over the first rows; later rows are searched exactly until there are enough to build again.
+
+    Attributes:
+        index: The Seismic index; None if no row has a term.
+        covered: The number of rows in the index.
+        behind: The transposed matrix of each part with later rows, by the number of the part.
     """
 
     index: Any
@@ -69,12 +73,12 @@ class Blocks:
 class SeismicIndex(StoredIndex[SparseEmbeddings]):
     """Kind "seismic": Seismic finds candidates, visir scores them.
 
-    Seismic cannot change an index. Documents that are added are searched exactly, beside it, until they are a tenth of
-    all; then it is built anew. Deleted ones are passed over: a query whose answer they cut short is asked for more.
-    Scores are computed from the vectors as in every sparse search (Seismic keeps weights in half precision), so runs
+    A Seismic index cannot change. Added documents are searched exactly until they are a tenth of all; then the index is
+    built again. Deleted documents are skipped; if an answer is then too short, the query is searched again for more.
+    Scores are computed from the vectors as in every sparse search (Seismic stores weights in half precision), so runs
     differ from exact ones only by documents that were not found.
 
-    Building uses every core, and says what it does on standard error.
+    A build uses every core, and prints its progress on standard error.
     """
 
     kind = "seismic"
