@@ -18,7 +18,8 @@ from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation import evaluate
 from visir.evaluation.significance import corrected, paired_t
 from visir.evaluation.stress.merging import merged
-from visir.evaluation.stress.stress import Stress, stress, with_correction
+from visir.evaluation.stress.stress import stress
+from visir.evaluation.stress.study import Stress, with_correction
 from visir.evaluation.systems.command import CommandSystem
 from visir.evaluation.systems.run_folder import RunFolder
 from visir.records import Collection, Gallery, Qrels, Run

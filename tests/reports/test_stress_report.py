@@ -12,7 +12,8 @@ from PIL import Image
 
 from stress_toys import Reader, coloured
 from visir.encoders import Store
-from visir.evaluation.stress.stress import Stress, stress
+from visir.evaluation.stress.stress import stress
+from visir.evaluation.stress.study import Stress
 from visir.records import Collection
 from visir.reports.corruption_sheet import contact_sheet
 from visir.reports.stress import marked, worst_hits, write_stress_report

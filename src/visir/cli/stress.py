@@ -20,7 +20,7 @@ from visir.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from visir.evaluation.stress.stress import Stress
+    from visir.evaluation.stress.study import Stress
     from visir.records import Collection
     from visir.storage import FolderChange, FolderKind
 
@@ -117,7 +117,7 @@ def stress(
     from visir.collections import open_collection
     from visir.encoders import load
     from visir.evaluation.stress.stress import stress as study_of
-    from visir.evaluation.stress.stress import with_correction
+    from visir.evaluation.stress.study import with_correction
     from visir.evaluation.systems.command import CommandSystem
     from visir.evaluation.systems.run_folder import RunFolder
 

@@ -14,7 +14,7 @@ from markupsafe import Markup
 from numpy.typing import NDArray
 
 from visir.evaluation.stress.effect import Effect
-from visir.evaluation.stress.stress import Stress
+from visir.evaluation.stress.study import Stress
 from visir.records import Collection, Items
 from visir.reports.blocks import (
     Block,

@@ -11,7 +11,8 @@ import pyarrow as pa
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.stress.effect import Effect, RsumChange
 from visir.evaluation.stress.jaccard import GROUPS
-from visir.evaluation.stress.stress import DCG, Stress
+from visir.evaluation.stress.stress import DCG
+from visir.evaluation.stress.study import Stress
 from visir.records import Result
 from visir.reports.table import Cell, Column, Table
 

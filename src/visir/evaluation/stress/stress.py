@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,21 +13,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
-from visir.errors import ConfigurationError, nearest
+from visir.errors import ConfigurationError
 from visir.evaluation.assembly import Pool, candidates_line, queries_line
 from visir.evaluation.assembly import assemble as assemble_tasks
 from visir.evaluation.cross_modal import Estimator, dcg_cm
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.options import check_options
 from visir.evaluation.scoring import score
-from visir.evaluation.significance import TestName, corrected
-from visir.evaluation.stress.effect import ConditionOutcome, Effect, effects
-from visir.evaluation.stress.jaccard import Jaccard, jaccard
+from visir.evaluation.significance import TestName
+from visir.evaluation.stress.effect import ConditionOutcome
 from visir.evaluation.stress.merging import merged
 from visir.evaluation.stress.options import check_study, names_of
+from visir.evaluation.stress.study import Stress, assemble
 from visir.evaluation.systems import EncoderSystem, System
 from visir.evaluation.systems.vectors import dense
-from visir.records import Collection, Items, Protocol, Qrels, Recall, Result, Run, Task, Ties
+from visir.records import Collection, Items, Protocol, Qrels, Recall, Result, Task, Ties
 from visir.robustness.corruptions import CORRUPTIONS, corrupt
 from visir.robustness.perturb import CHANGED, perturb
 from visir.robustness.perturbations import find
@@ -37,77 +37,6 @@ from visir.search.exact import SearchResult
 DCG = "dcg_cm@10"
 DEPTH = 10
 """The depth of the runs: rsum and dcg_cm look at ten answers, and pages of examples show fewer."""
-
-
-@dataclass(frozen=True, eq=False)
-class Stress:
-    """The result of a stress study: one system, one collection, many perturbations.
-
-    Attributes:
-        system: The name of the system.
-        collection: The name of the collection.
-        plain: The unperturbed result, of the stressed tasks. A perturbed result has the same protocol except for the
-            line on the perturbation.
-        runs: By task: the unperturbed runs.
-        qrels: By task: the judgements.
-        effects: One for each perturbation, those of captions (t2i) first.
-        jaccard: Whether perturbations break the same captions; None for fewer than two.
-        texts: Caption id → unperturbed text.
-        images: Caption id → image id.
-        how: The test and the correction in words.
-        family: The number of effects that the correction counts.
-        timing: Seconds by stage.
-        notes: Notes for the reader.
-    """
-
-    system: str
-    collection: str
-    plain: Result
-    runs: Mapping[str, Run]
-    qrels: Mapping[str, Qrels]
-    effects: tuple[Effect, ...]
-    jaccard: Jaccard | None
-    texts: Mapping[str, str]
-    images: Mapping[str, str]
-    how: str
-    family: int
-    timing: Mapping[str, float] = field(default_factory=dict)
-    notes: tuple[str, ...] = ()
-
-    @property
-    def protocol(self) -> Protocol:
-        """The protocol of the unperturbed search."""
-        return self.plain.protocol
-
-    def effect(self, name: str) -> Effect:
-        """The effect of one perturbation.
-
-        Args:
-            name: The name of the perturbation.
-
-        Returns:
-            The effect.
-
-        Raises:
-            ConfigurationError: There is none of this name.
-        """
-        for effect in self.effects:
-            if effect.name == name:
-                return effect
-        raise ConfigurationError(
-            f"{self.system}: no effect of {name!r}.", hint=nearest(name, [effect.name for effect in self.effects])
-        )
-
-    def under(self, percent: float) -> list[Effect]:
-        """The effects that leave less than a given share of the unperturbed rsum, over all queries.
-
-        Args:
-            percent: The limit, in percent.
-
-        Returns:
-            The effects, in order.
-        """
-        return [effect for effect in self.effects if effect.overall.percent_left < percent]
 
 
 def stress(
@@ -252,82 +181,6 @@ def stress(
     )
     timing["elsewhere"] = time.perf_counter() - started - spent
     return replace(study, timing=timing)
-
-
-def assemble(
-    system: str,
-    plain: Result,
-    runs: Mapping[str, Run],
-    qrels: Mapping[str, Qrels],
-    outcomes: Sequence[ConditionOutcome],
-    captions: pa.Table,
-    *,
-    test: TestName = "t",
-    seed: int = 0,
-    notes: Sequence[str] = (),
-) -> Stress:
-    """Put a study together from results; `stress` and `stress_logs` use it.
-
-    Args:
-        system: The name of the system.
-        plain: The unperturbed result.
-        runs: By task: the unperturbed runs.
-        qrels: By task: the judgements.
-        outcomes: The outcomes of the perturbations.
-        captions: Columns id, text, image_id; of the queried captions at least.
-        test: "t" or "randomisation".
-        seed: The seed of the resampling and of the test.
-        notes: Notes for the reader.
-
-    Returns:
-        The study, with p-values corrected over its effects.
-    """
-    images = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
-    all_effects: list[Effect] = []
-    for task in ("t2i", "i2t"):
-        task_outcomes = [outcome for outcome in outcomes if outcome.task == task]
-        if task_outcomes:
-            ids = plain.per_query[task]["query_id"].to_pylist()
-            clusters = [images[identifier] for identifier in ids] if task == "t2i" else None
-            all_effects += effects(plain, task_outcomes, clusters, test=test, seed=seed)
-    of_captions = {effect.name: effect.after - effect.before for effect in all_effects if effect.outcome.task == "t2i"}
-    test_name = {"t": "paired t-test", "randomisation": "paired randomisation test"}[test]
-    study = Stress(
-        system,
-        plain.protocol.collection,
-        plain,
-        runs,
-        qrels,
-        tuple(all_effects),
-        jaccard(of_captions) if len(of_captions) > 1 else None,
-        dict(zip(captions["id"].to_pylist(), captions["text"].to_pylist(), strict=True)),
-        images,
-        f"{test_name} over images, with all their captions",
-        len(all_effects),
-        notes=tuple(dict.fromkeys(notes)),
-    )
-    return with_correction([study])[0]
-
-
-def with_correction(studies: Sequence[Stress]) -> list[Stress]:
-    """Correct the p-values (Holm) over the effects of all studies as one family.
-
-    Args:
-        studies: The studies.
-
-    Returns:
-        The same studies with new `p_corrected` and `family`.
-    """
-    values = [effect.p for study in studies for effect in study.effects]
-    adjusted = iter(corrected(values, "holm").tolist() if values else [])
-    return [
-        replace(
-            study,
-            effects=tuple(replace(effect, p_corrected=next(adjusted)) for effect in study.effects),
-            family=len(values),
-        )
-        for study in studies
-    ]
 
 
 @dataclass(frozen=True, eq=False)
