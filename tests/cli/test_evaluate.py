@@ -182,3 +182,16 @@ def test_a_task_from_elsewhere(tmp_path: Path) -> None:
     again = say(evaluate, str(source), "--split", "test", "--run", f"t2t={run}", "--task", "t2t", "--measure", "hit@1")
     assert again.status == 0 and "100.0" in again.text
     assert "unknown task 't2i'" in say(evaluate, str(source), "-e", f"npz:{tmp_path / 'own.npz'}", "--task", "t2i").text
+    # Ids that stand on both sides: one file cannot say whose a vector is, and none is taken for the other.
+    (source / "queries.jsonl").write_text('{"_id": "d0", "text": "boat"}\n{"_id": "d1", "text": "dogs"}\n')
+    (source / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\nd0\td1\t1\n")
+    assert (
+        "queries and documents share ids (e.g. 'd0')"
+        in say(evaluate, str(source), "-e", f"npz:{tmp_path}/own.npz").text
+    )
+    for role, rows in (("query", [[0, 1], [1, 0]]), ("document", [[1, 0], [0, 1], [1, 1]])):
+        np.savez(tmp_path / f"{role}.npz", text_ids=np.array(list(corpus)[: len(rows)]), text_vectors=np.float32(rows))
+    sides = [option for role in ("query", "document") for option in ("-e", f"{role}=npz:{tmp_path / role}.npz")]
+    both = say(evaluate, str(source), *sides, "--measure", "hit@1")
+    assert both.status == 0 and "100.0" in both.text
+    assert "it is not said which is of the queries" in say(evaluate, str(source), "-e", "a.npz", "-e", "b.npz").text

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -12,10 +12,13 @@ import pytest
 
 import visir
 from visir.encoders.base import Encoder
-from visir.errors import CollectionError, ConfigurationError, EmbeddingError
+from visir.errors import CollectionError, ConfigurationError, EmbeddingError, ProtocolError
 from visir.evaluation.results import load_evaluation, save
-from visir.evaluation.systems import RunSystem, VectorSystem
-from visir.records import Embeddings, EncoderCard, Items, Pools, Qrels, Task, task_name
+from visir.evaluation.systems import RunSystem, System, VectorSystem
+from visir.records import Embeddings, EncoderCard, Gallery, Items, Pools, Qrels, Run, Task, task_name
+from visir.search.exact import SearchResult
+from visir.search.pools import within_pools
+from visir.search.ranks import ranks_of
 
 CARD = EncoderCard("by hand", "test", revision="1")
 
@@ -108,8 +111,14 @@ def test_ties_within_a_pool_count_against_the_system_when_asked() -> None:
 def test_a_run_answers_a_task_with_pools() -> None:
     pools = Pools.of(["q1", "q1", "q2", "q2"], ["d1", "d2", "d2", "d3"])
     run = visir.evaluate(four_texts(), SIDES).runs["t2t"]
-    result = visir.evaluate(four_texts(pools), run, measures=["hit@1"]).result
+    result = visir.evaluate(four_texts(pools), run, measures=["hit@1", "mean_rank"]).result
     assert result.per_query["t2t"]["hit@1"].to_pylist() == [0.0, 1.0]
+    assert "t2t: 4 answers of the run are no candidates of their query; they are left out" in result.notes
+    # Complete within the pools, so as exact as a search: the two protocols are one.
+    searched = visir.evaluate(four_texts(pools), SIDES, measures=["hit@1", "mean_rank"]).result
+    assert result.protocol.depth is None and result.protocol.fingerprint == searched.protocol.fingerprint
+    assert result.per_query["t2t"].equals(searched.per_query["t2t"])
+    assert not any("deep" in note for note in searched.notes)
 
 
 def test_an_encoder_answers_texts_with_texts(tmp_path: Path) -> None:
@@ -193,3 +202,96 @@ def test_a_system_that_is_evaluated_twice_gives_the_same_notes_twice() -> None:
     first, second = (visir.evaluate(four_texts(), runs, measures=["hit@1"]).result for _ in range(2))
     assert first.notes == second.notes
     assert "captions" not in dict(first.protocol.card())
+
+
+class Answers(System):
+    """A system of somebody else: it answers what it is made with."""
+
+    def __init__(self, rows: list[tuple[str, str, float]]) -> None:
+        self.rows = rows  # and it does not call System.__init__
+
+    def search(self, tasks: Sequence[Task], *, depth: int, ties: str) -> list[SearchResult]:
+        results = []
+        for task in tasks:
+            run = Run.ranked("own", task.name, *zip(*self.rows, strict=True), task.gallery)
+            results.append(SearchResult(run, ranks_of(run, task.judgements(), ties)))  # type: ignore[arg-type]
+        return results
+
+
+def test_a_system_of_somebody_else_is_checked() -> None:
+    right = [("q1", "d1", 2.0), ("q1", "d2", 1.0), ("q2", "d3", 1.0)]
+    result = visir.evaluate(four_texts(), Answers(right), measures=["hit@1"]).result
+    assert result.system == "Answers" and result.mean("t2t", "hit@1") == 1.0 and result.protocol.depth == 2
+    few = visir.evaluate(four_texts(), Answers(right[:1]), measures=["hit@1"]).result
+    assert "t2t: 1 of 2 queries are not answered; they count as failed" in few.notes
+    with pytest.raises(ProtocolError, match="1 documents are not in the gallery"):
+        visir.evaluate(four_texts(), Answers([("q1", "zz", 1.0)]), measures=["hit@1"])
+    pools = Pools.of(["q1", "q1", "q2", "q2"], ["d1", "d2", "d2", "d3"])
+    with pytest.raises(ProtocolError, match="1 answers are no candidates of their query"):
+        visir.evaluate(four_texts(pools), Answers([*right, ("q2", "d4", 0.5)]), measures=["hit@1"])
+
+
+def test_a_query_that_is_a_document_too_is_noted() -> None:
+    items = Items.of_texts({"a": "1", "b": "2"}, title="texts")
+    vectors_of_both = vectors("text", {"a": [1, 0], "b": [0.8, 0.6]})
+    task = Task("t2t", items, items, {"q": Qrels.of(["a"], ["b"])}, source="the same")
+    notes = visir.evaluate(task, (vectors_of_both, vectors_of_both), measures=["hit@1"]).result.notes
+    assert any(note.startswith("t2t: 1 queries have the id of a document") for note in notes)
+
+
+def test_a_run_that_was_cut_before_its_candidates_end_says_so() -> None:
+    # q1 answers d4 and d2, of which d2 is a candidate; its other candidate d1 was cut away.
+    pools = Pools.of(["q1", "q1", "q2", "q2"], ["d1", "d2", "d2", "d3"])
+    run = visir.evaluate(four_texts(), SIDES, depth=2).runs["t2t"]
+    result = visir.evaluate(four_texts(pools), run).result
+    assert result.protocol.depth == 1 and "hit@5" not in result.aggregates["t2t"]
+
+
+def test_many_pools_do_not_overflow() -> None:
+    # 50,000 queries times 50,000 candidates exceed 32 bits.
+    n = 50_000
+    ids = np.arange(n).astype(str)
+    pools = Pools.of(np.repeat(ids, 2), np.stack([ids, np.roll(ids, 1)], axis=1).ravel())
+    gallery = Gallery.of("text", ids, "all")
+    run = Run.ranked("all right", "t2t", ids, ids, np.ones(n), gallery)
+    assert (np.diff(within_pools(run, pools).offsets) == 1).all()
+
+
+def test_roles_are_kept_apart() -> None:
+    with pytest.raises(ConfigurationError, match="vectors under the keys 'documents', 'query'"):
+        visir.evaluate(four_texts(), {"documents": SIDES["document"], "query": SIDES["query"]})
+    system = VectorSystem(SIDES)
+    task = four_texts()
+    system.prepare([task])
+    assert not len(system.broken(task.queries)) and not len(system.broken(task.documents))
+    assert system.by_modality()["text"] is SIDES["query"]
+
+
+def test_what_was_done_to_queries_is_in_the_protocol() -> None:
+    changed = replace(four_texts(), condition="upper")
+    protocol = visir.evaluate(changed, SIDES).result.protocol
+    assert protocol.perturbation == "t2t: upper"
+    assert protocol.differences(visir.evaluate(four_texts(), SIDES).result.protocol)["perturbation"]
+
+
+def test_several_tasks_name_all_their_sources() -> None:
+    other = replace(four_texts(source_fingerprint="b"), name="again", source="others", split="dev")
+    protocol = visir.evaluate([four_texts(source_fingerprint="a"), other], SIDES).result.protocol
+    assert protocol.collection == "four texts + others" and protocol.split == "all + dev"
+    assert protocol.collection_fingerprint == "a + b"
+
+
+@pytest.mark.parametrize("name", ["", "../evil", "a/b", "a\0b", ".hidden", "x" * 300])
+def test_names_that_no_file_can_have(name: str) -> None:
+    with pytest.raises(CollectionError, match="cannot be the name of a task"):
+        replace(four_texts(), name=name)
+    with pytest.raises(CollectionError, match="there are no judgements"):
+        replace(four_texts(), qrels={})
+
+
+def test_queries_without_a_pool_and_broken_candidates() -> None:
+    pools = Pools.of(["q1", "q1"], ["d1", "d2"])
+    result = visir.evaluate(four_texts(pools), SIDES, measures=["hit@1"]).result
+    assert "t2t: 1 judged queries have no pool; they count as failed" in result.notes
+    left = pools.without(pa.array(["nobody"]), pa.array(["d2"]))
+    assert left.candidates("q1") == ["d1"]

@@ -23,7 +23,7 @@ from visir.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from visir.evaluation.evaluate import Evaluation
-    from visir.records import Collection, Items, Role, Run, TaskFile
+    from visir.records import Collection, Items, Role, Run, Task, TaskFile
 
 
 def evaluate(
@@ -41,7 +41,11 @@ def evaluate(
     ] = None,
     embeddings: Annotated[
         list[str] | None,
-        typer.Option("--embeddings", "-e", help="Vectors made elsewhere: npz:FILE, npy:FOLDER, parquet:FILE."),
+        typer.Option(
+            "--embeddings",
+            "-e",
+            help="Vectors made elsewhere: npz:FILE, npy:FOLDER, parquet:FILE; of a task also query=…, document=….",
+        ),
     ] = None,
     run: Annotated[
         list[str] | None,
@@ -188,16 +192,43 @@ def _system(
     if not embeddings:
         chosen = choose(pool, captions) if isinstance(pool, Collection) else pool
         return [_run(run, chosen) for run in runs or []]
-    names = [name if ":" in name else f"{Path(name).suffix[1:] or 'npy'}:{name}" for name in embeddings]
+    if not isinstance(pool, Collection):
+        return _vectors_of_task(embeddings, pool.task(pool.tasks[0]))
+    names = [_vector_file(name) for name in embeddings]
     encoders = {modality: encoder for name in names for encoder in [load(name)] for modality in encoder.modalities}
-    if isinstance(pool, Collection):
-        return [encode_items(encoders[side], pool.items(side)) for side in ("image", "text") if side in encoders]
-    task = pool.task(pool.tasks[0])
+    return [encode_items(encoders[side], pool.items(side)) for side in ("image", "text") if side in encoders]
+
+
+def _vectors_of_task(embeddings: list[str], task: Task) -> dict[Role, Any]:
+    """The vectors of both sides of a task, from one file, or from "query=FILE" and "document=FILE"."""
+    from visir.encoders import encode_items, load
+
     sides: dict[Role, Items] = {"query": task.queries, "document": task.documents}
-    missing = [items.title for items in sides.values() if items.modality not in encoders]
-    if missing:
-        raise ConfigurationError(f"there are no vectors of the {' and the '.join(missing)}.", hint="name another file")
-    return {role: encode_items(encoders[items.modality], items, role) for role, items in sides.items()}
+    files = {role: name.partition("=")[2] for name in embeddings for role in sides if name.startswith(f"{role}=")}
+    if len(files) != len(embeddings) and (len(embeddings) > 1 or files):
+        raise ConfigurationError(
+            f"of {len(embeddings)} files of vectors it is not said which is of the queries and which of the documents.",
+            hint="--embeddings query=npz:FILE --embeddings document=npz:FILE",
+        )
+    if not files and task.queries.modality == task.documents.modality:
+        same = [name for name in task.queries.ids.to_pylist() if name in set(task.documents.ids.to_pylist())]
+        if same:
+            raise ConfigurationError(
+                f"queries and documents share ids (e.g. {same[0]!r}), so one file cannot hold the vectors of both.",
+                hint="--embeddings query=npz:FILE --embeddings document=npz:FILE",
+            )
+    vectors: dict[Role, Any] = {}
+    for role, items in sides.items():
+        encoder = load(_vector_file(files.get(role, embeddings[0])))
+        if items.modality not in encoder.modalities:
+            raise ConfigurationError(f"there are no vectors of the {items.title}.", hint=f"name one: {role}=npz:FILE")
+        vectors[role] = encode_items(encoder, items, role)
+    return vectors
+
+
+def _vector_file(name: str) -> str:
+    """The name of the file as `load` takes it: "npz:FILE"."""
+    return name if ":" in name else f"{Path(name).suffix[1:] or 'npy'}:{name}"
 
 
 def _run(name: str, pool: Collection | TaskFile) -> Run:

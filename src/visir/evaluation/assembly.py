@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
@@ -14,7 +14,7 @@ from visir.errors import CollectionError, ConfigurationError, nearest
 from visir.evaluation.captions import Choice, choose
 from visir.evaluation.folds import cut
 from visir.fingerprint import hash_columns
-from visir.records import LINKS, SIDES, TASKS, Collection, Gallery, Items, Qrels, Task, gallery_line
+from visir.records import LINKS, PLAIN, SIDES, TASKS, Collection, Gallery, Items, Qrels, Task, gallery_line
 
 Pool = Literal["split", "collection"]
 """The source of the candidates: the evaluated split, or the whole collection."""
@@ -98,8 +98,10 @@ class Assembly:
         def chosen(values: Mapping[str, Any]) -> dict[str, Any]:
             return {name: values[name] for name in values if name in names}
 
+        left = [name for name in self.tasks if name in names]
         return replace(
             self,
+            relevance=_joined_relevance(self, left),
             tasks=chosen(self.tasks),
             folds=chosen(self.folds),
             qrels=chosen(self.qrels),
@@ -144,6 +146,11 @@ class _Options:
     gallery: Any
     tasks: tuple[str, ...]
     folds: int
+
+
+def _joined_relevance(assembly: Assembly, names: Sequence[str]) -> str:
+    """The names of the judgements of these tasks, in a line."""
+    return " / ".join(dict.fromkeys(name for task in names for name in assembly.tasks[task].relevances))
 
 
 def _of_collection(part: Collection, whole: Collection, options: _Options, items: Mapping[str, Items]) -> Assembly:
@@ -237,7 +244,6 @@ def _of_tasks(
         for task in source_tasks
     }
     used = list(dict.fromkeys(name for task in tasks.values() for name in task.relevances))
-    first = source_tasks[0]
 
     def rebuild(broken: Callable[[Items], pa.StringArray]) -> Assembly:
         rebuilt, notes = {}, []
@@ -247,16 +253,35 @@ def _of_tasks(
         return replace(assembly, **_parts(rebuilt), notes=(*notes, *assembly.notes)) if notes else assembly
 
     assembly = Assembly(
-        source=first.source,
-        fingerprint=first.source_fingerprint,
-        split=split or first.split,
+        source=_joined(task.source for task in source_tasks),
+        fingerprint=_joined(task.source_fingerprint for task in source_tasks),
+        split=split or _joined(task.split for task in source_tasks),
         relevance=" / ".join(used),
         choice="",
         rebuild=rebuild,
-        carried={},
+        carried=_conditions_of(source_tasks),
         **_parts(tasks),
     )
     return assembly
+
+
+def _joined(values: Iterable[str]) -> str:
+    """Different values as one line."""
+    return " + ".join(dict.fromkeys(values))
+
+
+def _conditions_of(tasks: Sequence[Task]) -> dict[str, Any]:
+    """What was done to the items of tasks, as conditions of the protocol."""
+    items = [side for task in tasks for side in (task.queries, task.documents)]
+    changed = [f"{task.name}: {task.condition}" for task in tasks if task.condition != PLAIN]
+    changed += [str(side.corrupted) for side in items if side.corrupted is not None]
+    injected = [str(side.injected) for side in items if side.injected is not None]
+    conditions: dict[str, Any] = {}
+    if changed:
+        conditions["perturbation"] = "; ".join(dict.fromkeys(changed))
+    if injected:
+        conditions["extra"] = {"shortcuts": "; ".join(dict.fromkeys(injected))}
+    return conditions
 
 
 def _parts(tasks: Mapping[str, Task]) -> dict[str, Any]:
@@ -307,6 +332,8 @@ def _without(task: Task, queries: pa.StringArray, documents: pa.StringArray) -> 
     left = qrels.select(qrels.queries.filter(pc.invert(pc.is_in(qrels.queries, queries))))
     gallery = task.gallery
     assert gallery.ids is not None
+    if task.pools is not None:
+        task = replace(task, pools=task.pools.without(queries, documents))
     remaining = gallery.restrict(gallery.ids.filter(pc.invert(pc.is_in(gallery.ids, documents))), gallery.description)
     return replace(task, qrels={qrels.name: left}, candidates=remaining), notes
 

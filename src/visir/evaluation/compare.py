@@ -231,7 +231,7 @@ def compare(
     return Comparison(
         tuple(labels),
         corrected_differences,
-        _test_in_words(test, owners is not None, seed),
+        _test_in_words(test, owners is not None and bool({"i2t", "t2i"} & set(tasks)), seed),
         correction,
         sum(not difference.untested for difference in corrected_differences),
         allowed,

@@ -156,6 +156,9 @@ def evaluate(
     timing = {stage: seconds - spent.get(stage, 0.0) for stage, seconds in subject.seconds.items()}
     timing["rank" if isinstance(subject, RunSystem) else "search"] = time.perf_counter() - started
     fields = subject.fields()
+    depths = [part.depth for parts in ranks.values() for part in parts if part.depth is not None]
+    fields.setdefault("depth", min(depths) if depths else None)
+    notes += [line for task in assembly.tasks.values() for line in _same_items(task)]
     notes += subject.notes[noted:]
     label = name or subject.name
     if stage is not None:
@@ -201,6 +204,15 @@ def evaluate(
     )
 
 
+def _same_items(task: Task) -> list[str]:
+    """A note when queries are documents too: a search then finds the query itself."""
+    if task.queries.modality != task.documents.modality or task.gallery.ids is None:
+        return []
+    same = int(pc.sum(pc.is_in(task.measured_queries(), task.gallery.ids)).as_py() or 0)
+    note = f"{task.name}: {same:,} queries have the id of a document; where it is the same item, it finds itself first"
+    return [note] if same else []
+
+
 def missing_positives(folds: Mapping[str, Sequence[Task]], ranks: Mapping[str, Sequence[Ranks]]) -> list[str]:
     """Notes on queries that cannot succeed: without a positive, or with positives outside the gallery.
 
@@ -222,6 +234,10 @@ def missing_positives(folds: Mapping[str, Sequence[Task]], ranks: Mapping[str, S
                 qrels = task.judgements()
                 listed = pc.is_in(qrels.documents, task.gallery.ids).to_numpy(zero_copy_only=False)
                 outside += int(((qrels.grades > 0) & ~listed).sum())
+            if task.pools is not None:
+                unpooled = int(pc.sum(pc.invert(pc.is_in(task.measured_queries(), task.pools.queries))).as_py() or 0)
+                if unpooled:
+                    notes.append(f"{name}: {unpooled:,} judged queries have no pool; they count as failed")
         if outside:
             notes.append(f"{name}: {outside:,} positives are outside the gallery and cannot be found")
     return notes

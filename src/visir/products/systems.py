@@ -41,10 +41,6 @@ class CategorySystem(System):
     def search_products(self, task: CategoryTask, depth: int, ties: Ties) -> SearchResult:
         """The run over `task.gallery` and the ranks of all relevant products."""
 
-    def prepare(self, tasks: Sequence[Task], *, skip_broken: bool = False) -> None:
-        """Forget the notes on earlier tasks: one system answers the tasks of all splits and settings."""
-        self.notes = []
-
     def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """See `System.search`. Relevant products that are not in a ranking are counted in the notes.
 

@@ -136,6 +136,11 @@ class Items:
         """A hash over ids and texts, independent of the order. The bytes of images are not read."""
         return hash_columns([self.ids] if self.texts is None else [self.ids, self.texts])
 
+    @cached_property
+    def places_fingerprint(self) -> str:
+        """A hash over the places of the images; "" without images."""
+        return "" if self.places is None else hash_columns([self.ids, *self.places.columns])
+
     def take(self, rows: NDArray[np.int64]) -> Items:
         """Return the items of these rows, in this order."""
         indices = pa.array(rows, pa.int64())

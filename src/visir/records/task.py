@@ -37,6 +37,15 @@ def task_name(queries: Modality, documents: Modality) -> str:
     return f"{_LETTERS[queries]}2{_LETTERS[documents]}"
 
 
+def check_task_name(name: str) -> None:
+    """Raise `CollectionError` for a name that no file can have: results are saved under the names of their tasks."""
+    if not name or len(name) > 80 or name.startswith(".") or not all(c.isalnum() or c in " ._+-()" for c in name):
+        raise CollectionError(
+            f"{name[:100]!r} cannot be the name of a task.",
+            hint="up to 80 letters, digits and ._+-() that do not begin with a dot",
+        )
+
+
 class QrelsByName(Mapping[str, Qrels]):
     """Sets of judgements by name; each is built when it is first used.
 
@@ -143,6 +152,12 @@ class Pools:
         inside = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
         return Pools(self.queries.take(pa.array(rows)), offsets, self.documents.take(pa.array(inside)))
 
+    def without(self, queries: pa.StringArray, documents: pa.StringArray) -> Pools:
+        """Return the pools without these queries and these candidates."""
+        names = self.queries.take(pa.array(self.query_rows))
+        left = pc.invert(pc.or_(pc.is_in(names, queries), pc.is_in(self.documents, documents)))
+        return Pools.of(names.filter(left), self.documents.filter(left))
+
 
 @dataclass(frozen=True, eq=False)
 class Task:
@@ -185,9 +200,12 @@ class Task:
     condition: str = PLAIN
 
     def __post_init__(self) -> None:
+        check_task_name(self.name)
+        where = f"task {self.name} of {self.source or 'no named source'}"
+        if not self.qrels:
+            raise CollectionError(f"{where}: there are no judgements.", hint="give at least one set of qrels by name")
         if self.pools is None:
             return
-        where = f"task {self.name} of {self.source or 'no named source'}"
         for role, ids, items in (
             ("query", self.pools.queries, self.queries),
             ("document", self.pools.documents, self.documents),

@@ -13,7 +13,7 @@ from visir.fingerprint import hash_columns
 from visir.records.columns import conform, strings
 from visir.records.items import Items
 from visir.records.qrels import Qrels
-from visir.records.task import Pools, Task, task_name
+from visir.records.task import Pools, Task, check_task_name, task_name
 
 TASK_JUDGEMENTS = pa.schema(
     [
@@ -69,6 +69,8 @@ class TaskFile:
     part: str = "all"
 
     def __post_init__(self) -> None:
+        if self.task_named:
+            check_task_name(self.task_named)
         object.__setattr__(self, "judgements", conform(self.judgements, TASK_JUDGEMENTS, f"{self.name}: judgements"))
         tables = [("judged", self.judgements)]
         if self.candidates is not None:

@@ -18,7 +18,7 @@ from visir.robustness.corruptions import spoilt
 
 TEXT_LIMIT = 600
 """Characters of a text that are shown; product descriptions can be pages long."""
-_List = tuple[str, str, str]
+_List = tuple[str, str, str, str]
 """What tells one list of items from another."""
 
 
@@ -139,7 +139,7 @@ def first_captions(collection: Collection, images: Iterable[str]) -> dict[str, s
 
 
 def _key(items: Items) -> _List:
-    return items.title, str(items.root), items.fingerprint
+    return items.title, str(items.root), items.fingerprint, items.places_fingerprint
 
 
 def _select(items: Items, ids: list[str]) -> Items:

@@ -191,7 +191,7 @@ def _relevance_words(protocol: Protocol) -> str:
         right = "A caption and the image it was written for; nothing else counts, however well it fits."
     else:
         right = f"The judgements called “{protocol.relevance}”: pairs graded above zero."
-    captions = "" if protocol.captions == "all" else f" Captions used per image: {protocol.captions}."
+    captions = "" if protocol.captions in ("", "all") else f" Captions used per image: {protocol.captions}."
     return right + captions
 
 

@@ -11,9 +11,10 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import RunError
-from visir.records import Embeddings, Gallery, Pools, Run, SparseEmbeddings, Vectors
+from visir.records import Embeddings, Gallery, Pools, Qrels, Ranks, Run, SparseEmbeddings, Ties, Vectors
 from visir.search.exact import similarity_of
 from visir.search.pairs import score_places
+from visir.search.ranks import ranks_of
 from visir.search.vectors import Side, Similarity, check_same_dimension
 
 
@@ -53,6 +54,8 @@ def search_pools(
         >>> [(document, round(score, 2)) for document, score in run.answer("q")]
         [('c', 0.6), ('b', 0.0)]
     """
+    if len(pools) == 0:
+        raise RunError(f"task {task}: no query has a pool.", hint="do judgements and pools name the same queries?")
     scored_by = similarity_of(similarity, queries, documents)
     candidates = pools.documents.unique()
     rows, columns = queries.rows(pools.queries), documents.rows(candidates)
@@ -82,10 +85,12 @@ def within_pools(run: Run, pools: Pools) -> Run:
     Raises:
         RunError: No answer of the run is a candidate.
     """
-    listed = pc.fill_null(pc.index_in(run.queries, pools.queries), -1).to_numpy(zero_copy_only=False)
+    listed = pc.fill_null(pc.index_in(run.queries, pools.queries), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     row = np.repeat(listed, np.diff(run.offsets))
     names = pools.documents.unique()
-    column = pc.fill_null(pc.index_in(run.documents, names), -1).to_numpy(zero_copy_only=False)[run.indices]
+    # int64: a row times the number of documents exceeds 32 bits soon.
+    place = pc.fill_null(pc.index_in(run.documents, names), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    column = place[run.indices]
     pairs = pools.query_rows * len(names) + pc.index_in(pools.documents, names).to_numpy()
     inside = (row >= 0) & (column >= 0) & np.isin(row * len(names) + column, pairs)
     if not inside.any():
@@ -98,6 +103,33 @@ def within_pools(run: Run, pools: Pools) -> Run:
         indices=run.indices[inside],
         scores=run.scores[inside],
     )
+
+
+def ranks_in_pools(run: Run, pools: Pools, qrels: Qrels, ties: Ties = "id") -> Ranks:
+    """Return the ranks of the positives among the candidates of each query.
+
+    Args:
+        run: What a search answered; answers that are no candidates of their query are left out.
+        pools: The candidates of each query.
+        qrels: The judgements.
+        ties: How the ranks of equal scores are counted.
+
+    Returns:
+        The ranks. Their depth is None when every judged query is answered with all of its candidates.
+    """
+    part = within_pools(run, pools)
+    ranks = ranks_of(part, qrels, ties)
+    candidates = _lengths(pools.queries, pools.offsets, qrels.queries)
+    answered = _lengths(part.queries, part.offsets, qrels.queries)
+    short = answered < candidates
+    depth = int(answered[short].min()) if short.any() else None  # a run that was cut before its candidates end
+    return replace(ranks, depth=depth, gallery_size=max(int(candidates.max(initial=1)), 1))
+
+
+def _lengths(queries: pa.StringArray, offsets: NDArray[np.int64], wanted: pa.StringArray) -> NDArray[np.int64]:
+    """(n,) how many entries each of the wanted queries has; 0 where it has none."""
+    row = pc.fill_null(pc.index_in(wanted, queries), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+    return np.where(row < 0, 0, np.diff(offsets)[row])
 
 
 def _scores(

@@ -45,9 +45,11 @@ def unpack(archive: Path, scratch: Scratch) -> Path:
     try:
         with tarfile.open(archive) as members:
             for member in members:
+                if not (member.isfile() or member.isdir()):
+                    continue  # a link is no log, and nothing would name it when the scratch folder is cleared
                 size += member.size + _HEADER
                 _check_size(archive, size, packed)
-                if member.isfile():
+                if not member.isdir():
                     name = PurePosixPath(tarfile.data_filter(member, str(folder)).name)
                     scratch.file(f"unpacked/{archive.name}/{name}")
                 members.extract(member, folder, filter="data")

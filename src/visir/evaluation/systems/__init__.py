@@ -60,7 +60,8 @@ def system_of(
         return VectorSystem(_pair(given, vectors), similarity, name)
     raise ConfigurationError(
         f"cannot evaluate a {type(given).__name__}.",
-        hint="give an encoder (visir.encoders.load), the pair (image embeddings, text embeddings), or runs",
+        hint="give an encoder (visir.load), the pair of image and text Embeddings, {'query': Embeddings, 'document': "
+        "Embeddings}, runs, or a System; arrays become vectors by visir.records.Embeddings(modality, ids, array, card)",
     )
 
 
@@ -68,6 +69,11 @@ def _pair(given: object, vectors: list[Vectors]) -> dict[str, Vectors]:
     if isinstance(given, Mapping) and set(given) == {"query", "document"}:
         return {"query": given["query"], "document": given["document"]}
     by_modality = {str(member.modality): member for member in vectors}
+    if isinstance(given, Mapping) and any(str(key) != str(member.modality) for key, member in given.items()):
+        raise ConfigurationError(
+            f"vectors under the keys {', '.join(map(repr, given))}.",
+            hint='name them by role ("query", "document"), or by what they are vectors of ("image", "text")',
+        )
     if len(vectors) == 2 and len(by_modality) == 1:
         return {"query": vectors[0], "document": vectors[1]}
     if len(vectors) != 2 or len(by_modality) != 2:

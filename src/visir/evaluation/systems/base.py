@@ -7,11 +7,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Self
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, ProtocolError
 from visir.evaluation.folds import Ranked, joined_runs
-from visir.records import Items, Task, Ties
+from visir.records import Items, Run, Task, Ties
 from visir.search.exact import SearchResult
+from visir.search.pools import within_pools
 
 
 class System(ABC):
@@ -100,7 +102,34 @@ class System(ABC):
                 hint="return one SearchResult(run, ranks) for each task; visir.search.ranks.ranks_of(run, "
                 "task.judgements(), ties) gives the ranks",
             )
+        for task, result in zip(tasks, results, strict=True):
+            self._check(task, result.run)
         return results
+
+    def _check(self, task: Task, run: Run) -> None:
+        """Refuse answers that are no candidates; note queries without an answer."""
+        where = f"{type(self).__name__}.search, task {task.name}"
+        gallery = task.gallery.ids
+        if gallery is not None and not run.documents.equals(gallery):
+            foreign = run.documents.filter(pc.invert(pc.is_in(run.documents, gallery)))
+            if len(foreign):
+                raise ProtocolError(
+                    f"{where}: {len(foreign):,} documents are not in the gallery, e.g. {foreign[0].as_py()!r}.",
+                    hint="answer with ids of task.gallery only",
+                )
+        if task.pools is not None:
+            others = len(run.indices) - len(within_pools(run, task.pools).indices)
+            if others:
+                raise ProtocolError(
+                    f"{where}: {others:,} answers are no candidates of their query.",
+                    hint="search task.pools: visir.search.pools.within_pools(run, task.pools) cuts a run to them",
+                )
+        queries = task.measured_queries()
+        missing = len(queries) - int(pc.sum(pc.is_in(queries, run.queries)).as_py() or 0)
+        if missing:
+            self.notes.append(
+                f"{task.name}: {missing:,} of {len(queries):,} queries are not answered; they count as failed"
+            )
 
     def fields(self) -> dict[str, Any]:
         """The system's fields of the protocol: similarity, preprocessing, truncation, …"""

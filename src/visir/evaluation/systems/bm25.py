@@ -105,10 +105,11 @@ class Bm25System(System):
             depth,
             {"search": "bm25s", **self.fields()},
         )
+        size = gallery.size if task.pools is None else int(np.diff(task.pools.offsets).max())
         query = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[relevant]
         order = np.lexsort((np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
         grades = qrels.grades[relevant][order]
-        return SearchResult(run, Ranks(qrels.queries, ends, ranks[order], grades, None, gallery.size))
+        return SearchResult(run, Ranks(qrels.queries, ends, ranks[order], grades, None, size))
 
 
 def _ordered(documents: Rows, scores: NDArray[np.float32], positives: Rows, ties: Ties) -> Rows:

@@ -77,7 +77,12 @@ class CommandSystem(System):
         ).encode()
         queries, run = self.folder / f"{task.condition}.tsv", self.folder / f"{task.condition}{self.suffix}"
         done = self.folder / f"{task.condition}.done"
-        mark = {"command": self.words, "queries": hashlib.blake2b(lines, digest_size=16).hexdigest()}
+        mark = {
+            "command": self.words,
+            "queries": hashlib.blake2b(lines, digest_size=16).hexdigest(),
+            "documents": task.documents.fingerprint,
+            "gallery": task.gallery.fingerprint,
+        }
         if not (run.is_file() and _same(done, mark)):
             busy = f"{self.folder}: another process is writing there; waiting for it"
             with changing(self.folder, CALLS, busy=busy) as change:

@@ -16,6 +16,7 @@ from visir.robustness.corruptions import CORRUPTIONS
 from visir.robustness.perturbations import PERTURBATIONS, find
 from visir.search.exact import SearchResult
 from visir.search.formats import read_run
+from visir.search.pools import ranks_in_pools, within_pools
 from visir.search.ranks import ranks_of
 from visir.storage import MANIFEST
 
@@ -108,7 +109,10 @@ def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], pla
     if missing:
         notes.append(f"{task.condition}: {missing:,} of {len(judged):,} queries are not answered; they failed")
     queries = pa.concat_arrays([judged, run.queries]).unique()
-    return SearchResult(run, ranks_of(run, task.judgements().select(queries), ties))
+    qrels = task.judgements().select(queries)
+    if task.pools is None:
+        return SearchResult(run, ranks_of(run, qrels, ties))
+    return SearchResult(within_pools(run, task.pools), ranks_in_pools(run, task.pools, qrels, ties))
 
 
 _KINDS = {"t2i": "perturbation of captions", "i2t": "corruption of pictures"}

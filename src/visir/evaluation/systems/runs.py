@@ -17,7 +17,7 @@ from visir.evaluation.second_stage import as_protocol, stages_of
 from visir.evaluation.systems.base import System
 from visir.records import UNDECLARED, Gallery, Ranks, Run, Task, Ties
 from visir.search.exact import SearchResult
-from visir.search.pools import within_pools
+from visir.search.pools import ranks_in_pools, within_pools
 from visir.search.ranks import ranks_of
 from visir.search.vectors import Similarity
 
@@ -57,14 +57,17 @@ class RunSystem(System):
                 self.notes.append(
                     f"{name}: {missing:,} of {len(judged):,} queries are not answered; they count as failed"
                 )
-            ranks[name] = [
-                ranks_of(_of_fold(run, fold, len(folds)), part, ties) for fold, part in zip(folds, qrels, strict=True)
-            ]
+            ranks[name] = [_ranks(run, fold, len(folds), ties, self.notes) for fold in folds]
         runs = {name: self.runs[name] for name in tasks}
         ranks = as_protocol(ranks, runs)
         self._fields |= stages_of(runs.values())
-        exact = all(part.depth is None for parts in ranks.values() for part in parts)
-        self._fields["depth"] = None if exact else min(run.depth for run in runs.values())
+        depths = [
+            part.depth if fold.pools is not None else runs[name].depth
+            for name, folds in tasks.items()
+            for fold, part in zip(folds, ranks[name], strict=True)
+            if part.depth is not None
+        ]
+        self._fields["depth"] = min(depth for depth in depths if depth is not None) if depths else None
         return ranks, runs
 
     def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
@@ -124,11 +127,15 @@ def by_task(runs: Sequence[Run]) -> dict[str, Run]:
     return runs_by_task
 
 
-def _of_fold(run: Run, fold: Task, folds: int) -> Run:
-    """The part of a run that answers one fold, or the pools of its queries."""
-    if fold.pools is not None:
-        return within_pools(run, fold.pools)
-    return run if folds == 1 else restrict(run, fold.gallery, fold.judgements().queries)
+def _ranks(run: Run, fold: Task, folds: int, ties: Ties, notes: list[str]) -> Ranks:
+    """The ranks in the part of a run that answers one fold, or within the pools of its queries."""
+    qrels = fold.judgements()
+    if fold.pools is None:
+        return ranks_of(run if folds == 1 else restrict(run, fold.gallery, qrels.queries), qrels, ties)
+    others = len(run.indices) - len(within_pools(run, fold.pools).indices)
+    if others:
+        notes.append(f"{fold.name}: {others:,} answers of the run are no candidates of their query; they are left out")
+    return ranks_in_pools(run, fold.pools, qrels, ties)
 
 
 def _joined(galleries: Sequence[Gallery]) -> Gallery:

@@ -13,8 +13,7 @@ from visir.evaluation.systems.base import System
 from visir.evaluation.systems.fields import system_fields, system_name
 from visir.records import Embeddings, Items, SparseEmbeddings, Task, Ties, Vectors
 from visir.search.exact import SearchResult, search, search_both, similarity_of
-from visir.search.pools import search_pools
-from visir.search.ranks import ranks_of
+from visir.search.pools import ranks_in_pools, search_pools
 from visir.search.sparse.scan import check_same_vocabulary
 from visir.search.vectors import Similarity
 
@@ -36,6 +35,7 @@ class VectorSystem(System):
         self, vectors: Mapping[str, Vectors], similarity: Similarity | None = None, name: str | None = None
     ) -> None:
         self.vectors = dict(vectors)
+        self._roles: dict[int, str] = {}
         first, *others = self.vectors.values()
         for other in others:
             similarity_of(None, first, other)  # refuses a dense side beside a sparse one
@@ -125,18 +125,24 @@ class VectorSystem(System):
         run = search_pools(
             queries, documents, pools, task.gallery, task=task.name, similarity=self.similarity, name=self.name
         )
-        return SearchResult(run, ranks_of(run, qrels, ties))
+        return SearchResult(run, ranks_in_pools(run, task.pools, qrels, ties))
+
+    def prepare(self, tasks: Sequence[Task], *, skip_broken: bool = False) -> None:
+        """Remember which items are queries and which are documents."""
+        for task in tasks:
+            self._roles |= {id(task.queries): "query", id(task.documents): "document"}
 
     def broken(self, items: Items) -> pa.StringArray:
         """The ids of the images that have no vector."""
-        vectors = self.by_modality().get(items.modality)
+        vectors = self.vectors.get(self._roles.get(id(items), ""), self.by_modality().get(items.modality))
         if items.places is None or vectors is None:
             return items.ids[:0]
         return items.ids.filter(pc.invert(pc.is_in(items.ids, vectors.ids)))
 
     def by_modality(self) -> dict[str, Vectors]:
         """The vectors by modality."""
-        return {str(vectors.modality): vectors for vectors in self.vectors.values()}
+        # Of two sides of one modality that of the queries: it says the template and where texts are cut.
+        return {str(vectors.modality): vectors for vectors in reversed(self.vectors.values())}
 
     def fields(self) -> dict[str, Any]:
         """Similarity, preprocessing, truncation, template, vocabulary."""
