@@ -190,6 +190,13 @@ def as_dense(vectors: Vectors) -> Embeddings:
 
 def check_modality(encoder: Encoder, items: Items) -> None:
     """Raise `EncoderError` when the encoder does not take items of this modality."""
+    missing = [name for name in ("card", "dimension", "modalities") if not hasattr(encoder, name)]
+    if missing:
+        raise EncoderError(
+            f"{type(encoder).__name__} has no {' and no '.join(missing)}.",
+            hint="an encoder says who it is (card), how long its vectors are (dimension), and what it takes "
+            '(modalities = frozenset({"text"}))',
+        )
     if items.modality not in encoder.modalities:
         raise encoder.cannot(items.modality)
 

@@ -22,7 +22,12 @@ def strings(values: object) -> pa.StringArray:
         values = values.dictionary_decode()
     if isinstance(values, pa.Array):
         return values.cast(pa.string())
-    return pa.array(list(values), pa.string())  # type: ignore[call-overload]
+    try:
+        return pa.array(list(values), pa.string())  # type: ignore[call-overload]
+    except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as fault:
+        raise CollectionError(
+            f"ids and texts must be valid text: {fault}.", hint="write numbers as text: str(7)"
+        ) from None
 
 
 def text_column(values: Sequence[str | None], where: str) -> pa.StringArray:

@@ -60,6 +60,9 @@ class Qrels:
             raise CollectionError(
                 f"qrels {name}: {len(query)} queries, {len(document)} documents, {len(grade)} grades."
             )
+        if query.null_count or document.null_count:
+            missing = query.null_count + document.null_count
+            raise CollectionError(f"qrels {name}: {missing:,} ids are missing (null).")
         if not np.isfinite(grade).all() or (grade < 0).any():
             raise CollectionError(f"qrels {name}: grades must be finite and at least 0.")
         order = pc.sort_indices(
