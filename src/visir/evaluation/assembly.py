@@ -6,15 +6,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeAlias
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import CollectionError, ConfigurationError, nearest
 from visir.evaluation.captions import Choice, choose
 from visir.evaluation.folds import cut
-from visir.fingerprint import hash_columns
-from visir.records import LINKS, PLAIN, SIDES, TASKS, Collection, Gallery, Items, Qrels, Task, gallery_line
+from visir.records import LINKS, PLAIN, SIDES, TASKS, Collection, Gallery, Items, Qrels, Task
 
 Pool = Literal["split", "collection"]
 """The source of the candidates: the evaluated split, or the whole collection."""
@@ -366,37 +364,3 @@ def check_not_empty(part: Collection, split: str | None) -> None:
             f"{where}: {part.images.num_rows:,} images but no captions; there is nothing to measure by.",
             hint="to search images without captions, use: visir search",
         )
-
-
-def candidates_line(tasks: Sequence[Task]) -> str:
-    """The protocol's line on the candidates of a task.
-
-    Args:
-        tasks: The task of each fold.
-
-    Returns:
-        The line.
-    """
-    first = tasks[0]
-    if first.pools is not None:
-        size = len(first.documents)
-        return f"{first.pools} · {size:,} {first.documents.title} · {first.pools.fingerprint[:12]}"
-    if len(tasks) == 1:
-        return gallery_line(first.gallery)
-    together = hash_columns([pa.array([task.gallery.fingerprint for task in tasks])], sort=False)
-    return f"{len(tasks)} × {gallery_line(first.gallery).rsplit(' · ', 1)[0]} · {together[:12]}"
-
-
-def queries_line(tasks: Sequence[Task]) -> str:
-    """The protocol's line on the queries of a task.
-
-    Args:
-        tasks: The task of each fold.
-
-    Returns:
-        The line.
-    """
-    parts = [task.judgements() for task in tasks]
-    count = int(np.sum([len(part) for part in parts]))
-    fingerprint = hash_columns([pa.concat_arrays([part.queries for part in parts])])
-    return f"{count:,} {tasks[0].queries.title} · {fingerprint[:12]}"

@@ -13,9 +13,10 @@ import pyarrow.compute as pc
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.errors import ConfigurationError
-from visir.evaluation.assembly import Assembly, Pool, Source, assemble, candidates_line, queries_line
+from visir.evaluation.assembly import Assembly, Pool, Source, assemble
 from visir.evaluation.cross_modal import Estimator, dcg_cm, split_names
 from visir.evaluation.options import check_options
+from visir.evaluation.protocol_lines import candidates_line, queries_line
 from visir.evaluation.scoring import score
 from visir.evaluation.second_stage import apply, second_stage
 from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of

@@ -14,11 +14,12 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError
-from visir.evaluation.assembly import Pool, candidates_line, queries_line
+from visir.evaluation.assembly import Pool
 from visir.evaluation.assembly import assemble as assemble_tasks
 from visir.evaluation.cross_modal import Estimator, dcg_cm
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.options import check_options
+from visir.evaluation.protocol_lines import candidates_line, queries_line
 from visir.evaluation.scoring import score
 from visir.evaluation.significance import TestName
 from visir.evaluation.stress.effect import ConditionOutcome
