@@ -31,7 +31,7 @@ def _place_in_code(link: re.Match[str]) -> str:
         pattern = re.compile(rf"\s*(?:class|def) {name.rpartition('.')[2]}\b|{name}\b\s*[:=]")
         lines = path.read_text(encoding="utf-8").splitlines()
         short += f":{next(number for number, line in enumerate(lines, 1) if pattern.match(line))}"
-    return f'<span title="{short}">{text}</span>' if short == text.strip("`") else f"{text} (`{short}`)"
+    return f"`{short}`" if path.name == text.strip("`") else f"{text} (`{short}`)"
 
 
 def _table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
