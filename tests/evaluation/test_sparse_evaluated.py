@@ -52,7 +52,7 @@ def test_measured_as_the_dense_vectors_of_the_same_numbers() -> None:
     assert one.result.aggregates == other.result.aggregates
     assert one.runs["t2i"].indices.tolist() == other.runs["t2i"].indices.tolist()
     # One task alone, and as a mapping.
-    alone = visir.evaluate(collection, {"i": sparse[0], "t": sparse[1]}, tasks=("t2i",), folds=2)
+    alone = visir.evaluate(collection, {"image": sparse[0], "text": sparse[1]}, tasks=("t2i",), folds=2)
     assert alone.result.aggregates["t2i"] == one.result.aggregates["t2i"]
 
 
