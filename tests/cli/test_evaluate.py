@@ -195,3 +195,7 @@ def test_a_task_from_elsewhere(tmp_path: Path) -> None:
     both = say(evaluate, str(source), *sides, "--measure", "hit@1")
     assert both.status == 0 and "100.0" in both.text
     assert "it is not said which is of the queries" in say(evaluate, str(source), "-e", "a.npz", "-e", "b.npz").text
+
+
+def test_two_files_with_vectors_of_the_same_side_are_refused(vectors: Path) -> None:
+    assert "expected image and text embeddings" in say(evaluate, SCENES, "-e", vectors, "-e", vectors).text

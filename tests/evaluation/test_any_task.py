@@ -14,7 +14,7 @@ import visir
 from visir.encoders.base import Encoder
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, ProtocolError
 from visir.evaluation.results import load_evaluation, save
-from visir.evaluation.systems import RunSystem, System, VectorSystem
+from visir.evaluation.systems import EncoderSystem, RunSystem, System, VectorSystem
 from visir.records import Embeddings, EncoderCard, Gallery, Items, Pools, Qrels, Run, Task, task_name
 from visir.search.exact import SearchResult
 from visir.search.pools import within_pools
@@ -295,3 +295,12 @@ def test_queries_without_a_pool_and_broken_candidates() -> None:
     assert "t2t: 1 judged queries have no pool; they count as failed" in result.notes
     left = pools.without(pa.array(["nobody"]), pa.array(["d2"]))
     assert left.candidates("q1") == ["d1"]
+
+
+def test_an_encoder_that_is_evaluated_twice_holds_the_vectors_of_the_last_task(tmp_path: Path) -> None:
+    system = EncoderSystem(Words(), store=visir.encoders.Store(tmp_path))
+    first = visir.evaluate(four_texts(), system, measures=["hit@1"]).result
+    queries = Items.of_texts({"q1": "dogs", "q2": "boat"}, title="questions")
+    other = visir.evaluate(replace(four_texts(), queries=queries), system, measures=["hit@1"]).result
+    assert (first.mean("t2t", "hit@1"), other.mean("t2t", "hit@1")) == (1.0, 0.0)
+    assert len(system.by_modality()["text"]) == 2 and len(system.origins()) == 1

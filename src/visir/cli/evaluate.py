@@ -194,13 +194,19 @@ def _system(
         return [_run(run, chosen) for run in runs or []]
     if not isinstance(pool, Collection):
         return _vectors_of_task(embeddings, pool.task(pool.tasks[0]))
-    names = [_vector_file(name) for name in embeddings]
-    encoders = {modality: encoder for name in names for encoder in [load(name)] for modality in encoder.modalities}
-    return [encode_items(encoders[side], pool.items(side)) for side in ("image", "text") if side in encoders]
+    encoders = [load(_vector_file(name)) for name in embeddings]
+    return [
+        encode_items(encoder, pool.items(side))
+        for encoder in encoders
+        for side in ("image", "text")
+        if side in encoder.modalities
+    ]
 
 
 def _vectors_of_task(embeddings: list[str], task: Task) -> dict[Role, Any]:
     """The vectors of both sides of a task, from one file, or from "query=FILE" and "document=FILE"."""
+    import pyarrow.compute as pc
+
     from visir.encoders import encode_items, load
 
     sides: dict[Role, Items] = {"query": task.queries, "document": task.documents}
@@ -211,15 +217,17 @@ def _vectors_of_task(embeddings: list[str], task: Task) -> dict[Role, Any]:
             hint="--embeddings query=npz:FILE --embeddings document=npz:FILE",
         )
     if not files and task.queries.modality == task.documents.modality:
-        same = [name for name in task.queries.ids.to_pylist() if name in set(task.documents.ids.to_pylist())]
-        if same:
+        shared_ids = task.queries.ids.filter(pc.is_in(task.queries.ids, task.documents.ids))
+        if len(shared_ids):
             raise ConfigurationError(
-                f"queries and documents share ids (e.g. {same[0]!r}), so one file cannot hold the vectors of both.",
+                f"queries and documents share ids (e.g. {shared_ids[0].as_py()!r}), so one file cannot hold the "
+                "vectors of both.",
                 hint="--embeddings query=npz:FILE --embeddings document=npz:FILE",
             )
     vectors: dict[Role, Any] = {}
+    encoders = {name: load(_vector_file(name)) for name in dict.fromkeys(files.values() or embeddings)}
     for role, items in sides.items():
-        encoder = load(_vector_file(files.get(role, embeddings[0])))
+        encoder = encoders[files.get(role, next(iter(encoders)))]
         if items.modality not in encoder.modalities:
             raise ConfigurationError(f"there are no vectors of the {items.title}.", hint=f"name one: {role}=npz:FILE")
         vectors[role] = encode_items(encoder, items, role)

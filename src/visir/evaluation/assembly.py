@@ -99,7 +99,7 @@ class Assembly:
         left = [name for name in self.tasks if name in names]
         return replace(
             self,
-            relevance=_joined_relevance(self, left),
+            relevance=_relevance_of(self.tasks[name] for name in left),
             tasks=chosen(self.tasks),
             folds=chosen(self.folds),
             qrels=chosen(self.qrels),
@@ -146,9 +146,9 @@ class _Options:
     folds: int
 
 
-def _joined_relevance(assembly: Assembly, names: Sequence[str]) -> str:
-    """The names of the judgements of these tasks, in a line."""
-    return " / ".join(dict.fromkeys(name for task in names for name in assembly.tasks[task].relevances))
+def _relevance_of(tasks: Iterable[Task]) -> str:
+    """The names of the judgements of tasks, in a line."""
+    return " / ".join(dict.fromkeys(name for task in tasks for name in task.relevances))
 
 
 def _of_collection(part: Collection, whole: Collection, options: _Options, items: Mapping[str, Items]) -> Assembly:
@@ -241,7 +241,6 @@ def _of_tasks(
         task.name: replace(task, qrels={relevance or task.relevances[0]: task.judgements(relevance)})
         for task in source_tasks
     }
-    used = list(dict.fromkeys(name for task in tasks.values() for name in task.relevances))
 
     def rebuild(broken: Callable[[Items], pa.StringArray]) -> Assembly:
         rebuilt, notes = {}, []
@@ -254,7 +253,7 @@ def _of_tasks(
         source=_joined(task.source for task in source_tasks),
         fingerprint=_joined(task.source_fingerprint for task in source_tasks),
         split=split or _joined(task.split for task in source_tasks),
-        relevance=" / ".join(used),
+        relevance=_relevance_of(tasks.values()),
         choice="",
         rebuild=rebuild,
         carried=_conditions_of(source_tasks),

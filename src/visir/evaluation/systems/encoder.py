@@ -56,11 +56,13 @@ class EncoderSystem(System):
         self._options = options
         self._skip_broken = False
         self._vectors: dict[tuple[int, Role], tuple[Items, Vectors]] = {}
-        self._systems: list[VectorSystem] = []
 
     def prepare(self, tasks: Sequence[Task], *, skip_broken: bool = False) -> None:
         """Encode the queries and documents of all tasks: images first, then texts."""
         self._skip_broken = skip_broken
+        # Every evaluation has items of its own: vectors of earlier ones would be held for nothing.
+        wanted = {id(items) for task in tasks for items in (task.queries, task.documents)}
+        self._vectors = {key: value for key, value in self._vectors.items() if key[0] in wanted}
         sides = [side for task in tasks for side in (("query", task.queries), ("document", task.documents))]
         for role, items in sorted(sides, key=lambda side: side[1].modality):
             self.vectors(items, role)  # type: ignore[arg-type]
@@ -111,7 +113,7 @@ class EncoderSystem(System):
 
     def fields(self) -> dict[str, Any]:
         """Similarity, preprocessing, truncation, template, vocabulary."""
-        return self._systems[0].fields() if self._systems else self._system([]).fields()
+        return self._system([]).fields()
 
     def origins(self) -> dict[str, str]:
         """The source of the vectors."""
@@ -132,9 +134,7 @@ class EncoderSystem(System):
         for task in tasks:
             self.vectors(task.queries, "query")
             self.vectors(task.documents, "document")
-        system = _Prepared(self.by_modality(), self._similarity, self.name, self)
-        self._systems = [system]
-        return system
+        return _Prepared(self.by_modality(), self._similarity, self.name, self)
 
     def _answerable(self, task: Task) -> Task:
         """The task without the queries with a zero vector, if these find nothing (a bag of words knows no typo)."""
