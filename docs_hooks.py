@@ -1,7 +1,7 @@
 """Tables of the documentation that are printed from the code's own data, so that they are never written twice.
 
 A page holds a line `<!-- table: NAME -->`; this hook puts the table there when the docs are built. Links into the code,
-`[search](../src/visir/search/exact.py#search)`, work beside the sources; on the site they become the file and the line.
+`[search](../src/visir/retrieval/exact.py#search)`, work beside the sources; on the site they become the file and the line.
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _judgements() -> str:
 
 
 def _index_kinds() -> str:
-    from visir.search.kinds import KINDS, settings_of_kind
+    from visir.retrieval.kinds import KINDS, settings_of_kind
 
     def row(kind: Any) -> tuple[str, ...]:
         settings = "\n".join(f"`{name}={default}`: {about}" for name, default, about in settings_of_kind(kind))
@@ -99,7 +99,7 @@ def _index_kinds() -> str:
 
 
 def _export_forms() -> str:
-    from visir.search.sparse.export import EXPORTS
+    from visir.retrieval.sparse.export import EXPORTS
 
     return _table(
         ("form", "what it is, and who reads it", "documents", "queries"),

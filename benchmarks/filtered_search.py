@@ -18,9 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from visir.records import Embeddings, EncoderCard
-from visir.search import filtered
-from visir.search.filtered import FilteredIndex
-from visir.search.kinds import build
+from visir.retrieval import filtered
+from visir.retrieval.filtered import FilteredIndex
+from visir.retrieval.kinds import build
 
 
 def main() -> None:
@@ -31,7 +31,7 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", default=["exact"])
     parser.add_argument("--shares", nargs="+", type=float, default=[0.01, 0.1, 0.5, 0.9, 1.0])
     parser.add_argument("--far", action="store_true")
-    parser.add_argument("--scanned", type=int, default=filtered.SCANNED, help="visir.search.filtered.SCANNED")
+    parser.add_argument("--scanned", type=int, default=filtered.SCANNED, help="visir.retrieval.filtered.SCANNED")
     given = parser.parse_args()
     filtered.SCANNED = given.scanned
     rng, card = np.random.default_rng(0), EncoderCard("random", "imported")

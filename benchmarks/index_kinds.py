@@ -25,7 +25,7 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 
 from visir.records import Embeddings, EncoderCard, Run, SparseEmbeddings, Vocabulary
-from visir.search.kinds import KINDS, build, load
+from visir.retrieval.kinds import KINDS, build, load
 
 CARD = EncoderCard("generated", "imported")
 TERMS, TOPICS = 30_522, 400

@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from visir.evaluation.measures import aggregate, measure
 from visir.records import Embeddings, EncoderCard, Qrels
-from visir.search.exact import search
+from visir.retrieval.exact import search
 
 BLOCK = 50_000
 CARD = EncoderCard("random", "benchmark")

@@ -24,9 +24,9 @@ import numpy as np
 
 from sparse_data import vectors
 from visir.records import Embeddings, EncoderCard
-from visir.search.kinds import build, load
-from visir.search.remote.edge import EdgeEngine
-from visir.search.timing import best_of, kth_scores, share_found
+from visir.retrieval.kinds import build, load
+from visir.retrieval.remote.edge import EdgeEngine
+from visir.retrieval.timing import best_of, kth_scores, share_found
 
 CARD = EncoderCard("generated", "imported")
 EFS = (32, 48, 64, 96, 128)

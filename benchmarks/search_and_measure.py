@@ -53,7 +53,7 @@ def visir(shape: argparse.Namespace) -> Callable[[], Any]:
     from visir.evaluation.cross_modal import Estimator, dcg_cm
     from visir.evaluation.measures import DEFAULT_MEASURES, MEASURES, aggregate, measure
     from visir.records import Embeddings, EncoderCard, Qrels
-    from visir.search.exact import search_both
+    from visir.retrieval.exact import search_both
 
     names = list(DEFAULT_MEASURES)
     for name, one in MEASURES.items():

@@ -292,7 +292,7 @@ def make(folder: Path, n: int, model: str, kind: str) -> None:
     from visir.library.layout import LIBRARY, LibraryCard
     from visir.library.models import names_of
     from visir.records import Embeddings
-    from visir.search.kinds import build
+    from visir.retrieval.kinds import build
     from visir.storage import changing
 
     encoder, draw = load(model), random.Random(0)

@@ -137,7 +137,7 @@ def measure(folder: Path, queries: int, documents: int = 100_000) -> dict[str, o
     things too, that measures the others. Stalls are what `Stalling` is for.
     """
     from index_kinds import dense
-    from visir.search.kinds import build, load
+    from visir.retrieval.kinds import build, load
 
     made, asked = dense(documents, queries)
     index = load(folder) if folder.is_dir() else build("hnsw", made, folder)

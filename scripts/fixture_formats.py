@@ -88,7 +88,7 @@ def _sparse_embeddings() -> Any:
 
 
 def _run() -> Any:
-    from visir.search.exact import search
+    from visir.retrieval.exact import search
 
     vectors = _embeddings()
     return search(vectors["text"], vectors["image"], "t2i", depth=2).run
@@ -110,13 +110,13 @@ def _read_result(path: Path) -> None:
 
 
 def _write_run(path: Path) -> None:
-    from visir.search.formats import write_run
+    from visir.retrieval.formats import write_run
 
     write_run(_run(), path)
 
 
 def _read_run(path: Path) -> None:
-    from visir.search.formats import read_run
+    from visir.retrieval.formats import read_run
 
     run = read_run(path)
     assert run.task == "t2i" and len(run) == 20
@@ -236,7 +236,7 @@ def _read_sparse_embeddings(path: Path) -> None:
 
 def _write_index(kind: str) -> Callable[[Path], object]:
     def write(path: Path) -> None:
-        from visir.search.kinds import build
+        from visir.retrieval.kinds import build
 
         build(kind, _sparse_embeddings() if kind == "inverted" else _embeddings()["image"], path)
 
@@ -244,7 +244,7 @@ def _write_index(kind: str) -> Callable[[Path], object]:
 
 
 def _read_index(path: Path) -> None:
-    from visir.search.kinds import load
+    from visir.retrieval.kinds import load
 
     assert load(path).info().documents in (2, 4)
 

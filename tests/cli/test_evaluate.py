@@ -14,7 +14,7 @@ from visir.cli.evaluate import evaluate
 from visir.collections import open_collection
 from visir.evaluation.results import load, load_evaluation, save
 from visir.records import Embeddings, EncoderCard
-from visir.search.formats import write_run
+from visir.retrieval.formats import write_run
 
 SCENES = "scenes:24?size=64"
 

@@ -17,9 +17,9 @@ from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
 from visir.errors import VisirError
-from visir.search import kinds
-from visir.search.exact import search as search_exact
-from visir.search.formats import read_run
+from visir.retrieval import kinds
+from visir.retrieval.exact import search as search_exact
+from visir.retrieval.formats import read_run
 
 SMALL, LARGE = "scenes:12?size=64", "scenes:15?size=64"
 

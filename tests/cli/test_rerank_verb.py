@@ -13,7 +13,7 @@ from visir.cli.evaluate import evaluate
 from visir.cli.explain import explain
 from visir.evaluation.measures import measure
 from visir.evaluation.results import load, load_evaluation
-from visir.search.ranks import ranks_of
+from visir.retrieval.ranks import ranks_of
 
 SCENES = "scenes:24?size=64"
 

@@ -84,8 +84,8 @@ def test_the_compose_file_fits_the_container_and_the_service() -> None:
     assert said["networks"]["engine"]["internal"] and qdrant["networks"] == ["engine"]
     assert visir["user"] == dict(instructions())["USER"]
     assert visir["depends_on"]["qdrant"]["condition"] == "service_healthy" and qdrant["healthcheck"]
-    from visir.search.remote.addresses import ADDRESSES, CERTIFICATE
-    from visir.search.remote.settings import KEY
+    from visir.retrieval.remote.addresses import ADDRESSES, CERTIFICATE
+    from visir.retrieval.remote.settings import KEY
 
     assert visir["environment"][KEY] == qdrant["environment"]["QDRANT__SERVICE__API_KEY"]
     assert visir["environment"][KEY].startswith("${QDRANT_API_KEY:?")  # asked for, not written down
@@ -111,7 +111,7 @@ def test_the_compose_file_fits_the_container_and_the_service() -> None:
 @pytest.mark.parametrize("place", ["deploy/compose.yaml", "docs/deploy.md"])
 def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_where_qdrant_is(place: str) -> None:
     from visir.library.cli.index import app
-    from visir.search.remote.settings import Place
+    from visir.retrieval.remote.settings import Place
 
     text = (DEPLOY.parent / place).read_text().replace("\n#", "\n").replace("\\\n", " ")
     [command] = [line for line in text.splitlines() if "run --rm visir" in line]

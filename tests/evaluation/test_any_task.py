@@ -16,9 +16,9 @@ from visir.errors import CollectionError, ConfigurationError, EmbeddingError, Pr
 from visir.evaluation.results import load_evaluation, save
 from visir.evaluation.systems import EncoderSystem, RunSystem, System, VectorSystem
 from visir.records import Embeddings, EncoderCard, Gallery, Items, Pools, Qrels, Run, Task, task_name
-from visir.search.exact import SearchResult
-from visir.search.pools import within_pools
-from visir.search.ranks import ranks_of
+from visir.retrieval.exact import SearchResult
+from visir.retrieval.pools import within_pools
+from visir.retrieval.ranks import ranks_of
 
 CARD = EncoderCard("by hand", "test", revision="1")
 

@@ -12,7 +12,7 @@ import visir
 from visir.errors import ConfigurationError
 from visir.evaluation.systems.bm25 import Bm25System
 from visir.records import Items, Pools, Qrels, Task
-from visir.search.bm25 import Bm25
+from visir.retrieval.bm25 import Bm25
 
 TEXTS = {"d1": "red boat", "d2": "red dog on a red rug", "d3": "green tree", "d4": "boats"}
 

@@ -13,7 +13,7 @@ from visir.errors import CollectionError, ConfigurationError, EmbeddingError, Pr
 from visir.evaluation.captions import Choice, choose
 from visir.evaluation.evaluate import evaluate
 from visir.records import Collection, Embeddings, Gallery, Run
-from visir.search.exact import search
+from visir.retrieval.exact import search
 
 
 @pytest.fixture

@@ -21,7 +21,7 @@ from visir.evaluation.published import PublishedRow, judge, load
 from visir.evaluation.readings import RECALLS, Reading, all_readings, recall_values
 from visir.evaluation.rescoring import Material
 from visir.records import Embeddings, Result
-from visir.search.ranks import ranks_of
+from visir.retrieval.ranks import ranks_of
 
 COLLECTION = make_collection(40, 5)
 VECTORS = random_pair(COLLECTION, noise=2.5, name="model")

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from visir.errors import ConfigurationError, ProtocolError
 from visir.evaluation.measures import DEFAULT_MEASURES, MEASURES, aggregate, measure, parse, rsum
 from visir.records import Gallery, Qrels, Ranks, Run
-from visir.search.ranks import ranks_of
+from visir.retrieval.ranks import ranks_of
 
 
 def ranks(*queries: Sequence[int], grades: Sequence[float] | None = None, depth: int | None = None) -> Ranks:

@@ -23,10 +23,10 @@ from visir.evaluation.stress.study import Stress, with_correction
 from visir.evaluation.systems.command import CommandSystem
 from visir.evaluation.systems.run_folder import RunFolder
 from visir.records import Collection, Gallery, Qrels, Run
+from visir.retrieval.exact import SearchResult
+from visir.retrieval.formats import write_run
+from visir.retrieval.ranks import ranks_of
 from visir.robustness.perturb import perturb
-from visir.search.exact import SearchResult
-from visir.search.formats import write_run
-from visir.search.ranks import ranks_of
 
 TYPOS = ["char_swap", "missing_char", "distraction_true", "shuffle_all_words"]
 

@@ -24,8 +24,8 @@ from visir.library.check import check
 from visir.library.layout import LibraryCard
 from visir.library.removal import remove
 from visir.library.searcher import Searcher
-from visir.search.remote import server as server_module
-from visir.search.remote.engine import EngineError
+from visir.retrieval.remote import server as server_module
+from visir.retrieval.remote.engine import EngineError
 
 SYSTEMS = ("dense", "sparse", "captions")
 
@@ -167,7 +167,7 @@ def test_what_a_killed_build_left_on_the_server_is_removed_by_the_next(
     draw(photos, range(4))
     asked = {"model": "pixels", "kind": "qdrant", "settings": {"url": server.url}}
     with monkeypatch.context() as killed:  # no clearing up: neither the collection nor the note of it
-        killed.setattr("visir.search.remote.storage._destroyed", lambda _: None)
+        killed.setattr("visir.retrieval.remote.storage._destroyed", lambda _: None)
         killed.setattr("visir.storage.scratch._closed", lambda _, claims: claims.release())
         killed.setattr(server_module.ServerEngine, "mark", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):

@@ -27,7 +27,7 @@ from visir.errors import VisirError
 from visir.fingerprint import hash_json
 from visir.library import Library, update
 from visir.library.service.tokens import new_token, read_tokens
-from visir.search import kinds
+from visir.retrieval import kinds
 from visir.storage import MANIFEST, FolderError, FolderKind, Manifest, changing
 
 WRONG: list[Any] = [None, [], {}, "x", -1, 1e99, True, [None]]

@@ -12,8 +12,8 @@ from visir.products.split import Split
 from visir.products.systems import TitleBm25
 from visir.products.task import CategoryTask, category_task
 from visir.records import Catalogue
-from visir.search.bm25 import Bm25, singular
-from visir.search.exact import SearchResult
+from visir.retrieval.bm25 import Bm25, singular
+from visir.retrieval.exact import SearchResult
 
 EVERYTHING = Split(np.zeros(4, bool), np.zeros(4, bool), np.ones(4, bool), "all of it")
 

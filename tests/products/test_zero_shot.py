@@ -18,7 +18,7 @@ from visir.products.split import Split, folds
 from visir.products.systems import CategoryVectorSystem, TitleBm25
 from visir.products.zero_shot import baseline, image_zero_shot, text_zero_shot
 from visir.records import Catalogue, EncoderCard
-from visir.search.bm25 import Bm25
+from visir.retrieval.bm25 import Bm25
 
 
 def test_titles_by_a_text_encoder() -> None:

@@ -13,7 +13,7 @@ from PIL import Image
 
 from visir.evaluation.measures import aggregate, measure, rsum
 from visir.records import TASKS, Collection, Protocol, Result, Run, gallery_line
-from visir.search.ranks import ranks_of
+from visir.retrieval.ranks import ranks_of
 
 HOSTILE = '<script>alert("x")</script> & "quotes" <img src=x onerror=alert(1)>'
 # Rows are images a, b, c; columns are captions a0 a1 b0 b1 c0 c1.

@@ -16,8 +16,8 @@ from qdrant_wire import WireServer
 from served import AT, Service, make
 
 from visir.library.updating import update
-from visir.search.remote import server as server_module
-from visir.search.remote.engine import EngineError
+from visir.retrieval.remote import server as server_module
+from visir.retrieval.remote.engine import EngineError
 
 
 def test_searches_wait_for_the_server_to_come_back(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -20,7 +20,7 @@ from sparse_toys import head, tokenizer
 
 from visir.encoders import load as load_encoder
 from visir.errors import VisirError
-from visir.search.kinds import build, load
+from visir.retrieval.kinds import build, load
 from visir.sparse.encoder import SparseEncoder, load_checkpoint, write_sparse
 from visir.sparse.files import load_sparse, save_sparse
 from visir.storage import MANIFEST, FileRecord, Manifest

@@ -13,7 +13,7 @@ from torch import Tensor
 from visir.encoders.towers.base import Inputs
 from visir.evaluation.measures import measure
 from visir.records import Embeddings, EncoderCard, Qrels
-from visir.search.exact import search_both
+from visir.retrieval.exact import search_both
 from visir.training.batches import batches_of_epoch, steps_per_epoch
 from visir.training.inputs.vectors import VectorSource
 from visir.training.validation import encode_source, validate

@@ -241,7 +241,7 @@ def _vector_file(name: str) -> str:
 
 def _run(name: str, pool: Collection | TaskFile) -> Run:
     """A run from FILE, which says itself what it is, or from TASK=FILE, made over the declared gallery."""
-    from visir.search.formats import read_run
+    from visir.retrieval.formats import read_run
 
     task, equals, path = name.partition("=")
     if not equals:

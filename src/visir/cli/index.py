@@ -16,7 +16,7 @@ def kinds_command() -> None:
     from rich.table import Table
 
     from visir.console import Console
-    from visir.search.kinds import KINDS, settings_of_kind
+    from visir.retrieval.kinds import KINDS, settings_of_kind
 
     console = Console()
     for name, kind in KINDS.items():
@@ -35,7 +35,7 @@ def info_command(folder: FolderArgument) -> None:
     from rich.table import Table
 
     from visir.console import Console
-    from visir.search.kinds import load
+    from visir.retrieval.kinds import load
 
     info = load(folder).info()
     table = Table("index", str(folder), show_edge=False)

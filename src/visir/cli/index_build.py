@@ -28,7 +28,7 @@ from visir.cli.options import (
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.records import Modality
-    from visir.search.kinds import Kind
+    from visir.retrieval.kinds import Kind
 
 
 def build_command(
@@ -51,8 +51,8 @@ def build_command(
     """
     from visir.collections import open_collection
     from visir.encoders import encode_items, load
-    from visir.search.folder import check_new_index
-    from visir.search.kinds import KINDS, build
+    from visir.retrieval.folder import check_new_index
+    from visir.retrieval.kinds import KINDS, build
 
     modality = _modality_of(to)
     settings = name_value_pairs(setting)
@@ -84,7 +84,7 @@ def add_command(
 
     from visir.collections import open_collection
     from visir.encoders import encode_items
-    from visir.search.kinds import load
+    from visir.retrieval.kinds import load
 
     index = load(folder)
     opened = open_collection(collection, images=single_or_all(images), split=split)
@@ -104,7 +104,7 @@ def delete_command(
     """Delete documents by id. An unknown id is an error, and then nothing is deleted."""
     from visir.errors import ConfigurationError
     from visir.files import read_lines
-    from visir.search.kinds import load
+    from visir.retrieval.kinds import load
 
     lines = read_lines(listed) if listed else []
     documents = list(dict.fromkeys([*(ids or []), *filter(None, lines)]))
@@ -126,7 +126,7 @@ def _modality_of(to: str) -> Modality:
 
 def _check_settings(kind: Kind, settings: dict[str, Any]) -> None:
     """Check settings, and that the packages are installed, before a collection is encoded."""
-    from visir.search.settings import settings_of
+    from visir.retrieval.settings import settings_of
 
     settings_type = getattr(kind.index(), "settings_type", None)
     if settings_type is not None:
@@ -136,7 +136,7 @@ def _check_settings(kind: Kind, settings: dict[str, Any]) -> None:
 def _check_form(kind: Kind, encoder: Encoder) -> None:
     """Check that an index of this kind holds the encoder's vectors, dense or sparse."""
     from visir.errors import ConfigurationError
-    from visir.search.kinds import kinds_for
+    from visir.retrieval.kinds import kinds_for
 
     form = encoder.form
     if kind.vectors != form:

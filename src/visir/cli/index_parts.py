@@ -10,7 +10,7 @@ import typer
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.records import Modality
-    from visir.search.index import Index
+    from visir.retrieval.index import Index
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The index's folder.", show_default=False)]
 IndexModelOption = Annotated[

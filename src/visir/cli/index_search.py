@@ -19,7 +19,7 @@ from visir.cli.options import DeviceOption, name_value_pairs
 
 if TYPE_CHECKING:
     from visir.records import Embeddings, Run, SparseEmbeddings
-    from visir.search.index import Index
+    from visir.retrieval.index import Index
 
 
 def search_command(
@@ -41,8 +41,8 @@ def search_command(
     """
     from visir.cli.vectors import read_queries
     from visir.errors import ConfigurationError, raise_faults
-    from visir.search.formats import write_run
-    from visir.search.kinds import load
+    from visir.retrieval.formats import write_run
+    from visir.retrieval.kinds import load
     from visir.storage import check_new_file
 
     faults = []
@@ -81,8 +81,8 @@ def export_command(
     from visir.cli.vectors import read_queries
     from visir.errors import ConfigurationError
     from visir.records import SparseEmbeddings
-    from visir.search.kinds import load
-    from visir.search.sparse.export import EXPORTS, export
+    from visir.retrieval.kinds import load
+    from visir.retrieval.sparse.export import EXPORTS, export
 
     EXPORTS.get(form)
     index = load(folder)

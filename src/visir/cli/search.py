@@ -9,7 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from visir.records import Collection, Embeddings, Modality, SparseEmbeddings
-    from visir.search.index import Index
+    from visir.retrieval.index import Index
 
 Query = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")]
 Model = Annotated[str, typer.Option("--model", "-m", help="A model, or a checkpoint folder.")]
@@ -51,7 +51,7 @@ def search(
     from visir.collections import open_collection
     from visir.encoders import encode_items, load
     from visir.errors import ConfigurationError, nearest, raise_faults
-    from visir.search.kinds import load as load_index
+    from visir.retrieval.kinds import load as load_index
 
     faults = []
     if not model and index is None:
@@ -86,7 +86,7 @@ def search(
 
 def _exact(candidates: Embeddings | SparseEmbeddings) -> Index[Any]:
     """The candidates as an index in memory, searched once."""
-    from visir.search.kinds import build, form_of
+    from visir.retrieval.kinds import build, form_of
 
     return build("exact" if form_of(candidates) == "dense" else "scipy", candidates)
 

@@ -37,7 +37,7 @@ from visir.evaluation.scoring import score
 from visir.evaluation.systems.runs import origins
 from visir.files import read_bytes
 from visir.records import Gallery, Protocol, Qrels, Recall, Run, Ties, gallery_line
-from visir.search.ranks import ranks_of
+from visir.retrieval.ranks import ranks_of
 
 COLUMNS = (
     "queries",

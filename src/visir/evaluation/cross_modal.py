@@ -23,8 +23,8 @@ from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, ProtocolError
 from visir.records import SIDES, Embeddings, Modality, Qrels, Run
-from visir.search.pairs import score_places
-from visir.search.vectors import Side, check_same_dimension
+from visir.retrieval.pairs import score_places
+from visir.retrieval.vectors import Side, check_same_dimension
 
 NAME = re.compile(r"dcg_cm@([1-9]\d*)")
 

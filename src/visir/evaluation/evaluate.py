@@ -22,8 +22,8 @@ from visir.evaluation.second_stage import apply, second_stage
 from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
 from visir.evaluation.systems.vectors import dense
 from visir.records import Gallery, Protocol, Qrels, Ranks, Recall, Result, Run, Task, Ties
-from visir.search.rerank import Fusion, Tail
-from visir.search.vectors import Similarity
+from visir.retrieval.rerank import Fusion, Tail
+from visir.retrieval.vectors import Similarity
 
 
 @dataclass(frozen=True, eq=False)

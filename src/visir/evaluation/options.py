@@ -9,8 +9,8 @@ from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.assembly import Pool
 from visir.evaluation.captions import Choice
 from visir.records import TASKS, Collection, Recall, Ties
-from visir.search.depth import depth_fault
-from visir.search.vectors import Similarity
+from visir.retrieval.depth import depth_fault
+from visir.retrieval.vectors import Similarity
 
 CONDITIONS = ("query_template", "rerank", "perturbation", "extra")
 """The fields of `Protocol` that only the caller knows."""

@@ -17,9 +17,9 @@ from visir.evaluation.folds import folds_of, joined_runs, runs_of_folds
 from visir.evaluation.readings import Reading
 from visir.evaluation.restrict import is_whole, restrict
 from visir.records import SIDES, Gallery, Protocol, Qrels, Ranks, Run, Vectors
-from visir.search.exact import search
-from visir.search.ranks import ranks_of
-from visir.search.vectors import Similarity
+from visir.retrieval.exact import search
+from visir.retrieval.ranks import ranks_of
+from visir.retrieval.vectors import Similarity
 
 SAME_SCORES = 0.01
 """Relative difference of the best scores, at the median query, up to which a new search counts as the same search.

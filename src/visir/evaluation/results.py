@@ -2,7 +2,7 @@
 
     result.json              protocol, aggregates, versions, timing, notes, and the list of files
     per_query_{task}.parquet query_id and one column per measure
-    run_{task}.parquet       the answers of the search (`visir.search.formats`)
+    run_{task}.parquet       the answers of the search (`visir.retrieval.formats`)
     qrels_{task}.parquet     the judgements: query_id, document_id, grade
     captions.parquet         id, image_id of the captions that took part, in the source's order
 
@@ -23,7 +23,7 @@ from visir.errors import VisirError
 from visir.evaluation.evaluate import Evaluation
 from visir.files import read_json
 from visir.records import Protocol, Qrels, Result, Run
-from visir.search.formats import read_run, write_run
+from visir.retrieval.formats import read_run, write_run
 from visir.storage import FolderChange, FolderKind, check_version, new_folder
 
 FORMAT = 1

@@ -18,8 +18,8 @@ from visir.evaluation.folds import Ranked
 from visir.evaluation.restrict import restrict
 from visir.progress import pace
 from visir.records import Collection, Ranks, Run, Task, Ties
-from visir.search.ranks import ranks_of
-from visir.search.rerank import Fusion, Reranked, Tail, check_second_stage, rerank_runs
+from visir.retrieval.ranks import ranks_of
+from visir.retrieval.rerank import Fusion, Reranked, Tail, check_second_stage, rerank_runs
 
 K_TEST = 128
 """The default number of re-ranked candidates: ALBEF's and X-VLM's k_test for Flickr30k (COCO: 256)."""
@@ -27,7 +27,7 @@ K_TEST = 128
 
 @dataclass(frozen=True)
 class SecondStage:
-    """A cross-encoder and the options of re-ranking (see `visir.search.rerank`).
+    """A cross-encoder and the options of re-ranking (see `visir.retrieval.rerank`).
 
     Attributes:
         cross_encoder: The cross-encoder.

@@ -15,8 +15,8 @@ from visir.errors import MissingPackageError, VisirError, raise_faults
 from visir.library.database import Database
 from visir.library.layout import CAPTIONS, COPY_AGAIN, LIBRARY, LibraryCard, LibraryError, thumbnail_name
 from visir.library.pictures import thumbnail_digest
-from visir.search.folder import INDEX
-from visir.search.index import Index
+from visir.retrieval.folder import INDEX
+from visir.retrieval.index import Index
 from visir.storage import FileRecord, Manifest
 
 AT_OPEN = 1 << 30
@@ -78,8 +78,8 @@ def load_index(folder: Path) -> Index[Any]:
 
     `EngineError` where it lies on a server that cannot be reached: nothing is wrong with the library then.
     """
-    from visir.search.kinds import load
-    from visir.search.remote.engine import EngineError
+    from visir.retrieval.kinds import load
+    from visir.retrieval.remote.engine import EngineError
 
     try:
         return load(folder)

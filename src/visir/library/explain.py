@@ -13,9 +13,9 @@ from visir.library.query_state import LibraryState, QueryState, StageTimer
 from visir.library.ranking import NORMALISATION, rank
 from visir.library.results import HitExplanation, SystemScore
 from visir.records import SparseEmbeddings
-from visir.search.filtered import FilteredIndex
-from visir.search.fusion import K, normalised
-from visir.search.sparse.matched import Match, matched
+from visir.retrieval.filtered import FilteredIndex
+from visir.retrieval.fusion import K, normalised
+from visir.retrieval.sparse.matched import Match, matched
 
 
 def explain_hit(state: LibraryState, query: Query, item: str, *, captions: int, words: int) -> HitExplanation:
@@ -82,7 +82,7 @@ def _system_score(
 
 
 def _contribution(query_state: QueryState, system: str, position: int, score: float) -> float:
-    """What a system's rank and score add to the deciding score, by the formulas of `visir.search.fusion`."""
+    """What a system's rank and score add to the deciding score, by the formulas of `visir.retrieval.fusion`."""
     if query_state.system != "hybrid":
         return score
     if query_state.query.fusion == "rrf":

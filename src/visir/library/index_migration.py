@@ -9,8 +9,8 @@ from pathlib import Path
 from visir.library.check import check_before_change, load_index
 from visir.library.layout import INDEXES, WORK, LibraryCard, LibraryError
 from visir.library.plan import is_as_planned
-from visir.search.folder import INDEX, read_index
-from visir.search.kinds import KINDS
+from visir.retrieval.folder import INDEX, read_index
+from visir.retrieval.kinds import KINDS
 from visir.storage import FolderChange, Manifest, is_made_by_visir, remove_own_folders
 
 

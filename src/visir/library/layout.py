@@ -2,7 +2,7 @@
 
 visir.json           what it is: source, models, kinds of index, generation; and that the database is as it was written
 items-7.sqlite       what is known of every picture, as of an update (`visir.library.database`); never changed
-dense/ sparse/       indexes of `visir.search.kinds`; a document's id is the item's
+dense/ sparse/       indexes of `visir.retrieval.kinds`; a document's id is the item's
 captions/            an index of the source's captions, where it has some
 thumbnails/          ab/<item>.webp; the database has their digests
 work/                what an unfinished update has done so far; gone when it is finished

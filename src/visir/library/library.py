@@ -23,7 +23,7 @@ from visir.library.layout import (
 )
 from visir.library.originals import Originals
 from visir.library.pictures import thumbnail_digest
-from visir.search.index import Index
+from visir.retrieval.index import Index
 from visir.storage import Manifest
 from visir.storage.locks import is_held
 from visir.storage.manifest import LOG

@@ -13,7 +13,7 @@ from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError, check_library_name, is_library
 from visir.library.models import LibraryModels, check_same_models, names_of
 from visir.library.source import absolute, is_empty, place_of
-from visir.search.folder import INDEX, read_index
+from visir.retrieval.folder import INDEX, read_index
 from visir.storage import FolderChange, is_made_by_visir, remove_own_folders
 
 
@@ -103,7 +103,7 @@ def _kinds(
 
     Captions are indexed as pictures are where these are in an engine that has both forms, so that it holds all vectors.
     """
-    from visir.search.kinds import KINDS
+    from visir.retrieval.kinds import KINDS
 
     kinds = {} if head == model else {"dense": "exact", CAPTIONS: "exact"}
     if head is not None:
@@ -135,9 +135,9 @@ def _settings(
 
     A name for a collection is the beginning of the names of several.
     """
-    from visir.search.kinds import KINDS, settings_of_kind
-    from visir.search.remote.addresses import name_address
-    from visir.search.settings import settings_of
+    from visir.retrieval.kinds import KINDS, settings_of_kind
+    from visir.retrieval.remote.addresses import name_address
+    from visir.retrieval.settings import settings_of
 
     known = {system: {name for name, *_ in settings_of_kind(KINDS.get(kind))} for system, kind in kinds.items()}
     every = set().union(*known.values())

@@ -13,8 +13,8 @@ from visir.errors import VisirError, nearest, raise_faults
 from visir.library.filters import FieldCondition, FilterError, read_condition
 from visir.library.prepared_image import PreparedImage
 from visir.library.query_help import QUERY_HELP
-from visir.search.depth import depth_fault
-from visir.search.fusion import Fusion
+from visir.retrieval.depth import depth_fault
+from visir.retrieval.fusion import Fusion
 
 System: TypeAlias = Literal["dense", "sparse", "hybrid"]
 DEEPEST = 1000
@@ -100,7 +100,7 @@ class Query(QueryFields):
         item: The id of a picture of the library, which is left out of the answer.
         text_weight: Weight of the text beside an image or an item, from 0 to 1.
         system: "dense", "sparse" or "hybrid"; None takes dense where the library has it.
-        fusion: How hybrid joins the two: "rrf" or "weighted"; see `visir.search.fusion`.
+        fusion: How hybrid joins the two: "rrf" or "weighted"; see `visir.retrieval.fusion`.
         weight: Weight of dense in weighted fusion, from 0 to 1.
         where: Conditions that every answer satisfies: "width >= 800", {"field": "width", "op": ">=", "value": 800}, or
             a `FieldCondition`.

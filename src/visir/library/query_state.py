@@ -25,7 +25,7 @@ from visir.library.query import DEEPEST, Query, System
 from visir.library.query_encoding import EncodedQuery, QueryEncoder
 from visir.library.results import LibraryHit
 from visir.records import Run
-from visir.search.filtered import FilteredIndex
+from visir.retrieval.filtered import FilteredIndex
 
 CACHED_FILTERS = 16
 

@@ -14,12 +14,12 @@ from visir.errors import VisirError
 from visir.library.query_state import LibraryState, QueryState, StageTimer
 from visir.library.results import LibraryHit
 from visir.records import Run
-from visir.search.filtered import part_of
-from visir.search.fusion import Normalisation, fuse
+from visir.retrieval.filtered import part_of
+from visir.retrieval.fusion import Normalisation, fuse
 
 NORMALISATION: Normalisation = "maximum"
-"""Of scores before a weighted sum (`visir.search.fusion`): it finds as much as the others (docs/library.md), and does
-not depend on how deep the lists go."""
+"""Of scores before a weighted sum (`visir.retrieval.fusion`): it finds as much as the others (docs/library.md), and
+does not depend on how deep the lists go."""
 
 
 def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTimer) -> None:

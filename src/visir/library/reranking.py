@@ -37,7 +37,7 @@ class Reranker:
 
         A picture that cannot be opened any more has no matching score; it comes behind those that have one. Scores of
         the rest are shifted to begin a unit below the last of these: what counts is that they fall (as with tail
-        "kept" in `visir.search.rerank`).
+        "kept" in `visir.retrieval.rerank`).
         """
         scores = self._scores(cross_encoder, library, text, tuple(sorted(hit.item for hit in hits[:count])))
         first = sorted((hit for hit in hits if hit.item in scores), key=lambda hit: (-scores[hit.item], hit.item))

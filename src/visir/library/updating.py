@@ -42,7 +42,7 @@ from visir.library.scan import Scan, scan, thumbnails_of_journal
 from visir.library.source import PhotoSource, check_source_available
 from visir.library.unavailable import disks_of, keep_unavailable
 from visir.library.vectors import Indexes, add_captions, add_pictures
-from visir.search.folder import INDEX
+from visir.retrieval.folder import INDEX
 from visir.storage import FolderChange, changing, recover, remove_own_folders, sweep
 from visir.storage.removal import remove_files
 

@@ -25,8 +25,8 @@ from visir.library.layout import CAPTIONS, WORK
 from visir.library.models import LibraryModels
 from visir.library.source import PhotoSource, SourceEntry
 from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, Role, SparseEmbeddings, strings
-from visir.search.index import Index
-from visir.search.kinds import KINDS
+from visir.retrieval.index import Index
+from visir.retrieval.kinds import KINDS
 from visir.storage import FolderChange, remove_own_folders
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ from visir.products.tree import CategoryTree
 from visir.products.zero_shot import baseline
 from visir.records import Embeddings
 from visir.records.catalogue import Catalogue
-from visir.search.exact import search
+from visir.retrieval.exact import search
 
 Ranking = tuple[tuple[str, float], ...]
 """Ids of products with scores, best first."""

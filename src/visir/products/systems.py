@@ -17,8 +17,8 @@ from visir.evaluation.systems.vectors import VectorSystem
 from visir.products.split import Mask
 from visir.products.task import CategoryTask
 from visir.records import Embeddings, Gallery, Items, Task, Ties
-from visir.search.bm25 import Bm25
-from visir.search.exact import SearchResult, search
+from visir.retrieval.bm25 import Bm25
+from visir.retrieval.exact import SearchResult, search
 
 
 class CategorySystem(System):

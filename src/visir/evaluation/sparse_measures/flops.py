@@ -5,7 +5,7 @@ from __future__ import annotations
 from visir.errors import EmbeddingError
 from visir.evaluation.sparse_measures.posting_lists import list_lengths
 from visir.records import SparseEmbeddings
-from visir.search.sparse.scan import check_same_vocabulary
+from visir.retrieval.sparse.scan import check_same_vocabulary
 
 
 def flops(texts: SparseEmbeddings, images: SparseEmbeddings) -> float:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import SparseEmbeddings
-from visir.search.depth import depth_fault
+from visir.retrieval.depth import depth_fault
 
 
 def top_terms(embeddings: SparseEmbeddings, k: int) -> tuple[NDArray[np.int64], NDArray[np.int32]]:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.records import Ranks, Run
-from visir.search.exact import SearchResult
+from visir.retrieval.exact import SearchResult
 
 
 def merged(plain: SearchResult, anew: SearchResult) -> SearchResult:

@@ -29,11 +29,11 @@ from visir.evaluation.stress.study import Stress, assemble
 from visir.evaluation.systems import EncoderSystem, System
 from visir.evaluation.systems.vectors import dense
 from visir.records import Collection, Items, Protocol, Qrels, Recall, Result, Task, Ties
+from visir.retrieval.exact import SearchResult
 from visir.robustness.corruptions import CORRUPTIONS, corrupt
 from visir.robustness.perturb import CHANGED, perturb
 from visir.robustness.perturbations import find
 from visir.robustness.perturbations.base import Profile
-from visir.search.exact import SearchResult
 
 DCG = "dcg_cm@10"
 DEPTH = 10

@@ -12,7 +12,7 @@ from visir.evaluation.systems.encoder import EncoderSystem
 from visir.evaluation.systems.runs import RunSystem, by_task
 from visir.evaluation.systems.vectors import VectorSystem
 from visir.records import Embeddings, Run, SparseEmbeddings, Vectors
-from visir.search.vectors import Similarity
+from visir.retrieval.vectors import Similarity
 
 AnySystem: TypeAlias = System | Encoder | Run | Iterable[Vectors] | Iterable[Run] | Mapping[str, Vectors | Run]
 """A `System`, or an input of `system_of`: an encoder, a pair of embeddings, runs."""

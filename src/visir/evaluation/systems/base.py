@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 from visir.errors import ConfigurationError, ProtocolError
 from visir.evaluation.folds import Ranked, joined_runs
 from visir.records import Items, Run, Task, Ties
-from visir.search.exact import SearchResult
-from visir.search.pools import within_pools
+from visir.retrieval.exact import SearchResult
+from visir.retrieval.pools import within_pools
 
 
 class System(ABC):
@@ -51,7 +51,7 @@ class System(ABC):
 
         Returns:
             For each task the run (`Run.ranked` makes one of three columns), and the ranks of the positives of
-            `task.judgements()` (`visir.search.ranks.ranks_of(run, task.judgements(), ties)`).
+            `task.judgements()` (`visir.retrieval.ranks.ranks_of(run, task.judgements(), ties)`).
         """
 
     def prepare(self, tasks: Sequence[Task], *, skip_broken: bool = False) -> None:  # noqa: B027 (a hook)
@@ -99,7 +99,7 @@ class System(ABC):
             given = ", ".join(type(result).__name__ for result in results) or "nothing"
             raise ConfigurationError(
                 f"{type(self).__name__}.search returned {given} for {len(tasks)} tasks.",
-                hint="return one SearchResult(run, ranks) for each task; visir.search.ranks.ranks_of(run, "
+                hint="return one SearchResult(run, ranks) for each task; visir.retrieval.ranks.ranks_of(run, "
                 "task.judgements(), ties) gives the ranks",
             )
         for task, result in zip(tasks, results, strict=True):
@@ -122,7 +122,7 @@ class System(ABC):
             if others:
                 raise ProtocolError(
                     f"{where}: {others:,} answers are no candidates of their query.",
-                    hint="search task.pools: visir.search.pools.within_pools(run, task.pools) cuts a run to them",
+                    hint="search task.pools: visir.retrieval.pools.within_pools(run, task.pools) cuts a run to them",
                 )
         queries = task.measured_queries()
         missing = len(queries) - int(pc.sum(pc.is_in(queries, run.queries)).as_py() or 0)

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from visir.errors import ConfigurationError, RunError
 from visir.evaluation.systems.base import System
 from visir.records import Items, Pools, Ranks, Run, Task, Ties
-from visir.search.bm25 import Bm25
-from visir.search.exact import SearchResult
+from visir.retrieval.bm25 import Bm25
+from visir.retrieval.exact import SearchResult
 
 Rows = NDArray[np.int64]
 
@@ -113,7 +113,7 @@ class Bm25System(System):
 
 
 def _ordered(documents: Rows, scores: NDArray[np.float32], positives: Rows, ties: Ties) -> Rows:
-    """The documents of one query in the order in which ranks are counted; see `visir.search.exact.search`."""
+    """The documents of one query in the order in which ranks are counted; see `visir.retrieval.exact.search`."""
     if ties == "id":
         return documents
     positive = np.isin(documents, positives)

@@ -17,8 +17,8 @@ from visir.evaluation.systems.base import System
 from visir.evaluation.systems.run_folder import answered
 from visir.files import read_json
 from visir.records import Task, Ties
-from visir.search.exact import SearchResult
-from visir.search.formats import read_run
+from visir.retrieval.exact import SearchResult
+from visir.retrieval.formats import read_run
 from visir.storage import FolderKind, changing
 
 CALLS = FolderKind("stress-calls", "a folder of queries and runs")

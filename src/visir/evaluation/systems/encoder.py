@@ -17,8 +17,8 @@ from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.vectors import VectorSystem
 from visir.records import PLAIN, Embeddings, Items, Qrels, Ranks, Role, Task, Ties, Vectors
-from visir.search.exact import SearchResult
-from visir.search.vectors import Similarity
+from visir.retrieval.exact import SearchResult
+from visir.retrieval.vectors import Similarity
 
 
 class EncoderSystem(System):

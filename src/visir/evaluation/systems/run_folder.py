@@ -12,12 +12,12 @@ from visir.errors import RunError, VisirError, raise_faults
 from visir.evaluation.gallery_check import check
 from visir.evaluation.systems.base import System
 from visir.records import PLAIN, TASKS, Run, Task, Ties
+from visir.retrieval.exact import SearchResult
+from visir.retrieval.formats import read_run
+from visir.retrieval.pools import ranks_in_pools, within_pools
+from visir.retrieval.ranks import ranks_of
 from visir.robustness.corruptions import CORRUPTIONS
 from visir.robustness.perturbations import PERTURBATIONS, find
-from visir.search.exact import SearchResult
-from visir.search.formats import read_run
-from visir.search.pools import ranks_in_pools, within_pools
-from visir.search.ranks import ranks_of
 from visir.storage import MANIFEST
 
 SUFFIXES = (".trec", ".run", ".txt", ".res", ".parquet", ".json")

@@ -16,10 +16,10 @@ from visir.evaluation.restrict import restrict
 from visir.evaluation.second_stage import as_protocol, stages_of
 from visir.evaluation.systems.base import System
 from visir.records import UNDECLARED, Gallery, Ranks, Run, Task, Ties
-from visir.search.exact import SearchResult
-from visir.search.pools import ranks_in_pools, within_pools
-from visir.search.ranks import ranks_of
-from visir.search.vectors import Similarity
+from visir.retrieval.exact import SearchResult
+from visir.retrieval.pools import ranks_in_pools, within_pools
+from visir.retrieval.ranks import ranks_of
+from visir.retrieval.vectors import Similarity
 
 
 class RunSystem(System):

@@ -12,10 +12,10 @@ from visir.errors import ConfigurationError
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.fields import system_fields, system_name
 from visir.records import Embeddings, Items, SparseEmbeddings, Task, Ties, Vectors
-from visir.search.exact import SearchResult, search, search_both, similarity_of
-from visir.search.pools import ranks_in_pools, search_pools
-from visir.search.sparse.scan import check_same_vocabulary
-from visir.search.vectors import Similarity
+from visir.retrieval.exact import SearchResult, search, search_both, similarity_of
+from visir.retrieval.pools import ranks_in_pools, search_pools
+from visir.retrieval.sparse.scan import check_same_vocabulary
+from visir.retrieval.vectors import Similarity
 
 
 class VectorSystem(System):

@@ -67,7 +67,7 @@ def _opened(path: Path) -> Image:
 
 def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]:
     """From item to the words that matched, where words had a part in the answer."""
-    from visir.search.sparse.matched import in_words
+    from visir.retrieval.sparse.matched import in_words
 
     if page.system == "dense":
         return {}

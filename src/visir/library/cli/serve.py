@@ -55,7 +55,7 @@ def serve(
     require("fastapi", "uvicorn", "httptools", "prometheus_client", extra="serve", purpose="visir serve")
     from visir.library.service.running import serve
     from visir.library.service.settings import ServiceSettings
-    from visir.search.remote.addresses import is_loopback
+    from visir.retrieval.remote.addresses import is_loopback
 
     if tokens is None and not is_loopback(host) and not open_to_all:
         raise ConfigurationError(

@@ -92,8 +92,8 @@ class LatencyExperiment(SparseHeadExperiment):
     def _sparse(
         self, images: SparseEmbeddings, forms: dict[str, SparseEmbeddings], notes: list[str]
     ) -> Callable[[int], tuple[float, Run]]:
-        from visir.search.sparse.inverted import InvertedIndex
-        from visir.search.timing import best_of
+        from visir.retrieval.sparse.inverted import InvertedIndex
+        from visir.retrieval.timing import best_of
 
         if self.index == "graph":
             used = np.unique(images.terms)
@@ -123,9 +123,9 @@ def _graph(
     documents: Embeddings, queries: Embeddings, similarity: str, notes: list[str]
 ) -> Callable[[int], tuple[float, Run]]:
     """A search in a graph that looks at as many candidates as .99 of the exact best take."""
-    from visir.search.dense.flat import FlatIndex
-    from visir.search.dense.hnsw import HnswIndex
-    from visir.search.timing import best_of, kth_scores, share_found
+    from visir.retrieval.dense.flat import FlatIndex
+    from visir.retrieval.dense.hnsw import HnswIndex
+    from visir.retrieval.timing import best_of, kth_scores, share_found
 
     graph = HnswIndex.build(documents, similarity=similarity)
     exact = FlatIndex.build(documents, similarity=similarity)

@@ -1,0 +1,333 @@
+"""Exact search: every query with every candidate of a declared gallery, for one task or both in one pass."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError, RunError
+from visir.records import (
+    Embeddings,
+    Gallery,
+    Qrels,
+    Ranks,
+    Run,
+    SparseEmbeddings,
+    Ties,
+    Vectors,
+    strings,
+    task_name,
+)
+from visir.retrieval.answers import check_finite_scores
+from visir.retrieval.depth import check_depth
+from visir.retrieval.scan import Answers, SearchState, scan
+from visir.retrieval.sparse import scan as sparse
+from visir.retrieval.vectors import Side, Similarity, check_same_dimension
+
+
+@dataclass(frozen=True)
+class SearchResult:
+    """The result of an exact search.
+
+    Attributes:
+        run: The best documents of each query.
+        ranks: The rank of each positive in the whole gallery; None without judgements.
+    """
+
+    run: Run
+    ranks: Ranks | None
+
+
+@dataclass(frozen=True)
+class _Plan:
+    """One task of a search, with all ids resolved."""
+
+    task: str
+    queries: pa.StringArray
+    gallery: Gallery
+    qrels: Qrels | None
+
+    @cached_property
+    def positives(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float32]]:
+        """(m,) the row of the query, the position in the gallery (-1: not in it) and the grade of each positive."""
+        if self.qrels is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0, np.float32)
+        positive = self.qrels.grades > 0
+        query = np.repeat(np.arange(len(self.qrels)), np.diff(self.qrels.offsets))
+        return query[positive], _places(self.qrels.documents, self.gallery.ids)[positive], self.qrels.grades[positive]
+
+
+def search(
+    queries: Vectors,
+    candidates: Vectors,
+    task: str | None = None,
+    *,
+    gallery: Gallery | None = None,
+    depth: int = 100,
+    similarity: Similarity | None = None,
+    ties: Ties = "id",
+    qrels: Qrels | None = None,
+    name: str | None = None,
+) -> SearchResult:
+    """Search all candidates of a gallery for every query.
+
+    The score of a pair is a function of its two vectors alone: their cosine (or dot product) summed in float64 and
+    rounded to float32. Equal vectors have equal scores. The order of the input, the size of the gallery, blocks and
+    threads change nothing. (Scores taken from a plain matrix product do not have this property.)
+
+    Args:
+        queries: Vectors of the queries.
+        candidates: Vectors of at least the gallery.
+        task: The name of the task; None takes the usual name of what both sides hold ("t2i", "t2t", …).
+        gallery: The declared candidates; None is all of `candidates`.
+        depth: How many documents per query the run keeps.
+        similarity: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by "dot" only.
+        ties: How equal scores are ordered where *ranks* are counted: "id" (smaller document id first, as in the run),
+            "pessimistic" (a positive after all non-positives of equal score), "optimistic" (before them). Positives
+            that tie with one another stand in order of id.
+        qrels: The judgements. Exactly the judged queries are searched, and the ranks of their positives are exact to
+            the end of the gallery. None searches all `queries`.
+        name: The name of the run; None takes the names of the encoders.
+
+    Raises:
+        EmbeddingError: Vectors are missing, zero (under cosine) or too long, scores exceed float32, dimensions or
+            vocabularies differ, or one side is dense and the other sparse.
+        RunError: The gallery is not listed, or there is no query.
+
+    Example:
+        >>> from visir.records import EncoderCard
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> texts = Embeddings("text", ["q"], np.array([[1, 0]], np.float32), card)
+        >>> images = Embeddings("image", ["a", "b"], np.array([[0, 1], [1, 1]], np.float32), card)
+        >>> search(texts, images).run.answer("q", 1)
+        [('b', 0.7071067690849304)]
+    """
+    similarity = similarity_of(similarity, queries, candidates)
+    plan = _plan(task, queries, candidates, gallery, qrels)
+    return _one(plan, queries, candidates, depth, similarity, ties, _name(name, queries, candidates))
+
+
+def search_both(
+    images: Vectors,
+    texts: Vectors,
+    *,
+    galleries: Mapping[str, Gallery] | None = None,
+    depth: int = 100,
+    similarity: Similarity | None = None,
+    ties: Ties = "id",
+    qrels: Mapping[str, Qrels] | None = None,
+    name: str | None = None,
+) -> dict[str, SearchResult]:
+    """Search both tasks of images and texts; the results are those of `search`, bit by bit.
+
+    Both tasks share one pass if the queries of each are among the candidates of the other.
+
+    Args:
+        images: Vectors of the images.
+        texts: Vectors of the texts.
+        galleries: The gallery of each task, "i2t" and "t2i"; a missing one is all vectors of that side.
+        depth: How many documents per query the runs keep.
+        similarity: As in `search`.
+        ties: As in `search`.
+        qrels: The judgements of each task.
+        name: The name of the runs; None takes the names of the encoders.
+
+    Returns:
+        The result of each task, "i2t" and "t2i".
+
+    Raises:
+        EmbeddingError: As in `search`.
+        RunError: As in `search`.
+
+    Example:
+        >>> from visir.records import EncoderCard
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> images = Embeddings("image", ["a", "b"], np.array([[1, 0], [0, 1]], np.float32), card)
+        >>> texts = Embeddings("text", ["1", "2"], np.array([[0, 2], [3, 0]], np.float32), card)
+        >>> results = search_both(images, texts, depth=1)
+        >>> results["i2t"].run.answer("a"), results["t2i"].run.answer("1")
+        ([('2', 1.0)], [('b', 1.0)])
+    """
+    similarity = similarity_of(similarity, images, texts)
+    galleries, qrels = galleries or {}, qrels or {}
+    i2t = _plan("i2t", images, texts, galleries.get("i2t"), qrels.get("i2t"))
+    t2i = _plan("t2i", texts, images, galleries.get("t2i"), qrels.get("t2i"))
+    name = _name(name, images, texts)
+    if not (_within(t2i.queries, i2t.gallery.ids) and _within(i2t.queries, t2i.gallery.ids)):
+        return {
+            "i2t": _one(i2t, images, texts, depth, similarity, ties, name),
+            "t2i": _one(t2i, texts, images, depth, similarity, ties, name),
+        }
+    forward, backward = _asked(t2i, i2t.gallery.ids, depth), _asked(i2t, t2i.gallery.ids, depth)
+    to_images, to_texts = _scan(texts, i2t.gallery.ids, images, t2i.gallery.ids, similarity, forward, backward, ties)
+    return {
+        "i2t": _searched(i2t, backward, to_texts, name, depth, similarity, images, texts),
+        "t2i": _searched(t2i, forward, to_images, name, depth, similarity, texts, images),
+    }
+
+
+def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors) -> Similarity:
+    """Return how two sides are scored: as requested, else by "cosine" for dense vectors and "dot" for sparse ones.
+
+    Sparse vectors have no cosine here. Their lengths are learnt (a sharp image has heavier words than a blurred one),
+    they are trained for the dot product, and every inverted index computes it.
+
+    Args:
+        requested: "cosine", "dot", or None for the default.
+        first: The vectors of one side.
+        second: The vectors of the other side.
+
+    Raises:
+        EmbeddingError: A cosine of sparse vectors is requested, or one side is dense and the other sparse.
+    """
+    if isinstance(first, SparseEmbeddings) != isinstance(second, SparseEmbeddings):
+        sparse_side, dense_side = (first, second) if isinstance(first, SparseEmbeddings) else (second, first)
+        raise EmbeddingError(
+            f"{sparse_side.modality} embeddings by {sparse_side.encoder.name} are sparse, "
+            f"{dense_side.modality} embeddings by {dense_side.encoder.name} dense: they are not of one space.",
+            hint="encode both sides with one encoder",
+        )
+    if not isinstance(first, SparseEmbeddings):
+        return requested or "cosine"
+    if requested == "cosine":
+        raise EmbeddingError(
+            f"sparse vectors (by {first.encoder.name}) are scored by their dot product; a cosine was asked for.",
+            hint="leave the similarity out, or ask for 'dot'",
+        )
+    return "dot"
+
+
+def _one(
+    plan: _Plan, queries: Vectors, candidates: Vectors, depth: int, similarity: Similarity, ties: Ties, name: str
+) -> SearchResult:
+    forward = _asked(plan, plan.queries, depth)
+    (answers,) = _scan(queries, plan.queries, candidates, plan.gallery.ids, similarity, forward, None, ties)
+    return _searched(plan, forward, answers, name, depth, similarity, queries, candidates)
+
+
+def _scan(
+    rows: Vectors,
+    row_ids: pa.StringArray,
+    columns: Vectors,
+    column_ids: pa.StringArray | None,
+    similarity: Similarity,
+    forward: SearchState,
+    backward: SearchState | None,
+    ties: Ties,
+) -> list[Answers]:
+    """Scan both sides, dense or sparse."""
+    if isinstance(rows, SparseEmbeddings) and isinstance(columns, SparseEmbeddings):
+        sparse.check_same_vocabulary(rows, columns)
+        down = sparse.SparseSide(rows, _rows(rows, row_ids))
+        across = sparse.SparseSide(columns, _rows(columns, column_ids))
+        return sparse.scan(down, across, forward, backward, ties)
+    assert isinstance(rows, Embeddings) and isinstance(columns, Embeddings), "similarity_of refuses a mixture"
+    check_same_dimension(rows, columns)
+    left, right = Side(rows, _rows(rows, row_ids), similarity), Side(columns, _rows(columns, column_ids), similarity)
+    return scan(left, right, forward, backward, ties)
+
+
+def _plan(
+    task: str | None, queries: Vectors, candidates: Vectors, gallery: Gallery | None, qrels: Qrels | None
+) -> _Plan:
+    if task is None:
+        task = task_name(queries.modality, candidates.modality)
+    if gallery is None:
+        gallery = Gallery.of(candidates.modality, candidates.ids, f"all encoded {candidates.modality}s")
+    if gallery.ids is None:
+        raise RunError(
+            f"{task} search needs a listed gallery; the size alone is known of {gallery.description!r}.",
+            hint="make one with Task.gallery(), Collection.image_gallery() or Collection.caption_gallery()",
+        )
+    # Sorted by id: the same searches, the same run, in whatever order the vectors were encoded.
+    query_ids = queries.ids.take(pc.sort_indices(queries.ids)) if qrels is None else qrels.queries
+    if len(query_ids) == 0:
+        raise RunError(f"{task} search: there is no query.", hint="is the split, or the filter, right?")
+    return _Plan(task, query_ids, gallery, qrels)
+
+
+def _asked(plan: _Plan, row_ids: pa.StringArray, depth: int) -> SearchState:
+    """The plan in numbers; `row_ids` are the ids of the rows on the query side, in order."""
+    check_depth(depth, "depth")
+    query, document, _ = plan.positives
+    inside = document >= 0
+    counts = np.bincount(query[inside], minlength=len(plan.queries))
+    # Documents of a query are sorted by id in the qrels, and the gallery is sorted by id: places ascend too.
+    offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    return SearchState(_places(row_ids, plan.queries), offsets, document[inside], min(depth, plan.gallery.size))
+
+
+def _searched(
+    plan: _Plan,
+    state: SearchState,
+    answers: Answers,
+    name: str,
+    depth: int,
+    similarity: Similarity,
+    queries: Vectors,
+    candidates: Vectors,
+) -> SearchResult:
+    indices, scores = answers
+    run = Run(
+        name=name,
+        task=plan.task,
+        queries=plan.queries,
+        offsets=np.arange(len(plan.queries) + 1, dtype=np.int64) * state.depth,
+        documents=plan.gallery.ids,
+        indices=indices.ravel(),
+        scores=scores.ravel(),
+        gallery=plan.gallery,
+        depth=depth,
+        provenance=_provenance(similarity, queries, candidates),
+    )
+    return SearchResult(check_finite_scores(run), None if plan.qrels is None else _ranks(plan, plan.qrels, state))
+
+
+def _ranks(plan: _Plan, qrels: Qrels, state: SearchState) -> Ranks:
+    query, place, grades = plan.positives
+    ranks = np.zeros(len(place), np.int64)
+    ranks[place >= 0] = state.better + 1
+    order = np.lexsort((np.where(ranks == 0, np.iinfo(np.int64).max, ranks), query))
+    offsets = np.concatenate([[0], np.cumsum(qrels.positives)]).astype(np.int64)
+    return Ranks(qrels.queries, offsets, ranks[order], grades[order], None, plan.gallery.size)
+
+
+def _places(ids: pa.StringArray, among: pa.StringArray | None) -> NDArray[np.int64]:
+    """Return the (n,) position of each id in `among`, -1 for an unknown id."""
+    if ids.equals(among):  # the usual case: all queries of one task are all candidates of the other
+        return np.arange(len(ids))
+    places = pc.fill_null(pc.index_in(ids, among), -1).to_numpy(zero_copy_only=False)
+    positions: NDArray[np.int64] = places.astype(np.int64)
+    return positions
+
+
+def _rows(embeddings: Vectors, ids: pa.StringArray | None) -> NDArray[np.int64]:
+    """Return the rows of these ids; an id without a vector is an error that names it."""
+    rows = _places(strings(ids), embeddings.ids)
+    return embeddings.rows(ids) if (rows < 0).any() else rows
+
+
+def _within(ids: pa.StringArray, among: pa.StringArray | None) -> bool:
+    return ids.equals(among) or bool(pc.all(pc.is_in(ids, among)).as_py())
+
+
+def _name(name: str | None, first: Vectors, second: Vectors) -> str:
+    return name or " + ".join(dict.fromkeys([first.encoder.name, second.encoder.name]))
+
+
+def _provenance(similarity: Similarity, queries: Vectors, candidates: Vectors) -> dict[str, Any]:
+    vocabulary = {"vocabulary": queries.vocabulary.name} if isinstance(queries, SparseEmbeddings) else {}
+    return {
+        "search": "exact",
+        "similarity": similarity,
+        **vocabulary,
+        "queries": {"encoder": queries.encoder.name, "fingerprint": queries.encoder.fingerprint},
+        "candidates": {"encoder": candidates.encoder.name, "fingerprint": candidates.encoder.fingerprint},
+    }

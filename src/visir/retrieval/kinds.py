@@ -1,0 +1,227 @@
+"""The kinds of index as data: a description, the packages it needs, and the class that implements it.
+
+A new kind is one new file with a class of the interface `visir.retrieval.index.Index`, and one entry here. The file
+of a kind is imported when the kind is first used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from visir.errors import ConfigurationError, nearest, require
+from visir.registry import Registry
+
+if TYPE_CHECKING:
+    from visir.records import Embeddings, SparseEmbeddings
+    from visir.retrieval.index import Index
+
+VectorForm = Literal["dense", "sparse"]
+
+
+@dataclass(frozen=True)
+class Kind:
+    """One kind of index.
+
+    Attributes:
+        name: The name of the kind.
+        title: A description, printed by `visir index kinds`, the docs and error messages.
+        exact: Whether every answer is the exact best.
+        vectors: The vectors that it indexes: `Embeddings` ("dense") or `SparseEmbeddings` ("sparse").
+        module: "package.module:Class", imported when the kind is used.
+        extra: The extra of visir that installs `packages`; "" when none is needed.
+        packages: The import names of the packages that it needs.
+        beside: Kinds of the same engine for vectors of the other form; a library with this kind has them too.
+    """
+
+    name: str
+    title: str
+    exact: bool
+    vectors: VectorForm
+    module: str
+    extra: str = ""
+    packages: tuple[str, ...] = ()
+    beside: tuple[str, ...] = ()
+
+    def index(self) -> type[Index[Any]]:
+        """Return the class of the kind.
+
+        Raises:
+            MissingPackageError: A package is not installed; the message has the pip command.
+        """
+        require(*self.packages, extra=self.extra, purpose=f"an index of kind {self.name!r}")
+        return self.described()
+
+    def described(self) -> type[Index[Any]]:
+        """Return the class without a check of its packages, to read its settings."""
+        module, _, name = self.module.partition(":")
+        index_class: type[Index[Any]] = getattr(import_module(module), name)
+        return index_class
+
+
+KINDS: Registry[Kind] = Registry("kind of index")
+
+for _kind in (
+    Kind(
+        name="exact",
+        title="every query against every vector, memory-mapped; the truth of dense search",
+        exact=True,
+        vectors="dense",
+        module="visir.retrieval.dense.flat:FlatIndex",
+    ),
+    Kind(
+        name="hnsw",
+        title="a graph of near neighbours (FAISS)",
+        exact=False,
+        vectors="dense",
+        module="visir.retrieval.dense.hnsw:HnswIndex",
+        extra="hnsw",
+        packages=("faiss",),
+    ),
+    Kind(
+        name="inverted",
+        title="visir's own inverted index, memory-mapped; exact unless a search asks for less",
+        exact=True,
+        vectors="sparse",
+        module="visir.retrieval.sparse.inverted:InvertedIndex",
+    ),
+    Kind(
+        name="seismic",
+        title="blocks of similar documents in each list, skipped by their summaries (Seismic)",
+        exact=False,
+        vectors="sparse",
+        module="visir.retrieval.sparse.seismic:SeismicIndex",
+        extra="seismic",
+        packages=("seismic",),
+    ),
+    Kind(
+        name="scipy",
+        title="one product of two SciPy matrices: slow, and the truth of sparse search",
+        exact=True,
+        vectors="sparse",
+        module="visir.retrieval.sparse.oracle:OracleIndex",
+    ),
+    Kind(
+        name="qdrant",
+        title="a graph of near neighbours in Qdrant: embedded, or on a server or cluster by one setting (url)",
+        exact=False,
+        vectors="dense",
+        module="visir.retrieval.remote.dense:QdrantIndex",
+        beside=("qdrant-sparse",),
+        extra="qdrant",
+        packages=("qdrant_edge", "qdrant_client"),
+    ),
+    Kind(
+        name="qdrant-sparse",
+        title="inverted lists in Qdrant: embedded, or on a server or cluster by one setting (url)",
+        exact=False,
+        vectors="sparse",
+        module="visir.retrieval.remote.sparse:QdrantSparseIndex",
+        extra="qdrant",
+        packages=("qdrant_edge", "qdrant_client"),
+    ),
+):
+    KINDS.add(_kind.name, _kind)
+
+
+def build(
+    kind: str, vectors: Embeddings | SparseEmbeddings, folder: str | Path | None = None, **options: Any
+) -> Index[Any]:
+    """Build an index.
+
+    Args:
+        kind: A name in `KINDS`.
+        vectors: The vectors of the documents, at least one.
+        folder: A new or an empty folder for the index; None builds it in memory.
+        options: The settings of the kind (`visir index kinds` lists them). A server in the setting `url` counts as
+            named by the user, and may get the key (`visir.retrieval.remote.addresses`).
+
+    Raises:
+        VisirError: The kind is unknown.
+        ConfigurationError: The kind is for vectors of the other form, or settings are wrong.
+        IndexFolderError: The folder is not empty.
+
+    Example:
+        >>> import numpy as np
+        >>> from visir.records import Embeddings, EncoderCard
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> vectors = np.array([[1, 0], [0, 1], [3, 4]], np.float32)
+        >>> images = Embeddings("image", ["a", "b", "c"], vectors, card)
+        >>> index = build("exact", images.select(["a", "b"]))
+        >>> index.add(images.select(["c"]))
+        >>> index.delete(["b"])
+        >>> index.ids.to_pylist()
+        ['a', 'c']
+        >>> query = Embeddings("text", ["q"], np.array([[0, 1]], np.float32), card)
+        >>> [(document, round(score, 2)) for document, score in index.search(query, k=2).answer("q")]
+        [('c', 0.8), ('a', 0.0)]
+    """
+    entry, form = KINDS.get(kind), form_of(vectors)
+    if entry.vectors != form:
+        raise ConfigurationError(
+            f"an index of kind {kind!r} holds {entry.vectors} vectors; those by {vectors.encoder.name} are {form}.",
+            hint=f"kinds for {form} vectors: {', '.join(kinds_for(form))}",
+        )
+    if isinstance(options.get("url"), str) and options["url"]:
+        from visir.retrieval.remote.addresses import name_address
+
+        name_address(options["url"])
+    return entry.index().build(vectors, None if folder is None else Path(folder), **options)
+
+
+def load(folder: str | Path) -> Index[Any]:
+    """Open the index in a folder, of any kind.
+
+    Args:
+        folder: The folder of the index; its `visir.json` names the kind.
+
+    Raises:
+        IndexFolderError: The folder holds no index or a damaged one, or its kind is unknown.
+
+    Example:
+        >>> import numpy as np
+        >>> from visir.records import Embeddings, EncoderCard
+        >>> card = EncoderCard("by hand", "example", revision="1")
+        >>> images = Embeddings("image", ["a", "b"], np.array([[1, 0], [0, 1]], np.float32), card)
+        >>> folder = build("exact", images, "images.index").folder
+        >>> index = load(folder)
+        >>> index.kind, index.info().documents
+        ('exact', 2)
+    """
+    from visir.retrieval.folder import IndexFolderError, read_index
+
+    kind: str = read_index(Path(folder)).content["kind"]
+    if kind not in KINDS:
+        raise IndexFolderError(
+            f"{folder}: an index of kind {kind!r}, which this visir does not know.",
+            hint=f"{nearest(kind, KINDS)}; update visir if the index is newer, or build it again",
+        )
+    return KINDS.get(kind).index().load(Path(folder))
+
+
+def form_of(vectors: Embeddings | SparseEmbeddings) -> VectorForm:
+    """Return the form of vectors: "dense" or "sparse"."""
+    from visir.records import SparseEmbeddings
+
+    return "sparse" if isinstance(vectors, SparseEmbeddings) else "dense"
+
+
+def kinds_for(form: VectorForm) -> list[str]:
+    """Return the names of the kinds for vectors of this form."""
+    return [name for name, kind in KINDS.items() if kind.vectors == form]
+
+
+def settings_of_kind(kind: Kind) -> list[tuple[str, Any, str]]:
+    """Return (name, default, description) of every setting of a kind, from its class."""
+    from visir.retrieval.settings import described
+
+    try:
+        stated = getattr(kind.described(), "settings_type", None)
+    except ImportError:  # a kind whose module itself needs its extra
+        return []
+    return [] if stated is None else described(stated)
+
+
+__all__ = ["KINDS", "Kind", "build", "form_of", "kinds_for", "load", "settings_of_kind"]

@@ -1,0 +1,84 @@
+"""Dense vectors in Qdrant: a graph of near neighbours (HNSW), embedded or on a server."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.records import Embeddings
+from visir.retrieval import kernels
+from visir.retrieval.dense.flat import check_no_zero_vectors
+from visir.retrieval.parts import DENSE
+from visir.retrieval.remote.engine import Nearest
+from visir.retrieval.remote.index import RemoteIndex
+from visir.retrieval.remote.points import Vector
+from visir.retrieval.remote.settings import DenseSettings
+from visir.retrieval.vectors import BLOCK, Side
+
+
+class QdrantIndex(RemoteIndex[Embeddings]):
+    """Kind "qdrant": dense vectors in Qdrant.
+
+    The engine compares inner products of float32 vectors. Under cosine they are divided by their lengths before they
+    are sent (by visir, in float64, as in every search here, rather than by the engine), so `documents` and `select`
+    give vectors of length 1; under "dot" they come back as they were.
+    """
+
+    kind = "qdrant"
+    form = DENSE
+    settings_type = DenseSettings
+    space = "dense"
+    _falls_short = True  # among many equal vectors most are out of a graph's reach
+
+    @classmethod
+    def _check(cls, documents: Embeddings, settings: DenseSettings) -> None:
+        check_no_zero_vectors(documents, settings.similarity)
+
+    @classmethod
+    def _dimension(cls, documents: Embeddings) -> int:
+        return documents.dimension
+
+    @classmethod
+    def _size(cls, documents: Embeddings) -> int:
+        return len(documents) * documents.dimension
+
+    @classmethod
+    def _outgoing(cls, documents: Embeddings, start: int, stop: int, settings: DenseSettings) -> list[Vector]:
+        side = Side(documents, np.arange(start, stop), settings.similarity)  # type: ignore[arg-type]
+        vectors: list[Vector] = side.block(0, stop - start).tolist()
+        return vectors
+
+    @classmethod
+    def _sent(cls, documents: Embeddings, settings: DenseSettings) -> Embeddings:
+        order = pc.sort_indices(documents.ids).to_numpy().astype(np.int64)
+        side = Side(documents, order, settings.similarity)  # type: ignore[arg-type]
+        blocks = [side.block(start, min(start + BLOCK, len(side))) for start in range(0, len(side), BLOCK)]
+        vectors = np.concatenate(blocks) if blocks else np.empty((0, documents.dimension), np.float32)
+        ids = documents.ids.take(pa.array(order))
+        return replace(documents, ids=ids, vectors=vectors, normalised=settings.similarity == "cosine")
+
+    def _made(self, ids: pa.StringArray, raw: list[Vector | None]) -> Embeddings:
+        vectors = np.array(raw, np.float32).reshape(len(raw), self._like.dimension)
+        return replace(self._like, ids=ids, vectors=vectors, normalised=self.settings.similarity == "cosine")
+
+    def _arrays(self, given: Embeddings | list[Vector]) -> NDArray[np.float32]:
+        if isinstance(given, list):
+            return np.array(given, np.float32).reshape(len(given), self._like.dimension)
+        return np.asarray(given.vectors)
+
+    def _scored(
+        self, queries: Embeddings, query: NDArray[np.int64], held: Any, rows: NDArray[np.int64], settings: DenseSettings
+    ) -> NDArray[np.float32]:
+        first = int(query[0])
+        side = Side(queries, np.arange(first, int(query[-1]) + 1), settings.similarity)  # type: ignore[arg-type]
+        scores = np.empty(len(query), np.float32)
+        kernels.score_pairs(side.block(0, len(side)), query - first, held, rows, scores)
+        return scores
+
+    def _nearest(self, vector: Vector, limit: int, exact: bool, settings: DenseSettings) -> Nearest:
+        return Nearest(self.space, vector, limit, max(settings.ef_search, limit), exact)

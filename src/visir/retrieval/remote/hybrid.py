@@ -1,0 +1,214 @@
+"""Dense and sparse vectors of the same documents in one collection, and a search by both in one request."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+
+from visir.errors import ConfigurationError, EmbeddingError
+from visir.records import Embeddings, EncoderCard, Run, SparseEmbeddings, modality_of
+from visir.retrieval.answers import Hits, run_of
+from visir.retrieval.depth import check_depth
+from visir.retrieval.folder import read_index
+from visir.retrieval.parts import DENSE, SPARSE
+from visir.retrieval.remote.addresses import name_address
+from visir.retrieval.remote.dense import QdrantIndex
+from visir.retrieval.remote.engine import Nearest, Space
+from visir.retrieval.remote.index import VALUES
+from visir.retrieval.remote.points import Point, keys_of
+from visir.retrieval.remote.settings import DenseSettings
+from visir.retrieval.remote.sparse import QdrantSparseIndex
+from visir.retrieval.remote.storage import RemoteStorage
+from visir.retrieval.rows import check_fits_index
+from visir.retrieval.settings import searching, settings_of
+from visir.retrieval.validate_queries import in_order
+
+KIND = "qdrant-hybrid"
+"""What `visir.json` says of such a folder. It is no kind of `visir.retrieval.kinds`: those hold one form of vectors."""
+_QUERIES = 64
+
+
+class HybridCollection:
+    """One collection whose points have a dense and a sparse vector, embedded or on a server by the setting `url`.
+
+    `search` asks for both and lets the engine fuse the two lists by reciprocal rank (Cormack et al., 2009): a document
+    scores the sum of 1 / (constant + rank) over the lists that it stands in, ranks counted from 1. One request instead
+    of two, and no vector comes back; the price is that the engine ranks by its own single-precision scores, so that of
+    documents that score equally, which one stands first is the engine's choice.
+    """
+
+    def __init__(self, storage: RemoteStorage) -> None:
+        self._storage = storage
+        self._dense, self._sparse = storage.state.own
+
+    @classmethod
+    def build(cls, dense: Embeddings, sparse: SparseEmbeddings, folder: Path | None = None, **options: Any) -> Self:
+        """Build a collection of documents with both vectors.
+
+        Args:
+            dense: The dense vectors.
+            sparse: The sparse vectors of the same documents.
+            folder: A new or an empty folder; None uses a temporary one.
+            options: The settings of the kind "qdrant".
+
+        Raises:
+            EmbeddingError: There are no documents, or some have only one of the two vectors.
+            ConfigurationError: Settings are wrong.
+        """
+        settings = settings_of(KIND, DenseSettings, options)
+        if settings.url:
+            name_address(settings.url)
+        _check(dense, sparse, settings)
+        like = dense.select([]), sparse.select([])
+        facts = {
+            "kind": KIND,
+            "modality": dense.modality,
+            "encoder": dense.encoder.to_dict(),
+            "sparse encoder": sparse.encoder.to_dict(),
+        }
+
+        def write_space(folder: Path) -> None:
+            DENSE.write(like[0], folder / "dense")
+            SPARSE.write(like[1], folder / "sparse")
+
+        storage = RemoteStorage.create(
+            None if folder is None else Path(folder),
+            facts,
+            settings,
+            [Space("dense", dense.dimension), Space("sparse", 0)],
+            dense.ids,
+            [*(f"dense/{name}" for name in DENSE.files), *(f"sparse/{name}" for name in SPARSE.files)],
+            lambda: _batches(dense, sparse, settings),
+            write_space,
+            _read_space,
+        )
+        return cls(storage)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Open the collection in a folder.
+
+        Raises:
+            ConfigurationError: The folder holds an index of another kind.
+            IndexFolderError: The folder is damaged.
+            EngineError: Its server does not answer.
+        """
+        folder = Path(folder)
+        kind = read_index(folder).content["kind"]
+        if kind != KIND:
+            raise ConfigurationError(
+                f"{folder}: holds an index of kind {kind!r}, no collection of both forms.",
+                hint="visir.retrieval.kinds.load reads it",
+            )
+        return cls(RemoteStorage.load(folder, DenseSettings, _read_space))
+
+    def add(self, dense: Embeddings, sparse: SparseEmbeddings) -> None:
+        """Add documents; as `Index.add`."""
+        check_fits_index(DENSE, dense, self._dense, added=True)
+        check_fits_index(SPARSE, sparse, self._sparse, added=True)
+        _check(dense, sparse, self._storage.settings)
+        self._storage.add(dense.ids, lambda: _batches(dense, sparse, self._storage.settings))
+
+    def delete(self, ids: object) -> None:
+        """Delete documents; as `Index.delete`."""
+        self._storage.delete(ids)
+
+    def __len__(self) -> int:
+        return len(self._storage.state.id_index)
+
+    def search(
+        self,
+        dense: Embeddings,
+        sparse: SparseEmbeddings,
+        k: int = 10,
+        *,
+        depth: int = 100,
+        constant: int = 60,
+        **options: Any,
+    ) -> Run:
+        """Return the best `k` documents of each query by the fused ranks of the dense and the sparse search.
+
+        A query without a term is answered by its dense vector alone.
+
+        Args:
+            dense: The dense vectors of the queries.
+            sparse: The sparse vectors of the same queries.
+            k: The number of documents per query, from 1.
+            depth: The length of the two lists that are fused.
+            constant: The constant of reciprocal rank fusion.
+            options: Settings that may change from search to search.
+
+        Raises:
+            EmbeddingError: Queries have only one of the two vectors, or are of another space than the documents.
+            RunError: `k` or `depth` is wrong, or there is no query or no document.
+        """
+        state, settings = self._storage.state, searching(KIND, self._storage.settings, options)
+        check_depth(depth, "depth")
+        ordered = in_order(DENSE, dense, self._dense, len(state.id_index), k)
+        deep, best = min(depth, len(state.id_index)), min(k, len(state.id_index))
+        _check_same_ids(ordered, in_order(SPARSE, sparse, self._sparse, len(state.id_index), k), "query")
+        words = sparse.select(ordered.ids)
+        hits = []
+        for first in range(0, len(ordered), _QUERIES):
+            last = min(first + _QUERIES, len(ordered))
+            vectors = QdrantIndex._outgoing(ordered, first, last, settings)
+            terms = QdrantSparseIndex._outgoing(words, first, last, settings)
+            searches = [
+                [Nearest("dense", vector, deep, max(settings.ef_search, deep))]
+                + ([Nearest("sparse", weights, deep)] if len(weights[0]) else [])  # type: ignore[arg-type]
+                for vector, weights in zip(vectors, terms, strict=True)
+            ]
+            for at, answer in enumerate(state.engine.fuse(searches, best, constant), first):
+                places = state.id_index.places([hit.key for hit in answer])
+                scores = np.array([hit.score for hit in answer], np.float32)
+                hits.append(Hits(np.full(len(answer), at), places, scores))
+        about = {"search": KIND, "depth": depth, "constant": constant, **asdict(settings)}
+        id_index = state.id_index
+        by = (ordered.modality, ordered.encoder)
+        return run_of(Hits.joined(hits), ordered.ids, by, id_index.gallery, k, self._dense.encoder, about)
+
+
+def _read_space(path: Path, manifest: Mapping[str, Any]) -> tuple[Embeddings, SparseEmbeddings]:
+    """No vectors, of the two spaces."""
+    return (
+        DENSE.read(path / "dense", modality_of(manifest["modality"]), EncoderCard.from_dict(manifest["encoder"])),
+        SPARSE.read(
+            path / "sparse", modality_of(manifest["modality"]), EncoderCard.from_dict(manifest["sparse encoder"])
+        ),
+    )
+
+
+def _batches(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSettings) -> Iterator[list[Point]]:
+    ids, keys = dense.ids.to_pylist(), keys_of(dense.ids)
+    words = sparse.select(dense.ids)
+    width = dense.dimension + 2 * len(words.terms) // max(len(words), 1)
+    step = max(1, min(4096, VALUES // max(width, 1)))
+    for start in range(0, len(ids), step):
+        stop = min(start + step, len(ids))
+        vectors = QdrantIndex._outgoing(dense, start, stop, settings)
+        terms = QdrantSparseIndex._outgoing(words, start, stop, settings)
+        yield [
+            Point(keys[start + i], ids[start + i], {"dense": vectors[i], "sparse": terms[i]})
+            for i in range(stop - start)
+        ]
+
+
+def _check(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSettings) -> None:
+    if len(dense) == 0:
+        raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
+    _check_same_ids(dense, sparse, "document")
+    QdrantIndex._check(dense, settings)
+
+
+def _check_same_ids(dense: Embeddings, sparse: SparseEmbeddings, what: str) -> None:
+    other = set(dense.ids.to_pylist()) ^ set(sparse.ids.to_pylist())
+    if other:
+        raise EmbeddingError(
+            f"{len(other)} ids have only one of the two vectors: {', '.join(map(repr, sorted(other)[:5]))}"
+            f"{', …' if len(other) > 5 else ''}.",
+            hint=f"encode every {what} with both models",
+        )

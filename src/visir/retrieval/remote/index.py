@@ -1,0 +1,346 @@
+"""The `Index` of one form of vectors in an engine, embedded or behind an address: everything but the vectors' form."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.records import EncoderCard, Run, strings
+from visir.retrieval.answers import Hits, run_of
+from visir.retrieval.index import Index, IndexInfo, Vectors
+from visir.retrieval.parts import Form
+from visir.retrieval.remote.engine import EngineError, Nearest, Space
+from visir.retrieval.remote.id_index import IdIndex
+from visir.retrieval.remote.points import Point, Vector, keys_of
+from visir.retrieval.remote.storage import RemoteState, RemoteStorage, WriteSpace
+from visir.retrieval.rows import check_fits_index, places_of
+from visir.retrieval.settings import searching, settings_of
+from visir.retrieval.validate_queries import in_order
+
+VALUES = 250_000
+"""Numbers sent in one request: some megabytes as JSON; a server refuses more than 32."""
+_ANSWERED = 1_000_000
+"""Numbers that come back in one request, about."""
+_QUERIES = 64
+"""Queries sent in one request, at most."""
+
+
+class RemoteIndex(Index[Vectors]):
+    """Documents as points of an engine's collection, each under a UUID made from its id.
+
+    The engine finds; visir scores, so that a pair gets the same score as everywhere else. Where the engine finds fewer
+    documents than there are, it is asked again, exactly; where the last ones of its answer are equal, it is asked for
+    more, so that ties are the same here as everywhere.
+
+    Without the setting `url` the engine is embedded and its files lie in the index's folder, beside a copy of the
+    vectors that visir scores from: bringing them out of the engine takes longer than the search. With it, they lie on a
+    server or cluster and come back with what was found, and the folder keeps only what counts: the ids, and what a
+    vector of the index is like. Nothing else differs: building, searching, adding, deleting and loading are the same
+    calls.
+
+    `save` copies an embedded index; of one on a server it makes a second collection.
+    """
+
+    form: ClassVar[Form[Any]]
+    settings_type: ClassVar[type[Any]]
+    space: ClassVar[str]
+    exact = False
+
+    def __init__(self, storage: RemoteStorage) -> None:
+        self._storage = storage
+        self._like: Vectors = storage.state.own.select([])
+        """No vectors, of the space and encoder of those in the index."""
+
+    @property
+    def folder(self) -> Path:
+        """Where the index lies (a temporary folder for one that is to be forgotten)."""
+        return self._storage.folder
+
+    @property
+    def settings(self) -> Any:
+        """The index's settings."""
+        return self._storage.settings
+
+    @classmethod
+    def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
+        """Build an index.
+
+        Args:
+            documents: At least one vector.
+            folder: A new or an empty folder; None uses a temporary one.
+            options: The settings of the kind.
+
+        Raises:
+            ConfigurationError: Settings are wrong; the message lists every fault.
+            EmbeddingError: There are no vectors, or vectors that this kind cannot index.
+            EngineError: The server does not answer, or has a collection of this name already.
+        """
+        settings = settings_of(cls.kind, cls.settings_type, options)
+        if len(documents) == 0:
+            raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
+        cls._check(documents, settings)
+        facts = {"kind": cls.kind, "modality": documents.modality, "encoder": documents.encoder.to_dict()}
+        space = Space(cls.space, cls._dimension(documents))
+        storage = RemoteStorage.create(
+            None if folder is None else Path(folder),
+            facts,
+            settings,
+            [space],
+            documents.ids,
+            cls.form.files,
+            lambda: cls._batches(documents, settings),
+            lambda path: cls.form.write(documents.select([]) if settings.url else cls._sent(documents, settings), path),
+            cls._read,
+        )
+        return cls(storage)
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Open the index in a folder.
+
+        Raises:
+            IndexFolderError: The folder is damaged.
+            EngineError: Its server does not answer.
+        """
+        return cls(RemoteStorage.load(Path(folder), cls.settings_type, cls._read))
+
+    def save(self, folder: Path) -> None:
+        """Write a copy into `folder`, which must be new or empty; of an index on a server, with its own collection."""
+        if self.settings.url:
+            type(self).build(self.documents(), Path(folder), **{**asdict(self.settings), "collection": ""})
+        else:
+            self._storage.save(Path(folder))
+
+    def add(self, documents: Vectors) -> None:
+        """Add documents.
+
+        Raises:
+            EmbeddingError: An id is in the index already, or the vectors have another modality, encoder or dimension.
+        """
+        check_fits_index(self.form, documents, self._like, added=True)
+        self._check(documents, self.settings)
+        self._storage.add(documents.ids, lambda: self._batches(documents, self.settings), self._kept_vectors(documents))
+
+    def delete(self, ids: object) -> None:
+        """Delete documents by id.
+
+        Raises:
+            EmbeddingError: An id is unknown; then nothing is deleted.
+        """
+        self._storage.delete(ids, self._kept_vectors(None))
+
+    def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
+        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids.
+
+        Args:
+            queries: The vectors of the queries.
+            k: The number of documents per query, from 1.
+            options: Settings of the kind that may change from search to search, instead of those of the index.
+
+        Raises:
+            ConfigurationError: A setting is unknown, or is fixed when the index is built.
+            EmbeddingError: The queries have another encoder or dimension than the documents.
+            RunError: `k` is wrong, there is no query, or the index is empty.
+            EngineError: The server does not answer.
+        """
+        state = self._storage.state
+        ordered = in_order(self.form, queries, self._like, len(state.id_index), k)
+        settings = searching(self.kind, self.settings, options)
+        hits = self._find(state, ordered, min(k, len(state.id_index)), settings)
+        about = {"search": self.kind, **asdict(settings)}
+        return run_of(
+            hits,
+            ordered.ids,
+            (queries.modality, queries.encoder),
+            state.id_index.gallery,
+            k,
+            self._like.encoder,
+            about,
+        )
+
+    def info(self) -> IndexInfo:
+        """What the index says of itself; of one on a server, `bytes` are those of the folder."""
+        state = self._storage.state
+        return IndexInfo(
+            kind=self.kind,
+            exact=self.exact,
+            modality=self._like.modality,
+            documents=len(state.id_index),
+            deleted=0,
+            dimension=self._like.dimension,
+            bytes=state.bytes,
+            encoder=self._like.encoder.name,
+            details={"engine": self.settings.url or "embedded", **asdict(self.settings), **state.engine.about()},
+        )
+
+    @property
+    def ids(self) -> pa.StringArray:
+        """The ids of all documents, sorted."""
+        return self._storage.state.id_index.ids
+
+    def documents(self) -> Vectors:
+        """Return the vectors of all documents, in order of their ids, as the engine stores them."""
+        return self.select(self.ids)
+
+    def select(self, ids: object) -> Vectors:
+        """The vectors of these documents, in this order; unknown ids are an error that names them."""
+        state = self._storage.state
+        wanted = strings(ids)
+        places_of(wanted, state.id_index.ids)
+        if not self.settings.url:
+            held: Vectors = state.own.select(wanted)
+            return held
+        keys, raw = keys_of(wanted), []
+        step = max(1, VALUES // max(self._width(), 1))
+        for start in range(0, len(keys), step):
+            there = state.engine.get(keys[start : start + step], self.space)
+            for at, key in enumerate(keys[start : start + step], start):
+                if key not in there:
+                    raise EngineError(
+                        f"{self.folder}: the engine does not hold {wanted[at].as_py()!r}, which the index names.",
+                        hint="was it deleted by another program? delete it here too, or build the index again",
+                    )
+                raw.append(there[key])
+        return self._made(wanted, raw)
+
+    @classmethod
+    @abstractmethod
+    def _check(cls, documents: Vectors, settings: Any) -> None:
+        """Raise `EmbeddingError` for vectors that this index cannot hold."""
+
+    @classmethod
+    @abstractmethod
+    def _dimension(cls, documents: Vectors) -> int:
+        """As `Space.dimension`."""
+
+    @classmethod
+    @abstractmethod
+    def _outgoing(cls, documents: Vectors, start: int, stop: int, settings: Any) -> list[Vector]:
+        """The vectors of some rows as the engine gets them."""
+
+    @abstractmethod
+    def _made(self, ids: pa.StringArray, raw: list[Vector | None]) -> Vectors:
+        """What came back from the engine as vectors of the index."""
+
+    @classmethod
+    @abstractmethod
+    def _sent(cls, documents: Vectors, settings: Any) -> Vectors:
+        """The vectors as the engine gets them, in order of their ids."""
+
+    @abstractmethod
+    def _arrays(self, given: Vectors | list[Vector]) -> Any:
+        """Vectors that are kept here, or that came back from the engine, as `_scored` takes them."""
+
+    @abstractmethod
+    def _scored(
+        self, queries: Vectors, query: NDArray[np.int64], held: Any, rows: NDArray[np.int64], settings: Any
+    ) -> NDArray[np.float32]:
+        """(p,) the score of each pair of a query (its row) and a row of `held`, of `_arrays`."""
+
+    @classmethod
+    def _read(cls, path: Path, manifest: Mapping[str, Any]) -> Vectors:
+        vectors: Vectors = cls.form.read(path, manifest["modality"], EncoderCard.from_dict(manifest["encoder"]))
+        return vectors
+
+    def _kept_vectors(self, added: Vectors | None) -> WriteSpace | None:
+        """How the copy of the vectors is written after documents were added or deleted; None on a server."""
+        if self.settings.url:
+            return None
+
+        def write(id_index: IdIndex, path: Path) -> None:
+            own = self._storage.state.own
+            if added is not None:
+                some = [own, self._sent(added, self.settings)]
+                own = self.form.join(some, pa.concat_arrays([part.ids for part in some]))
+            self.form.write(own.select(id_index.ids), path)
+
+        return write
+
+    def _width(self) -> int:
+        """Numbers in a vector, about."""
+        return self._like.dimension
+
+    @classmethod
+    def _batches(cls, documents: Vectors, settings: Any) -> Iterator[list[Point]]:
+        step = max(1, min(4096, VALUES * len(documents) // max(cls._size(documents), 1)))
+        keys = keys_of(documents.ids)
+        ids = documents.ids.to_pylist()
+        for start in range(0, len(ids), step):
+            stop = min(start + step, len(ids))
+            vectors = cls._outgoing(documents, start, stop, settings)
+            yield [
+                Point(key, id, {cls.space: vector})
+                for key, id, vector in zip(keys[start:stop], ids[start:stop], vectors, strict=True)
+            ]
+
+    @classmethod
+    @abstractmethod
+    def _size(cls, documents: Vectors) -> int:
+        """How many numbers these vectors are."""
+
+    def _find(self, state: RemoteState, queries: Vectors, k: int, settings: Any) -> Hits:
+        outgoing = self._outgoing(queries, 0, len(queries), settings)
+        wanted = min(k, len(state.id_index))
+        engine, own = state.engine, None if self.settings.url else self._arrays(state.own)
+        step = max(1, min(_QUERIES, _ANSWERED // ((wanted + 1) * max(self._width(), 1))))
+        hits = []
+        for first in range(0, len(queries), step):
+            # One more than wanted, to see whether the last ones are equal.
+            rows = range(first, min(first + step, len(queries)))
+            waiting = [(at, wanted + 1, False) for at in rows if _has_values(outgoing[at])]
+            while waiting:
+                sent = [self._nearest(outgoing[at], limit, exact, settings) for at, limit, exact in waiting]
+                answers = engine.ask(sent, vectors=own is None)
+                again, query, places = [], [], []
+                raw: list[Vector] = []
+                for (at, limit, exact), answer in zip(waiting, answers, strict=True):
+                    place = state.id_index.places([hit.key for hit in answer])
+                    scores = [hit.score for hit, known in zip(answer, place >= 0, strict=True) if known]
+                    if len(answer) >= limit and not _settled(scores, answer[-1].score, wanted):
+                        again.append((at, 4 * limit, exact))
+                    elif len(scores) < wanted and self._falls_short and not exact:
+                        again.append((at, limit, True))
+                    else:
+                        query += [at] * len(scores)
+                        places.append(place[place >= 0])
+                        raw += [
+                            hit.vector
+                            for hit, known in zip(answer, place >= 0, strict=True)
+                            if known and hit.vector is not None
+                        ]
+                if query:
+                    of_query, of_document = np.array(query, np.int64), np.concatenate(places)
+                    if own is None:
+                        scored = self._scored(queries, of_query, self._arrays(raw), np.arange(len(raw)), settings)
+                    else:
+                        scored = self._scored(queries, of_query, own, of_document, settings)
+                    hits.append(Hits(of_query, of_document, scored))
+                waiting = again
+        return Hits.joined(hits)
+
+    _falls_short: ClassVar[bool] = False
+    """Whether the engine may find fewer documents than asked for though there are more."""
+
+    def _nearest(self, vector: Vector, limit: int, exact: bool, settings: Any) -> Nearest:
+        return Nearest(self.space, vector, limit, exact=exact)
+
+
+def _settled(scores: list[float], last: float, wanted: int) -> bool:
+    """Whether nothing beyond the last of an answer can be among the best: it is clearly worse than the `wanted`-th.
+
+    The engine's scores are of single precision, so those that are nearly equal are all looked at.
+    """
+    return len(scores) >= wanted and last < scores[wanted - 1] - 1e-5 * max(abs(scores[0]), abs(last))
+
+
+def _has_values(vector: Vector) -> bool:
+    """Whether there is anything to search by."""
+    return isinstance(vector, list) or len(vector[0]) > 0

@@ -1,0 +1,277 @@
+"""The engine behind an address: a Qdrant server or cluster, asked over HTTP by its own client."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+from uuid import UUID
+
+from visir.errors import require
+from visir.retrieval.remote.addresses import PORT, check_named, is_loopback, key_for, trust, why_no_key
+from visir.retrieval.remote.engine import Engine, EngineError, EngineHit, Nearest, Space
+from visir.retrieval.remote.points import Point, Vector
+from visir.retrieval.remote.settings import Place
+
+T = TypeVar("T")
+_PAUSE = 0.5
+"""Seconds before the first repetition; each further one waits twice as long."""
+_BUSY = (408, 429, 500, 502, 503, 504)
+"""Answers after which the same request may succeed. All that is sent here can be sent twice without harm."""
+
+
+class ServerEngine(Engine):
+    """A collection on a server.
+
+    The collection's own metadata says which index it is (`index`, a number drawn once), how many changes it has seen
+    (`generation`) and whether its build came to an end (`complete`), so that a folder never works with a collection
+    that is not its own.
+    """
+
+    def __init__(self, collection: str, place: Place) -> None:
+        self.collection, self.place = collection, place
+        self._client = _client(place)
+
+    @classmethod
+    def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> ServerEngine:
+        """A new collection, marked as not complete. `EngineError` when there is one of this name."""
+        models = _models()
+        engine = cls(collection, settings)
+        if engine.exists():
+            engine._check_no_collection()
+        dense = {
+            space.name: models.VectorParams(size=space.dimension, distance=models.Distance.DOT)
+            for space in spaces
+            if space.dimension
+        }
+        graph = models.HnswConfigDiff(m=settings.m, ef_construct=settings.ef_construction) if dense else None
+        engine._sent(
+            "create the collection",
+            lambda client: client.create_collection(
+                collection,
+                vectors_config=dense,
+                sparse_vectors_config={
+                    space.name: models.SparseVectorParams() for space in spaces if not space.dimension
+                },
+                hnsw_config=graph,
+                shard_number=settings.shards or None,
+                replication_factor=settings.replicas,
+                metadata={"visir": {"index": index, "generation": 0, "complete": False}},
+            ),
+        )
+        return engine
+
+    def mark(self, index: str, generation: int) -> None:
+        """Say on the server that the collection is complete as of this change."""
+        metadata = {"visir": {"index": index, "generation": generation, "complete": True}}
+        self._sent("mark the collection", lambda client: client.update_collection(self.collection, metadata=metadata))
+
+    def check(self, index: str, generation: int) -> None:
+        """Raise `EngineError` unless the collection is that of this index and knows no newer change."""
+        metadata = self._said()
+        if metadata.get("index") != index or not metadata.get("complete"):
+            raise EngineError(
+                f"{self._where()} is not the one that this index's folder was made with.",
+                hint="was it deleted and made anew? build the index again (visir index build), into a new folder",
+            )
+        if metadata.get("generation", 0) > generation:
+            raise EngineError(
+                f"{self._where()} was changed through another copy of this index's folder: it knows of "
+                f"{metadata['generation']} changes, this folder of {generation}.",
+                hint="copy that folder here; only one copy may be changed",
+            )
+
+    def exists(self) -> bool:
+        """Whether there is a collection of this name."""
+        return bool(self._sent("look for the collection", lambda client: client.collection_exists(self.collection)))
+
+    def belongs_to(self, index: str) -> bool:
+        """Whether the collection was made for this index, complete or not."""
+        return self._said().get("index") == index
+
+    def put(self, points: Sequence[Point]) -> None:
+        """Put points in, and wait until they are there."""
+        models = _models()
+        made = [
+            models.PointStruct(
+                id=str(point.key),
+                vector={name: _given(vector) for name, vector in point.vectors.items()},
+                payload={"id": point.id},
+            )
+            for point in points
+        ]
+        self._sent("add points", lambda client: client.upsert(self.collection, made, wait=True))
+
+    def drop(self, keys: Sequence[UUID]) -> None:
+        """Take points out."""
+        gone = _models().PointIdsList(points=[str(key) for key in keys])
+        self._sent("delete points", lambda client: client.delete(self.collection, gone, wait=True))
+
+    def settle(self) -> None:
+        """Nothing: a server builds its graphs by itself; until it has, it looks at every vector."""
+
+    def ask(self, questions: Sequence[Nearest], *, vectors: bool) -> list[list[EngineHit]]:
+        """The nearest points, with or without their vectors."""
+        models = _models()
+        requests = [
+            models.QueryRequest(
+                query=_given(question.vector),
+                using=question.space,
+                limit=question.limit,
+                with_vector=[question.space] if vectors else None,
+                params=models.SearchParams(hnsw_ef=question.ef, exact=question.exact),
+            )
+            for question in questions
+        ]
+        answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
+        if not vectors:
+            return [[EngineHit(UUID(str(hit.id)), hit.score) for hit in answer.points] for answer in answers]
+        return [
+            [EngineHit(UUID(str(hit.id)), hit.score, _taken(hit.vector[question.space])) for hit in answer.points]
+            for question, answer in zip(questions, answers, strict=True)
+        ]
+
+    def fuse(self, questions: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[EngineHit]]:
+        """Reciprocal rank fusion by the server (which counts ranks from 0)."""
+        models = _models()
+        requests = [
+            models.QueryRequest(
+                prefetch=[
+                    models.Prefetch(
+                        query=_given(question.vector),
+                        using=question.space,
+                        limit=question.limit,
+                        params=models.SearchParams(hnsw_ef=question.ef, exact=question.exact),
+                    )
+                    for question in several
+                ],
+                query=models.RrfQuery(rrf=models.Rrf(k=constant + 1)),
+                limit=limit,
+            )
+            for several in questions
+        ]
+        answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
+        return [[EngineHit(UUID(str(hit.id)), hit.score) for hit in answer.points] for answer in answers]
+
+    def get(self, keys: Sequence[UUID], space: str) -> Mapping[UUID, Vector | None]:
+        """The vectors of these points."""
+        wanted = [str(key) for key in keys]
+        records = self._sent(
+            "read points",
+            lambda client: client.retrieve(self.collection, wanted, with_payload=False, with_vectors=[space]),
+        )
+        return {
+            UUID(str(record.id)): _taken(record.vector[space]) if space in (record.vector or {}) else None
+            for record in records
+        }
+
+    def about(self) -> dict[str, Any]:
+        """What the server says of the collection."""
+        info = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
+        return {
+            "points": info.points_count,
+            "segments": info.segments_count,
+            "indexed": info.indexed_vectors_count,
+            "status": str(info.status.value),
+        }
+
+    def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+    def destroy(self) -> None:
+        """Delete the collection: only what a build that failed has left is."""
+        self._sent("delete the collection", lambda client: client.delete_collection(self.collection))
+
+    def _said(self) -> dict[str, Any]:
+        """What the collection's metadata says of the index."""
+        info = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
+        mark = (info.config.metadata or {}).get("visir", {})
+        return mark if isinstance(mark, dict) else {}
+
+    def _check_no_collection(self) -> None:
+        metadata = self._said()
+        delete = f"delete it (curl -X DELETE {self.place.url.rstrip('/')}/collections/{self.collection})"
+        if metadata and not metadata.get("complete"):
+            raise EngineError(
+                f"{self._where()} is half-made: a build was killed, or is still running.",
+                hint=f"if none is running, {delete}; or name another: collection=NAME",
+            )
+        raise EngineError(
+            f"{self._where()} exists already.", hint=f"name another (collection=NAME), or {delete} if nobody needs it"
+        )
+
+    def _where(self) -> str:
+        return f"the collection {self.collection!r} at {self.place.url}"
+
+    def _sent(self, what: str, request: Callable[[Any], T]) -> T:
+        """Send a request, again where that may help; `EngineError` that says what to do where it does not."""
+        from qdrant_client.http.exceptions import ResponseHandlingException, UnexpectedResponse
+
+        for attempt in range(self.place.retries + 1):
+            try:
+                return request(self._client)
+            except UnexpectedResponse as fault:
+                last: Exception = fault
+                if fault.status_code not in _BUSY:
+                    break
+            except ResponseHandlingException as fault:
+                last = fault
+            if attempt < self.place.retries:
+                time.sleep(_PAUSE * 2**attempt)
+        raise self._explained(what, last) from last
+
+    def _explained(self, what: str, fault: Exception) -> EngineError:
+        status = getattr(fault, "status_code", None)
+        if status is None:
+            return EngineError(
+                f"{self.place.url}: no answer, asked {self.place.retries + 1} times to {what}: {fault}",
+                hint=f"is the server running, and is this its address? curl {self.place.url.rstrip('/')}/readyz; for "
+                f"a slow one, a longer wait: timeout={2 * self.place.timeout}",
+            )
+        if status in (401, 403):
+            return EngineError(f"{self.place.url}: may not {what} (status {status}).", hint=why_no_key(self.place.url))
+        if status == 404:
+            return EngineError(
+                f"{self._where()} does not exist.",
+                hint="was it deleted? build the index again (visir index build), into a new folder",
+            )
+        reply = getattr(fault, "content", b"")[:300].decode("utf-8", "replace")
+        attempts = f", asked {self.place.retries + 1} times" if status in _BUSY else ""
+        return EngineError(
+            f"{self.place.url}: cannot {what}: status {status}{attempts}: {reply}",
+            hint="the server's own log says more",
+        )
+
+
+def _client(place: Place) -> Any:
+    """The client of a server that the user has named: the one way to it."""
+    require("qdrant_client", extra="qdrant", purpose="an index on a Qdrant server")
+    check_named(place.url)
+    from qdrant_client import QdrantClient
+
+    parts = urlsplit(place.url)
+    return QdrantClient(
+        url=place.url,
+        port=parts.port or PORT,
+        api_key=key_for(place.url),
+        timeout=place.timeout,
+        verify=trust(place.url),
+        trust_env=not is_loopback(parts.hostname or ""),  # no proxy on the way to this very machine
+        check_compatibility=False,  # what is not understood is answered with an error, which says more
+    )
+
+
+def _given(vector: Vector) -> Any:
+    return vector if isinstance(vector, list) else _models().SparseVector(indices=vector[0], values=vector[1])
+
+
+def _taken(vector: Any) -> Vector:
+    return vector if isinstance(vector, list) else (vector.indices, vector.values)
+
+
+def _models() -> Any:
+    from qdrant_client import models
+
+    return models

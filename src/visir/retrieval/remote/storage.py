@@ -1,0 +1,318 @@
+"""An index in an engine as it is kept: a folder that says what counts, and a collection that holds the vectors.
+
+The folder holds `visir.json`, the ids (`id_index.py`), what a vector of the index is like (`space`), and, if the
+vectors are there, the embedded engine's files and (in `space`) a copy of the vectors. All that counts is named in
+`visir.json`, which is replaced in one step.
+
+Embedded, every change is made in a copy of the engine's folder, which then takes the place of the old one; who searches
+meanwhile keeps the old one to the end.
+
+On a server, points change in place, and one request after another. So the ids of a change are written down in the
+folder before anything is sent (`pending`). Points that the id index does not know are passed over by searches, and
+the next change removes those that a killed one has left. A deletion counts from the moment when the id index is without
+it, an addition when all of its points are there.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.errors import ConfigurationError, EmbeddingError
+from visir.progress import Progress
+from visir.records import modality_of
+from visir.retrieval.folder import (
+    BUILD_AGAIN,
+    INDEX,
+    IndexFolderError,
+    bytes_of,
+    changing_index,
+    check_files,
+    new_index,
+    read_index,
+)
+from visir.retrieval.remote.build import COLLECTION
+from visir.retrieval.remote.edge import FILES, EdgeEngine, copy_with_holes
+from visir.retrieval.remote.engine import Engine, EngineError, Space
+from visir.retrieval.remote.id_index import IdIndex
+from visir.retrieval.remote.points import Point, keys_of
+from visir.retrieval.remote.server import ServerEngine
+from visir.storage import FolderChange, Manifest, Scratch
+
+Content = dict[str, Any]
+"""What `visir.json` says of the index."""
+Batches = Callable[[], Iterator[list[Point]]]
+"""The points to put in, piece by piece."""
+WriteSpace = Callable[[IdIndex, Path], None]
+"""Writes what the folder is to keep of the vectors, for the documents of a id_index, into an empty folder."""
+ReadSpace = Callable[[Path, Mapping[str, Any]], Any]
+"""Reads it back, given the manifest."""
+_AT_ONCE = 1000
+"""Points deleted in one request."""
+
+
+@dataclass(frozen=True)
+class RemoteState:
+    """Everything that changes, changed by replacing all of it.
+
+    `own`: what the folder keeps of the vectors: all of them in the order of the id index beside an embedded engine,
+    none of them (but what they are like) on a server.
+    """
+
+    id_index: IdIndex
+    engine: Engine
+    own: Any
+    generation: int
+    bytes: int
+
+
+class RemoteStorage:
+    """A folder and its collection. `facts` are what else the manifest says; a folder of None is a temporary one."""
+
+    def __init__(
+        self, folder: Path, content: Mapping[str, Any], settings: Any, state: RemoteState, read_space: ReadSpace
+    ) -> None:
+        self.folder = folder
+        self.content = content
+        self.settings = settings
+        self.state = state
+        self._read_space = read_space
+
+    @classmethod
+    def create(
+        cls,
+        folder: Path | None,
+        facts: Mapping[str, Any],
+        settings: Any,
+        spaces: Sequence[Space],
+        ids: pa.StringArray,
+        space_files: Sequence[str],
+        batches: Batches,
+        write_space: Callable[[Path], None],
+        read_space: ReadSpace,
+    ) -> RemoteStorage:
+        """A new one, in a new or empty folder.
+
+        Raises `ConfigurationError` for an address without a folder, `EngineError` for a collection that is there.
+        """
+        if folder is None:
+            if settings.url:
+                raise ConfigurationError(
+                    "an index on a server needs a folder: it says what of the collection counts.",
+                    hint="name one (--out FOLDER); it takes some tens of bytes for each document",
+                )
+            scratch = Scratch.temporary("index")
+            folder = scratch.made("index")
+            made = cls.create(folder, facts, settings, spaces, ids, space_files, batches, write_space, read_space)
+            scratch.close_with(made)
+            return made
+        index = uuid4().hex
+        if settings.url and not settings.collection:
+            settings = replace(settings, collection=_named_after(folder, index))
+        with contextlib.ExitStack() as undone, new_index(folder) as change:
+            content: dict[str, Any] = {**facts, "settings": asdict(settings), "ids": "ids-1.parquet"}
+            content |= {"space": "space-1", "space files": list(space_files)}
+            _write_space(change, content, write_space)
+            IdIndex.of(ids, facts["modality"]).write(change.file(content["ids"]))
+            if settings.url:
+                content["index"] = index
+                change.note(COLLECTION, {"url": settings.url, "collection": settings.collection, "index": index})
+                server = ServerEngine.create(settings.collection, spaces, settings, index)
+                undone.callback(_destroyed, server)
+                _fill(server, batches(), len(ids))
+                server.mark(content["index"], 1)
+            else:
+                content["engine"] = "engine-1"
+                edge = EdgeEngine.create(change.subfolder("engine-1", *FILES), spaces, settings)
+                _fill(edge, batches(), len(ids))
+                edge.close()
+                EdgeEngine.seal(change.folder / "engine-1")
+                change.written("engine-1")
+            change.commit(content)
+            undone.pop_all()
+        return cls.load(folder, type(settings), read_space)
+
+    @classmethod
+    def load(cls, folder: Path, settings_type: type[Any], read_space: ReadSpace) -> RemoteStorage:
+        """What is in `folder`. `IndexFolderError` for a damaged one, `EngineError` where its server is not there."""
+        while True:
+            manifest = read_index(folder)
+            content = manifest.content
+            try:
+                check_files(folder, manifest)
+                with INDEX.reading(folder):
+                    settings = settings_type(**content["settings"])
+                    id_index = IdIndex.read(folder / content["ids"], modality_of(content["modality"]))
+                    own = read_space(folder / content["space"], content)
+                    engine = _engine(folder, manifest, settings)
+                state = RemoteState(id_index, engine, own, manifest.generation, bytes_of(manifest))
+                return cls(folder, content, settings, state, read_space)
+            except (IndexFolderError, EmbeddingError, OSError) as fault:
+                # Another process may have replaced files while they were read; then there is a newer list of them.
+                if read_index(folder).generation != manifest.generation:
+                    continue
+                if isinstance(fault, IndexFolderError):
+                    raise
+                raise IndexFolderError(
+                    f"{folder}: the index is damaged: {type(fault).__name__}: {fault}", hint=BUILD_AGAIN
+                ) from fault
+
+    def save(self, folder: Path) -> None:
+        """A copy of an embedded one, in a new or empty folder."""
+        manifest = read_index(self.folder)
+        with new_index(folder) as change:
+            for name in manifest.files:
+                copy_with_holes(self.folder / name, change.file(name))
+            change.commit(manifest.content)
+
+    def add(self, ids: pa.StringArray, batches: Batches, write_space: WriteSpace | None = None) -> None:
+        """Add documents; those that are there already are an error that names them.
+
+        `write_space`: where the folder keeps more of the vectors than what they are like.
+        """
+        self.state.id_index.check_not_indexed(ids)
+        if len(ids):
+            self._change(self.state.id_index.add(ids), ids, batches, write_space)
+
+    def delete(self, ids: object, write_space: WriteSpace | None = None) -> None:
+        """Delete documents; unknown ids are an error that names them."""
+        id_index, gone = self.state.id_index.delete(ids)
+        if len(gone):
+            self._change(id_index, gone, None, write_space)
+
+    def _change(
+        self, id_index: IdIndex, touched: pa.StringArray, put: Batches | None, write_space: WriteSpace | None
+    ) -> None:
+        """Put the points of `put` in, or take those of the touched ids out."""
+        with changing_index(self.folder, self.state.generation) as change:
+            generation = change.manifest.generation + 1
+            content = {**change.content, "ids": f"ids-{generation}.parquet"}
+            content.pop("pending", None)
+            id_index.write(change.file(content["ids"]))
+            if write_space is not None:
+                content["space"] = f"space-{generation}"
+                _write_space(change, content, lambda folder: write_space(id_index, folder))
+            if self.settings.url:
+                self._change_server(change, id_index, touched, put, content)
+            else:
+                self._change_embedded(change, id_index, touched, put, content)
+
+    def _change_embedded(
+        self,
+        change: FolderChange,
+        id_index: IdIndex,
+        touched: pa.StringArray,
+        put: Batches | None,
+        content: dict[str, Any],
+    ) -> None:
+        before, after = content["engine"], f"engine-{change.manifest.generation + 1}"
+        content["engine"] = after
+        folder = change.subfolder(after, *FILES)
+        for name in change.manifest.files:
+            if name.startswith(f"{before}/"):
+                copy_with_holes(self.folder / name, change.file(f"{after}{name.removeprefix(before)}"))
+        engine = EdgeEngine.writable(folder)
+        _drop(engine, touched) if put is None else _fill(engine, put(), len(touched))
+        engine.close()
+        EdgeEngine.seal(folder)
+        change.written(after)
+        self._publish(change, id_index, EdgeEngine.readable(folder), content)
+
+    def _change_server(
+        self,
+        change: FolderChange,
+        id_index: IdIndex,
+        touched: pa.StringArray,
+        put: Batches | None,
+        content: dict[str, Any],
+    ) -> None:
+        """Three steps on disk: what is about to change is written down; the server is changed; what is now counts.
+
+        A deletion counts from the first step on, an addition from the last.
+        """
+        engine, now, generation = self.state.engine, dict(change.content), change.manifest.generation
+        assert isinstance(engine, ServerEngine)
+        engine.check(now["index"], now.get("changes", 1))
+        changes = now.get("changes", 1) + 1
+        if "pending" in now:
+            left = IdIndex.read(self.folder / now["pending"], now["modality"]).ids
+            _drop(engine, left.filter(pc.invert(pc.is_in(left, self.state.id_index.ids))))
+        pending = f"pending-{generation + 1}.parquet"
+        IdIndex.of(touched, now["modality"]).write(change.file(pending))
+        if put is None:
+            self._publish(change, id_index, engine, {**content, "changes": changes, "pending": pending})
+            _drop(engine, touched)
+        else:
+            # What counts is still the id index before; only the pending ids are new.
+            self._publish(change, self.state.id_index, engine, {**now, "pending": pending})
+            id_index.write(change.file(content["ids"]))
+            _fill(engine, put(), len(touched))
+        engine.mark(now["index"], changes)
+        self._publish(change, id_index, engine, {**content, "changes": changes})
+
+    def _publish(self, change: FolderChange, id_index: IdIndex, engine: Engine, content: dict[str, Any]) -> None:
+        change.keep_only(*(content[name] for name in ("ids", "space", "engine", "pending") if name in content))
+        manifest = change.commit(content)
+        self.content = content
+        own = self._read_space(self.folder / content["space"], content)
+        self.state = RemoteState(id_index, engine, own, manifest.generation, bytes_of(manifest))
+
+
+def _write_space(change: FolderChange, content: Mapping[str, Any], write: Callable[[Path], None]) -> None:
+    """Write what the folder keeps of the vectors, in a folder of its own."""
+    folder = change.subfolder(content["space"], *content["space files"])
+    for name in content["space files"]:
+        (folder / name).parent.mkdir(exist_ok=True)
+    write(folder)
+    change.written(content["space"])
+
+
+def _engine(folder: Path, manifest: Manifest, settings: Any) -> Engine:
+    content = manifest.content
+    if not settings.url:
+        try:
+            return EdgeEngine.readable(folder / content["engine"])
+        except Exception as fault:
+            if type(fault) is not Exception:  # the engine raises this very type, whatever is wrong
+                raise
+            raise IndexFolderError(
+                f"{folder}: the embedded engine cannot read its files: {fault}",
+                hint="were they written by a newer qdrant-edge-py? else build the index again (visir index build)",
+            ) from fault
+    server = ServerEngine(settings.collection, settings)
+    server.check(content["index"], content.get("changes", 1))
+    return server
+
+
+def _fill(engine: Engine, batches: Iterator[list[Point]], total: int) -> None:
+    with Progress("into the engine", total, "documents") as advance:
+        for batch in batches:
+            engine.put(batch)
+            advance(len(batch))
+    engine.settle()
+
+
+def _drop(engine: Engine, ids: pa.StringArray) -> None:
+    keys = keys_of(ids)
+    for start in range(0, len(keys), _AT_ONCE):
+        engine.drop(keys[start : start + _AT_ONCE])
+    engine.settle()
+
+
+def _destroyed(server: ServerEngine) -> None:
+    """After a build that failed: leave nothing on the server, if it still answers."""
+    with contextlib.suppress(EngineError):
+        server.destroy()
+
+
+def _named_after(folder: Path, index: str) -> str:
+    """A name for the collection: the folder's, and a piece of the index's number, so that no two meet by chance."""
+    stem = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in folder.name)[:60].strip("-")
+    return f"visir-{stem}-{index[:12]}" if stem else f"visir-{index[:12]}"

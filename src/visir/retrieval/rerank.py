@@ -1,0 +1,200 @@
+"""A second stage: score the best answers of any run again, with a model that reads image and text together."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.encoders.cross_encoder import CrossEncoder
+from visir.encoders.pairs import match_pairs
+from visir.errors import ConfigurationError, RunError, nearest, raise_faults
+from visir.records import Collection, Run
+from visir.retrieval.depth import depth_fault
+
+Tail = Literal["dropped", "kept"]
+"""What follows the re-ranked candidates: nothing, or the rest of the first stage's answer in its old order."""
+Fusion = Literal["matching", "sum"]
+"""The score of the candidates: the matching score alone, or its sum with the first stage's score."""
+
+
+@dataclass(frozen=True, eq=False)
+class Reranked:
+    """The new runs and their cost.
+
+    Attributes:
+        runs: The new run of each task.
+        pairs: The number of distinct pairs of image and text, over all tasks.
+        computed: How many of these pairs were scored now; the others were stored.
+        seconds: The time of scoring.
+    """
+
+    runs: dict[str, Run]
+    pairs: int
+    computed: int
+    seconds: float
+
+
+def rerank(
+    run: Run,
+    collection: Collection,
+    cross_encoder: CrossEncoder,
+    k: int,
+    *,
+    tail: Tail = "dropped",
+    fusion: Fusion = "matching",
+    root: str | Path | None = None,
+    workers: int | None = None,
+) -> Run:
+    """Return the run with the best `k` answers of each query ordered by matching score, ties by document id.
+
+    The depth of the new run is the whole gallery when the tail is dropped (there are no answers after k), and the depth
+    of the old run when it is kept. Kept answers after the candidates keep their order and distances; their scores are
+    shifted below the last candidate.
+
+    Args:
+        run: A run of any first stage (dense, sparse, BM25, imported), at least `k` deep.
+        collection: The images and texts, under the ids of the run.
+        cross_encoder: The model that scores pairs.
+        k: The number of candidates per query.
+        tail: "dropped": there is nothing after k, as in the official evaluation of ALBEF, BLIP and X-VLM. There k is
+            called `k_test`, and all other documents get a score of −100. It is the default because the published
+            numbers of these models are computed so. (Their −100s tie and are ranked by array order. So about one of 200
+            positives that were missed among 1,000 candidates is by chance at ranks 6 to 10. Here it is not found.)
+            "kept": the rest of the first stage's answer follows in its old order, as in a search engine.
+        fusion: "matching": the matching score, as in ALBEF and X-VLM; "sum": plus the score of the first stage, as in
+            BLIP's own evaluation.
+        root: The folder of stored scores; see `visir.encoders.pairs.match_pairs`, which continues after a kill.
+        workers: As in `match_pairs`.
+
+    Raises:
+        ConfigurationError: An option is wrong.
+        RunError: The run is less than k deep, or its queries or documents are not in the collection.
+    """
+    return rerank_runs(
+        {run.task: run}, collection, cross_encoder, k, tail=tail, fusion=fusion, root=root, workers=workers
+    ).runs[run.task]
+
+
+def rerank_runs(
+    runs: Mapping[str, Run],
+    collection: Collection,
+    cross_encoder: CrossEncoder,
+    k: int,
+    *,
+    tail: Tail = "dropped",
+    fusion: Fusion = "matching",
+    root: str | Path | None = None,
+    workers: int | None = None,
+) -> Reranked:
+    """Re-rank several runs as `rerank` does; a pair or an image of several tasks is encoded once.
+
+    Args:
+        runs: The run of each task.
+        collection: As in `rerank`.
+        cross_encoder: As in `rerank`.
+        k: As in `rerank`.
+        tail: As in `rerank`.
+        fusion: As in `rerank`.
+        root: As in `rerank`.
+        workers: As in `rerank`.
+
+    Raises:
+        ConfigurationError: An option is wrong.
+        RunError: As in `rerank`.
+    """
+    check_second_stage(k, tail, fusion)
+    for run in runs.values():
+        if run.depth < min(k, run.gallery.size):
+            raise RunError(
+                f"run {run.name} ({run.task}) is {run.depth} deep; the best {k} of it cannot be re-ranked.",
+                hint=f"search deeper, or re-rank fewer (k_test={run.depth})",
+            )
+    heads = {task: run.cut(k) for task, run in runs.items()}
+    pairs = [_pairs(head, collection) for head in heads.values()]
+    images, texts = (np.concatenate(column) for column in zip(*pairs, strict=True))
+    matched = match_pairs(
+        cross_encoder, collection.items("image"), collection.items("text"), images, texts, root=root, workers=workers
+    )
+    start, reranked = 0, {}
+    for task, head in heads.items():
+        scores = matched.scores[start : start + len(head.indices)].astype(np.float64)
+        start += len(scores)
+        if fusion == "sum":
+            scores += head.scores
+        ordered = _ordered(head, scores)
+        stage = {"matcher": cross_encoder.card.name, "head": cross_encoder.head, "k": k, "tail": tail, "fusion": fusion}
+        provenance: dict[str, Any] = {**runs[task].provenance, "rerank": stage}
+        name = f"{runs[task].name} + {cross_encoder.card.name}"
+        whole = ordered if tail == "dropped" else _with_rest(ordered, runs[task])
+        depth = runs[task].gallery.size if tail == "dropped" else runs[task].depth
+        reranked[task] = replace(whole, name=name, depth=depth, provenance=provenance)
+    return Reranked(reranked, matched.pairs, matched.computed, matched.seconds)
+
+
+def check_second_stage(k: int, tail: str, fusion: str) -> None:
+    """Check the options of a second stage.
+
+    Raises:
+        ConfigurationError: Options are wrong; the message lists every fault.
+    """
+    faults = [fault] if (fault := depth_fault(k, "k_test")) else []
+    for kind, value, allowed in (("tail", tail, get_args(Tail)), ("fusion", fusion, get_args(Fusion))):
+        if value not in allowed:
+            faults.append(f"unknown {kind} {value!r} ({nearest(str(value), allowed)})")
+    raise_faults(ConfigurationError, "re-ranking", faults, hint="mend the options above")
+
+
+def _pairs(run: Run, collection: Collection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return for each entry of the run the rows of its image and its caption in the collection."""
+    images, captions = collection.images["id"], collection.captions["id"]
+    query_ids, document_ids = (images, captions) if run.task == "i2t" else (captions, images)
+    query = _rows(run, run.queries, query_ids, "queries", collection)
+    document = _rows(run, run.documents, document_ids, "documents", collection)
+    query, document = np.repeat(query, np.diff(run.offsets)), document[run.indices]
+    return (query, document) if run.task == "i2t" else (document, query)
+
+
+def _rows(run: Run, ids: pa.StringArray, among: pa.ChunkedArray, kind: str, collection: Collection) -> Any:
+    rows = pc.index_in(ids, among.combine_chunks())
+    if rows.null_count:
+        missing = ids.filter(pc.is_null(rows))
+        raise RunError(
+            f"run {run.name} ({run.task}): {len(missing):,} of its {len(ids):,} {kind} are not in the collection "
+            f"{collection.name}, e.g. {missing[0].as_py()!r}; their pictures and texts are needed.",
+            hint="is it the same split, and the same way of writing ids?",
+        )
+    return rows.to_numpy().astype(np.int64)
+
+
+def _ordered(run: Run, scores: NDArray[np.float64]) -> Run:
+    """Return the run with new scores, each answer by falling score, ties by document id."""
+    query = np.repeat(np.arange(len(run)), np.diff(run.offsets))
+    by_id = pc.rank(run.documents, sort_keys="ascending").to_numpy().astype(np.int64)
+    order = np.lexsort((by_id[run.indices], -scores, query))
+    return replace(run, indices=run.indices[order], scores=scores[order])
+
+
+def _with_rest(head: Run, run: Run) -> Run:
+    """Append to each answer of `head` (the reordered start of `run`) the rest of the answer of `run`."""
+    lengths, heads = np.diff(run.offsets), np.diff(head.offsets)
+    query = np.repeat(np.arange(len(run)), lengths)
+    place = np.arange(len(run.indices)) - np.repeat(run.offsets[:-1], lengths)
+    inside = place < heads[query]
+    indices, scores = run.indices.copy(), np.array(run.scores, np.float64)
+    indices[inside] = head.indices
+    # Old scores are on another scale, so they are shifted: the first of them is 1 below the last candidate.
+    last = np.zeros(len(run))
+    answered = heads > 0
+    last[answered] = head.scores[head.offsets[1:][answered] - 1]
+    first = np.minimum(run.offsets[:-1] + heads, max(len(scores) - 1, 0))
+    shifted = last[query] - 1 + scores - scores[first][query]
+    scores = np.where(inside, 0.0, shifted)
+    scores[inside] = head.scores
+    return replace(run, indices=indices, scores=scores)

@@ -1,0 +1,239 @@
+"""The rows of an index: parts that never change, one after another, and which of their rows are deleted."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Generic
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.records import Gallery, strings
+from visir.retrieval.index import Vectors
+from visir.retrieval.parts import Form
+
+FEW = 16
+"""Up to this many ids are looked up one by one."""
+
+
+@dataclass(frozen=True, eq=False)
+class Rows(Generic[Vectors]):
+    """The rows of an index. The object is immutable; a change makes a new one that shares the unchanged parts.
+
+    A new part is merged with the parts before it that are not larger. So n additions leave about log n parts, and each
+    vector is copied about log n times. In a merged part a deleted row keeps its vector but not its id, because the id
+    may have been added again.
+
+    Attributes:
+        form: How vectors are joined and written: dense or sparse.
+        parts: At least one; row r of the index is row `r - starts[p]` of its part p.
+        dead: (rows,) bool, the deleted rows. They keep their row number until `compact`, so that a graph or a list over
+            row numbers stays valid.
+    """
+
+    form: Form[Vectors]
+    parts: tuple[Vectors, ...]
+    dead: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, form: Form[Vectors], documents: Vectors) -> Rows[Vectors]:
+        """Make the rows of a new index."""
+        return cls(form, (documents,), np.zeros(len(documents), np.bool_))
+
+    def __len__(self) -> int:
+        return len(self.dead)
+
+    @cached_property
+    def starts(self) -> NDArray[np.int64]:
+        """(parts + 1,) the first row of each part, and the end."""
+        return np.concatenate([[0], np.cumsum([len(part) for part in self.parts])]).astype(np.int64)
+
+    @cached_property
+    def live(self) -> NDArray[np.int64]:
+        """The rows that are not deleted, in order of their ids."""
+        rows = np.flatnonzero(~self.dead)
+        order: NDArray[np.int64] = rows[pc.sort_indices(self._ids.take(pa.array(rows))).to_numpy()]
+        return order
+
+    @cached_property
+    def ids(self) -> pa.StringArray:
+        """The ids of the documents, sorted."""
+        return self._ids.take(pa.array(self.live))
+
+    @cached_property
+    def places(self) -> NDArray[np.int64]:
+        """(rows,) the position of each row's id among the sorted ids; -1 for deleted rows."""
+        places = np.full(len(self), -1, np.int64)
+        places[self.live] = np.arange(len(self.live))
+        return places
+
+    @cached_property
+    def gallery(self) -> Gallery:
+        """All documents, as the gallery of a search."""
+        return Gallery.of(self.parts[0].modality, self.ids, f"all indexed {self.parts[0].modality}s")
+
+    def part_rows(self, part: int) -> NDArray[np.int64]:
+        """Return the undeleted rows of one part, in order of their ids, counted from the start of the part."""
+        first, end = self.starts[part : part + 2]
+        rows: NDArray[np.int64] = self.live[(self.live >= first) & (self.live < end)] - first
+        return rows
+
+    def add(self, documents: Vectors) -> Rows[Vectors]:
+        """Return the rows with these documents appended.
+
+        Raises:
+            EmbeddingError: The documents have another modality, encoder or space, or an id is in the index already.
+        """
+        check_fits_index(self.form, documents, self.parts[0], added=True)
+        check_not_indexed(documents.ids, self.ids)
+        parts = list(self.parts)
+        merged = [documents]
+        while parts and len(parts[-1]) <= sum(map(len, merged)):
+            merged.insert(0, parts.pop())
+        dead = np.concatenate([self.dead, np.zeros(len(documents), np.bool_)])
+        if len(merged) > 1:
+            ids = pa.concat_arrays([part.ids for part in merged])
+            placeholders = pa.array([f"\0{row}" for row in range(len(ids))], pa.string())
+            deleted = pa.array(dead[len(dead) - len(ids) :])
+            merged = [self.form.join(merged, pc.if_else(deleted, placeholders, ids))]
+        return Rows(self.form, tuple(parts + merged), dead)
+
+    def delete(self, ids: object) -> Rows[Vectors]:
+        """Return the rows without these documents; an id that occurs twice counts once.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
+        dead = self.dead.copy()
+        dead[self.find(ids)] = True
+        return Rows(self.form, self.parts, dead)
+
+    def compact(self) -> Rows[Vectors]:
+        """Return the rows as one part, in order of ids, without deleted rows."""
+        return Rows.of(self.form, self.documents())
+
+    def documents(self) -> Vectors:
+        """Return all documents, in order of their ids, copied into memory."""
+        return self.select(self.ids)
+
+    def find(self, ids: object) -> NDArray[np.int64]:
+        """Return the row of each id.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
+        requested = strings(ids)
+        # For a single look-up Arrow would put all ids into a hash table.
+        places = _searched(requested, self.ids) if len(requested) <= FEW else None
+        rows: NDArray[np.int64] = self.live[places_of(requested, self.ids) if places is None else places]
+        return rows
+
+    def select(self, ids: object) -> Vectors:
+        """Return the vectors of these documents, in this order, copied into memory.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
+        requested = strings(ids)
+        rows = self.find(requested)
+        part = np.searchsorted(self.starts, rows, side="right") - 1
+        pieces, names = [], []
+        for p in np.unique(part):
+            pieces.append(self.parts[p].take(rows[part == p] - self.starts[p]))
+            names.append(pieces[-1].ids)
+        if len(pieces) == 0:
+            return self.parts[0].select(requested)
+        joined = self.form.join(pieces, pa.concat_arrays(names))
+        return joined if joined.ids.equals(requested) else joined.select(requested)
+
+    @property
+    def _ids(self) -> pa.StringArray:
+        return pa.concat_arrays([part.ids for part in self.parts])
+
+
+def check_not_indexed(ids: pa.StringArray, held: pa.StringArray) -> None:
+    """Check that no id is in an index.
+
+    Args:
+        ids: The new ids.
+        held: The ids of the index.
+
+    Raises:
+        EmbeddingError: An id is in the index; the message names it.
+    """
+    duplicates = ids.filter(pc.is_in(ids, held))
+    if len(duplicates):
+        raise EmbeddingError(
+            f"{len(duplicates)} ids are in the index already: {_named(duplicates)}.",
+            hint="delete them first, or add the others only",
+        )
+
+
+def _searched(ids: pa.StringArray, held: pa.StringArray) -> NDArray[np.int64] | None:
+    """Return the position of each id in the sorted `held`, by bisection; None if an id is unknown."""
+    places = np.empty(len(ids), np.int64)
+    for position, identifier in enumerate(ids.to_pylist()):
+        place = bisect_left(range(len(held)), identifier, key=lambda row: held[row].as_py())
+        if place == len(held) or held[place].as_py() != identifier:
+            return None
+        places[position] = place
+    return places
+
+
+def places_of(ids: object, held: pa.StringArray) -> NDArray[np.int64]:
+    """Return the (n,) position of each id in `held`.
+
+    Raises:
+        EmbeddingError: An id is unknown; the message names it.
+    """
+    requested = strings(ids)
+    positions = pc.index_in(requested, held)
+    if positions.null_count:
+        missing = requested.filter(pc.is_null(positions))
+        raise EmbeddingError(
+            f"{len(missing)} ids are not in the index: {_named(missing)}.",
+            hint="ids are those of the collection (visir data inspect shows some); a deleted one is gone",
+        )
+    places: NDArray[np.int64] = positions.to_numpy().astype(np.int64)
+    return places
+
+
+def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, added: bool = False) -> None:
+    """Check that vectors can be searched in, or added to, an index.
+
+    Args:
+        form: Dense or sparse.
+        given: The queries, or the documents to add.
+        held: Vectors of the index.
+        added: Whether `given` are documents; then they must have the modality of the index.
+
+    Raises:
+        EmbeddingError: The encoder or the space differs, or the modality of documents.
+    """
+    where = f"{given.modality} vectors by {given.encoder.name}"
+    if added and given.modality != held.modality:
+        raise EmbeddingError(
+            f"{where}: this index holds {held.modality} vectors and takes no {given.modality} vectors.",
+            hint=f"build an index of its own for {given.modality} vectors",
+        )
+    given_space, held_space = form.space(given), form.space(held)
+    for name, value in held_space.items():
+        if given_space[name] != value:
+            raise EmbeddingError(
+                f"{where} have {name} {given_space[name]}; the index, by {held.encoder.name}, has {value}.",
+                hint="encode with the model that the index was built with",
+            )
+    if not held.encoder.is_same_model(given.encoder):
+        raise EmbeddingError(
+            f"{where}: the index is by {held.encoder.name}, which is another model.",
+            hint="encode with the model that the index was built with",
+        )
+
+
+def _named(ids: Any) -> str:
+    return ", ".join(map(repr, ids[:5].to_pylist())) + (", …" if len(ids) > 5 else "")

@@ -1,0 +1,232 @@
+"""The exact dense scan: it computes the score matrix block by block and visits every block once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.progress import Progress
+from visir.records import Ties
+from visir.retrieval import kernels
+from visir.retrieval.pairs import score_places
+from visir.retrieval.vectors import BLOCK, Side
+from visir.threads import Share, cores, one_blas_thread, piece, spread
+
+WIDTH = 8192
+CROWD = 512
+"""Queries per block in double precision: a block of 32 MiB."""
+TILE = 3 * 2**20
+"""Scores in one block, for each core (12 MiB of float32), and at most eight times as many in all.
+
+With taller blocks there are fewer of them per column, which saves work. Lower blocks are still in the cache when they
+are read.
+"""
+TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2}
+
+
+class SearchState:
+    """The queries of one task, their positives, and the best candidates so far.
+
+    Attributes:
+        query_of: (rows of the query side,) the query of each row, -1 if none.
+        row_of: (queries,) the row of each query.
+        offsets: (queries + 1,) the positives of query i are `documents[offsets[i]:offsets[i + 1]]`.
+        documents: (positives,) positions on the candidate side, ascending within a query.
+        known: (positives,) the score of each positive.
+        better: (positives,) how many candidates are before each positive.
+        depth: How many candidates per query to keep.
+        keys: (queries, a little more than depth) the best candidates so far, by approximate score (see `kernels`).
+        fill: (queries,) how many of the keys are in use.
+        floor: (queries,) the depth-th best approximate score.
+        crowded: (queries,) whether there were more near-equal scores than fit into `keys`.
+    """
+
+    def __init__(
+        self, query_of: NDArray[np.int64], offsets: NDArray[np.int64], documents: NDArray[np.int64], depth: int
+    ) -> None:
+        queries = len(offsets) - 1
+        self.query_of, self.offsets, self.documents, self.depth = query_of, offsets, documents, depth
+        self.row_of = np.empty(queries, np.int64)
+        self.row_of[query_of[query_of >= 0]] = np.flatnonzero(query_of >= 0)
+        self.keys = np.empty((queries, depth + 16 + depth // 8), np.uint64)
+        self.fill = np.zeros(queries, np.int64)
+        self.floor = np.full(queries, -np.inf, np.float32)
+        self.crowded = np.zeros(queries, np.bool_)
+        self.better = np.zeros(len(documents), np.int64)
+        self.known = np.empty(len(documents), np.float32)
+
+    def __len__(self) -> int:
+        return len(self.row_of)
+
+    def look(
+        self,
+        kernel: Callable[..., Any],
+        tile: NDArray[np.float32],
+        part: tuple[int, int],
+        queries: NDArray[np.float32],
+        first_query: int,
+        candidates: NDArray[np.float32],
+        first_candidate: int,
+        slacks: Slacks,
+        ties: Ties,
+    ) -> int:
+        """Scan a part of a block of approximate scores with a kernel.
+
+        Returns:
+            The cost of near-equal scores: how many numbers the kernel read to decide them.
+        """
+        query_of_row = self.query_of[first_query : first_query + len(queries)]
+        looked: int = kernel(
+            tile, *part, queries, query_of_row, *slacks, candidates, first_candidate, self.depth, self.keys, self.fill,
+            self.floor, self.crowded, self.offsets, self.documents, self.known, self.better, TIES[ties],
+        )  # fmt: skip
+        return looked
+
+
+Slacks = tuple[np.float32, np.float32]
+"""The largest error of the approximate scores: in any block, and in this block."""
+Answers = tuple[NDArray[np.int32], NDArray[np.float32]]
+"""(queries, depth) positions of candidates and their scores, best first."""
+
+
+def scan(rows: Side, columns: Side, forward: SearchState, backward: SearchState | None, ties: Ties) -> list[Answers]:
+    """Score every row of one side with every row of the other, once.
+
+    Memory: one block of scores, one block of vectors of each side that is not in memory, and the answers.
+
+    Args:
+        rows: One side.
+        columns: The other side.
+        forward: The task whose queries are rows and whose candidates are columns; its ranks are filled in.
+        backward: The task whose queries are columns and whose candidates are rows, or None.
+        ties: How equal scores are ordered where ranks are counted.
+
+    Returns:
+        The answers of each task.
+    """
+    lengths, dimension = rows.longest * columns.longest, rows.embeddings.dimension
+    single, double = np.float32(_slack(dimension, lengths)), np.float32(_slack_of_double(dimension, lengths))
+    width = min(WIDTH, len(columns))
+    height = max(TILE * min(cores(), 8) // width, 16)
+    height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
+    buffer = np.empty(height * width, np.float32)
+    both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
+    precise = False
+    with Progress("searching", len(rows) * len(columns), "scores") as advance, one_blas_thread():
+        for state, queries, candidates in both:
+            state.known[:] = score_places(
+                queries, np.repeat(state.row_of, np.diff(state.offsets)), candidates, state.documents
+            )
+        for left in range(0, len(columns), width):
+            across = columns.block(left, min(left + width, len(columns)))
+            for top in range(0, len(rows), height):
+                down = rows.block(top, min(top + height, len(rows)))
+                tile = buffer[: len(down) * len(across)].reshape(len(down), len(across))
+                slacks = (single, double if precise else single)
+                looked = _look(tile, down, top, across, left, forward, backward, slacks, ties, precise)
+                # With close scores (a model after little training) and many positives, use double precision: it costs
+                # twice as much, and leaves almost no near-equal scores.
+                precise = precise or looked > tile.size * dimension // 4
+                advance(tile.size)
+        return [_answers(state, queries, candidates) for state, queries, candidates in both]
+
+
+def _look(
+    tile: NDArray[np.float32],
+    down: NDArray[np.float32],
+    top: int,
+    across: NDArray[np.float32],
+    left: int,
+    forward: SearchState,
+    backward: SearchState | None,
+    slacks: Slacks,
+    ties: Ties,
+    precise: bool,
+) -> int:
+    """Fill a block with approximate scores; every core scans its share of the rows, then of the columns."""
+    looked: list[int] = []
+    right = across.astype(np.float64).T if precise else across.T
+
+    def across_rows(part: Share) -> None:
+        start, stop = piece(len(down), part)
+        if precise:
+            for a in range(start, stop, CROWD):
+                b = min(a + CROWD, stop)
+                tile[a:b] = down[a:b].astype(np.float64) @ right
+        else:
+            np.matmul(down[start:stop], right, out=tile[start:stop])
+        looked.append(forward.look(kernels.scan_rows, tile, (start, stop), down, top, across, left, slacks, ties))
+
+    def down_columns(part: Share) -> None:
+        if backward is not None:
+            share = piece(len(across), part)
+            looked.append(backward.look(kernels.scan_columns, tile, share, across, left, down, top, slacks, ties))
+
+    spread(across_rows)
+    spread(down_columns)
+    return sum(looked)
+
+
+def _answers(state: SearchState, queries: Side, candidates: Side) -> Answers:
+    """Score the kept candidates exactly, and put them in order."""
+    for first in range(0, len(candidates), step := candidates.stride):
+        block = candidates.block(first, min(first + step, len(candidates)))
+        for start in range(0, len(state), queries.stride):
+            vectors, places = queries.gather(state.row_of[start : start + queries.stride])
+
+            def share(part: Share) -> None:
+                a, b = piece(len(places), part)  # noqa: B023 (called before the next turn)
+                kernels.rescore(start + a, start + b, state.keys, state.fill, vectors, places[a:b], block, first)  # noqa: B023
+
+            spread(share)
+    _answer_crowded(state, queries, candidates)
+    indices = np.empty((len(state), state.depth), np.int32)
+    scores = np.empty((len(state), state.depth), np.float32)
+    spread(lambda part: kernels.finish(*piece(len(state), part), state.depth, state.keys, state.fill, indices, scores))
+    return indices, scores
+
+
+def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None:
+    """Search again, in double precision, for queries with more near-equal scores than fit into `keys`.
+
+    This happens with hundreds of copies, or with a collapsed encoder. Double precision decides almost all of them.
+    """
+    crowded = np.flatnonzero(state.crowded)
+    state.fill[crowded] = 0
+    slack = _slack_of_double(queries.embeddings.dimension, queries.longest * candidates.longest)
+    for first in range(0, len(candidates) if len(crowded) else 0, BLOCK):
+        block = candidates.block(first, min(first + BLOCK, len(candidates)))
+        exact = block.astype(np.float64).T
+        for start in range(0, len(crowded), CROWD):
+            batch = crowded[start : start + CROWD]
+            vectors, places = queries.gather(state.row_of[batch])
+
+            def share(part: Share) -> None:
+                a, b = piece(len(batch), part)  # noqa: B023 (called before the next turn)
+                selected = vectors[places[a:b]].astype(np.float64)  # noqa: B023
+                scores = selected @ exact  # noqa: B023
+                for i in range(b - a):
+                    kernels.take_exactly(
+                        batch[a + i], state.depth, state.keys, state.fill, scores[i], slack, selected[i], block, first  # noqa: B023
+                    )  # fmt: skip
+
+            spread(share)
+
+
+def _slack(dimension: int, lengths: float, u: float = 2.0**-24) -> float:
+    """Return the largest error of a matrix product as a score: d u / (1 - d u) times the product of the lengths.
+
+    The bound holds for any order of summation, with or without fused operations (Higham, Accuracy and Stability of
+    Numerical Algorithms, section 3.1); u is 2^-24 for float32, 2^-53 for float64. The added 16 covers the rounding of
+    the score itself and of score ± slack; the last term covers underflow.
+    """
+    unit = (dimension + 16) * u
+    return unit / (1.0 - unit) * lengths * 1.01 + dimension * 2.0**-125
+
+
+def _slack_of_double(dimension: int, lengths: float) -> float:
+    """Return the same for products in double precision, with the rounding of the score to float32."""
+    return _slack(dimension, lengths, 2.0**-53) + 2.0**-23 * lengths

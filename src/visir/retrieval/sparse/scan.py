@@ -1,0 +1,151 @@
+"""The exact sparse scan: every pair of two sides is scored once, over inverted lists of one block of candidates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.progress import Progress
+from visir.records import SparseEmbeddings, Ties
+from visir.retrieval.scan import TIES, Answers, SearchState
+from visir.retrieval.sparse import scan_kernels as kernels
+from visir.threads import Share, cores, piece, spread
+
+WIDTH = 4096
+"""Candidates in one block: their sums, in float64, stay in a core's nearest cache."""
+FREQUENT = 1 / 8
+"""Terms that this share of a block's candidates have are added as columns (see `kernels.invert`)."""
+TILE = 3 * 2**20
+"""Scores in one block, for each core, and at most eight times as many in all, as in the dense scan."""
+PAIRS = 8192
+
+Part = tuple[NDArray[np.int64], NDArray[np.int32], NDArray[np.float32]]
+"""Some rows as (offsets, terms, values)."""
+
+
+class SparseSide:
+    """The vectors of some rows of embeddings, in the order of these rows; read from memory or disk in parts."""
+
+    def __init__(self, embeddings: SparseEmbeddings, rows: NDArray[np.int64]) -> None:
+        self.embeddings = embeddings
+        self.rows = rows
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def part(self, places: slice | NDArray[np.int64]) -> Part:
+        """Return a copy of the vectors at these positions."""
+        held, rows = self.embeddings, self.rows[places]
+        begin = np.asarray(held.offsets)[rows]
+        lengths = np.asarray(held.offsets)[rows + 1] - begin
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        flat = np.repeat(begin - offsets[:-1], lengths) + np.arange(offsets[-1])
+        return offsets, np.asarray(held.terms[flat]), np.asarray(held.values[flat])
+
+
+def scan(
+    rows: SparseSide, columns: SparseSide, forward: SearchState, backward: SearchState | None, ties: Ties
+) -> list[Answers]:
+    """Score every row of one side with every row of the other, once, filling `forward` (rows ask, columns answer) and
+    `backward` (columns ask, rows answer); the answers of each.
+
+    The score of a pair is its dot product summed in float64 in ascending term order, rounded to float32: a function of
+    the two vectors alone. A pair without a common term scores 0 and is ranked like every other, by the tie rule.
+
+    Memory: one block of scores (12 MiB for each core), one block of vectors of each side with its inverted lists and
+    columns (at most four times the vectors), and the answers.
+    """
+    width = min(WIDTH, len(columns))
+    height = max(TILE * min(cores(), 8) // width, 16)
+    height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
+    buffer = np.empty(height * width, np.float32)
+    both = [(forward, rows, columns)] + ([] if backward is None else [(backward, columns, rows)])
+    with Progress("searching", len(rows) * len(columns), "scores") as advance:
+        for state, queries, candidates in both:
+            _score_positives(state, queries, candidates)
+        for left in range(0, len(columns), width):
+            across = columns.part(slice(left, left + width))
+            wide = len(across[0]) - 1
+            inverted = kernels.invert(*across, columns.embeddings.dimension, max(int(FREQUENT * wide), 1))
+            for top in range(0, len(rows), height):
+                down = rows.part(slice(top, top + height))
+                tall = len(down[0]) - 1
+                tile = buffer[: tall * wide].reshape(tall, wide)
+                _look(tile, down, top, inverted, left, forward, backward, ties)
+                advance(tile.size)
+        return [_answers(state) for state, _, _ in both]
+
+
+def _score_positives(state: SearchState, queries: SparseSide, candidates: SparseSide) -> None:
+    """Fill `state.known`."""
+    query = np.repeat(state.row_of, np.diff(state.offsets))
+    for start in range(0, len(query), PAIRS):
+        some, other = query[start : start + PAIRS], state.documents[start : start + PAIRS]
+        left, right, out = queries.part(some), candidates.part(other), state.known[start : start + PAIRS]
+        place = np.arange(len(some))
+
+        def share(part: Share) -> None:
+            a, b = piece(len(out), part)  # noqa: B023 (called before the next turn)
+            kernels.score_pairs(left, place[a:b], right, place[a:b], out[a:b])  # noqa: B023
+
+        spread(share)
+
+
+def _look(
+    tile: NDArray[np.float32],
+    down: Part,
+    top: int,
+    inverted: tuple[NDArray[np.int64], ...],
+    left: int,
+    forward: SearchState,
+    backward: SearchState | None,
+    ties: Ties,
+) -> None:
+    """Fill a block with scores; every core takes its share, first of the rows, then of the columns."""
+
+    def across_rows(part: Share) -> None:
+        share, query_of_row = piece(len(tile), part), forward.query_of[top : top + len(tile)]
+        _look_with(forward, ties, kernels.scan_rows, tile, *share, down, inverted, query_of_row, left)
+
+    def down_columns(part: Share) -> None:
+        if backward is not None:
+            share, query_of_row = piece(tile.shape[1], part), backward.query_of[left : left + tile.shape[1]]
+            _look_with(backward, ties, kernels.scan_columns, tile, *share, query_of_row, top)
+
+    spread(across_rows)
+    spread(down_columns)
+
+
+def _look_with(state: SearchState, ties: Ties, kernel: Callable[..., Any], *where: Any) -> None:
+    """Let a kernel look for one task's queries; `where`: the tile, and what in it."""
+    kernel(
+        *where, state.depth, state.keys, state.fill, state.floor,
+        state.offsets, state.documents, state.known, state.better, TIES[ties],
+    )  # fmt: skip
+
+
+def _answers(state: SearchState) -> Answers:
+    indices = np.empty((len(state), state.depth), np.int32)
+    scores = np.empty((len(state), state.depth), np.float32)
+    spread(lambda part: kernels.finish(*piece(len(state), part), state.depth, state.keys, indices, scores))
+    return indices, scores
+
+
+def check_same_vocabulary(first: SparseEmbeddings, second: SparseEmbeddings) -> None:
+    """Check that two sides have the same vocabulary.
+
+    Raises:
+        EmbeddingError: The vocabularies differ.
+    """
+    left, right = first.vocabulary, second.vocabulary
+    if left.fingerprint != right.fingerprint:
+        raise EmbeddingError(
+            f"sparse {first.modality} embeddings by {first.encoder.name} are over the vocabulary {left.name!r} "
+            f"({len(left):,} terms), {second.modality} embeddings by {second.encoder.name} over {right.name!r} "
+            f"({len(right):,} terms): they do not weigh the same words.",
+            hint="encode both sides with one sparse encoder",
+        )

@@ -1,0 +1,313 @@
+"""The common code of indexes made of immutable parts: everything except the search itself."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Generic, Self
+
+import numpy as np
+import pyarrow as pa
+
+from visir.errors import ConfigurationError, EmbeddingError
+from visir.records import EncoderCard, Run, modality_of
+from visir.retrieval.answers import Hits, run_of
+from visir.retrieval.folder import (
+    BUILD_AGAIN,
+    INDEX,
+    IndexFolderError,
+    bytes_of,
+    changing_index,
+    check_files,
+    new_index,
+    parts_of,
+    read_index,
+)
+from visir.retrieval.index import Index, IndexInfo, Vectors
+from visir.retrieval.parts import Form
+from visir.retrieval.rows import Rows
+from visir.retrieval.settings import searching, settings_of
+from visir.retrieval.validate_queries import in_order
+from visir.storage import FolderChange, Manifest, Scratch
+
+
+@dataclass(frozen=True)
+class IndexState(Generic[Vectors]):
+    """The state of an index. A change replaces it as a whole, so a search that is running keeps the old state.
+
+    Attributes:
+        rows: The vectors and deleted rows.
+        built: The structure that the kind builds over the rows (a graph, lists). It is replaced, never changed, and
+            contains no rows, because written rows are replaced by memory-mapped ones.
+        names: The subfolder of each part; empty for an index in memory.
+        generation: The number of changes on disk.
+        bytes: The size on disk; 0 for an index in memory.
+    """
+
+    rows: Rows[Vectors]
+    built: Any
+    names: tuple[str, ...] = ()
+    generation: int = 0
+    bytes: int = 0
+
+
+class StoredIndex(Index[Vectors]):
+    """An index of immutable parts, a list of deleted rows, and a structure that the kind builds over them.
+
+    A kind defines its `form` of vectors, its `settings_type`, how to `_construct` its structure (and, if that is
+    faster, how to `_extend` it), how to `_write` and `_read` it, and how to `_find` documents.
+
+    When more than half of the rows are deleted, the others are written as one part and the structure is built again.
+    """
+
+    form: ClassVar[Form[Any]]
+    settings_type: ClassVar[type[Any]]
+    exact: ClassVar[bool]
+    built_suffix: ClassVar[str] = ""
+    """The suffix of the file that `_write` writes, for libraries that need one."""
+
+    def __init__(self, state: IndexState[Vectors], settings: Any, folder: Path | None = None) -> None:
+        self._state: IndexState[Vectors] = state
+        self.settings = settings
+        self.folder = folder
+
+    @classmethod
+    def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:
+        """Build an index.
+
+        Args:
+            documents: At least one vector.
+            folder: A new or an empty folder for the index; None builds it in memory.
+            options: The settings of the kind.
+
+        Raises:
+            ConfigurationError: Settings are wrong; the message lists every fault.
+            EmbeddingError: There are no vectors.
+            IndexFolderError: The folder is not empty.
+        """
+        settings = settings_of(cls.kind, cls.settings_type, options)
+        if len(documents) == 0:
+            raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
+        rows = Rows.of(cls.form, documents)
+        index = cls(IndexState(rows, None), settings)
+        index._state = IndexState(rows, index._construct(rows))
+        if folder is None:
+            return index
+        index.save(Path(folder))
+        return cls.load(Path(folder))
+
+    @classmethod
+    def load(cls, folder: Path) -> Self:
+        """Open the index in a folder; its vectors are memory-mapped.
+
+        Raises:
+            IndexFolderError: The folder holds no index or a damaged one.
+        """
+        folder = Path(folder)
+        while True:
+            manifest = read_index(folder)
+            try:
+                return cls._load(folder, manifest)
+            except IndexFolderError:
+                # Another process may have replaced files while they were read; then there is a newer list of them.
+                if read_index(folder).generation == manifest.generation:
+                    raise
+
+    def save(self, folder: Path) -> None:
+        """Write a copy of the index into a new or an empty folder.
+
+        Raises:
+            IndexFolderError: The folder is not empty.
+        """
+        with new_index(Path(folder)) as change:
+            self._write_state(change, IndexState(self._state.rows, self._state.built), None)
+
+    def add(self, documents: Vectors) -> None:
+        """Add documents.
+
+        Raises:
+            EmbeddingError: An id is in the index already, or the vectors have another modality, encoder or dimension.
+        """
+        before = self._state
+        rows = before.rows.add(documents)
+        if len(documents):
+            self._change(rows, lambda: self._extend(before.built, before.rows, rows))
+
+    def delete(self, ids: object) -> None:
+        """Delete documents by id.
+
+        Raises:
+            EmbeddingError: An id is unknown; then nothing is deleted.
+        """
+        before = self._state
+        rows = before.rows.delete(ids)
+        if rows.dead.sum() * 2 > len(rows):
+            compact = rows.compact()
+            self._change(compact, lambda: self._construct(compact))
+        else:
+            self._change(rows, lambda: self._extend(before.built, before.rows, rows))
+
+    def search(self, queries: Vectors, k: int = 10, **options: Any) -> Run:
+        """Return the best `k` documents of each query: by falling score, ties by id; queries in order of their ids.
+
+        Args:
+            queries: The vectors of the queries.
+            k: The number of documents per query, from 1.
+            options: Settings of the kind that may change from search to search, instead of those of the index.
+
+        Raises:
+            ConfigurationError: A setting is unknown, or is fixed when the index is built.
+            EmbeddingError: The queries have another encoder or dimension than the documents.
+            RunError: `k` is wrong, there is no query, or the index is empty.
+        """
+        state = self._state
+        ordered = in_order(self.form, queries, state.rows.parts[0], len(state.rows.live), k)
+        settings = searching(self.kind, self.settings, options)
+        hits = self._find(state.rows, state.built, ordered, min(k, len(state.rows.live)), settings)
+        about = {"search": self.kind, **asdict(settings)}
+        held = state.rows.parts[0].encoder
+        return run_of(hits, ordered.ids, (queries.modality, queries.encoder), state.rows.gallery, k, held, about)
+
+    def info(self) -> IndexInfo:
+        """Return a description of the index."""
+        rows, first = self._state.rows, self._state.rows.parts[0]
+        return IndexInfo(
+            kind=self.kind,
+            exact=self.exact,
+            modality=first.modality,
+            documents=len(rows.live),
+            deleted=int(rows.dead.sum()),
+            dimension=first.dimension,
+            bytes=self._state.bytes or self._size(),
+            encoder=first.encoder.name,
+            details={"parts": len(rows.parts), **asdict(self.settings), **self._details(rows, self._state.built)},
+        )
+
+    @property
+    def ids(self) -> pa.StringArray:
+        """The ids of all documents, sorted."""
+        return self._state.rows.ids
+
+    def documents(self) -> Vectors:
+        """Return the vectors of all documents, in order of their ids, copied into memory."""
+        return self._state.rows.documents()
+
+    def select(self, ids: object) -> Vectors:
+        """Return the vectors of these documents, in this order.
+
+        Raises:
+            EmbeddingError: An id is unknown; the message names it.
+        """
+        return self._state.rows.select(ids)
+
+    @abstractmethod
+    def _find(self, rows: Rows[Vectors], built: Any, queries: Vectors, k: int, settings: Any) -> Hits:
+        """Return at least the best `k` documents of each query, in any order."""
+
+    @abstractmethod
+    def _construct(self, rows: Rows[Vectors]) -> Any:
+        """Build the structure of the kind over the rows."""
+
+    def _extend(self, built: Any, before: Rows[Vectors], after: Rows[Vectors]) -> Any:
+        """Build the structure after rows were appended or deleted, without a change of `built`."""
+        return self._construct(after)
+
+    def _has_file(self, built: Any) -> bool:
+        """Whether `built` is written to a file; a structure that is quick to build is not."""
+        return False
+
+    def _write(self, built: Any, path: Path) -> None:
+        """Write `built` into one file."""
+
+    def _read(self, rows: Rows[Vectors], path: Path | None, facts: Mapping[str, Any]) -> Any:
+        """Read the file of `_write` (`path` is None if there is none); `facts` are those of `_facts`."""
+        return self._construct(rows)
+
+    def _facts(self, built: Any) -> dict[str, Any]:
+        """Return the facts about `built` for the manifest."""
+        return {}
+
+    def _details(self, rows: Rows[Vectors], built: Any) -> dict[str, Any]:
+        """Return further details for `info`."""
+        return {}
+
+    def _change(self, rows: Rows[Vectors], build: Any) -> None:
+        """Replace the state, on disk too if the index has a folder."""
+        before = self._state
+        if self.folder is None:
+            self._state = IndexState(rows, build())
+            return
+        with changing_index(self.folder, before.generation) as change:
+            self._state = self._write_state(change, IndexState(rows, build()), before)
+
+    def _write_state(
+        self, change: FolderChange, state: IndexState[Vectors], before: IndexState[Vectors] | None
+    ) -> IndexState[Vectors]:
+        """Write the parts that `before` has not, publish them, and return the state memory-mapped from disk."""
+        generation = change.manifest.generation + 1
+        first = state.rows.parts[0]
+        names: list[str] = []
+        parts: list[Vectors] = []
+        for number, part in enumerate(state.rows.parts):
+            if before is not None and number < len(before.names) and before.rows.parts[number] is part:
+                names.append(before.names[number])
+                parts.append(part)
+                continue
+            names.append(f"part-{generation}-{number}")
+            self.form.write(part, change.subfolder(names[-1], *self.form.files))
+            change.written(names[-1])
+            parts.append(self.form.read(change.folder / names[-1], first.modality, first.encoder))
+        content: dict[str, Any] = {
+            "kind": self.kind,
+            "modality": first.modality,
+            "encoder": first.encoder.to_dict(),
+            "settings": asdict(self.settings),
+            "parts": names,
+        }
+        counted = [*names]
+        if state.rows.dead.any():
+            content["deleted"] = f"deleted-{generation}.npy"
+            np.save(change.file(content["deleted"]), np.flatnonzero(state.rows.dead))
+            counted.append(content["deleted"])
+        if self._has_file(state.built):
+            content["built"] = f"built-{generation}{self.built_suffix}"
+            self._write(state.built, change.file(content["built"]))
+            counted.append(content["built"])
+        content["facts"] = self._facts(state.built)
+        change.keep_only(*counted)
+        manifest = change.commit(content)
+        rows = Rows(self.form, tuple(parts), state.rows.dead)
+        return IndexState(rows, state.built, tuple(names), manifest.generation, bytes_of(manifest))
+
+    @classmethod
+    def _load(cls, folder: Path, manifest: Manifest) -> Self:
+        check_files(folder, manifest)
+        content = manifest.content
+        try:
+            with INDEX.reading(folder):
+                encoder, modality = EncoderCard.from_dict(content["encoder"]), modality_of(content["modality"])
+                names = parts_of(manifest)
+                parts = tuple(cls.form.read(folder / name, modality, encoder) for name in names)
+                dead = np.zeros(sum(map(len, parts)), np.bool_)
+                if "deleted" in content:
+                    dead[np.load(folder / content["deleted"], allow_pickle=False)] = True
+                settings = settings_of(cls.kind, cls.settings_type, content["settings"])
+                rows = Rows(cls.form, parts, dead)
+                index = cls(IndexState(rows, None), settings, folder)
+                path = folder / content["built"] if "built" in content else None
+                built = index._read(rows, path, content["facts"])
+                index._state = IndexState(rows, built, names, manifest.generation, bytes_of(manifest))
+                return index
+        except (OSError, RuntimeError, EmbeddingError, ConfigurationError) as fault:
+            raise IndexFolderError(
+                f"{folder}: the index is damaged: {type(fault).__name__}: {fault}", hint=BUILD_AGAIN
+            ) from fault
+
+    def _size(self) -> int:
+        """Return the size of a saved copy; it is measured, because libraries cannot predict the size of their files."""
+        with Scratch.temporary("index") as scratch:
+            folder = scratch.made("index")
+            self.save(folder)
+            return bytes_of(read_index(folder))

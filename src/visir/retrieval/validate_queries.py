@@ -1,0 +1,39 @@
+"""The check of queries before every search of an index, and their order."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow.compute as pc
+
+from visir.errors import RunError
+from visir.retrieval.depth import check_depth
+from visir.retrieval.index import Vectors
+from visir.retrieval.parts import Form
+from visir.retrieval.rows import check_fits_index
+
+
+def in_order(form: Form[Vectors], queries: Vectors, held: Vectors, documents: int, k: int) -> Vectors:
+    """Return the queries in order of their ids.
+
+    Args:
+        form: Dense or sparse.
+        queries: The vectors of the queries.
+        held: Vectors of the index.
+        documents: The number of documents of the index.
+        k: The number of answers per query.
+
+    Raises:
+        EmbeddingError: The queries have another encoder or space than `held`.
+        RunError: `k` is wrong, or there is no query or no document.
+    """
+    check_fits_index(form, queries, held)
+    check_depth(k)
+    if len(queries) == 0:
+        raise RunError("there is no query.", hint="is the split, or the filter, right?")
+    if documents == 0:
+        raise RunError("the index is empty: every document was deleted.", hint="add some first")
+    order = pc.sort_indices(queries.ids)
+    # A single query is in order already; to select it would take as long as to answer it.
+    if bool((np.diff(order.to_numpy().astype(np.int64)) == 1).all()):
+        return queries
+    return queries.select(queries.ids.take(order))

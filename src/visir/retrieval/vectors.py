@@ -1,0 +1,142 @@
+"""One side of a search: vectors in a chosen order, as float32 blocks, from memory or from disk."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.records import Embeddings
+from visir.retrieval import kernels
+from visir.threads import Share, piece, spread
+
+Similarity = Literal["cosine", "dot"]
+"""How two vectors are scored: "cosine" (each vector is divided by its length first) or "dot" (as they are)."""
+
+IN_MEMORY = 2**30
+"""Sides of up to this many bytes as float32 stay in memory; larger ones are converted block by block each time."""
+BLOCK = 8192
+LONGEST = 1.8e19
+"""The greatest length of vectors for a dot product. The dot product of two such vectors, and every partial sum of it,
+fits into float32 (Cauchy–Schwarz)."""
+
+
+class Side:
+    """The vectors of some rows of embeddings, in the order of these rows, as float32.
+
+    For "cosine" each vector is divided by its length (computed in float64), row by row, so that its values do not
+    depend on its neighbours. This is done for vectors that are said to be normalised too, because the length of float16
+    vectors is wrong by about 1e-3.
+
+    Args:
+        embeddings: The vectors, in memory or memory-mapped.
+        rows: (n,) their rows.
+        similarity: "cosine" or "dot".
+
+    Attributes:
+        longest: The length of the longest vector; 1 for cosine.
+
+    Raises:
+        EmbeddingError: A vector is zero (under cosine) or too long for float32; the message names it.
+    """
+
+    def __init__(self, embeddings: Embeddings, rows: NDArray[np.int64], similarity: Similarity) -> None:
+        self.embeddings = embeddings
+        self.rows = rows
+        self.similarity = similarity
+        self._in_order = bool((np.diff(rows) == 1).all())
+        self._whole: NDArray[np.float32] | None = None
+        if len(rows) * embeddings.dimension * 4 <= IN_MEMORY:
+            self._whole = self._convert(0, len(rows))
+        self.longest = 1.0 if similarity == "cosine" else self._longest()
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def block(self, start: int, stop: int) -> NDArray[np.float32]:
+        """Return the (stop - start, d) vectors from `start` to `stop` in float32, contiguous."""
+        if self._whole is not None:
+            return self._whole[start:stop]
+        return self._convert(start, stop)
+
+    @property
+    def stride(self) -> int:
+        """The number of vectors to read at once: all if they are in memory."""
+        return max(len(self), 1) if self._whole is not None else BLOCK
+
+    def gather(self, places: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Return a matrix that contains the vectors at these positions, and the row of each position in it."""
+        if self._whole is not None:
+            return self._whole, places
+        return self._prepare(self.rows[places]), np.arange(len(places))
+
+    def _convert(self, start: int, stop: int) -> NDArray[np.float32]:
+        if self._in_order:
+            first = int(self.rows[start]) if stop > start else 0
+            return self._prepare(slice(first, first + stop - start))
+        return self._prepare(self.rows[start:stop])
+
+    def _prepare(self, rows: slice | NDArray[np.int64]) -> NDArray[np.float32]:
+        source: Any = self.embeddings.vectors
+        n = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
+        vectors = np.empty((n, self.embeddings.dimension), np.float32)
+        lengths = np.empty(n, np.float64)
+
+        def share(part: Share) -> None:
+            a, b = piece(n, part)
+            selected = slice(rows.start + a, rows.start + b) if isinstance(rows, slice) else rows[a:b]
+            with np.errstate(over="ignore"):  # infinities are refused below, by name
+                vectors[a:b] = source[selected]
+            if self.similarity == "cosine":
+                kernels.lengths(vectors[a:b], lengths[a:b])
+                kernels.divide_rows(vectors[a:b], lengths[a:b])
+
+        spread(share)
+        if self.similarity == "cosine":
+            self._check(rows, lengths == 0, "are zero; they have no cosine", "search by dot product (--similarity dot)")
+            self._check(rows, ~np.isfinite(lengths), "are too large for float32", "scale the vectors down")
+        return vectors
+
+    def _longest(self) -> float:
+        longest = 0.0
+        for start in range(0, len(self), BLOCK):
+            stop = min(start + BLOCK, len(self))
+            lengths = _lengths(self.block(start, stop))
+            # A product of float32 that overflows may become NaN, and the pair would be lost silently.
+            self._check(self.rows[start:stop], ~(lengths <= LONGEST), "are too large for float32", "scale them down")
+            longest = max(longest, float(lengths.max()))
+        return longest
+
+    def _check(self, rows: slice | NDArray[np.int64], bad: NDArray[np.bool_], fault: str, hint: str) -> None:
+        if not bad.any():
+            return
+        indices = np.flatnonzero(bad)
+        indices = indices + rows.start if isinstance(rows, slice) else rows[indices]
+        named = ", ".join(repr(self.embeddings.ids[int(i)].as_py()) for i in indices[:5])
+        raise EmbeddingError(
+            f"{len(indices)} {self.embeddings.modality} vectors by {self.embeddings.encoder.name} {fault}: {named}"
+            f"{', …' if len(indices) > 5 else ''}.",
+            hint=f"look at these inputs (empty text? black image?), or {hint}",
+        )
+
+
+def _lengths(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    lengths = np.empty(len(vectors), np.float64)
+    kernels.lengths(vectors, lengths)
+    return lengths
+
+
+def check_same_dimension(first: Embeddings, second: Embeddings) -> None:
+    """Check that the vectors of two sides have the same dimension.
+
+    Raises:
+        EmbeddingError: The dimensions differ.
+    """
+    if first.dimension != second.dimension:
+        raise EmbeddingError(
+            f"{first.modality} vectors by {first.encoder.name} have {first.dimension} values, "
+            f"{second.modality} vectors by {second.encoder.name} {second.dimension}: they are not of one space.",
+            hint="encode both sides with one model (or with heads trained together)",
+        )

@@ -1,0 +1,103 @@
+"""Search among allowed documents: exact for exact kinds, whatever is allowed."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from index_data import dense, vectors
+
+from visir.errors import RunError
+from visir.retrieval import filtered
+from visir.retrieval.filtered import FilteredIndex, search_among
+from visir.retrieval.kinds import KINDS, build
+
+EVERY = [name for name, kind in KINDS.items() if all(map(find_spec, kind.packages))]
+EXACT = [name for name in EVERY if KINDS.get(name).exact]
+TRUTH = {"dense": "exact", "sparse": "scipy"}
+
+
+def answers(run) -> dict[str, list[tuple[str, float]]]:  # type: ignore[no-untyped-def]
+    return {query: run.answer(query) for query in run.queries.to_pylist()}
+
+
+@settings(max_examples=40, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    name=st.sampled_from(EXACT),
+    n=st.integers(1, 120),
+    seed=st.integers(0, 999),
+    share=st.sampled_from([0.02, 0.1, 0.5, 0.9, 1.0]),
+    k=st.sampled_from([1, 3, 10, 200]),
+    scanned=st.sampled_from([0, 1000]),
+)
+def test_an_exact_kind_gives_exactly_the_best_of_the_allowed(
+    name: str, n: int, seed: int, share: float, k: int, scanned: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filtered, "SCANNED", scanned)
+    form = KINDS.get(name).vectors
+    documents, queries = vectors(form, "image", n, seed), vectors(form, "text", 6, seed + 1)
+    drawn = np.random.default_rng(seed)
+    allowed = [one for one in documents.ids.to_pylist() if drawn.random() < share or one[-1] == "0"]
+    index = build(name, documents)
+    run = search_among(index, queries, allowed, k)
+    truth = build(TRUTH[form], documents.select(allowed)).search(queries, k)
+    assert answers(run) == answers(truth)
+    assert run.gallery.ids.to_pylist() == sorted(allowed) and run.depth == k
+
+
+def test_a_query_far_from_everything_allowed_is_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    # 100 documents on a quarter circle, the allowed half on its far side: the first 1.5 × 4 × 100 / 50 + 10 = 22
+    # answers to a query at its beginning hold none of them; the second query, at its end, is answered at once.
+    monkeypatch.setattr(filtered, "SCANNED", 0)
+    angle = np.linspace(0, np.pi / 2, 100)
+    documents = dense("image", np.stack([np.cos(angle), np.sin(angle)], 1))
+    queries = dense("text", np.array([[1, 0], [0, 1]]))
+    asked: list[tuple[int, int]] = []
+    index = build("exact", documents)
+    search = index.search
+    monkeypatch.setattr(index, "search", lambda q, k: (asked.append((len(q), k)), search(q, k))[1])
+    run = search_among(index, queries, documents.ids[50:], 4)
+    assert [one for one, _ in run.answer("t0000")] == ["i0050", "i0051", "i0052", "i0053"]
+    assert [one for one, _ in run.answer("t0001")] == ["i0099", "i0098", "i0097", "i0096"]
+    assert asked == [(2, 22), (1, 44), (1, 88)]
+
+
+@pytest.mark.parametrize("name", [name for name in EVERY if name not in EXACT])
+def test_an_approximate_kind_gives_allowed_documents_and_exact_scores(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(filtered, "SCANNED", 0)
+    form = KINDS.get(name).vectors
+    documents, queries = vectors(form, "image", 200, 3), vectors(form, "text", 10, 4)
+    allowed = documents.ids.to_pylist()[::3]
+    run = search_among(build(name, documents), queries, allowed, 5)
+    truth = answers(build(TRUTH[form], documents.select(allowed)).search(queries, len(allowed)))
+    for query, found in answers(run).items():
+        assert set(found) <= set(truth[query])
+        assert len(found) == min(5, len(truth[query]))
+
+
+def test_an_index_that_filters_itself_is_asked_to() -> None:
+    documents, queries = vectors("dense", "image", 20, 1), vectors("dense", "text", 2, 2)
+    index = build("exact", documents)
+
+    class Own(type(index)):  # type: ignore[misc]
+        def search_among(self, queries, allowed, k=10, **options):  # type: ignore[no-untyped-def]
+            return ("asked", allowed.to_pylist(), k)
+
+    index.__class__ = Own
+    assert search_among(index, queries, ["i0003", "nowhere", "i0001"], 2) == ("asked", ["i0001", "i0003"], 2)
+
+
+def test_nothing_allowed_and_nothing_there() -> None:
+    documents, queries = vectors("dense", "image", 20, 1), vectors("dense", "text", 2, 2)
+    index = build("exact", documents)
+    with pytest.raises(RunError, match="no document is allowed"):
+        FilteredIndex(index, []).search(queries)
+    run = FilteredIndex(index, ["elsewhere"]).search(queries)
+    assert len(run) == 2 and run.answer("t0000") == [] and run.gallery.ids.to_pylist() == ["elsewhere"]
+    with pytest.raises(RunError, match="k must be at least 1"):
+        FilteredIndex(index, ["i0001"]).search(queries, 0)

@@ -1,0 +1,89 @@
+"""The exact index: a run is that of `search()`, bit by bit."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from index_data import CARD, dense, random_dense, same_run
+
+from visir.errors import EmbeddingError
+from visir.records import Embeddings
+from visir.retrieval.dense.flat import FlatIndex
+from visir.retrieval.exact import search
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    seed=st.integers(0, 1000),
+    cuts=st.lists(st.integers(1, 79), max_size=3, unique=True),
+    k=st.sampled_from([1, 5, 500]),
+    similarity=st.sampled_from(["cosine", "dot"]),
+    half=st.booleans(),
+)
+def test_a_run_is_that_of_search_however_the_documents_came_in(
+    seed: int, cuts: list[int], k: int, similarity: str, half: bool
+) -> None:
+    rng = np.random.default_rng(seed)
+    documents, queries = random_dense("image", 80, seed), random_dense("text", 9, seed + 1)
+    if half:
+        documents = Embeddings("image", documents.ids, documents.vectors.astype(np.float16), CARD)
+    order = rng.permutation(documents.ids.to_pylist()).tolist()
+    edges = [0, *sorted(cuts), 80]
+    index = FlatIndex.build(documents.select(order[: edges[1]]), similarity=similarity)
+    for first, last in pairwise(edges[1:]):
+        index.add(documents.select(order[first:last]))
+    gone = order[:: int(rng.integers(2, 9))]
+    index.delete(gone)
+    kept = documents.select([one for one in order if one not in set(gone)])
+    expected = search(queries, kept, "t2i", depth=k, similarity=similarity).run  # type: ignore[arg-type]
+    found = index.search(queries, k)
+    assert same_run(found, expected)
+    assert (found.name, found.task, found.depth) == (expected.name, "t2i", k)
+    assert found.gallery.fingerprint == expected.gallery.fingerprint
+    assert found.scores.dtype == expected.scores.dtype and found.indices.dtype == expected.indices.dtype
+
+
+def test_captions_are_found_by_images_too() -> None:
+    captions, images = random_dense("text", 40, 1), random_dense("image", 6, 2)
+    found = FlatIndex.build(captions).search(images, 5)
+    assert found.task == "i2t" and same_run(found, search(images, captions, "i2t", depth=5).run)
+
+
+def test_a_hand_worked_case() -> None:
+    # Cosines of (3, 4): with (1, 0) 3/5, with (0, 2) 4/5, with (6, 8) 1. Dot products: 3, 8, 50.
+    documents = dense("image", np.array([[1, 0], [0, 2], [6, 8]]), ["right", "up", "same"])
+    query = dense("text", np.array([[3, 4]]), ["q"])
+    cosine = FlatIndex.build(documents).search(query, 2).answer("q")
+    assert cosine == [("same", 1.0), ("up", float(np.float32(0.8)))]
+    dot = FlatIndex.build(documents, similarity="dot").search(query, 3).answer("q")
+    assert dot == [("same", 50.0), ("up", 8.0), ("right", 3.0)]
+
+
+def test_vectors_on_disk_are_read_block_by_block(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents, queries = random_dense("image", 300, 1), random_dense("text", 9, 2)
+    expected = search(queries, documents, "t2i", depth=7).run
+    monkeypatch.setattr("visir.retrieval.vectors.IN_MEMORY", 0)
+    monkeypatch.setattr("visir.retrieval.vectors.BLOCK", 64)
+    index = FlatIndex.build(documents, tmp_path / "index")
+    assert isinstance(index._state.rows.parts[0].vectors, np.memmap)
+    assert same_run(index.search(queries, 7), expected)
+
+
+def test_a_zero_vector_is_refused_when_it_comes_in() -> None:
+    zero = np.eye(4)
+    zero[2] = 0
+    with pytest.raises(EmbeddingError, match="1 image vectors by test are zero; they have no cosine: 'i0002'"):
+        FlatIndex.build(dense("image", zero))
+    index = FlatIndex.build(dense("image", np.eye(4), list("abcd")))
+    with pytest.raises(EmbeddingError, match="are zero; they have no cosine: 'i0002'"):
+        index.add(dense("image", zero))
+    assert index.info().documents == 4
+    with pytest.raises(EmbeddingError, match="1 text vectors by test are zero"):
+        index.search(dense("text", zero))
+    by_dot = FlatIndex.build(dense("image", zero), similarity="dot").search(dense("text", np.eye(4)), 4)
+    assert by_dot.answer("t0002") == [(f"i000{i}", 0.0) for i in range(4)]

@@ -1,0 +1,165 @@
+"""Runs out and back in, identical; and what is refused, where."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from visir.errors import CollectionError, RunError, VisirError
+from visir.evaluation.measures import measure
+from visir.records import Gallery, Qrels, Run
+from visir.retrieval import formats
+from visir.retrieval.ranks import ranks_of
+
+GALLERY = Gallery.of("image", ["a", "b", "c", "d"], "four")
+QRELS = Qrels.of(["q1", "q1", "q2"], ["a", "d", "b"], [1, 2, 1], name="links")
+
+
+def toy(dtype: type = np.float32, gallery: Gallery = GALLERY) -> Run:
+    """Queries out of id order; ties that are not in id order (an imported run with rounded scores)."""
+    return Run(
+        "my system",
+        "t2i",
+        pa.array(["q2", "q1"]),
+        np.array([0, 3, 5]),
+        pa.array(["c", "b", "d", "a"]),
+        np.array([0, 1, 3, 2, 0], np.int32),  # q2: c b a, q1: d c
+        np.array([0.1, 0.1, -0.25, 1 / 3, 0.0], dtype),
+        gallery,
+        3,
+        {"made": "by hand", "k": [1, 2]},
+    )
+
+
+def assert_identical(one: Run, other: Run, *, all_of_it: bool = True) -> None:
+    assert one.to_table().equals(other.to_table())
+    assert one.queries.equals(other.queries) and np.array_equal(one.offsets, other.offsets)
+    assert (one.task, one.depth) == (other.task, other.depth)
+    assert one.gallery.fingerprint == other.gallery.fingerprint
+    if all_of_it:
+        assert (one.name, one.provenance) == (other.name, other.provenance)
+        assert one.gallery.description == other.gallery.description
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize("suffix", ["parquet", "json"])
+@pytest.mark.parametrize("gallery", [GALLERY, Gallery.stated("image", 31783, "all images")])
+def test_parquet_and_json_come_back_identical(tmp_path: Path, suffix: str, dtype: type, gallery: Gallery) -> None:
+    run = toy(dtype, gallery)
+    formats.write_run(run, tmp_path / f"run.{suffix}")
+    assert_identical(formats.read_run(tmp_path / f"run.{suffix}"), run)
+
+
+def test_a_query_answered_with_nothing_survives_parquet_and_json(tmp_path: Path) -> None:
+    run = Run("r", "t2i", pa.array(["x", "y", "z"]), np.array([0, 0, 1, 1]), pa.array(["a"]), np.zeros(1, np.int32),
+              np.ones(1, np.float32), GALLERY, 1)  # fmt: skip
+    for suffix in ("parquet", "json"):
+        formats.write_run(run, tmp_path / f"run.{suffix}")
+        assert_identical(formats.read_run(tmp_path / f"run.{suffix}"), run)
+    with pytest.raises(RunError, match=r"2 queries are answered with nothing \(e.g. x\); TREC files cannot say so"):
+        formats.write_run(run, tmp_path / "run.trec")
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_trec_keeps_order_scores_and_depth(tmp_path: Path, dtype: type) -> None:
+    run = toy(dtype)
+    formats.write_run(run, tmp_path / "run.trec")
+    assert (tmp_path / "run.trec").read_text().splitlines()[0] == f"q2 Q0 c 1 {float(dtype(0.1))!r} my_system"
+    again = formats.read_run(tmp_path / "run.trec", task="t2i", gallery=GALLERY)
+    assert_identical(again, run, all_of_it=False)
+    by_score = formats.read_run(tmp_path / "run.trec", task="t2i", gallery=GALLERY, order="score")
+    assert [d for d, _ in by_score.answer("q2")] == ["b", "c", "a"]  # the tie goes to the smaller id
+
+
+def test_pandas_dictionaries_and_ranx() -> None:
+    run = toy(np.float64)
+    assert_identical(formats.from_pandas(formats.to_pandas(run), "t2i", GALLERY), run, all_of_it=False)
+    renamed = formats.to_pandas(run).rename(columns={"query_id": "qid", "document_id": "docno"})
+    assert_identical(formats.from_pandas(renamed, "t2i", GALLERY), run, all_of_it=False)
+    assert formats.to_dict(run) == {"q2": {"c": 0.1, "b": 0.1, "a": -0.25}, "q1": {"d": 1 / 3, "c": 0.0}}
+    kept = formats.from_dict(formats.to_dict(run, keep_order=True), "t2i", GALLERY)
+    assert kept.answer("q2") == [("c", -1.0), ("b", -2.0), ("a", -3.0)]
+    back = formats.from_ranx(formats.to_ranx(run), "t2i", GALLERY)
+    assert {q: [d for d, _ in back.answer(q)] for q in ("q1", "q2")} == {"q1": ["d", "c"], "q2": ["c", "b", "a"]}
+    assert back.name == "my system"
+
+
+def test_other_tools_measure_the_same_order() -> None:
+    import ir_measures
+    import ranx
+
+    run = toy()
+    ours = measure(ranks_of(run, QRELS), ["mrr"])
+    theirs = {
+        m.query_id: m.value
+        for m in ir_measures.iter_calc([ir_measures.RR], formats.qrels_to_dict(QRELS), formats.to_ir_measures(run))
+    }
+    assert (
+        dict(zip(ours["query_id"].to_pylist(), ours["mrr"].to_pylist(), strict=True))
+        == theirs
+        == {"q1": 1.0, "q2": 0.5}
+    )
+    mean = ranx.evaluate(ranx.Qrels(formats.qrels_to_dict(QRELS)), formats.to_ranx(run), "mrr")
+    assert mean == pytest.approx(0.75)
+
+
+def test_nested_json_of_other_tools(tmp_path: Path) -> None:
+    (tmp_path / "run.json").write_text('{"q": {"b": 0.5, "a": 0.5, "c": 0.9}}')
+    run = formats.read_run(tmp_path / "run.json", task="t2i", gallery=GALLERY)
+    assert run.answer("q") == [("c", pytest.approx(0.9)), ("a", 0.5), ("b", 0.5)]
+    with pytest.raises(RunError, match="does not say over which gallery and in which task"):
+        formats.read_run(tmp_path / "run.json")
+
+
+def test_trec_qrels(tmp_path: Path) -> None:
+    formats.write_qrels(QRELS, tmp_path / "qrels.txt")
+    assert (tmp_path / "qrels.txt").read_text() == "q1 0 a 1\nq1 0 d 2\nq2 0 b 1\n"
+    again = formats.read_qrels(tmp_path / "qrels.txt")
+    assert again.to_dict() == QRELS.to_dict()
+    with pytest.raises(CollectionError, match=r"the grade 0\.5 is not a whole number"):
+        formats.write_qrels(Qrels.of(["q"], ["d"], [0.5]), tmp_path / "qrels.txt")
+    (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq1 a 1\n")
+    with pytest.raises(CollectionError, match=r"qrels.txt, line 2: 3 fields; qrels have four"):
+        formats.read_qrels(tmp_path / "qrels.txt")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("q Q0 a 1 0.5\n", r"line 1: 5 fields; a TREC run has six"),
+        ("q Q0 a 1 0.5 x\n\nq Q0 b two 0.4 x\n", r"line 3: the rank 'two' is not a number"),
+        ("q Q0 a 1 0.5 x\nq Q0 b 2 abc x\n", r"line 2: the score 'abc' is not a number"),
+        ("q Q0 a 1 nan x\n", r"line 1: the score is not a finite number"),
+        ("q Q0 a 1 0.5 x\nq Q0 b 1 0.4 x\n", r"line 2: query 'q' has rank 1 twice.*order='score'"),
+        ("q Q0 a 1 0.5 x\nq Q0 b 2 0.6 x\n", r"line 2: query 'q': the score 0.6 at rank 2 is above.*order='score'"),
+        ("q Q0 a 1 0.5 x\nq Q0 a 2 0.4 x\n", r"line 2: query 'q' lists document 'a' twice"),
+        ("q Q0 a 1 0.5 x\nq Q0 zz 2 0.4 x\n", r"line 2: document 'zz' is not in the gallery \(4 · four\); 1 such"),
+        ("", r"the run is empty"),
+    ],
+)
+def test_faults_name_file_and_line(tmp_path: Path, text: str, message: str) -> None:
+    (tmp_path / "run.txt").write_text(text)
+    with pytest.raises(RunError, match=r"(?s)run\.txt.*" + message):
+        formats.read_run(tmp_path / "run.txt", task="t2i", gallery=GALLERY)
+
+
+def test_other_faults(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match=r"the suffix '\.csv' tells no run format"):
+        formats.read_run(tmp_path / "run.csv")
+    with pytest.raises(VisirError, match=r"(?s)unknown run format 'trek'.*did you mean 'trec'"):
+        formats.read_run(tmp_path / "run.csv", format="trek")
+    with pytest.raises(RunError, match="a TREC file does not say its task and gallery"):
+        formats.read_run(tmp_path / "run.txt")
+    with pytest.raises(RunError, match=r"document id 'a b' has white space"):
+        formats.write_run(
+            Run.ranked("r", "t2i", ["q"], ["a b"], [1.0], Gallery.of("image", ["a b"])), tmp_path / "r.trec"
+        )
+    (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
+    with pytest.raises(RunError, match=r"bad\.parquet: not a readable Parquet file"):
+        formats.read_run(tmp_path / "bad.parquet")
+    formats.to_pandas(toy()).rename(columns={"document_id": "documentid"}).to_parquet(tmp_path / "cols.parquet")
+    with pytest.raises(RunError, match=r"(?s)no column 'document_id'.*did you mean 'documentid'"):
+        formats.read_run(tmp_path / "cols.parquet", task="t2i", gallery=GALLERY)

@@ -1,0 +1,216 @@
+"""The inverted index answers what the slow oracle answers, whatever it is given and however it came about."""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.sparse import csr_array
+
+from visir.errors import ConfigurationError, EmbeddingError, RunError
+from visir.records import EncoderCard, Run, SparseEmbeddings, Vocabulary
+from visir.retrieval.folder import IndexFolderError
+from visir.retrieval.kinds import load
+from visir.retrieval.sparse.inverted import InvertedIndex
+from visir.retrieval.sparse.oracle import OracleIndex
+
+CARD = EncoderCard("test", "imported")
+
+
+def words(n: int) -> Vocabulary:
+    return Vocabulary("test", pa.array([f"w{i}" for i in range(n)]), np.ones(n, np.bool_))
+
+
+def vectors(modality: str, matrix: object, ids: list[str] | None = None) -> SparseEmbeddings:
+    rows = csr_array(matrix)
+    ids = ids or [f"{modality[0]}{i:05}" for i in range(rows.shape[0])]
+    return SparseEmbeddings.from_scipy(modality, ids, rows, words(rows.shape[1]), CARD)  # type: ignore[arg-type]
+
+
+def drawn(rng: np.random.Generator, rows: int, terms: int, density: float, spread: float = 1.0) -> np.ndarray:
+    """Weights over `spread` decades; frequent terms and rare ones."""
+    often = density * 2 * rng.random(terms) ** 2
+    return (10.0 ** rng.uniform(-spread, spread, (rows, terms))) * (rng.random((rows, terms)) < often)
+
+
+def same(one: Run, other: Run) -> None:
+    assert one.queries.equals(other.queries)
+    assert one.documents.equals(other.documents)
+    for part in ("offsets", "indices", "scores"):
+        np.testing.assert_array_equal(getattr(one, part), getattr(other, part), err_msg=part)
+
+
+def check(documents: SparseEmbeddings, queries: SparseEmbeddings, k: int) -> None:
+    truth = OracleIndex.build(documents).search(queries, k)
+    same(InvertedIndex.build(documents).search(queries, k), truth)
+
+
+def test_by_hand() -> None:
+    # a = (1, 2, 0), b = (0, 1, 3), c = (0, 0, 0), d = (1, 2, 0); the query (2, 1, 0) gives a: 2 + 2 = 4, b: 1, d: 4.
+    documents = vectors("image", [[1, 2, 0], [0, 1, 3], [0, 0, 0], [1, 2, 0]], ["a", "b", "c", "d"])
+    run = InvertedIndex.build(documents).search(vectors("text", [[2, 1, 0], [0, 0, 0]], ["q", "nothing"]), 10)
+    assert run.answer("q") == [("a", 4.0), ("d", 4.0), ("b", 1.0)]
+    assert run.answer("nothing") == []
+    assert InvertedIndex.build(documents).search(vectors("text", [[2, 1, 0]], ["q"]), 1).answer("q") == [("a", 4.0)]
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    st.integers(0, 10**6),
+    st.integers(1, 400),
+    st.integers(1, 60),
+    st.sampled_from([0.02, 0.2, 0.9]),
+    st.sampled_from([0.3, 2.0, 6.0]),
+    st.sampled_from([1, 3, 10, 1000]),
+)
+def test_as_the_oracle(seed: int, n: int, terms: int, density: float, spread: float, k: int) -> None:
+    rng = np.random.default_rng(seed)
+    pool = drawn(rng, max(1, n // 2), terms, density, spread)  # many equal documents
+    documents = vectors("image", pool[rng.integers(0, len(pool), n)])
+    check(documents, vectors("text", drawn(rng, 9, terms, density, spread)), k)
+
+
+@pytest.mark.parametrize("k", [1, 10, 100])
+def test_as_the_oracle_with_long_lists(k: int) -> None:
+    """Enough postings that bounds decide what is read; some terms are in all documents."""
+    rng = np.random.default_rng(5)
+    terms = 150
+    often = rng.random(terms) ** 3
+    often[:3] = 1.0
+    chosen = rng.random((30_000, terms)) < often
+    documents = vectors("image", csr_array(rng.gamma(2.0, 0.3, chosen.shape) * chosen))
+    queries = vectors("text", rng.gamma(2.0, 0.4, (12, terms)) * (rng.random((12, terms)) < 0.7))
+    check(documents, queries, k)
+
+
+def test_equal_documents_and_weights_far_apart() -> None:
+    rng = np.random.default_rng(6)
+    row = np.zeros(30)
+    row[[1, 5, 9]] = [1e-6, 1.0, 1e6]
+    light = np.zeros(30)
+    light[1] = 1e-6
+    matrix = np.vstack([np.tile(row, (700, 1)), np.tile(light, (700, 1)), drawn(rng, 300, 30, 0.3, 6.0)])
+    queries = vectors("text", np.vstack([row, light, 1e6 * light, drawn(rng, 5, 30, 0.5, 6.0)]))
+    for k in (1, 10, 699, 701, 5000):
+        check(vectors("image", matrix), queries, k)
+
+
+def test_a_query_of_more_terms_than_sums_have_room_for() -> None:
+    rng = np.random.default_rng(7)
+    many = 20_000
+    documents = csr_array(drawn(rng, 40, many, 0.02))
+    check(vectors("image", documents), vectors("text", np.vstack([np.ones(many), np.arange(many) % 7])), 5)
+
+
+@pytest.mark.slow
+def test_more_terms_than_16_bits_number() -> None:
+    """Kernels are compiled once more for them, which is what takes long."""
+    rng = np.random.default_rng(11)
+    matrix = csr_array(drawn(rng, 60, 90_000, 0.3))
+    assert (matrix.sum(axis=0) > 0).sum() > 1 << 16
+    queries = vectors("text", csr_array(drawn(rng, 4, 90_000, 0.002)))
+    check(vectors("image", matrix), queries, 5)
+    same(
+        InvertedIndex.build(vectors("image", matrix)).search(queries, 60, budget=10**7),
+        OracleIndex.build(vectors("image", matrix)).search(queries, 60),
+    )
+
+
+@pytest.mark.parametrize("form", ["memory", "folder"])
+def test_parts_deletions_threads_and_order_change_nothing(form: str, tmp_path: object) -> None:
+    rng = np.random.default_rng(8)
+    pool = drawn(rng, 150, 50, 0.3)
+    documents = vectors("image", pool[rng.integers(0, len(pool), 900)])
+    queries = vectors("text", drawn(rng, 33, 50, 0.3))
+    ids = documents.ids.to_pylist()
+    kept = [one for one in ids if int(one[1:]) % 5]
+    shuffled = [ids[i] for i in rng.permutation(len(ids))]
+    folder = tmp_path / "index" if form == "folder" else None  # type: ignore[operator]
+    index = InvertedIndex.build(documents.select(shuffled[:500]), folder)
+    for start, stop in ((500, 750), (750, 760), (760, 761), (761, 900)):
+        index.add(documents.select(shuffled[start:stop]))
+    index.delete([one for one in ids if int(one[1:]) % 5 == 0])
+    for k in (1, 10, 400):
+        truth = OracleIndex.build(documents.select(kept)).search(queries, k)
+        for threads in (1, 2, 3):
+            same(index.search(queries, k, threads=threads), truth)
+    assert index.info().documents == 720
+    assert index.info().details["parts"] > 1
+    if folder is not None:
+        assert isinstance(load(folder), InvertedIndex)
+        same(load(folder).search(queries, 10), index.search(queries, 10))
+    before = index.search(queries, 10)
+    index.compact()
+    assert index.info().details["parts"] == 1
+    assert index.info().deleted == 0
+    same(index.search(queries, 10), before)
+
+
+def test_a_budget_misses_documents_but_changes_no_score() -> None:
+    rng = np.random.default_rng(9)
+    documents = vectors("image", drawn(rng, 3000, 300, 0.1))
+    queries = vectors("text", drawn(rng, 40, 300, 0.2))
+    index = InvertedIndex.build(documents)
+    truth = index.search(queries, 3000)
+    known = [dict(truth.answer(query)) for query in truth.queries.to_pylist()]
+    for budget, least in ((1, 0.0), (500, 0.3), (20_000, 0.97), (10**9, 1.0)):
+        run = index.search(queries, 10, budget=budget)
+        found = 0
+        for query, scores in zip(run.queries.to_pylist(), known, strict=True):
+            answer, best = run.answer(query), truth.answer(query, 10)
+            assert len(answer) == len(best)
+            assert all(scores[document] == score for document, score in answer)
+            found += sum(score >= best[-1][1] for _, score in answer)
+        assert found >= least * 400, budget
+        same(index.search(queries, 10, budget=budget, threads=2), run)
+
+
+def test_two_stages() -> None:
+    # Retrieved with (1, 0, 0): b, then a. Scored with (1, 5, 0): a: 1 + 5 = 6, b: 2. c, the best, is not seen.
+    documents = vectors("image", [[1, 1, 0], [2, 0, 0], [0, 9, 0]], ["a", "b", "c"])
+    index = InvertedIndex.build(documents)
+    plain, expanded = vectors("text", [[1, 0, 0]], ["q"]), vectors("text", [[1, 5, 0]], ["q"])
+    assert index.search(expanded, 10, first=plain).answer("q") == [("a", 6.0), ("b", 2.0)]
+    assert index.search(expanded, 1, first=plain, candidates=1).answer("q") == [("b", 2.0)]
+    with pytest.raises(EmbeddingError, match="1 queries to retrieve with and 1 to score with are not the same"):
+        index.search(expanded, first=vectors("text", [[1, 0, 0]], ["other"]))
+
+
+def test_two_stages_score_as_one_does() -> None:
+    rng = np.random.default_rng(10)
+    matrix = drawn(rng, 500, 40, 0.4)
+    index = InvertedIndex.build(vectors("image", matrix[:300]))
+    index.add(vectors("image", matrix[300:], [f"i{i:05}" for i in range(300, 500)]))
+    queries = drawn(rng, 20, 40, 0.5)
+    expanded, plain = vectors("text", queries), vectors("text", queries * (queries > np.median(queries)))
+    whole = index.search(expanded, 500)
+    run = index.search(expanded, 10, first=plain, candidates=500)
+    for query in run.queries.to_pylist():
+        scores = dict(whole.answer(query))
+        assert all(scores[document] == score for document, score in run.answer(query))
+    same(index.search(expanded, 10, first=expanded), index.search(expanded, 10))
+
+
+def test_faults() -> None:
+    documents = vectors("image", [[1, 2], [0, 1]])
+    index = InvertedIndex.build(documents)
+    queries = vectors("text", [[1, 2]])
+    with pytest.raises(ConfigurationError, match="unknown setting 'bugdet' \\(did you mean 'budget'"):
+        index.search(queries, bugdet=5)
+    with pytest.raises(ConfigurationError, match="budget: a whole number from 0, not -1"):
+        index.search(queries, budget=-1)
+    with pytest.raises(RunError, match="k must be at least 1, not 0"):
+        index.search(queries, 0, first=queries)
+    with pytest.raises(EmbeddingError, match="score of query 't00000' and document 'i00000' \\(t2i\\) is too large"):
+        InvertedIndex.build(vectors("image", [[1e38, 0]])).search(vectors("text", [[1e3, 0]]))
+
+
+def test_a_damaged_list_is_named(tmp_path: object) -> None:
+    folder = tmp_path / "index"  # type: ignore[operator]
+    InvertedIndex.build(vectors("image", [[1, 2], [0, 1]]), folder)
+    (path,) = folder.glob("part-*/list-postings.npy")
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(IndexFolderError, match=r"list-postings.npy has 136 bytes, 140 were written"):
+        load(folder)

@@ -1,0 +1,362 @@
+"""Indexes in Qdrant: the same calls on the embedded engine and on a server; one line of settings tells them apart."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+from uuid import UUID
+
+import numpy as np
+import pytest
+from index_data import dense, random_dense, random_sparse, same_run, sparse, vectors
+
+pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
+pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
+
+from qdrant_wire import WireServer
+
+from visir.errors import ConfigurationError, EmbeddingError
+from visir.retrieval.folder import IndexFolderError, read_index
+from visir.retrieval.kinds import KINDS, build, load
+from visir.retrieval.remote import server as server_module
+from visir.retrieval.remote.engine import EngineError
+from visir.retrieval.remote.hybrid import HybridCollection
+from visir.retrieval.remote.points import Places, key_of
+from visir.retrieval.settings import described
+
+KIND = {"dense": "qdrant", "sparse": "qdrant-sparse"}
+TRUTH = {"dense": "exact", "sparse": "scipy"}
+FORMS = list(KIND)
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr(server_module, "_PAUSE", 0.001)
+    monkeypatch.delenv("VISIR_QDRANT_API_KEY", raising=False)
+
+
+@pytest.fixture
+def server():  # type: ignore[no-untyped-def]
+    with WireServer() as running:
+        yield running
+
+
+def manifest(folder: Path) -> dict[str, Any]:
+    return dict(read_index(folder).content)
+
+
+def test_an_id_is_a_point_by_a_hash_that_anyone_can_compute() -> None:
+    # uuid5(NAMESPACE_URL, "visir:i0001"): the SHA-1 of the namespace's 16 bytes and the text, version and variant set.
+    import hashlib
+
+    digest = bytearray(hashlib.sha1(UUID("6ba7b811-9dad-11d1-80b4-00c04fd430c8").bytes + b"visir:i0001").digest()[:16])
+    digest[6], digest[8] = digest[6] & 0x0F | 0x50, digest[8] & 0x3F | 0x80
+    assert key_of("i0001") == UUID(bytes=bytes(digest))
+    documents = random_dense("image", 50, 1)
+    places = Places(documents.ids)
+    asked = [key_of("i0049"), key_of("nobody"), key_of("i0000")]
+    assert places(asked).tolist() == [49, -1, 0]
+    assert places([]).tolist() == []
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_one_line_of_settings_is_the_switch_to_a_server(form: str, server: WireServer, tmp_path: Path) -> None:
+    documents, queries = vectors(form, "image", 120, 1), vectors(form, "text", 11, 2)
+    ids = documents.ids.to_pylist()
+    runs, manifests = [], []
+    for settings in ({}, {"url": server.url}):
+        folder = tmp_path / ("server" if settings else "embedded")
+        index = build(KIND[form], documents.select(ids[:100]), folder, **settings)
+        index.add(documents.select(ids[100:]))
+        index.delete(ids[10:20])
+        runs.append([index.search(queries, 8), load(folder).search(queries, 8)])
+        manifests.append({key: value for key, value in manifest(folder).items() if key not in ("changes", "settings")})
+    kept = documents.select([*ids[:10], *ids[20:]])
+    wanted = build(TRUTH[form], kept).search(queries, 8)
+    assert all(same_run(run, wanted) for pair in runs for run in pair)
+    assert set(manifests[0]) - {"engine"} == set(manifests[1]) - {"index"}
+    assert server.count(load(tmp_path / "server").settings.collection) == 110
+    assert server.paths()[0] == f"GET /collections/{load(tmp_path / 'server').settings.collection}/exists"
+    points = next(body for method, path, body, _ in server.requests if method == "PUT" and path.endswith("/points"))
+    first = points["points"][0]
+    assert (first["id"], first["payload"]) == (str(key_of("i0000")), {"id": "i0000"})
+    assert list(first["vector"]) == [form]
+    created = next(body for method, _, body, _ in server.requests if method == "PUT")
+    if form == "dense":
+        assert created["vectors"] == {"dense": {"size": 12, "distance": "Dot"}}
+        assert created["hnsw_config"] == {"m": 32, "ef_construct": 200}
+    else:
+        assert list(created["sparse_vectors"]) == ["sparse"]
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_vectors_come_back_from_the_engine(form: str, server: WireServer, tmp_path: Path) -> None:
+    documents = vectors(form, "image", 30, 3)
+    wanted = documents.ids.to_pylist()[25:5:-3]
+    options = {"similarity": "dot"} if form == "dense" else {}
+    for settings in ({}, {"url": server.url}):
+        index = build(KIND[form], documents, tmp_path / str(len(settings)), **options, **settings)
+        chosen, expected = index.select(wanted), documents.select(wanted)
+        assert chosen.ids.equals(expected.ids)
+        for part in ("vectors",) if form == "dense" else ("offsets", "terms", "values"):
+            assert np.array_equal(getattr(chosen, part), getattr(expected, part))
+        assert index.documents().ids.equals(documents.ids)
+        with pytest.raises(EmbeddingError, match="1 ids are not in the index: 'nobody'"):
+            index.select(["nobody"])
+
+
+def test_under_cosine_vectors_come_back_with_length_one() -> None:
+    index = build("qdrant", dense("image", np.array([[3.0, 4.0], [0.0, 2.0]])))
+    back = index.documents()
+    assert np.array_equal(back.vectors, np.array([[0.6, 0.8], [0, 1]], np.float32)) and back.normalised
+    with pytest.raises(EmbeddingError, match="1 image vectors by test are zero; they have no cosine: 'z'"):
+        index.add(dense("image", np.zeros((1, 2)), ["z"]))
+
+
+def test_a_copy_of_an_index_on_a_server_has_a_collection_of_its_own(server: WireServer, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 5, 2)
+    index = build("qdrant", documents, tmp_path / "one", url=server.url, collection="photos")
+    index.save(tmp_path / "two")
+    copy = load(tmp_path / "two")
+    copy.delete(["i0000"])
+    assert index.info().documents == 40 and copy.info().documents == 39
+    assert copy.settings.collection.startswith("visir-two-") and index.settings.collection == "photos"
+    assert same_run(load(tmp_path / "one").search(queries, 40), build("exact", documents).search(queries, 40))
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("change", ["add", "delete"])
+def test_a_kill_between_two_requests_leaves_the_index_as_it_was_or_as_it_is_to_be(
+    form: str, change: str, server: WireServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visir.retrieval.remote.index.VALUES", 60)  # a few points in each request
+    monkeypatch.setattr("visir.retrieval.remote.storage._AT_ONCE", 4)
+    documents, queries = vectors(form, "image", 40, 4), vectors(form, "text", 6, 5)
+    ids = documents.ids.to_pylist()
+    before = ids[:30] if change == "add" else ids
+    after = ids if change == "add" else ids[:30]
+    truth = {len(kept): build(TRUTH[form], documents.select(kept)).search(queries, 10) for kept in (before, after)}
+    kills = 0
+    while True:
+        folder = tmp_path / f"index-{kills}"
+        build(KIND[form], documents.select(before), folder, url=server.url, retries=0)
+        index = load(folder)
+        server.fail_after = kills
+        try:
+            index.add(documents.select(ids[30:])) if change == "add" else index.delete(ids[30:])
+        except EngineError:
+            server.fail_after = None
+        else:
+            server.fail_after = None
+            break
+        found = load(folder)  # as another process sees it
+        assert same_run(found.search(queries, 10), truth[found.info().documents])
+        assert "pending" in manifest(folder)
+        if found.info().documents == len(before):
+            found.add(documents.select(ids[30:])) if change == "add" else found.delete(ids[30:])
+        else:
+            found.add(documents.select(ids[30:]))  # the next change, whatever it is, removes what was left
+            found.delete(ids[30:])
+        assert same_run(load(folder).search(queries, 10), truth[len(after)])
+        assert server.count(found.settings.collection) == len(after)
+        assert "pending" not in manifest(folder)
+        assert not list(folder.glob("pending-*"))
+        kills += 1
+    assert kills >= 3, "too few requests; is a change still sent piece by piece?"
+
+
+def test_a_build_that_was_killed_is_noticed_and_one_that_failed_leaves_nothing(
+    server: WireServer, tmp_path: Path
+) -> None:
+    documents = random_dense("image", 20, 1)
+    server.fail_after = 0
+    with pytest.raises(EngineError, match="no answer, asked 1 times to add points"):
+        build("qdrant", documents, tmp_path / "index", url=server.url, collection="photos", retries=0)
+    server.fail_after = None
+    assert not (tmp_path / "index").exists() and not server.held.collection_exists("photos")
+    # A kill does not get to delete the collection.
+    server_module.ServerEngine.create(
+        "photos",
+        [server_module.Space("dense", 12)],
+        KINDS.get("qdrant").index().settings_type(url=server.url),  # type: ignore[attr-defined]
+        "someone",
+    )
+    with pytest.raises(EngineError, match=r"'photos' at .* is half-made: a build was killed, or is still") as caught:
+        build("qdrant", documents, tmp_path / "index", url=server.url, collection="photos")
+    assert f"curl -X DELETE {server.url}/collections/photos" in str(caught.value)
+    assert not (tmp_path / "index").exists()
+    server.held.delete_collection("photos")
+    build("qdrant", documents, tmp_path / "index", url=server.url, collection="photos")
+    with pytest.raises(EngineError, match=r"'photos' at .* exists already"):
+        build("qdrant", documents, tmp_path / "other", url=server.url, collection="photos")
+
+
+def test_a_collection_that_is_gone_or_another_or_newer_is_noticed(server: WireServer, tmp_path: Path) -> None:
+    import shutil
+
+    documents = random_dense("image", 20, 1)
+    ids = documents.ids.to_pylist()
+    options = {"url": server.url, "collection": "photos"}
+    build("qdrant", documents.select(ids[:10]), tmp_path / "index", **options)
+    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    load(tmp_path / "copy").add(documents.select(ids[10:]))
+    with pytest.raises(EngineError, match="changed through another copy of this index's folder: it knows of 2 changes"):
+        load(tmp_path / "index")
+    server.held.delete_collection("photos")
+    with pytest.raises(EngineError, match=r"the collection 'photos' at .* does not exist"):
+        load(tmp_path / "copy")
+    build("qdrant", documents, tmp_path / "new", **options)
+    with pytest.raises(EngineError, match="is not the one that this index's folder was made with"):
+        load(tmp_path / "copy")
+
+
+def test_points_that_another_program_deleted_are_named(server: WireServer, tmp_path: Path) -> None:
+    index = build("qdrant", random_dense("image", 20, 1), tmp_path / "index", url=server.url, collection="photos")
+    server.held.delete("photos", [str(key_of("i0003"))])
+    with pytest.raises(EngineError, match="the engine does not hold 'i0003', which the index names"):
+        index.documents()
+    assert len(index.search(random_dense("text", 1, 2), 20).answer("t0000")) == 19
+
+
+def test_no_server_and_a_busy_one(server: WireServer, tmp_path: Path) -> None:
+    documents = random_dense("image", 20, 1)
+    with pytest.raises(EngineError, match=r"http://127\.0\.0\.1:9: no answer, asked 2 times to look for") as caught:
+        build("qdrant", documents, tmp_path / "index", url="http://127.0.0.1:9", retries=1)
+    assert "curl http://127.0.0.1:9/readyz" in str(caught.value) and not (tmp_path / "index").exists()
+    server.busy = 2
+    index = build("qdrant", documents, tmp_path / "index", url=server.url, retries=2)
+    server.busy = 3
+    with pytest.raises(EngineError, match="cannot search: status 503, asked 3 times"):
+        index.search(random_dense("text", 1, 2), 3)
+    assert len(index.search(random_dense("text", 1, 2), 3)) == 1
+
+
+def test_the_key_comes_from_the_environment_and_goes_nowhere_else(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents = random_dense("image", 20, 1)
+    with WireServer(key="s3cret") as server:
+        with pytest.raises(EngineError, match=r"may not look for the collection \(status 401\)") as caught:
+            build("qdrant", documents, tmp_path / "index", url=server.url)
+        assert "VISIR_QDRANT_API_KEY is not set" in str(caught.value)
+        monkeypatch.setenv("VISIR_QDRANT_API_KEY", "wrong")
+        with pytest.raises(EngineError, match="VISIR_QDRANT_API_KEY is set, and is not accepted"):
+            build("qdrant", documents, tmp_path / "index", url=server.url)
+        monkeypatch.setenv("VISIR_QDRANT_API_KEY", "s3cret")
+        index = build("qdrant", documents, tmp_path / "index", url=server.url)
+        run = index.search(random_dense("text", 2, 2), 3)
+    assert "s3cret" not in json.dumps(run.provenance)
+    assert all(b"s3cret" not in one.read_bytes() for one in (tmp_path / "index").rglob("*") if one.is_file())
+
+
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        ("localhost:6333", "is no address of a server"),
+        ("ftp://here", "is no address of a server"),
+        ("http://here:port", "is no address of a server"),
+        ("http://me:pass@here:6333", "holds a user, a password or a query"),
+        ("http://here:6333?api-key=1", "holds a user, a password or a query"),
+    ],
+)
+def test_addresses_that_are_none_or_hold_a_secret(url: str, fault: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=fault) as caught:
+        build("qdrant", random_dense("image", 5, 1), tmp_path / "index", url=url)
+    assert "pass@" not in str(caught.value)
+
+
+def test_an_index_on_a_server_needs_a_folder(server: WireServer) -> None:
+    with pytest.raises(ConfigurationError, match="an index on a server needs a folder"):
+        build("qdrant", random_dense("image", 5, 1), url=server.url)
+    assert server.requests == []
+
+
+def test_who_searches_while_documents_are_added_keeps_the_index_as_it_was(tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 60, 1), random_dense("text", 5, 2)
+    ids = documents.ids.to_pylist()
+    build("qdrant", documents.select(ids[:40]), tmp_path / "index")
+    mine, theirs = load(tmp_path / "index"), load(tmp_path / "index")
+    wanted = mine.search(queries, 10)
+    theirs.add(documents.select(ids[40:]))
+    theirs.delete(ids[:20])
+    assert [one.name for one in (tmp_path / "index").glob("engine-*")] == ["engine-3"]
+    assert same_run(mine.search(queries, 10), wanted)
+    with pytest.raises(IndexFolderError, match="another process has changed this index since"):
+        mine.delete(ids[:1])
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {str(one): one.read_bytes() for one in folder.rglob("*") if one.is_file()}
+
+
+def test_searching_leaves_the_files_as_they_are_and_copies_those_that_are_read_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    documents, queries = random_dense("image", 20, 1), random_dense("text", 3, 2)
+    build("qdrant", documents, tmp_path / "index")
+    before, wanted = contents(tmp_path / "index"), build("exact", documents).search(queries, 5)
+    assert same_run(load(tmp_path / "index").search(queries, 5), wanted)
+    assert contents(tmp_path / "index") == before
+    times = {one: one.stat().st_mtime_ns for one in (tmp_path / "index").rglob("*")}
+    monkeypatch.setattr("os.access", lambda *_: False)  # who is root may write anything
+    assert same_run(load(tmp_path / "index").search(queries, 5), wanted)
+    assert {one: one.stat().st_mtime_ns for one in (tmp_path / "index").rglob("*")} == times
+
+
+def fused(runs: list[Any], query: str, constant: int) -> dict[str, float]:
+    """Reciprocal rank fusion, the slow way: Σ 1 / (constant + rank) over the runs, ranks from 1."""
+    scores: dict[str, float] = {}
+    for run in runs:
+        for rank, (document, _) in enumerate(run.answer(query), 1):
+            scores[document] = scores.get(document, 0) + 1 / (constant + rank)
+    return scores
+
+
+@pytest.mark.parametrize("on_server", [False, True])
+def test_both_forms_in_one_collection_are_fused_in_one_request(
+    on_server: bool, server: WireServer, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(1)  # no two scores are equal, so that ranks leave no choice
+    documents = dense("image", rng.standard_normal((80, 12))), sparse("image", rng.random((80, 40)) + 0.01)
+    queries = (
+        dense("text", rng.standard_normal((7, 12))),
+        sparse("text", rng.random((7, 40)) * (rng.random((7, 40)) > 0.7)),
+    )
+    ids = documents[0].ids.to_pylist()
+    settings = {"url": server.url} if on_server else {}
+    made = HybridCollection.build(*(one.select(ids[:60]) for one in documents), tmp_path / "both", **settings)
+    made.add(*(one.select(ids[60:]) for one in documents))
+    made.delete(ids[5:9])
+    kept = [*ids[:5], *ids[9:]]
+    runs = [
+        build(TRUTH[form], one.select(kept)).search(asked, 20)
+        for form, one, asked in zip(FORMS, documents, queries, strict=True)
+    ]
+    server.requests.clear()
+    for collection in (made, HybridCollection.load(tmp_path / "both")):
+        found = collection.search(*queries, 10, depth=20, constant=60)
+        for query in found.queries.to_pylist():
+            wanted = fused(runs, query, 60)
+            answer = found.answer(query)
+            # Documents of equal sums (ranks 3 and 7, and 7 and 3) may stand in either order, or be cut off.
+            assert [score for _, score in answer] == pytest.approx(sorted(wanted.values(), reverse=True)[:10], rel=1e-6)
+            assert all(wanted[document] == pytest.approx(score, rel=1e-6) for document, score in answer)
+    assert len(made) == 76
+    if on_server:
+        assert sum("query/batch" in path for path in server.paths()) == 2  # one for each of the two searches
+    with pytest.raises(EmbeddingError, match="1 ids have only one of the two vectors: 'i0000'"):
+        HybridCollection.build(documents[0], documents[1].select(ids[1:]))
+    with pytest.raises(ConfigurationError, match="holds an index of kind 'qdrant', no collection of both forms"):
+        build("qdrant", documents[0], tmp_path / "one")
+        HybridCollection.load(tmp_path / "one")
+
+
+def test_settings_say_what_they_do() -> None:
+    names = {name for name, _, about in described(KINDS.get("qdrant").index().settings_type) if about}  # type: ignore[attr-defined]
+    assert {"url", "collection", "shards", "replicas", "timeout", "retries", "ef_search"} <= names
+    with pytest.raises(ConfigurationError, match="url: text, not 7"):
+        build("qdrant", random_dense("image", 5, 1), url=7)
+    index = build("qdrant-sparse", random_sparse("image", 5, 1))
+    assert index.info().details["engine"] == "embedded" and index.info().details["points"] == 5
