@@ -81,5 +81,5 @@ def parse(names: Sequence[str]) -> list[Named]:
     faults += [f"{name!r} is named twice" for name in dict.fromkeys(names) if list(names).count(name) > 1]
     if not names:
         faults.append("no measure is named")
-    raise_faults(ConfigurationError, "measures", faults, hint="docs/measures.md explains every one of them")
+    raise_faults(ConfigurationError, "measures", faults, hint="docs/reference/measures.md explains every one of them")
     return parsed
