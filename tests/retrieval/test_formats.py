@@ -79,8 +79,8 @@ def test_pandas_dictionaries_and_ranx() -> None:
     assert_identical(formats.from_pandas(formats.to_pandas(run), "t2i", GALLERY), run, all_of_it=False)
     renamed = formats.to_pandas(run).rename(columns={"query_id": "qid", "document_id": "docno"})
     assert_identical(formats.from_pandas(renamed, "t2i", GALLERY), run, all_of_it=False)
-    assert formats.to_dict(run) == {"q2": {"c": 0.1, "b": 0.1, "a": -0.25}, "q1": {"d": 1 / 3, "c": 0.0}}
-    kept = formats.from_dict(formats.to_dict(run, keep_order=True), "t2i", GALLERY)
+    assert run.to_dict() == {"q2": {"c": 0.1, "b": 0.1, "a": -0.25}, "q1": {"d": 1 / 3, "c": 0.0}}
+    kept = formats.from_dict(run.to_dict(keep_order=True), "t2i", GALLERY)
     assert kept.answer("q2") == [("c", -1.0), ("b", -2.0), ("a", -3.0)]
     back = formats.from_ranx(formats.to_ranx(run), "t2i", GALLERY)
     assert {q: [d for d, _ in back.answer(q)] for q in ("q1", "q2")} == {"q1": ["d", "c"], "q2": ["c", "b", "a"]}

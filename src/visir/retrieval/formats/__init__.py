@@ -9,7 +9,7 @@ from visir.errors import RunError
 from visir.records import Run
 from visir.registry import Registry
 from visir.retrieval.formats import json_runs, parquet, trec
-from visir.retrieval.formats.dictionaries import from_dict, from_ranx, qrels_to_dict, to_dict, to_ir_measures, to_ranx
+from visir.retrieval.formats.dictionaries import from_dict, from_ranx, qrels_to_dict, to_ir_measures, to_ranx
 from visir.retrieval.formats.frames import from_pandas, to_pandas
 from visir.retrieval.formats.trec import read_qrels, write_qrels
 
@@ -98,7 +98,6 @@ __all__ = [
     "qrels_to_dict",
     "read_qrels",
     "read_run",
-    "to_dict",
     "to_ir_measures",
     "to_pandas",
     "to_ranx",
