@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def from_dict(
-    answers: Mapping[str, Mapping[str, float]],
-    task: str,
-    gallery: Gallery,
+    answers: Mapping[Any, Mapping[Any, float]],
+    task: str | None = None,
+    gallery: Gallery | None = None,
     *,
     name: str = "imported",
     depth: int | None = None,
@@ -26,12 +26,12 @@ def from_dict(
 ) -> Run:
     """Make a run from {query: {document: score}}: by falling score, ties by document id.
 
-    A query with an empty answer is left out. Measures treat both alike.
+    A query with an empty answer is left out. Measures treat both alike. Ids that are numbers become text.
 
     Args:
         answers: The scores of the documents of each query.
         task: The name of the task.
-        gallery: The candidates.
+        gallery: The candidates; None where nobody knows them.
         name: The name of the system.
         depth: How many documents per query the search was to return; None is the length of the longest answer.
         where: Where the dictionary comes from, for error messages.
@@ -43,7 +43,7 @@ def from_dict(
         >>> from_dict({"q": {"a": 0.5, "b": 0.75}}, "t2i", Gallery.of("image", ["a", "b"])).answer("q")
         [('b', 0.75), ('a', 0.5)]
     """
-    rows = [(query, document, score) for query, answer in answers.items() for document, score in answer.items()]
+    rows = [(str(q), str(d), score) for q, answer in answers.items() for d, score in answer.items()]
     return run_of(
         name,
         task,
@@ -78,9 +78,9 @@ def to_ranx(run: Run, *, keep_order: bool = True) -> ranx.Run:
     return _ranx().Run(run.to_dict(keep_order=keep_order), name=run.name)
 
 
-def from_ranx(run: Any, task: str, gallery: Gallery) -> Run:
+def from_ranx(run: Any, task: str | None = None, gallery: Gallery | None = None, *, name: str | None = None) -> Run:
     """Make a run from a `ranx.Run`: by falling score, ties by document id."""
-    return from_dict(run.to_dict(), task, gallery, name=run.name or "ranx", where=f"ranx run {run.name}")
+    return from_dict(run.to_dict(), task, gallery, name=name or run.name or "ranx", where=f"ranx run {run.name}")
 
 
 def _ranx() -> Any:
