@@ -8,6 +8,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import Displayed, brief, counted, listed
 from visir.errors import RunError
 from visir.fingerprint import hash_columns
 from visir.records.columns import strings
@@ -34,7 +35,7 @@ def modality_of(value: object) -> Modality:
 
 
 @dataclass(frozen=True, eq=False)
-class Gallery:
+class Gallery(Displayed):
     """The documents that were the candidates of a search.
 
     Two retrieval numbers can be compared only if their galleries are equal. A gallery is *listed* when its ids are
@@ -100,6 +101,13 @@ class Gallery:
     def stated(cls, modality: Modality, size: int, description: str, *, title: str = "") -> Gallery:
         """Make a gallery of which only the size is known, as its authors state it."""
         return cls(modality, None, size, description, title)
+
+    def __repr__(self) -> str:
+        return brief(
+            self,
+            f"{counted(self.size, self.title)}{f', {self.description}' if self.description else ''}",
+            "stated, not listed" if self.ids is None else f"ids: {listed(self.ids[:3].to_pylist(), self.size)}",
+        )
 
     @property
     def is_listed(self) -> bool:

@@ -19,7 +19,7 @@ _ALSO = {"query_id": ("qid", "q_id"), "document_id": ("doc_id", "docno", "docid"
 
 def to_pandas(run: Run) -> pd.DataFrame:
     """Return a frame with columns query_id, document_id, rank (from 1) and score."""
-    return run.to_table().to_pandas()
+    return run.to_arrow().to_pandas()
 
 
 def from_pandas(
