@@ -11,7 +11,7 @@ from visir.registry import Registry
 from visir.retrieval.formats import json_runs, parquet, trec
 from visir.retrieval.formats.dictionaries import from_dict, from_ranx, qrels_to_dict, to_dict, to_ir_measures, to_ranx
 from visir.retrieval.formats.frames import from_pandas, to_pandas
-from visir.retrieval.formats.trec import read_qrels, write_qrels
+from visir.retrieval.formats.trec import write_qrels
 
 FORMATS: Registry[Any] = Registry("run format")
 FORMATS.add("trec", trec)
@@ -96,7 +96,6 @@ __all__ = [
     "from_pandas",
     "from_ranx",
     "qrels_to_dict",
-    "read_qrels",
     "read_run",
     "to_dict",
     "to_ir_measures",
