@@ -36,7 +36,7 @@ def toy(dtype: type = np.float32, gallery: Gallery = GALLERY) -> Run:
 
 
 def assert_identical(one: Run, other: Run, *, all_of_it: bool = True) -> None:
-    assert one.to_table().equals(other.to_table())
+    assert one.to_arrow().equals(other.to_arrow())
     assert one.queries.equals(other.queries) and np.array_equal(one.offsets, other.offsets)
     assert (one.task, one.depth) == (other.task, other.depth)
     assert one.gallery.fingerprint == other.gallery.fingerprint

@@ -8,9 +8,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir.display import Displayed, brief, counted, listed
+
 
 @dataclass(frozen=True, eq=False)
-class Ranks:
+class Ranks(Displayed):
     """The rank of each positive of each query.
 
     Hits, recalls, precision, MRR, mAP, R-precision, nDCG and first ranks are functions of these ranks alone. So a
@@ -36,6 +38,15 @@ class Ranks:
 
     def __len__(self) -> int:
         return len(self.queries)
+
+    def __repr__(self) -> str:
+        depth = "to the end of the gallery" if self.depth is None else f"{self.depth:,} deep"
+        return brief(
+            self,
+            f"{counted(len(self), 'queries')}, {counted(len(self.ranks), 'positives')}, {depth}, "
+            f"{counted(self.gallery_size, 'candidates')}",
+            f"queries: {listed(self.queries[:3].to_pylist(), len(self))}",
+        )
 
     @property
     def positives(self) -> NDArray[np.int64]:

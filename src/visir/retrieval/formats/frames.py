@@ -25,7 +25,7 @@ _COLUMNS = {
 
 def to_pandas(run: Run) -> pd.DataFrame:
     """Return a frame with columns query_id, document_id, rank (from 1) and score."""
-    return run.to_table().to_pandas()
+    return run.to_arrow().to_pandas()
 
 
 def from_frame(
