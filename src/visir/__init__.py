@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from visir.collections import open_collection
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
+    from visir.retrieval import read_run
     from visir.sparse import sparsify
     from visir.training import train
 
@@ -29,6 +30,7 @@ __getattr__, __dir__ = lazy(
         "load": "visir.encoders",
         "encode": "visir.encoders",
         "train": "visir.training",
+        "read_run": "visir.retrieval",
         "sparsify": "visir.sparse",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
@@ -44,6 +46,7 @@ __all__ = [
     "explain",
     "load",
     "open_collection",
+    "read_run",
     "sparsify",
     "train",
 ]
