@@ -16,6 +16,7 @@ from visir.lazy import lazy
 from visir.version import __version__
 
 if TYPE_CHECKING:
+    from visir import papers, shortcuts
     from visir.collections import open_collection
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
@@ -33,6 +34,8 @@ __getattr__, __dir__ = lazy(
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
+        "papers": "visir.papers",
+        "shortcuts": "visir.shortcuts",
     },
 )
 
@@ -44,6 +47,8 @@ __all__ = [
     "explain",
     "load",
     "open_collection",
+    "papers",
+    "shortcuts",
     "sparsify",
     "train",
 ]
