@@ -78,5 +78,5 @@ def parse(names: Sequence[str], recall: Recall = "hit") -> list[Named]:
     faults += [f"{name!r} is named twice" for name in dict.fromkeys(typed) if typed.count(name) > 1]
     if not typed:
         faults.append("no measure is named")
-    raise_faults(ConfigurationError, "measures", faults, hint="visir.measures() lists them; docs/reference/measures.md has more")
+    raise_faults(ConfigurationError, "measures", faults, hint="visir.measures() lists them")
     return list({named.name: named for named in read if isinstance(named, Named)}.values())
