@@ -13,7 +13,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visir.lazy import lazy
-from visir.version import __version__
 
 if TYPE_CHECKING:
     from visir.collections import open_collection
@@ -21,10 +20,12 @@ if TYPE_CHECKING:
     from visir.evaluation import compare, evaluate, explain
     from visir.sparse import sparsify
     from visir.training import train
+    from visir.version import __version__
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "__version__": "visir.version",
         "open_collection": "visir.collections",
         "load": "visir.encoders",
         "encode": "visir.encoders",
