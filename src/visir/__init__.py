@@ -15,9 +15,11 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
+    from visir import papers, shortcuts
     from visir.collections import open_collection
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
+    from visir.retrieval import read_run
     from visir.sparse import sparsify
     from visir.training import train
     from visir.version import __version__
@@ -30,10 +32,13 @@ __getattr__, __dir__ = lazy(
         "load": "visir.encoders",
         "encode": "visir.encoders",
         "train": "visir.training",
+        "read_run": "visir.retrieval",
         "sparsify": "visir.sparse",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
+        "papers": "visir.papers",
+        "shortcuts": "visir.shortcuts",
     },
 )
 
@@ -45,6 +50,9 @@ __all__ = [
     "explain",
     "load",
     "open_collection",
+    "papers",
+    "read_run",
+    "shortcuts",
     "sparsify",
     "train",
 ]
