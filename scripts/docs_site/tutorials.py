@@ -87,7 +87,11 @@ def run(path: Path) -> Any:
             (home / name).parent.mkdir(parents=True, exist_ok=True)
             (home / name).write_bytes(content)
         client = NotebookClient(
-            made, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(home)}}, store_widget_state=False
+            made,
+            timeout=900,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(home)}},
+            store_widget_state=False,
         )
         client.execute(env=_environment(home))
         _check_strangers_files(home)
