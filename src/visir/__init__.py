@@ -16,6 +16,7 @@ from visir.lazy import lazy
 from visir.version import __version__
 
 if TYPE_CHECKING:
+    from visir import papers, shortcuts
     from visir.collections import open_collection
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
@@ -35,6 +36,8 @@ __getattr__, __dir__ = lazy(
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
+        "papers": "visir.papers",
+        "shortcuts": "visir.shortcuts",
     },
 )
 
@@ -46,7 +49,9 @@ __all__ = [
     "explain",
     "load",
     "open_collection",
+    "papers",
     "read_run",
+    "shortcuts",
     "sparsify",
     "train",
 ]

@@ -15,7 +15,7 @@ GALLERY = Gallery.of("image", ["a", "b", "c"])
 def test_ranked_sorts_by_score_and_breaks_ties_by_document_id() -> None:
     run = Run.ranked("r", "t2i", ["q", "q", "q"], ["c", "b", "a"], [0.5, 0.9, 0.5], GALLERY)
     assert [d for d, _ in run.answer("q")] == ["b", "a", "c"]
-    assert run.to_table()["rank"].to_pylist() == [1, 2, 3]
+    assert run.to_arrow()["rank"].to_pylist() == [1, 2, 3]
     assert [d for d, _ in run.cut(2).answer("q")] == ["b", "a"]
     assert run.cut(2).depth == 2
 

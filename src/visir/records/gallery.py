@@ -8,6 +8,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import Displayed, brief, counted, listed
 from visir.errors import RunError
 from visir.fingerprint import hash_columns
 from visir.records.columns import strings
@@ -34,7 +35,7 @@ def modality_of(value: object) -> Modality:
 
 
 @dataclass(frozen=True, eq=False)
-class Gallery:
+class Gallery(Displayed):
     """The documents that were the candidates of a search.
 
     Two retrieval numbers can be compared only if their galleries are equal. A gallery is *listed* when its ids are
@@ -115,6 +116,15 @@ class Gallery:
     def is_known(self) -> bool:
         """Whether at least the size of the gallery is known."""
         return self.ids is not None or self.size > 0
+
+    def __repr__(self) -> str:
+        if not self.is_known:
+            return brief(self, self.description)
+        return brief(
+            self,
+            f"{counted(self.size, self.title)}{f', {self.description}' if self.description else ''}",
+            "stated, not listed" if self.ids is None else f"ids: {listed(self.ids[:3].to_pylist(), self.size)}",
+        )
 
     @property
     def is_listed(self) -> bool:

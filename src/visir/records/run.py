@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.display import Columnar, brief, counted, listed
 from visir.errors import RunError
 from visir.records.columns import strings
 from visir.records.gallery import Gallery
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Columnar):
     """The ranked documents of each query.
 
     Dense, sparse, BM25, re-ranked, perturbed and imported results are all this record. The *order* of the documents is
@@ -153,6 +154,23 @@ class Run:
     def __len__(self) -> int:
         return len(self.queries)
 
+    def __repr__(self) -> str:
+        shown = [
+            f"{query}: {listed((f'{name} {score:.4g}' for name, score in self.answer(query, 3)), int(length))}"
+            for query, length in zip(self.queries[:3].to_pylist(), np.diff(self.offsets[:4]), strict=True)
+        ]
+        return brief(
+            self,
+            f"{self.name}, {self.task}: {counted(len(self), 'queries')}, {self.depth:,} deep, "
+            + (
+                f"among {counted(self.gallery.size, self.gallery.title)}"
+                if self.gallery.is_known
+                else "gallery not known"
+            ),
+            *shown,
+            f"… {len(self) - 3:,} more" if len(self) > 3 else "",
+        )
+
     def answer(self, query: str, k: int | None = None) -> list[tuple[str, float]]:
         """Return the (document id, score) pairs of one query, best first.
 
@@ -223,7 +241,7 @@ class Run:
             self, offsets=offsets, indices=self.indices[flat], scores=self.scores[flat], depth=min(depth, self.depth)
         )
 
-    def to_table(self) -> pa.Table:
+    def to_arrow(self) -> pa.Table:
         """Return one row per answer, with columns query_id, document_id, rank (from 1) and score."""
         lengths = np.diff(self.offsets)
         return pa.table(

@@ -2,9 +2,9 @@
 
 from visir.retrieval.formats.dictionaries import from_dict, from_ranx, qrels_to_dict, to_ir_measures, to_ranx
 from visir.retrieval.formats.files import FORMATS, write_run
-from visir.retrieval.formats.frames import from_frame, to_pandas
+from visir.retrieval.formats.frames import from_frame
 from visir.retrieval.formats.reading import read_run
-from visir.retrieval.formats.trec import read_qrels, write_qrels
+from visir.retrieval.formats.trec import write_qrels
 
 __all__ = [
     "FORMATS",
@@ -12,10 +12,8 @@ __all__ = [
     "from_frame",
     "from_ranx",
     "qrels_to_dict",
-    "read_qrels",
     "read_run",
     "to_ir_measures",
-    "to_pandas",
     "to_ranx",
     "write_qrels",
     "write_run",

@@ -36,7 +36,7 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
     metadata = {_RUN: orjson.dumps(facts, option=orjson.OPT_SERIALIZE_NUMPY), _QUERIES: _pack(run.queries)}
     if run.gallery.ids is not None:
         metadata[_GALLERY] = _pack(run.gallery.ids)
-    table = run.to_table().replace_schema_metadata(metadata)
+    table = run.to_arrow().replace_schema_metadata(metadata)
     with new_file(path, replace=replace) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
