@@ -1,4 +1,4 @@
-"""`visir intent score`: a saved purchase model over a stream of events."""
+"""`visir sessions score`: a saved purchase model over a stream of events."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def score(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir intent train.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir sessions train.")],
     history: Annotated[
         Path | None, typer.Option(help="A folder of sessions: what customers did before the stream begins.")
     ] = None,
