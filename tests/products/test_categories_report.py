@@ -124,8 +124,8 @@ def test_pictures_go_from_general_to_specific(found: CategoryEvaluation) -> None
 
 
 def test_the_page(found: CategoryEvaluation, tmp_path: Path) -> None:
-    page = write_categories_report(tmp_path / "a.html", found, command="visir categories evaluate X").read_text("utf-8")
-    assert page == write_categories_report(tmp_path / "b.html", found, command="visir categories evaluate X").read_text(
+    page = write_categories_report(tmp_path / "a.html", found, command="visir products evaluate X").read_text("utf-8")
+    assert page == write_categories_report(tmp_path / "b.html", found, command="visir products evaluate X").read_text(
         "utf-8"
     )
     for heading in ("Numbers", "Seen and unseen", "Where wrong first answers lie", "Answers as pictures", "The tree"):

@@ -35,7 +35,7 @@ def characterisation(tmp_path_factory: pytest.TempPathFactory) -> Characterisati
 
 
 def test_the_page(characterisation: Characterisation, tmp_path: Path) -> None:
-    options = {"command": "visir intent describe x", "beside": {"describe.json": "everything"}}
+    options = {"command": "visir sessions describe x", "beside": {"describe.json": "everything"}}
     page = write_sessions_report(tmp_path / "a.html", characterisation, **options).read_text()  # type: ignore[arg-type]
     assert page == write_sessions_report(tmp_path / "b.html", characterisation, **options).read_text()  # type: ignore[arg-type]
     assert "<script" not in page
@@ -46,7 +46,7 @@ def test_the_page(characterisation: Characterisation, tmp_path: Path) -> None:
     assert "20 sessions without a known device are left out." in page
     assert "meets the declared condition for bots" in page
     assert "What this log cannot tell" not in page
-    assert "visir intent describe x" in page
+    assert "visir sessions describe x" in page
     assert page.count("<h2") == page.count("</h2>") == 9
 
 

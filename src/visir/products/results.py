@@ -23,7 +23,7 @@ from visir.products.relevance import Setting
 from visir.storage import FolderChange, FolderKind, new_folder
 
 CATEGORIES_RESULT = FolderKind(
-    "categories-result", "an evaluation of categories", remedy="visir categories evaluate … --out FOLDER"
+    "categories-result", "an evaluation of categories", remedy="visir products evaluate … --out FOLDER"
 )
 
 FILES = {

@@ -149,7 +149,9 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
     """
     out = Path(out)
     if not (out / "study.json").is_file():
-        raise VisirError(f"{out}: not a folder of a prediction study.", hint="make one: visir intent predict SESSIONS")
+        raise VisirError(
+            f"{out}: not a folder of a prediction study.", hint="visir sessions predict SESSIONS makes one"
+        )
     Manifest.read(out, STUDY)
     cells = out / "cells"
     names = Manifest.read(cells, CELLS).files if (cells / MANIFEST).is_file() else {}

@@ -1,4 +1,4 @@
-"""`visir intent sessions`: raw events in, sessions out, everything counted."""
+"""`visir sessions make`: raw events in, sessions out, everything counted."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from visir.sessions import LogCounts, LogMapping
 
 
-def sessions(
+def make(
     log: Annotated[
         list[Path], typer.Argument(metavar="LOG...", help="Files, folders or tar archives.", show_default=False)
     ],
@@ -22,7 +22,7 @@ def sessions(
     buckets: Annotated[int | None, typer.Option(min=1, help="Parts of the work. Default: by the log's rows.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: one per core.")] = None,
     memory: Annotated[str | None, typer.Option(help="What the engine may hold, for example 2GB.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
 ) -> None:
     """Find the sessions of a raw log. Rejected rows are counted by reason and written beside them."""
     from visir.sessions import sessionise
@@ -35,7 +35,7 @@ def sessions(
         buckets=buckets,
         threads=threads,
         memory=memory,
-        replace=force,
+        replace=replace,
     )
     _show(counts, out)
 
@@ -49,7 +49,7 @@ def _mapping(name: str | None, path: Path | None) -> LogMapping:
     if path is not None and name is None:
         return load_mapping(path)
     raise ConfigurationError(
-        "intent sessions: say how the log's columns become events, in one of two ways.",
+        "sessions make: say how the log's columns become events, in one of two ways.",
         hint=f"--preset NAME ({', '.join(presets())}) or --mapping FILE",
     )
 
