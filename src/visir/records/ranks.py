@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
@@ -52,3 +52,19 @@ class Ranks(Displayed):
     def positives(self) -> NDArray[np.int64]:
         """(n,) the number of positives of each query, retrieved or not."""
         return np.diff(self.offsets)
+
+    def of_grade(self, lowest: float) -> Ranks:
+        """Return the ranks of the positives from a grade on; the others count as wrong.
+
+        Args:
+            lowest: The lowest grade that counts as right.
+
+        Example:
+            >>> grades = np.array([1, 3], np.float32)
+            >>> ranks = Ranks(pa.array(["q"]), np.array([0, 2]), np.array([1, 2]), grades, None, 4)
+            >>> ranks.of_grade(2).ranks.tolist()
+            [2]
+        """
+        right = self.grades >= lowest
+        ends = np.concatenate([[0], np.cumsum(right)])
+        return replace(self, offsets=ends[self.offsets], ranks=self.ranks[right], grades=self.grades[right])

@@ -16,8 +16,8 @@ from visir.storage import write_new
 
 def read(
     path: str | Path,
-    task: str,
-    gallery: Gallery,
+    task: str | None = None,
+    gallery: Gallery | None = None,
     *,
     order: Order = "rank",
     depth: int | None = None,
