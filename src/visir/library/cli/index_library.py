@@ -117,11 +117,11 @@ def duplicates_command(
 ) -> None:
     """List files of equal content, and pictures that nearly look the same (resized, recompressed)."""
     from visir.library.duplicates import duplicates
-    from visir.library.library import Library
     from visir.library.perceptual_hash import NEAR
+    from visir.library.snapshot import LibrarySnapshot
 
     most = NEAR if near is None else near
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         groups = duplicates(opened.database, near=most)
         typer.echo(f"exact: {len(groups.exact):,} groups of files with the same content")
         for group in groups.exact:
@@ -148,9 +148,9 @@ def print_library(folder: Path) -> None:
     from rich.table import Table
 
     from visir.console import Console
-    from visir.library.library import Library
+    from visir.library.snapshot import LibrarySnapshot
 
-    with Library.open(folder) as library:
+    with LibrarySnapshot.open(folder) as library:
         card = library.card
         count = library.database.value
         table = Table("library", library.name, show_edge=False)
