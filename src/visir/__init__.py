@@ -16,9 +16,11 @@ from visir.lazy import lazy
 from visir.version import __version__
 
 if TYPE_CHECKING:
+    from visir import papers, shortcuts
     from visir.collections import open_collection
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
+    from visir.retrieval import read_run
     from visir.sparse import sparsify
     from visir.training import train
 
@@ -29,10 +31,13 @@ __getattr__, __dir__ = lazy(
         "load": "visir.encoders",
         "encode": "visir.encoders",
         "train": "visir.training",
+        "read_run": "visir.retrieval",
         "sparsify": "visir.sparse",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
+        "papers": "visir.papers",
+        "shortcuts": "visir.shortcuts",
     },
 )
 
@@ -44,6 +49,9 @@ __all__ = [
     "explain",
     "load",
     "open_collection",
+    "papers",
+    "read_run",
+    "shortcuts",
     "sparsify",
     "train",
 ]

@@ -95,7 +95,7 @@ def test_the_compose_file_fits_the_container_and_the_service() -> None:
     certificate = mounts[visir["environment"][CERTIFICATE]]
     tls = {name: Path(qdrant["environment"][f"QDRANT__TLS__{name}"]) for name in ("CERT", "KEY")}
     assert mounts[str(tls["CERT"].parent)] + f"/{tls['CERT'].name}" == certificate == "./tls/qdrant.pem"
-    made = (DEPLOY / "compose.yaml").read_text() + (DEPLOY.parent / "docs/deploy.md").read_text()
+    made = (DEPLOY / "compose.yaml").read_text() + (DEPLOY.parent / "docs/how-to/deploy-the-service.md").read_text()
     assert made.count(f"-keyout deploy/tls/{tls['KEY'].name} -out deploy/tls/{tls['CERT'].name}") == 2
     for service in (visir, qdrant):
         assert service["read_only"] and service["cap_drop"] == ["ALL"]
@@ -108,7 +108,7 @@ def test_the_compose_file_fits_the_container_and_the_service() -> None:
     assert int(visir["stop_grace_period"].removesuffix("s")) > found["grace"]
 
 
-@pytest.mark.parametrize("place", ["deploy/compose.yaml", "docs/deploy.md"])
+@pytest.mark.parametrize("place", ["deploy/compose.yaml", "docs/how-to/deploy-the-service.md"])
 def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_where_qdrant_is(place: str) -> None:
     from visir.library.cli.index import app
     from visir.retrieval.remote.settings import Place
@@ -138,7 +138,7 @@ def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_wher
     ("place", "folders"),
     [
         ("deploy/compose.yaml", {"deploy/tokens"}),
-        ("docs/deploy.md", {"deploy/tokens"}),
+        ("docs/how-to/deploy-the-service.md", {"deploy/tokens"}),
         ("deploy/visir.service", {"/etc/visir/tokens"}),
     ],
 )

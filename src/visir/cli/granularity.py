@@ -97,7 +97,7 @@ def _write(outcome: GranularityStudy, out: Path) -> None:
     parts = []
     for by_profile in outcome.counted:
         for profile, counted in by_profile.items():
-            table = counted.to_table()
+            table = counted.to_arrow()
             for position, (name, value) in enumerate((("collection", counted.name), ("profile", profile))):
                 table = table.add_column(position, name, pa.array([value] * len(counted), pa.string()))
             parts.append(table)

@@ -11,9 +11,16 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.collections.open import attach_judgements, open_collection, open_source
+    from visir.collections.qrels_reading import read_qrels
 
-__all__ = ["attach_judgements", "open_collection", "open_source"]
+__all__ = ["attach_judgements", "open_collection", "open_source", "read_qrels"]
 
 __getattr__, __dir__ = lazy(
-    __name__, dict.fromkeys(("attach_judgements", "open_collection", "open_source"), "visir.collections.open")
+    __name__,
+    {
+        "attach_judgements": "visir.collections.open",
+        "open_collection": "visir.collections.open",
+        "open_source": "visir.collections.open",
+        "read_qrels": "visir.collections.qrels_reading",
+    },
 )

@@ -42,7 +42,7 @@ class QueryFields(BaseModel):
     first for the same reason.
 
     A sparse head says in words what the dense vectors hold and loses a little, so the two together find no more than
-    dense alone (measured in docs/library.md). Hybrid search is for systems that know different things.
+    dense alone (measured in docs/background/libraries.md). Hybrid search is for systems that know different things.
 
     A category includes its subtree. With a category and nothing else to look for, the last part of its name is the
     text: "shoes/running" looks for "running" among what lies there.

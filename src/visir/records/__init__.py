@@ -10,6 +10,7 @@ from visir.records.columns import strings
 from visir.records.corrupted import Corrupted
 from visir.records.embeddings import Embeddings, EncoderCard
 from visir.records.gallery import Gallery, modality_of
+from visir.records.id_forms import show_id_forms
 from visir.records.items import HasImages, Items, Modality, Role
 from visir.records.protocol import UNDECLARED, Protocol, Recall, Ties, gallery_line
 from visir.records.qrels import Qrels
@@ -58,6 +59,7 @@ __all__ = [
     "Vocabulary",
     "gallery_line",
     "modality_of",
+    "show_id_forms",
     "strings",
     "task_name",
 ]

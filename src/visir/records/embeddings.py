@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir.display import Columnar, Displayed, brief, counted, listed
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
 from visir.records.columns import check_unique, rows_of, strings
@@ -18,8 +19,8 @@ from visir.records.items import Modality
 _BLOCK = 65_536  # rows checked at once, so that a memory-mapped matrix need not fit in memory
 
 
-@dataclass(frozen=True)
-class EncoderCard:
+@dataclass(frozen=True, repr=False)
+class EncoderCard(Displayed):
     """Which encoder computed vectors, and how: everything that changes the numbers.
 
     Args:
@@ -52,6 +53,19 @@ class EncoderCard:
         Vectors of models without a version are not stored: after a change of their code one would get the old vectors.
         """
         return self.weights is not None or self.revision is not None
+
+    def __repr__(self) -> str:
+        versions = [
+            f"{name} {value}" for name, value in (("revision", self.revision), ("weights", self.weights)) if value
+        ]
+        return brief(
+            self,
+            f"{self.name!r}, {self.family}",
+            ", ".join(versions) or "no version: its vectors are not stored",
+            f"images: {_settings(self.image_preprocessing)}" if self.image_preprocessing else "",
+            f"texts: {_settings(self.text_preprocessing)}" if self.text_preprocessing else "",
+            f"arithmetic: {self.dtype}" if self.dtype != "float32" else "",
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -112,8 +126,12 @@ class EncoderCard:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
+def _settings(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
 @dataclass(frozen=True, eq=False)
-class Embeddings:
+class Embeddings(Columnar):
     """Dense vectors and their ids; `vectors[i]` belongs to `ids[i]`.
 
     A zero vector is allowed here (an empty bag of words is one). A search by cosine refuses it, because it has no
@@ -169,6 +187,23 @@ class Embeddings:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __repr__(self) -> str:
+        vectors = (
+            f"{counted(len(self), f'{self.modality} vectors')}, {self.dimension:,} dimensions, {self.vectors.dtype}"
+        )
+        return brief(
+            self,
+            f"{vectors}{', of length 1' if self.normalised else ''}",
+            f"ids: {listed(self.ids[:3].to_pylist(), len(self))}" if len(self) else "",
+            f"by {self.encoder.name} ({self.encoder.family})",
+            self.origin,
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """Return the columns `id` and `vector` (lists of fixed length)."""
+        flat = pa.array(np.ascontiguousarray(self.vectors).reshape(-1))
+        return pa.table({"id": self.ids, "vector": pa.FixedSizeListArray.from_arrays(flat, self.dimension)})
 
     @property
     def dimension(self) -> int:

@@ -139,7 +139,7 @@ def check_command(library: LibraryFolder) -> None:
     faults = check(library)
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
-        raise LibraryError(f"{library}: {len(faults):,} faults:\n{listed}", hint="docs/library.md says what to do")
+        raise LibraryError(f"{library}: {len(faults):,} faults:\n{listed}", hint="docs/background/libraries.md says what to do")
     typer.echo(f"{library}: everything is as it was written")
 
 

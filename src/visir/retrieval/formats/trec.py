@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.errors import CollectionError, RunError
+from visir.errors import RunError
 from visir.files import read_lines
 from visir.records import Gallery, Qrels, Run
 from visir.retrieval.formats.build import Order, check_whole_grades, run_of
@@ -16,8 +16,8 @@ from visir.storage import write_new
 
 def read(
     path: str | Path,
-    task: str,
-    gallery: Gallery,
+    task: str | None = None,
+    gallery: Gallery | None = None,
     *,
     order: Order = "rank",
     depth: int | None = None,
@@ -82,35 +82,11 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
             hint="write Parquet or JSON",
         )
     tag = "_".join(run.name.split()) or "visir"
-    table = run.to_table()
+    table = run.to_arrow()
     columns = [table[name].to_pylist() for name in ("query_id", "document_id", "rank")]
     rows = zip(*columns, run.scores.astype(np.float64).tolist(), strict=True)
     data = "".join(f"{q} Q0 {d} {r} {s!r} {tag}\n" for q, d, r, s in rows).encode()
     write_new(path, data, replace=replace)
-
-
-def read_qrels(path: str | Path, *, name: str = "links") -> Qrels:
-    """Read TREC qrels: `query 0 document grade` per line; negative grades become 0.
-
-    Raises:
-        CollectionError: A line has not four fields, or there is none.
-        RunError: A grade is not a number.
-    """
-    rows = []
-    for number, line in enumerate(read_lines(path), 1):
-        fields = line.split()
-        if not fields:
-            continue
-        if len(fields) != 4:
-            raise CollectionError(
-                f"{path}, line {number}: {len(fields)} fields; qrels have four: query 0 document grade."
-            )
-        # trec_eval reads negative grades as "judged, not relevant", as 0.
-        rows.append((fields[0], fields[2], max(_number(path, number, "grade", fields[3], float), 0.0)))
-    if not rows:
-        raise CollectionError(f"{path}: no judgements.")
-    queries, documents, grades = zip(*rows, strict=True)
-    return Qrels.of(queries, documents, grades, name=name)
 
 
 def write_qrels(qrels: Qrels, path: str | Path, *, replace: bool = False) -> None:

@@ -66,7 +66,7 @@ class StudyPlan:
         faults += [f"scheme {scheme!r}: {nearest(scheme, SCHEMES)}" for scheme in self.schemes if scheme not in SCHEMES]
         if self.folds < 2:
             faults.append(f"{self.folds} folds: at least 2")
-        raise_faults(ConfigurationError, "prediction study", faults, hint="see docs/intent.md")
+        raise_faults(ConfigurationError, "prediction study", faults, hint="see docs/background/purchase-intent.md")
 
 
 @dataclass(frozen=True)
