@@ -85,9 +85,9 @@ def main() -> None:
 
 def compare(library: Path, asked: argparse.Namespace) -> None:
     """The table: kinds of queries × clients, the service and the naive one in turns."""
-    from visir.library import Library
+    from visir.library.snapshot import LibrarySnapshot
 
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         items, name = len(opened), opened.name
         ids = [one for (one,) in opened.database.rows("SELECT id FROM items ORDER BY id LIMIT 1000")]
     print(f"{name}: {items:,} items; {os.cpu_count()} cores, shared with the clients; best of {asked.rounds} rounds\n")
@@ -121,9 +121,9 @@ def compare(library: Path, asked: argparse.Namespace) -> None:
 
 def endure(library: Path, clients: int, minutes: float, threads: int) -> None:
     """Memory over time, with all clients asking distinct texts."""
-    from visir.library import Library
+    from visir.library.snapshot import LibrarySnapshot
 
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         name = opened.name
     process, port = serve(library, threads)
     errors = requests = 0
@@ -195,9 +195,9 @@ def naive(library: Path, port: int) -> None:
     from pydantic import BaseModel
 
     from visir.encoders import load
-    from visir.library import Library
+    from visir.library.snapshot import LibrarySnapshot
 
-    opened = Library.open(library)
+    opened = LibrarySnapshot.open(library)
     documents = opened.indexes["dense"].documents().normalise()
     ids, matrix = documents.ids.to_pylist(), documents.vectors
     places = {one: at for at, one in enumerate(ids)}
@@ -213,7 +213,7 @@ def naive(library: Path, port: int) -> None:
         scores = matrix @ (vector / np.linalg.norm(vector))
         top = np.argpartition(-scores, k)[:k]
         top = top[np.argsort(-scores[top])]
-        return {"hits": [{"item": ids[at], "score": float(scores[at])} for at in top]}
+        return {"hits": [{"id": ids[at], "score": float(scores[at])} for at in top]}
 
     def search(body: LimitedBody) -> dict[str, Any]:
         return best(encoder.encode_texts([body.text])[0], body.k)

@@ -34,8 +34,9 @@ import numpy as np
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.errors import VisirError
-from visir.library import Library, update
+from visir.library import update
 from visir.library.layout import LibraryCard
+from visir.library.snapshot import LibrarySnapshot
 
 STALE_SECONDS = 2.0
 RECIPE = """name = "soak"
@@ -236,7 +237,7 @@ class Soak:
             self.statuses[f"{kind} {answer.status_code}"] += 1
             if answer.status_code == 200 and kind in ("search", "similar"):
                 said = answer.json()
-                seen = (seen + [hit["item"] for hit in said["hits"]])[-200:]
+                seen = (seen + [hit["id"] for hit in said["hits"]])[-200:]
                 self._check_age(said["generation"], now)
             elif answer.status_code == 404 and kind != "search":
                 if now - self.touched.get(item, -1e9) > 5 and self._is_there(item):
@@ -255,7 +256,7 @@ class Soak:
 
     def _is_there(self, item: str) -> bool:
         """Whether the newest library has it."""
-        with Library.open(self.library) as library:
+        with LibrarySnapshot.open(self.library) as library:
             return bool(library.database.rows("SELECT 1 FROM items WHERE id = ?", [item]))
 
 

@@ -15,9 +15,9 @@ from verbs import Said
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.errors import MissingPackageError, VisirError
-from visir.library import Library
 from visir.library.cli import app
 from visir.library.cli.parts import default_folder
+from visir.library.snapshot import LibrarySnapshot
 from visir.library.watch import watch
 
 
@@ -127,5 +127,5 @@ def test_a_watched_folder_is_kept_up_to_date(photos: Path, tmp_path: Path) -> No
 
 
 def _files(at: Path) -> int:
-    with Library.open(at) as library:
+    with LibrarySnapshot.open(at) as library:
         return int(library.database.value("SELECT count(*) FROM files"))

@@ -55,7 +55,7 @@ def test_tokens_and_scopes(serve: Any, tmp_path: Path) -> None:
     assert service.refused("GET", where, headers=bearer(over))[1]["message"] == "the token has expired."
     assert service.ask("GET", where, headers=bearer(asks)).status_code == 200
     assert service.ask("GET", where, headers={"authorization": f"bearer {asks}"}).status_code == 200
-    item = service.ask("GET", where, headers=bearer(asks)).json()["items"][0]["item"]
+    item = service.ask("GET", where, headers=bearer(asks)).json()["items"][0]["id"]
     for method, path_ in (("POST", f"{AT}/update"), ("GET", f"{AT}/update"), ("DELETE", f"{AT}/items/{item}")):
         assert service.refused(method, path_)[0] == 401
         status, error = service.refused(method, path_, headers=bearer(asks))

@@ -46,7 +46,7 @@ class Asked:
     def items(self, **body: Any) -> set[str]:
         answer = self.client.post(f"{AT}/search", json={"text": "a dog", "k": 50, "system": "dense", **body})
         assert answer.status_code == 200, answer.text
-        return {hit["item"] for hit in answer.json()["hits"]}
+        return {hit["id"] for hit in answer.json()["hits"]}
 
     def ready(self) -> tuple[int, dict[str, Any]]:
         answer = self.client.get("/v1/ready")
@@ -98,11 +98,11 @@ def test_another_library_in_its_place_is_served(place: Path, way: str) -> None:
 
         def is_new() -> bool:
             listed = service.client.get(f"{AT}/items", params={"k": 50}).json()["items"]
-            like["item"] = listed[0]["item"]
+            like["id"] = listed[0]["id"]
             return len(listed) == 12
 
         assert until(is_new) < TRUE_WITHIN
-        found = service.items(text=None, item=like["item"])
+        found = service.items(text=None, like=like["id"])
         assert len(found) == 11 and found < every
         assert service.client.post(f"{AT}/search", json={"text": "a dog"}).status_code == 422  # pixels know no words
         status, held = service.ready()

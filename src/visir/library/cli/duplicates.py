@@ -17,11 +17,11 @@ def duplicates(
 ) -> None:
     """List files of equal content, and pictures that nearly look the same (resized, recompressed)."""
     from visir.library.duplicates import duplicates
-    from visir.library.library import Library
     from visir.library.perceptual_hash import NEAR
+    from visir.library.snapshot import LibrarySnapshot
 
     most = NEAR if near is None else near
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         groups = duplicates(opened.database, near=most)
         typer.echo(f"exact: {len(groups.exact):,} groups of files with the same content")
         for group in groups.exact:

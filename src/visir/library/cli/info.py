@@ -11,10 +11,10 @@ def info(library: LibraryFolder) -> None:
 
     from visir.console import Console
     from visir.library.layout import check_first_update_done
-    from visir.library.library import Library
+    from visir.library.snapshot import LibrarySnapshot
 
     check_first_update_done(library)
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         card = opened.card
         count = opened.database.value
         table = Table("library", opened.name, show_edge=False)

@@ -29,9 +29,7 @@ def _library_options(
     image: Annotated[
         Path | None, typer.Option(help="Look for what fits this picture, instead of a text; a library takes both.")
     ] = None,
-    item: Annotated[
-        str | None, typer.Option("--like", help=f"{QUERY_HELP['item']} Its path, name or id.", **_LIBRARY)
-    ] = None,
+    like: Annotated[str | None, typer.Option("--like", help=QUERY_HELP["like"], **_LIBRARY)] = None,
     text_weight: Annotated[
         float | None, typer.Option(help=f"{QUERY_HELP['text_weight']} Default: 0.5", **_LIBRARY)
     ] = None,

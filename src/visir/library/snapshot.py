@@ -1,4 +1,4 @@
-"""`Library`: a searchable folder, opened for reading."""
+"""`LibrarySnapshot`: a searchable folder, opened for reading."""
 
 from __future__ import annotations
 
@@ -35,10 +35,12 @@ if TYPE_CHECKING:
 
 _PATIENCE = 5.0
 """Seconds for which a library that is being changed at this moment is looked at again."""
+_SHORTEST_ID = 4
+"""Digits of an id that may stand for all of it."""
 _ITEM = "id, width, height, format, bytes, taken, camera, category, added, phash"
 
 
-class Library:
+class LibrarySnapshot:
     """A library that is open for reading; safe to use from several threads.
 
     It stays as it was opened while an update is under way; `reload` gives the newest state. An item that an index finds
@@ -62,7 +64,7 @@ class Library:
         >>> Path("photos").mkdir()
         >>> Image.new("RGB", (64, 48), "red").save("photos/red.png")
         >>> _ = update("photos", "photos.visir", model="pixels")
-        >>> with Library.open("photos.visir") as library:
+        >>> with LibrarySnapshot.open("photos.visir") as library:
         ...     [item] = library.items(library.indexes["dense"].ids.to_pylist())
         ...     len(library), item.name, item.width, sorted(library.fields)[:3]
         (1, 'red.png', 64, ['bytes', 'camera', 'caption'])
@@ -80,12 +82,12 @@ class Library:
         self.generation = self.card.generation
 
     @classmethod
-    def open(cls, folder: str | Path) -> Library:
+    def open(cls, folder: str | Path) -> LibrarySnapshot:
         """Open a library. Raises `LibraryError` when it is missing, damaged, half copied, or of a newer visir."""
         return cls._open(Path(folder), {})
 
     @classmethod
-    def _open(cls, folder: Path, checked: Mapping[str, Manifest]) -> Library:
+    def _open(cls, folder: Path, checked: Mapping[str, Manifest]) -> LibrarySnapshot:
         until = time.monotonic() + _PATIENCE
         while True:
             manifest = Manifest.read(folder, LIBRARY)
@@ -101,7 +103,7 @@ class Library:
                     time.sleep(0.02)
 
     @classmethod
-    def _of(cls, folder: Path, manifest: Manifest, checked: Mapping[str, Manifest]) -> Library:
+    def _of(cls, folder: Path, manifest: Manifest, checked: Mapping[str, Manifest]) -> LibrarySnapshot:
         card = LibraryCard.of(manifest)
         manifests = manifests_of(folder, card, manifest)
         check_at_open(folder, manifests, checked)
@@ -125,9 +127,7 @@ class Library:
         unknown = [item for item in item_ids if item not in rows]
         if unknown:
             named = ", ".join(map(repr, unknown[:3])) + (", …" if len(unknown) > 3 else "")
-            raise UnknownItemError(
-                f"{self.name}: no item {named}.", hint="was it deleted meanwhile? look again: visir search LIBRARY TEXT"
-            )
+            raise UnknownItemError(f"{self.name}: no picture {named}.", hint="was it deleted meanwhile? search again")
         files: dict[str, list[ItemFile]] = defaultdict(list)
         for item, *about in self.database.of(
             "SELECT item, path, name, place, archive, category FROM files WHERE item IN", item_ids
@@ -149,6 +149,28 @@ class Library:
             )
             for item in item_ids
         ]
+
+    def id_of(self, like: str) -> str:
+        """The id of a picture, from its id, the beginning of it, the path of a file of it, or the file's name.
+
+        Paths are as the library shows them. Raises `UnknownItemError` unless it names exactly one picture.
+        """
+        if self.existing([like]):
+            return like
+        rows = self.database.rows
+        files = rows("SELECT item, min(path) FROM files WHERE path = ? GROUP BY item", (like,))
+        files = files or rows("SELECT item, min(path) FROM files WHERE name = ? GROUP BY item", (like,))
+        if not files and len(like) >= _SHORTEST_ID:
+            begin = "SELECT id, id FROM items WHERE substr(id, 1, ?) = ? LIMIT 10"
+            files = rows(begin, (len(like), like))
+        if len(files) == 1:
+            return str(files[0][0])
+        if not files:
+            raise UnknownItemError(
+                f"{self.name}: no picture {like!r}.", hint="give its id, its path in the library, or its file's name"
+            )
+        paths = ", ".join(path for _, path in files[:3]) + (", …" if len(files) > 3 else "")
+        raise UnknownItemError(f"{self.name}: {len(files)} pictures are called {like!r}.", hint=f"give one of: {paths}")
 
     def existing(self, ids: Iterable[str]) -> set[str]:
         """The ids that the library has."""
@@ -201,19 +223,19 @@ class Library:
         item = self.item(id)
         return self._originals.read(item), item.media_type
 
-    def reload(self) -> Library:
+    def reload(self) -> LibrarySnapshot:
         """The newest state: this library itself when nothing changed, else another one, newly opened.
 
         The old one can be used to the end of what it is used for; close it then.
         """
         now = Manifest.read(self.folder, LIBRARY)
-        return self if now == self._manifests[""] else Library._open(self.folder, self._manifests)
+        return self if now == self._manifests[""] else LibrarySnapshot._open(self.folder, self._manifests)
 
     def close(self) -> None:
         """Close the database."""
         self.database.close()
 
-    def __enter__(self) -> Library:
+    def __enter__(self) -> LibrarySnapshot:
         return self
 
     def __exit__(self, *_: object) -> None:
