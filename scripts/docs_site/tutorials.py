@@ -29,6 +29,16 @@ STRANGERS_FILES = {
     "results/old numbers.csv": b"model,R@1\nmine,41.2\n",
     ".profile": b"export EDITOR=vi\n",
 }
+# Without it Jupytext takes the most frequent language of the page for the kernel's.
+HEADER = """---
+jupyter:
+  kernelspec:
+    name: python3
+    display_name: Python 3
+    language: python
+---
+
+"""
 # `!command` does not fail in IPython when the command does.
 PREAMBLE = """
 def _checked(command, _shell=get_ipython(), _system=get_ipython().system):
@@ -50,7 +60,7 @@ def notebook(path: Path) -> Any:
     """The page as a notebook without outputs."""
     import jupytext
 
-    made = jupytext.read(path, fmt="md")
+    made = jupytext.reads(HEADER + path.read_text(encoding="utf-8"), fmt="md")
     made.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     for number, cell in enumerate(made.cells):
         cell["id"] = f"cell-{number}"
