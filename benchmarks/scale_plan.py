@@ -3,8 +3,8 @@
     python benchmarks/scale_plan.py --images 1e7
     python benchmarks/scale_plan.py --images 1e9 --memory 256 --replicas 2 --node-hour 2.0
 
-Arithmetic only: every figure is a measured one (`MEASURED`, from the tables of docs/indexes.md, docs/speed.md and
-docs/scale.md), an assumption that is an option here, or follows from these. GB are 10⁹ bytes.
+Arithmetic only: every figure is a measured one (`MEASURED`, from the tables of docs/background/indexes.md, docs/background/speed.md and
+docs/background/scale.md), an assumption that is an option here, or follows from these. GB are 10⁹ bytes.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import math
 from dataclasses import dataclass, fields
 
 MEASURED = {
-    # docs/indexes.md, "How fast" and "How cost grows"; docs/speed.md, "A million images"
+    # docs/background/indexes.md, "How fast" and "How cost grows"; docs/background/speed.md, "A million images"
     "sparse bytes a document": 5_393e6 / 1e6,
     "sparse build, core seconds a million": 25.5,
     "sparse expanded q/s, a million, one core": 1_177.0,
@@ -24,7 +24,7 @@ MEASURED = {
     "hnsw recall there": 0.992,
     "exact scores a second, one core": 137e6 / 2,
     "encoding, MobileNetV2, two cores": 98.9,
-    # docs/scale.md, "What was measured for this page"
+    # docs/background/scale.md, "What was measured for this page"
     "hnsw build, core seconds, 100,000 vectors of 256": 117.0,
     "thumbnail bytes": 10_277.0,
 }
@@ -42,7 +42,7 @@ class Plan:
     cores: int = 16  # of a node
     usable: float = 0.75  # of the memory, for the index: the rest is the system, the page cache, growth
     queries: float = 100.0  # per second, to be answered
-    load: float = 0.5  # of a node's throughput at which it is run: docs/scale.md, "Fan-out"
+    load: float = 0.5  # of a node's throughput at which it is run: docs/background/scale.md, "Fan-out"
     graph_slower: float = 3.0  # HNSW over what was measured, when its vectors are far out of the cache (assumed)
     replicas: int = 2  # copies of each shard
     gpus: int = 8  # that encode
@@ -169,7 +169,7 @@ def table(head: list[str], rows: list[list[object]]) -> str:
 
 
 def report(plan: Plan) -> str:
-    """Every table of docs/scale.md for one plan."""
+    """Every table of docs/background/scale.md for one plan."""
     parts = [f"### {plan.images:,.0f} images, {plan.dimension} dimensions"]
     forms: list[list[object]] = [[name, one, plan.images * one / 1e9] for name, one in plan.vector_bytes().items()]
     parts.append(table(["vectors", "bytes each", "GB"], forms))

@@ -4,7 +4,7 @@
 
 A query goes to every shard and is answered when the last one answers. Times of one shard are drawn from what
 `--measure FOLDER` counted on a real index (kept as a small histogram), or from a lognormal with rare stalls. Everything
-is seeded. The mathematics and what follows from the tables: docs/scale.md.
+is seeded. The mathematics and what follows from the tables: docs/background/scale.md.
 """
 
 from __future__ import annotations

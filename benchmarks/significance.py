@@ -1,6 +1,6 @@
 """How often the tests of `visir compare` find a difference where there is none, and how often intervals hold the truth.
 
-    python benchmarks/significance.py            # the table of docs/evaluation.md
+    python benchmarks/significance.py            # the table of docs/background/significance.md
 
 Pairs of systems that do not differ are simulated: a caption is found by one, by the other, or alike (−1, 1, 0 with
 chances ¼, ¼, ½), and captions of one image are alike with the given correlation. Then the tests look, over images and

@@ -261,9 +261,9 @@ def _write_library(path: Path) -> None:
 
 
 def _read_library(path: Path) -> None:
-    from visir.library import Library
+    from visir.library.snapshot import LibrarySnapshot
 
-    with Library.open(path) as library:
+    with LibrarySnapshot.open(path) as library:
         assert len(library) == 2
 
 

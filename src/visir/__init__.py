@@ -13,26 +13,32 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visir.lazy import lazy
-from visir.version import __version__
 
 if TYPE_CHECKING:
+    from visir import papers, shortcuts
     from visir.collections import open
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
+    from visir.retrieval import read_run
     from visir.sparse import sparsify
     from visir.training import train
+    from visir.version import __version__
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
         "open": "visir.collections",
+        "__version__": "visir.version",
         "load": "visir.encoders",
         "encode": "visir.encoders",
         "train": "visir.training",
+        "read_run": "visir.retrieval",
         "sparsify": "visir.sparse",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
+        "papers": "visir.papers",
+        "shortcuts": "visir.shortcuts",
     },
 )
 
@@ -44,6 +50,9 @@ __all__ = [
     "explain",
     "load",
     "open",
+    "papers",
+    "read_run",
+    "shortcuts",
     "sparsify",
     "train",
 ]

@@ -13,7 +13,7 @@ def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any]
 
     Args:
         package: The name of the package.
-        modules: Public name → the module that defines it.
+        modules: Public name → the module that defines it; a subpackage → its own full name.
 
     Example:
         >>> import visir
@@ -24,7 +24,8 @@ def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any]
     def __getattr__(name: str) -> Any:
         if name not in modules:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
-        return getattr(import_module(modules[name]), name)
+        module = import_module(modules[name])
+        return module if modules[name] == f"{package}.{name}" else getattr(module, name)
 
     def __dir__() -> list[str]:
         return sorted({*vars(sys.modules[package]), *modules})

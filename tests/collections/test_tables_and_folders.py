@@ -275,7 +275,7 @@ def test_huggingface_faults(tmp_path) -> None:
     (tmp_path / "e" / "data-00000-of-00001.arrow").unlink()
     with pytest.raises(CollectionError, match=r"data-00000-of-00001\.arrow of the saved dataset missing"):
         open_collection(tmp_path / "e", format="huggingface")
-    with pytest.raises(CollectionError, match="cannot open a list as a collection"):
+    with pytest.raises(CollectionError, match=r"entry 0: expected an image or \(image, caption\), not 1"):
         open_collection([1, 2])
 
 

@@ -174,7 +174,7 @@ def test_equal_to_ir_measures(seed: int) -> None:
 
     run, qrels = random_case(np.random.default_rng(seed), 750)
     ours = measure(ranks_of(run, qrels), list(THEIRS), beyond_depth=True)
-    table = run.to_table()
+    table = run.to_arrow()
     theirs_run = [
         ir_measures.ScoredDoc(q, d, -float(r))
         for q, d, r in zip(*(table[c].to_pylist() for c in ("query_id", "document_id", "rank")), strict=True)

@@ -34,7 +34,7 @@ def test_round_trip(evaluation: Evaluation, tmp_path: Path) -> None:
     for task in result.tasks:
         assert back.per_query[task].equals(result.per_query[task])
         mine, theirs = evaluation.runs[task], again.runs[task]
-        assert theirs.to_table().equals(mine.to_table())
+        assert theirs.to_arrow().equals(mine.to_arrow())
         assert theirs.gallery.fingerprint == mine.gallery.fingerprint
         assert (theirs.name, theirs.depth, theirs.provenance) == (mine.name, mine.depth, mine.provenance)
         assert again.qrels[task].to_dict() == evaluation.qrels[task].to_dict()

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-LINK = re.compile(r"\]\(\.\./(src/visir/[\w./-]+)(?:#([\w.]+))?\)")
-PAGES = sorted(path for path in (ROOT / "docs").glob("*.md") if LINK.search(path.read_text(encoding="utf-8")))
+LINK = re.compile(r"\]\((?:\.\./)+(src/visir/[\w./-]+)(?:#([\w.]+))?\)")
+PAGES = sorted(path for path in (ROOT / "docs").rglob("*.md") if LINK.search(path.read_text(encoding="utf-8")))
 
 
 def names(path: Path) -> set[str]:

@@ -1,4 +1,4 @@
-"""The package of docs/extending.md, installed into a folder of its own: all that it adds is used."""
+"""The package of docs/how-to/extend-visir.md, installed into a folder of its own: all that it adds is used."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The rules of docs/architecture.md: who may import whom. Every import counts, also inside functions and for types."""
+"""The rules of docs/background/architecture.md: who may import whom. Imports in functions and for types count, too."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def test_small_tools_know_no_room_but_storage() -> None:
 
 
 def test_the_picture_of_the_road_shows_every_room() -> None:
-    page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "background" / "architecture.md").read_text(encoding="utf-8")
     picture = page.split("```")[1]
     assert [name for name in (*ROAD, *SLICES) if name not in picture] == []
     rows = [name for name in (*ROAD, *SLICES) if f"\n| `{name}/` |" not in page]

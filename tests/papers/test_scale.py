@@ -1,4 +1,4 @@
-"""The plan of docs/scale.md, by hand; and the simulation of shards, against what theory says of it."""
+"""The plan of docs/background/scale.md, by hand; and the simulation of shards, against what theory says of it."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_what_is_lost_by_asking_shards_for_fewer() -> None:
 
 
 def test_the_page_shows_what_the_script_prints() -> None:
-    page = (ROOT / "docs" / "scale.md").read_text()
+    page = (ROOT / "docs" / "background" / "scale.md").read_text()
     for options in ({"images": 1e7}, {"images": 1e9, "memory": 256.0, "cores": 64, "node_hour": 4.0, "gpus": 64}):
         rows = [line for line in plan.report(plan.Plan(**options)).splitlines() if line.startswith("| ")]
         missing = [row for row in rows if row not in page]
@@ -75,7 +75,7 @@ def test_the_page_shows_what_the_script_prints() -> None:
 
 
 def test_measured_figures_are_those_of_the_pages() -> None:
-    indexes, speed = ((ROOT / "docs" / name).read_text() for name in ("indexes.md", "speed.md"))
+    indexes, speed = ((ROOT / "docs" / "background" / name).read_text() for name in ("indexes.md", "speed.md"))
     measured = plan.MEASURED
     # | documents | build | on disk | expanded exact | expanded, ≥ .99 | plain exact | plain, ≥ .99 |
     row = next(line for line in indexes.splitlines() if line.startswith("| 1,000,000 |"))

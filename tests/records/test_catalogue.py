@@ -11,7 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from visir.errors import CollectionError
-from visir.records.catalogue import LONG, Catalogue, path_id
+from visir.records.catalogue import LONG, Catalogue
+from visir.records.category_paths import path_id
 
 
 def small(**changed: Any) -> Catalogue:

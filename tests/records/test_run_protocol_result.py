@@ -15,9 +15,20 @@ GALLERY = Gallery.of("image", ["a", "b", "c"])
 def test_ranked_sorts_by_score_and_breaks_ties_by_document_id() -> None:
     run = Run.ranked("r", "t2i", ["q", "q", "q"], ["c", "b", "a"], [0.5, 0.9, 0.5], GALLERY)
     assert [d for d, _ in run.answer("q")] == ["b", "a", "c"]
-    assert run.to_table()["rank"].to_pylist() == [1, 2, 3]
+    assert run.to_arrow()["rank"].to_pylist() == [1, 2, 3]
     assert [d for d, _ in run.cut(2).answer("q")] == ["b", "a"]
     assert run.cut(2).depth == 2
+
+
+def test_a_run_reads_like_a_dictionary_of_answers() -> None:
+    run = Run.ranked("r", "t2i", ["q", "q", "p"], ["c", "b", "a"], [0.5, 0.75, 0.5], GALLERY)
+    assert list(run) == ["p", "q"]
+    assert run["q"] == [("b", 0.75), ("c", 0.5)]
+    assert run.top("q", 1) == ["b"]
+    assert run.to_dict() == {"p": {"a": 0.5}, "q": {"b": 0.75, "c": 0.5}}
+    with pytest.raises(RunError, match="has no query 'x'") as error:
+        run["x"]
+    assert "its queries are 'p', 'q'" in str(error.value)
 
 
 def test_given_order_is_kept_when_rounded_scores_tie() -> None:

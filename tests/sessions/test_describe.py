@@ -360,7 +360,7 @@ def test_devices_of_customers_hide_their_complement(tmp_path: Path) -> None:
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(
         VisirError,
-        match=r"\(no visir\.json\)\.\n  → make one of a log: visir intent sessions",
+        match=r"\(no visir\.json\)\.\n  → make one of a log: visir sessions make",
     ):
         describe(tmp_path)
     (folder(tmp_path / "log", [])).joinpath("sessions")

@@ -1,4 +1,4 @@
-"""`visir intent describe`, end to end, also on the real logs where they are at hand."""
+"""`visir sessions describe`, end to end, also on the real logs where they are at hand."""
 
 from __future__ import annotations
 

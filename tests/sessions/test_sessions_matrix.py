@@ -17,7 +17,7 @@ from visir.sessions.reports.matrix import matrix
 for package in ("duckdb", "sklearn", "numba"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
 
-DOCS = Path(__file__).parents[2] / "docs/intent-describe.md"
+DOCS = Path(__file__).parents[2] / "docs/background/sessions-that-buy.md"
 LOGS = {
     "ga-sessions": "ga_sessions_sample.parquet",
     "ga4-events": "ga4_events_sample.parquet",
@@ -121,4 +121,4 @@ def test_the_documentation_says_what_the_code_says(tmp_path: Path) -> None:
     ]
     printed = DOCS.read_text(encoding="utf-8").splitlines()
     gone = [line for line in lines if line not in printed]
-    assert not gone, "docs/intent-describe.md should hold these lines:\n" + "\n".join(gone)
+    assert not gone, "docs/background/sessions-that-buy.md should hold these lines:\n" + "\n".join(gone)

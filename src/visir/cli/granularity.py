@@ -40,7 +40,7 @@ def granularity(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for JSON, CSV, the values of every caption, and a page.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a report that is there already.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a report that is there already.")] = False,
 ) -> None:
     """Say how detailed captions are: adjectives, determiners, depth of concepts, words and more, with intervals.
 
@@ -51,8 +51,8 @@ def granularity(
     from visir.evaluation.granularity import BOTH, study
     from visir.robustness.granularity import PROFILES
 
-    if out is not None and (out / _JSON).is_file() and not force:
-        raise VisirError(f"{out} holds a report already.", hint="name a new folder, or replace it with --force")
+    if out is not None and (out / _JSON).is_file() and not replace:
+        raise VisirError(f"{out} holds a report already.", hint="name a new folder, or replace it with --replace")
     if profile not in (*PROFILES, "both"):
         raise ConfigurationError(f"unknown profile {profile!r}", hint=nearest(profile, (*PROFILES, "both")))
     opened = [open_collection(path) for path in (collection, against) if path is not None]
@@ -97,7 +97,7 @@ def _write(outcome: GranularityStudy, out: Path) -> None:
     parts = []
     for by_profile in outcome.counted:
         for profile, counted in by_profile.items():
-            table = counted.to_table()
+            table = counted.to_arrow()
             for position, (name, value) in enumerate((("collection", counted.name), ("profile", profile))):
                 table = table.add_column(position, name, pa.array([value] * len(counted), pa.string()))
             parts.append(table)

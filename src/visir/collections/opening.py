@@ -20,7 +20,7 @@ from visir.records import Collection, TaskFile
 from visir.storage.manifest import read_manifest
 
 _FOLDERS = {
-    "library": "visir.library.library:Library.open",
+    "library": "visir.library.snapshot:LibrarySnapshot.open",
     "result": "visir.evaluation.results:load_evaluation",
     "index": "visir.retrieval.kinds:load",
 }
@@ -86,11 +86,11 @@ def open(
     if isinstance(source, (str, Path)) and format is None:
         manifest = read_manifest(Path(source)) if Path(source).is_dir() else None
         if manifest is not None and manifest.kind in _FOLDERS:
-            given = {"images": images, "split": split, "judgements": judgements, **options}
+            given = {"images": images, "split": split, "judgements": judgements}
             unused = [name for name, value in given.items() if value is not None]
             if unused:
                 raise CollectionError(f"{source}: a folder that visir made ({manifest.kind}) takes no {unused[0]}=.")
-            return load_target(_FOLDERS[manifest.kind])(source)
+            return load_target(_FOLDERS[manifest.kind])(source, **options)
     return open_source(source, images=images, format=format, split=split, judgements=judgements, **options)
 
 

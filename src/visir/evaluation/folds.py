@@ -91,7 +91,7 @@ def joined_runs(parts: Sequence[Run]) -> Run:
     if len(parts) == 1:
         return parts[0]
     ids = [part.gallery.ids for part in parts if part.gallery.ids is not None]
-    table = pa.concat_tables([part.to_table() for part in parts])
+    table = pa.concat_tables([part.to_arrow() for part in parts])
     documents = pa.concat_arrays([part.documents for part in parts]).unique()
     lengths = np.concatenate([np.diff(part.offsets) for part in parts])
     folds = [{"queries": len(part), "candidates": part.gallery.size} for part in parts]

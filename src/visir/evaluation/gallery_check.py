@@ -21,7 +21,7 @@ def check(run: Run, declared: Gallery, folds: int = 1) -> str | None:
         folds: The declared number of folds.
 
     Returns:
-        A note if the run's gallery is only stated and its size agrees; None if both are listed and equal.
+        A note if the run's gallery is unknown, or only stated and its size agrees; None if both are listed and equal.
 
     Raises:
         ProtocolError: They differ; the message has sizes, counts and examples.
@@ -42,6 +42,8 @@ def check(run: Run, declared: Gallery, folds: int = 1) -> str | None:
                 f"that are not in it, e.g. {_examples(foreign)}.",
                 hint=HINT,
             )
+    if not run.gallery.is_known:
+        return f"{where} does not say what was searched; it is measured as a run over the declared {kind}"
     if not run.gallery.is_listed or declared.ids is None:
         if run.gallery.size != declared.size:
             raise ProtocolError(

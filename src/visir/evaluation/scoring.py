@@ -14,8 +14,8 @@ import pyarrow as pa
 from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.folds import joined
 from visir.evaluation.measures import DEFAULT_MEASURES, aggregate, measure, parse, rsum
-from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.records import TASKS, Protocol, Ranks, Result
+from visir.evaluation.measures.measure import recalls_of
+from visir.records import TASKS, Protocol, Ranks, Recall, Result
 
 MODELLING = ("torch", "transformers", "open_clip", "sentence_transformers", "onnxruntime")
 """Packages that are listed among the versions only if they were imported."""
@@ -30,6 +30,7 @@ def score(
     further: Mapping[str, pa.Table] | None = None,
     timing: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
+    beyond_depth: bool = False,
 ) -> Result:
     """Measure the ranks of each task under a protocol.
 
@@ -40,11 +41,12 @@ def score(
         system: The name of the system.
         ranks: For each task one `Ranks` per fold.
         protocol: The protocol that the result carries.
-        measures: Names. None takes the default ones, as far as the rankings are deep enough; a note lists those left
-            out. A named measure that looks deeper is refused.
+        measures: Names, as people type them; "rsum" stands for its three recalls. None takes the default ones, as far
+            as the rankings are deep enough; a note lists those left out. A named measure that looks deeper is refused.
         further: For each task a table with `query_id` and more per-query columns (`dcg_cm@10`), joined by id.
         timing: Seconds by stage.
         notes: Notes for the reader.
+        beyond_depth: Whether a measure may look deeper than the rankings reach; what is deeper counts as not found.
 
     Returns:
         The result.
@@ -65,12 +67,12 @@ def score(
     """
     if not ranks:
         raise ConfigurationError("nothing to measure: no task was searched.", hint="give at least one run")
-    names, further_notes = _names(measures, ranks)
-    recalls = [f"{protocol.recall}@{k}" for k in RSUM_CUTOFFS]
+    names, further_notes = _names(measures, ranks, protocol)
+    recalls = recalls_of(protocol.recall)
     per_query: dict[str, pa.Table] = {}
     aggregates: dict[str, dict[str, float]] = {}
     for task, parts in ranks.items():
-        table = measure(joined(list(parts)), names)
+        table = measure(joined(list(parts)), names, beyond_depth=beyond_depth)
         if further and task in further:
             table = _join(table, further[task])
         per_query[task] = table
@@ -98,10 +100,41 @@ def versions() -> dict[str, str]:
     return by_package
 
 
-def _names(measures: Sequence[str] | None, ranks: Mapping[str, Sequence[Ranks]]) -> tuple[list[str], list[str]]:
+def canonical(measures: Sequence[str], recall: Recall) -> list[str]:
+    """The one form of each name, without repetitions.
+
+    Args:
+        measures: Names as people type them; "rsum" stands for its three recalls.
+        recall: The recall that "R@k" means.
+
+    Returns:
+        The names of the columns of a result.
+
+    Raises:
+        ConfigurationError: Names are faulty; all are listed.
+
+    Example:
+        >>> canonical(["R@1", "nDCG@10"], "hit"), canonical(["rsum"], "recall")
+        (['hit@1', 'ndcg@10'], ['recall@1', 'recall@5', 'recall@10'])
+    """
+    typed = [str(name) for name in measures]
+    sums = recalls_of(recall) if any(name.casefold() == "rsum" for name in typed) else []
+    names = [name for name in typed if name.casefold() != "rsum"]
+    read = [named.name for named in parse(names, recall)] if names or not sums else []
+    return list(dict.fromkeys((*read, *sums)))
+
+
+def _names(
+    measures: Sequence[str] | None, ranks: Mapping[str, Sequence[Ranks]], protocol: Protocol
+) -> tuple[list[str], list[str]]:
     if measures is not None:
-        parse(measures)
-        return list(measures), []
+        names = canonical(measures, protocol.recall)
+        if protocol.ties != "id" and (graded := [name for name in names if "(rel=" in name]):
+            raise ConfigurationError(
+                f"{', '.join(graded)}: with ties={protocol.ties!r} every grade above 0 is a positive.",
+                hint="leave rel out, or take ties='id'",
+            )
+        return names, []
     depths = [part.depth for parts in ranks.values() for part in parts if part.depth is not None]
     if not depths:
         return list(DEFAULT_MEASURES), []

@@ -167,7 +167,7 @@ def check_source_available(folder: Path, source: str, images: Sequence[str]) -> 
         if away:
             raise LibraryError(
                 f"{path}: {away}: moved, or on a disk that is not mounted? The library {folder} is as it was.",
-                hint=f"mount the disk and run the same again, or, if it moved: visir index NEWPLACE --out {folder}",
+                hint=f"mount the disk and run the same again; if it moved: visir library make NEWPLACE --out {folder}",
             )
 
 

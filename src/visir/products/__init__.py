@@ -7,9 +7,12 @@ Example:
     >>> from visir.products import CatalogueTasks, open_catalogue
     >>> catalogue = open_catalogue("generated:50")
     >>> catalogue.items
-    Items(50 products, text+image)
+    Items(50 products, text+image: 'Hollis 100', 'Brightwater 101', …)
     >>> CatalogueTasks(catalogue).task("general")
-    Task(general: 3 categories, 50 products of generated)
+    CategoryTask(general of generated: 3 categories, 50 products)
+      categories: 'Animals', 'Home and leisure', …
+      products: 'Hollis 100', 'Brightwater 101', …
+      judgements: category path, general categories
 """
 
 from __future__ import annotations

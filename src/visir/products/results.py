@@ -23,7 +23,7 @@ from visir.products.relevance import Setting
 from visir.storage import FolderChange, FolderKind, new_folder
 
 CATEGORIES_RESULT = FolderKind(
-    "categories-result", "an evaluation of categories", remedy="visir categories evaluate … --out FOLDER"
+    "categories-result", "an evaluation of categories", remedy="visir products evaluate … --out FOLDER"
 )
 
 FILES = {
@@ -111,7 +111,7 @@ def _per_query(system: str, setting: Setting, trial: Trial) -> pa.Table:
 
 
 def _answers(system: str, setting: Setting, trial: Trial) -> pa.Table:
-    run = trial.run.to_table()
+    run = trial.run.to_arrow()
     lengths = np.diff(trial.run.offsets)
     relevant = hits(trial, int(lengths.max(initial=1)))[
         np.repeat(np.arange(len(lengths)), lengths), run["rank"].to_numpy() - 1

@@ -56,7 +56,7 @@ def search_products(
     Args:
         catalogue: What is searched.
         query: The words.
-        system: The folder of a trained model (`visir categories train`), or a baseline: "bm25", "text:NAME",
+        system: The folder of a trained model (`visir products train`), or a baseline: "bm25", "text:NAME",
             "clip:NAME".
         k: How many products the answer has at most.
         device: Where encoders run; None takes the best there is.

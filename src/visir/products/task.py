@@ -109,7 +109,11 @@ def category_task(
         >>> from visir.products.split import everything
         >>> catalogue = Catalogue.of("two", ids=["a", "b"], paths=[["Toys", "Trains"], ["Toys", "Boats"]])
         >>> category_task(catalogue, everything(catalogue), "specific")
-        Task(category: 2 categories, 2 products of two)
+        CategoryTask(category of two: 2 categories, 2 products)
+          categories: 'Boats', 'Trains'
+          products: a, b
+          judgements: category path, specific categories
+          split all: test
     """
     for option, value, values in (("by", by, get_args(By)), ("relevance", relevance, get_args(Relevance))):
         if value not in values:

@@ -153,7 +153,7 @@ def examples_of(
 
 def recipe_text(recipe: CategoriesRecipe) -> str:
     """The resolved recipe as TOML; its first line is the command that runs it."""
-    return to_toml(recipe, f"visir categories train CATALOGUE --recipe {RECIPE_FILE}")
+    return to_toml(recipe, f"visir products train CATALOGUE --recipe {RECIPE_FILE}")
 
 
 def _cards(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> dict[str, Any]:

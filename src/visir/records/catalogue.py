@@ -11,8 +11,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import Displayed, brief, counted, listed
 from visir.errors import CollectionError, raise_faults
 from visir.fingerprint import hash_columns
+from visir.records.category_paths import cycles_of, register_path
 from visir.records.collection import Collection
 from visir.records.columns import conform, text_column
 from visir.records.items import PLACES, Items
@@ -40,7 +42,7 @@ _EXAMPLES = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Catalogue:
+class Catalogue(Displayed):
     """Products, their attributes, and a forest of categories. Make one with `Catalogue.of` or a reader.
 
     Tables are immutable and columnar (PyArrow), as in `Collection`. `remarks` lists what is unusual but allowed.
@@ -69,7 +71,7 @@ class Catalogue:
         ...     "shop", ids=["a", "b"], paths=[["Toys", "Trains"], ["Toys"]], titles=["a red train", None]
         ... )
         >>> catalogue.items, catalogue.category_items
-        (Items(2 products, text), Items(2 categories, text))
+        (Items(2 products, text: 'a red train'), Items(2 categories, text: 'Toys', 'Trains'))
     """
 
     name: str
@@ -165,6 +167,19 @@ class Catalogue:
             Path(root),
             source,
             tuple(notes),
+        )
+
+    def __repr__(self) -> str:
+        products, roots = self.products.num_rows, self.categories["parent"].null_count
+        return brief(
+            self,
+            f"{self.name}: {counted(products, 'products')}, {counted(self.categories.num_rows, 'categories')} under "
+            f"{counted(roots, 'roots')}",
+            f"products: {self.items.shown}" if products else "",
+            f"categories: {listed(self.categories['id'].slice(0, 3).to_pylist(), self.categories.num_rows)}",
+            f"with an image: {products - self.products['path'].null_count:,}, with a title: "
+            f"{products - self.products['title'].null_count:,}, {counted(self.attributes.num_rows, 'attributes')}",
+            f"from {self.source}" if self.source else "",
         )
 
     @cached_property
@@ -314,7 +329,7 @@ class Catalogue:
         ]
         faults += [
             f"categories in a cycle, each below the next: {' → '.join(map(_short, [*cycle, cycle[0]]))}"
-            for cycle in _cycles(categories["id"].to_pylist(), categories["parent"].to_pylist())
+            for cycle in cycles_of(categories["id"].to_pylist(), categories["parent"].to_pylist())
         ]
         strange = attributes.filter(pc.invert(pc.is_in(attributes["product_id"], pc.unique(products["id"]))))
         faults += [
@@ -334,52 +349,6 @@ class Catalogue:
             faults,
             hint="mend the source: each category needs one parent that is there, or none if it is a root",
         )
-
-
-def path_id(names: Sequence[str]) -> str:
-    """Return the id of the category with these names from the root on.
-
-    A ">" within a name is doubled, so that different paths have different ids.
-
-    Example:
-        >>> path_id(["Apparel", "Bottomwear", "Skirts"]), path_id(["a>b"])
-        ('Apparel > Bottomwear > Skirts', 'a>>b')
-    """
-    return " > ".join(name.replace(">", ">>") for name in names)
-
-
-def register_path(path: Sequence[str], categories: dict[str, tuple[str, str | None]]) -> str:
-    """Add the categories of one path to `categories`, and return the id of the last.
-
-    Args:
-        path: Names from the root to the most specific category.
-        categories: {id: (name, id of the parent)}; changed in place.
-    """
-    above: str | None = None
-    for level, label in enumerate(path, start=1):
-        category = path_id(path[:level])
-        categories.setdefault(category, (label, above))
-        above = category
-    return above or ""
-
-
-def _cycles(ids: list[str], parents: list[str | None]) -> list[list[str]]:
-    """The cycles among the parents, each from its smallest id on."""
-    above = dict(zip(ids, parents, strict=True))
-    done: set[str] = set()
-    cycles: list[list[str]] = []
-    for start in ids:
-        visited: dict[str, int] = {}
-        category: str | None = start
-        while category is not None and category in above and category not in done and category not in visited:
-            visited[category] = len(visited)
-            category = above[category]
-        if category is not None and category in visited:
-            cycle = list(visited)[visited[category] :]
-            first = cycle.index(min(cycle))
-            cycles.append(cycle[first:] + cycle[:first])
-        done.update(visited)
-    return cycles
 
 
 def _blank(values: pa.ChunkedArray) -> pa.ChunkedArray:

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import Columnar, brief, counted, listed, quoted
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.fingerprint import hash_columns
 from visir.records.columns import conform, strings
@@ -40,7 +41,7 @@ LINKS = "links"
 
 
 @dataclass(frozen=True, eq=False)
-class Collection:
+class Collection(Columnar, view="visir.reports.views.collection"):
     """Images and captions with their links, splits and judgements.
 
     Tables are immutable and columnar (PyArrow), so that 600,000 captions are read, hashed and stored in seconds.
@@ -126,6 +127,21 @@ class Collection:
             source,
             facts,
             caption_facts,
+        )
+
+    def __repr__(self) -> str:
+        images, captions = self.images.num_rows, self.captions.num_rows
+        splits = {entry["values"]: entry["counts"] for entry in pc.value_counts(self.images["split"]).to_pylist()}
+        return brief(
+            self,
+            f"{self.name}: {counted(images, 'images')}, {counted(captions, 'captions')}",
+            f"splits: {', '.join(f'{name} {splits[name]:,}' for name in self.splits)}" if set(splits) - {""} else "",
+            f"images: {listed(self.images['id'].slice(0, 3).to_pylist(), images)}" if images else "",
+            f"captions: {listed(map(quoted, self.captions['text'].slice(0, 2).to_pylist()), captions, limit=2)}"
+            if captions
+            else "",
+            f"judgements: {', '.join(self.relevances)}" if self.judgements.num_rows else "",
+            f"from {self.source}" if self.source else "",
         )
 
     @cached_property
@@ -239,7 +255,10 @@ class Collection:
             ...     "two boats", images={"id": ["a", "b"]}, captions={"id": ["1"], "text": ["red"], "image_id": ["a"]}
             ... )
             >>> collection.task("t2i")
-            Task(t2i: 1 captions, 2 images of two boats)
+            Task(t2i of two boats: 1 caption, 2 images)
+              captions: 'red'
+              images: a, b
+              judgements: links
         """
         if name not in TASKS:
             raise CollectionError(f"{self.name}: unknown task {name!r}", hint=nearest(name, TASKS))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -10,16 +11,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir.display import Columnar, Displayed, brief, counted, listed
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
+from visir.records.arrays import as_array
 from visir.records.columns import check_unique, rows_of, strings
 from visir.records.items import Modality
 
 _BLOCK = 65_536  # rows checked at once, so that a memory-mapped matrix need not fit in memory
 
 
-@dataclass(frozen=True)
-class EncoderCard:
+@dataclass(frozen=True, repr=False)
+class EncoderCard(Displayed):
     """Which encoder computed vectors, and how: everything that changes the numbers.
 
     Args:
@@ -52,6 +55,19 @@ class EncoderCard:
         Vectors of models without a version are not stored: after a change of their code one would get the old vectors.
         """
         return self.weights is not None or self.revision is not None
+
+    def __repr__(self) -> str:
+        versions = [
+            f"{name} {value}" for name, value in (("revision", self.revision), ("weights", self.weights)) if value
+        ]
+        return brief(
+            self,
+            f"{self.name!r}, {self.family}",
+            ", ".join(versions) or "no version: its vectors are not stored",
+            f"images: {_settings(self.image_preprocessing)}" if self.image_preprocessing else "",
+            f"texts: {_settings(self.text_preprocessing)}" if self.text_preprocessing else "",
+            f"arithmetic: {self.dtype}" if self.dtype != "float32" else "",
+        )
 
     @cached_property
     def fingerprint(self) -> str:
@@ -112,8 +128,12 @@ class EncoderCard:
         return {name: getattr(self, name) for name in self.__dataclass_fields__}
 
 
+def _settings(values: dict[str, Any]) -> str:
+    return ", ".join(f"{name} {value}" for name, value in values.items())
+
+
 @dataclass(frozen=True, eq=False)
-class Embeddings:
+class Embeddings(Columnar):
     """Dense vectors and their ids; `vectors[i]` belongs to `ids[i]`.
 
     A zero vector is allowed here (an empty bag of words is one). A search by cosine refuses it, because it has no
@@ -136,6 +156,8 @@ class Embeddings:
         >>> images = Embeddings("image", ["a", "b"], np.array([[3, 4], [0, 2]], np.float32), card)
         >>> len(images), images.dimension, images.select(["b"]).vectors.tolist()
         (2, 2, [[0.0, 2.0]])
+        >>> images["a"].tolist(), np.asarray(images).shape
+        ([3.0, 4.0], (2, 2))
         >>> images.normalise().vectors[1].tolist()
         [0.0, 1.0]
     """
@@ -167,8 +189,80 @@ class Embeddings:
                     hint="look at these inputs; with half precision, encode in float32 or bfloat16",
                 )
 
+    @classmethod
+    def of(
+        cls, vectors: object, matrix: object = None, *, modality: Modality = "image", name: str = "own vectors"
+    ) -> Embeddings:
+        """Make embeddings of vectors of your own.
+
+        Args:
+            vectors: {id: vector}; or the ids of the rows of `matrix`; or a pair (ids, matrix).
+            matrix: (n, d) numbers: a NumPy array, a torch tensor on any device, a sparse matrix, or lists.
+            modality: What the vectors are of: "image", "text" or "text+image".
+            name: What the model is called that made them. Vectors of one name belong to one model.
+
+        Raises:
+            EmbeddingError: Vectors differ in length, are no numbers, are NaN or infinite, or ids repeat.
+
+        Example:
+            >>> Embeddings.of({"a.jpg": [3.0, 4.0], "b.jpg": [0.0, 2.0]}).vectors.shape
+            (2, 2)
+            >>> Embeddings.of(["c1", "c2"], np.eye(2), modality="text", name="mine").encoder.name
+            'mine'
+        """
+        ids: Any = vectors
+        if isinstance(vectors, tuple) and len(vectors) == 2 and matrix is None:
+            ids, matrix = vectors
+        if isinstance(vectors, Mapping) and matrix is None:
+            ids, matrix = list(vectors), list(vectors.values())
+        elif matrix is None:
+            raise EmbeddingError(
+                f"a {type(vectors).__name__} without ids is no set of vectors.",
+                hint="Embeddings.of({'a.jpg': vector, …}), or Embeddings.of(['a.jpg', …], matrix)",
+            )
+        try:
+            values = as_array(matrix)
+            if values.dtype.kind not in "fiub":
+                raise ValueError(f"they are of the type {values.dtype}")
+        except (TypeError, ValueError, RuntimeError) as fault:
+            raise EmbeddingError(
+                f"{modality} vectors by {name}: these are no vectors of numbers of one length: {fault}.",
+                hint="give one vector of d numbers for each id",
+            ) from fault
+        if values.dtype.kind != "f" or values.dtype.itemsize > 8:
+            values = values.astype(np.float32)
+        ids = [str(identifier) for identifier in (ids.to_pylist() if hasattr(ids, "to_pylist") else ids)]
+        return cls(modality, strings(ids), values, EncoderCard(name, "vectors"))
+
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.vectors, dtype=dtype) if copy else np.asarray(self.vectors, dtype=dtype)
+
+    def __getitem__(self, identifier: str) -> NDArray[Any]:
+        vector: NDArray[Any] = self.vectors[self.rows([identifier])[0]]
+        return vector
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids.to_pylist())
+
+    def __repr__(self) -> str:
+        vectors = (
+            f"{counted(len(self), f'{self.modality} vectors')}, {self.dimension:,} dimensions, {self.vectors.dtype}"
+        )
+        return brief(
+            self,
+            f"{vectors}{', of length 1' if self.normalised else ''}",
+            f"ids: {listed(self.ids[:3].to_pylist(), len(self))}" if len(self) else "",
+            f"by {self.encoder.name} ({self.encoder.family})",
+            self.origin,
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """Return the columns `id` and `vector` (lists of fixed length)."""
+        flat = pa.array(np.ascontiguousarray(self.vectors).reshape(-1))
+        return pa.table({"id": self.ids, "vector": pa.FixedSizeListArray.from_arrays(flat, self.dimension)})
 
     @property
     def dimension(self) -> int:

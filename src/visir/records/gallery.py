@@ -8,6 +8,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import Displayed, brief, counted, listed
 from visir.errors import RunError
 from visir.fingerprint import hash_columns
 from visir.records.columns import strings
@@ -34,17 +35,17 @@ def modality_of(value: object) -> Modality:
 
 
 @dataclass(frozen=True, eq=False)
-class Gallery:
+class Gallery(Displayed):
     """The documents that were the candidates of a search.
 
     Two retrieval numbers can be compared only if their galleries are equal. A gallery is *listed* when its ids are
     known. It is *stated* when only its size is known, as for an imported run whose authors write "all 31,783 images".
-    Every card shows which of the two it is.
+    It is *unknown* for a run from a file that says nothing about it. Every card shows which of the three it is.
 
     Attributes:
         modality: What the documents hold: "image", "text" or "text+image".
         ids: (size,) ids, sorted and unique; ties are broken in this order. None for a stated gallery.
-        size: The number of documents.
+        size: The number of documents; 0 for an unknown gallery.
         description: What the documents are, in words, e.g. "all of the test split".
         title: What people call the documents, in the plural: "images", "captions", "products".
 
@@ -100,6 +101,30 @@ class Gallery:
     def stated(cls, modality: Modality, size: int, description: str, *, title: str = "") -> Gallery:
         """Make a gallery of which only the size is known, as its authors state it."""
         return cls(modality, None, size, description, title)
+
+    @classmethod
+    def unknown(cls) -> Gallery:
+        """Make the gallery of a run that does not say what was searched.
+
+        Example:
+            >>> Gallery.unknown().is_known
+            False
+        """
+        return cls("text+image", None, 0, "not known")
+
+    @property
+    def is_known(self) -> bool:
+        """Whether at least the size of the gallery is known."""
+        return self.ids is not None or self.size > 0
+
+    def __repr__(self) -> str:
+        if not self.is_known:
+            return brief(self, self.description)
+        return brief(
+            self,
+            f"{counted(self.size, self.title)}{f', {self.description}' if self.description else ''}",
+            "stated, not listed" if self.ids is None else f"ids: {listed(self.ids[:3].to_pylist(), self.size)}",
+        )
 
     @property
     def is_listed(self) -> bool:

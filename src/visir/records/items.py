@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.display import Columnar, brief, counted, listed, quoted
 from visir.errors import CollectionError
 from visir.fingerprint import hash_columns
 from visir.records.columns import strings
@@ -40,7 +41,7 @@ class HasImages(Protocol):
 
 
 @dataclass(frozen=True, eq=False)
-class Items:
+class Items(Columnar):
     """A list of items with ids. Each item has a text, an image, or both.
 
     Items say nothing about their role: the same photos are documents of one task and queries of another.
@@ -103,7 +104,7 @@ class Items:
 
         Example:
             >>> Items.of_texts({"q1": "a red boat"}, title="queries")
-            Items(1 queries, text)
+            Items(1 query, text: 'a red boat')
         """
         return cls(strings(texts), strings(texts.values()), title=title, name=name)
 
@@ -111,7 +112,23 @@ class Items:
         return len(self.ids)
 
     def __repr__(self) -> str:
-        return f"Items({len(self):,} {self.title}, {self.modality})"
+        return brief(self, f"{counted(len(self), self.title)}, {self.modality}{': ' if len(self) else ''}{self.shown}")
+
+    @property
+    def shown(self) -> str:
+        """The first few texts, or ids of images, on one line."""
+        texts = [] if self.texts is None else self.texts.slice(0, 3).drop_null().to_pylist()
+        names = map(quoted, texts) if texts else self.ids.slice(0, 3).to_pylist()
+        return listed(names, len(self), limit=2 if texts else 3, width=44)
+
+    def to_arrow(self) -> pa.Table:
+        """Return the columns `id` and, as far as there are any, `text`, `path` and `archive`."""
+        columns: dict[str, pa.Array | pa.ChunkedArray] = {"id": self.ids}
+        if self.texts is not None:
+            columns["text"] = self.texts
+        if self.places is not None:
+            columns |= {name: self.places[name] for name in PLACES.names}
+        return pa.table(columns)
 
     @property
     def modality(self) -> Modality:

@@ -6,6 +6,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from typing import Any, Literal
 
+from visir.display import Displayed, brief
 from visir.fingerprint import hash_json
 from visir.records.gallery import Gallery
 
@@ -24,7 +25,7 @@ example, `rerank` must be, because the number of candidates of a second stage li
 
 
 @dataclass(frozen=True)
-class Protocol:
+class Protocol(Displayed):
     """What was searched, with which queries, over which candidates, and how it was measured.
 
     Two numbers may be compared only if all fields except `SYSTEM_FIELDS` are equal (see `differences`). The hash of
@@ -62,6 +63,16 @@ class Protocol:
     truncation: str = ""
     vocabulary: str = ""  # of sparse vectors: name, size, fingerprint
     matcher: str = ""  # of a second stage: its model and its score
+
+    def __repr__(self) -> str:
+        lines = [f"{task}: {self.queries.get(task, '?')} → {of_task}" for task, of_task in self.galleries.items()]
+        counted_as = f"similarity {self.similarity}, recall {self.recall}, ties {self.ties}, relevance {self.relevance}"
+        return brief(
+            self,
+            f"{self.collection}{f', split {self.split}' if self.split else ''}, {self.fingerprint[:12]}",
+            *lines[:3],
+            counted_as,
+        )
 
     @cached_property
     def fingerprint(self) -> str:

@@ -9,12 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.display import Columnar, brief, counted
 from visir.errors import CollectionError
 from visir.records.columns import strings
 
 
 @dataclass(frozen=True, eq=False)
-class Qrels:
+class Qrels(Columnar):
     """The judged documents of each query, with their grades.
 
     Attributes:
@@ -82,6 +83,24 @@ class Qrels:
 
     def __len__(self) -> int:
         return len(self.queries)
+
+    def __repr__(self) -> str:
+        shown = [
+            f"{query}: " + ", ".join(f"{name} {grade:g}" for name, grade in of_query.items())
+            for query, of_query in self.rows(np.arange(min(3, len(self)))).to_dict().items()
+        ]
+        return brief(
+            self,
+            f"{self.name}: {counted(len(self), 'queries')}, {counted(len(self.documents), 'judgements')}, "
+            f"{counted(int((self.grades > 0).sum()), 'positives')}",
+            *shown,
+            f"… {len(self) - 3:,} more" if len(self) > 3 else "",
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row per judged pair, with columns `query_id`, `document_id` and `grade`."""
+        queries = self.queries.take(pa.array(np.repeat(np.arange(len(self)), np.diff(self.offsets))))
+        return pa.table({"query_id": queries, "document_id": self.documents, "grade": self.grades})
 
     @property
     def positives(self) -> NDArray[np.int64]:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir.display import Displayed, brief, counted, listed
+
 
 @dataclass(frozen=True, eq=False)
-class Ranks:
+class Ranks(Displayed):
     """The rank of each positive of each query.
 
     Hits, recalls, precision, MRR, mAP, R-precision, nDCG and first ranks are functions of these ranks alone. So a
@@ -37,7 +39,32 @@ class Ranks:
     def __len__(self) -> int:
         return len(self.queries)
 
+    def __repr__(self) -> str:
+        depth = "to the end of the gallery" if self.depth is None else f"{self.depth:,} deep"
+        return brief(
+            self,
+            f"{counted(len(self), 'queries')}, {counted(len(self.ranks), 'positives')}, {depth}, "
+            f"{counted(self.gallery_size, 'candidates')}",
+            f"queries: {listed(self.queries[:3].to_pylist(), len(self))}",
+        )
+
     @property
     def positives(self) -> NDArray[np.int64]:
         """(n,) the number of positives of each query, retrieved or not."""
         return np.diff(self.offsets)
+
+    def of_grade(self, lowest: float) -> Ranks:
+        """Return the ranks of the positives from a grade on; the others count as wrong.
+
+        Args:
+            lowest: The lowest grade that counts as right.
+
+        Example:
+            >>> grades = np.array([1, 3], np.float32)
+            >>> ranks = Ranks(pa.array(["q"]), np.array([0, 2]), np.array([1, 2]), grades, None, 4)
+            >>> ranks.of_grade(2).ranks.tolist()
+            [2]
+        """
+        right = self.grades >= lowest
+        ends = np.concatenate([[0], np.cumsum(right)])
+        return replace(self, offsets=ends[self.offsets], ranks=self.ranks[right], grades=self.grades[right])

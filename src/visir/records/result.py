@@ -9,12 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir.display import Tabular, brief, counted
 from visir.errors import VisirError, nearest
 from visir.records.protocol import Protocol
 
 
 @dataclass(frozen=True, eq=False)
-class Result:
+class Result(Tabular):
     """The values of every measure of one system.
 
     Two runs of the same evaluation differ in `timing` and `origins` only: the first computes the vectors, the second
@@ -45,6 +46,17 @@ class Result:
     notes: tuple[str, ...] = ()
     captions: pa.Table | None = None
     origins: dict[str, str] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        protocol = self.protocol
+        lines = [f"{task}: {_headline(values, protocol.recall)}" for task, values in self.aggregates.items()]
+        return brief(
+            self,
+            f"{self.system} on {protocol.collection}{f', split {protocol.split}' if protocol.split else ''}",
+            *lines[:4],
+            f"protocol {protocol.fingerprint[:12]}"
+            + (f", {counted(len(self.notes), 'notes')}: {self.notes[0]}" if self.notes else ""),
+        )
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -95,3 +107,14 @@ class Result:
             "origins": self.origins,
             "notes": list(self.notes),
         }
+
+
+def _headline(values: dict[str, float], recall: str) -> str:
+    """The recall that the protocol names in percent and `rsum`; without them the first measures as they are."""
+    shown = {
+        f"R@{name.partition('@')[2]}": 100 * value for name, value in values.items() if name.startswith(f"{recall}@")
+    }
+    shown |= {name: value for name, value in values.items() if name == "rsum"}
+    if not shown:
+        return ", ".join(f"{name} {value:.4g}" for name, value in list(values.items())[:4])
+    return ", ".join(f"{name} {value:.1f}" for name, value in list(shown.items())[:5])

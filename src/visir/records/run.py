@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.display import Columnar, brief, counted, listed
 from visir.errors import RunError
 from visir.records.columns import strings
 from visir.records.gallery import Gallery
+from visir.records.items import Items
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
 
 
 @dataclass(frozen=True, eq=False)
-class Run:
+class Run(Columnar):
     """The ranked documents of each query.
 
     Dense, sparse, BM25, re-ranked, perturbed and imported results are all this record. The *order* of the documents is
@@ -34,6 +40,9 @@ class Run:
         gallery: The candidates of the search. Evaluation refuses a run over another gallery.
         depth: How many documents per query the search was to return.
         provenance: How the run was computed, as plain values for JSON.
+        query_items: The texts and images of the queries, to show them. Files do not hold them.
+        document_items: Those of the documents: at least of all that the run names. Files do not hold them.
+        query_images: Query id → its image, for images that a program passed in, which have no place in `query_items`.
 
     Raises:
         RunError: The run is empty, the lengths of its arrays do not fit, a query or one of its documents occurs twice,
@@ -56,6 +65,9 @@ class Run:
     gallery: Gallery
     depth: int
     provenance: dict[str, Any] = field(default_factory=dict)
+    query_items: Items | None = field(default=None, repr=False)
+    document_items: Items | None = field(default=None, repr=False)
+    query_images: Mapping[str, Image] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         where = f"run {self.name} ({self.task})"
@@ -142,6 +154,23 @@ class Run:
     def __len__(self) -> int:
         return len(self.queries)
 
+    def __repr__(self) -> str:
+        shown = [
+            f"{query}: {listed((f'{name} {score:.4g}' for name, score in self.answer(query, 3)), int(length))}"
+            for query, length in zip(self.queries[:3].to_pylist(), np.diff(self.offsets[:4]), strict=True)
+        ]
+        return brief(
+            self,
+            f"{self.name}, {self.task}: {counted(len(self), 'queries')}, {self.depth:,} deep, "
+            + (
+                f"among {counted(self.gallery.size, self.gallery.title)}"
+                if self.gallery.is_known
+                else "gallery not known"
+            ),
+            *shown,
+            f"… {len(self) - 3:,} more" if len(self) > 3 else "",
+        )
+
     def answer(self, query: str, k: int | None = None) -> list[tuple[str, float]]:
         """Return the (document id, score) pairs of one query, best first.
 
@@ -154,11 +183,54 @@ class Run:
         """
         row = pc.index(self.queries, query).as_py()
         if row < 0:
-            raise RunError(f"run {self.name} ({self.task}) has no query {query!r}.")
+            some = ", ".join(map(repr, self.queries[:3].to_pylist())) + (", …" if len(self) > 3 else "")
+            raise RunError(f"run {self.name} ({self.task}) has no query {query!r}.", hint=f"its queries are {some}")
         start, stop = self.offsets[row], self.offsets[row + 1]
         part = slice(start, stop if k is None else min(start + k, stop))
         ids = self.documents.take(pa.array(self.indices[part])).to_pylist()
         return list(zip(ids, map(float, self.scores[part]), strict=True))
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.queries.to_pylist())
+
+    def __getitem__(self, query: str) -> list[tuple[str, float]]:
+        return self.answer(query)
+
+    def top(self, query: str, k: int = 10) -> list[str]:
+        """Return the ids of the best `k` documents of one query, best first.
+
+        Raises:
+            RunError: The run has no such query.
+
+        Example:
+            >>> gallery = Gallery.of("image", ["a", "b"])
+            >>> Run.ranked("toy", "t2i", ["q", "q"], ["a", "b"], [0.5, 0.75], gallery).top("q", 1)
+            ['b']
+        """
+        return [document for document, _ in self.answer(query, k)]
+
+    def to_dict(self, *, keep_order: bool = False) -> dict[str, dict[str, float]]:
+        """Return {query: {document: score}}, best first, as ranx, ir_measures and pytrec_eval read it.
+
+        Tools that read this form sort by score and break ties in their own way: trec_eval (and so ir_measures) by
+        falling document id, ranx by its sorting.
+
+        Args:
+            keep_order: Write -rank instead of the scores. There are no ties then, so every tool measures the order of
+                the run.
+
+        Example:
+            >>> run = Run.ranked("toy", "t2i", ["q", "q"], ["a", "b"], [0.5, 0.5], Gallery.of("image", ["a", "b"]))
+            >>> run.to_dict(), run.to_dict(keep_order=True)
+            ({'q': {'a': 0.5, 'b': 0.5}}, {'q': {'a': -1.0, 'b': -2.0}})
+        """
+        ids = self.documents.to_pylist()
+        lengths = np.diff(self.offsets)
+        ranks = np.arange(len(self.indices)) - np.repeat(self.offsets[:-1], lengths) + 1
+        scores = (-ranks if keep_order else self.scores).astype(np.float64).tolist()
+        indices = self.indices.tolist()
+        cuts = zip(self.queries.to_pylist(), self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)
+        return {q: {ids[indices[e]]: scores[e] for e in range(a, b)} for q, a, b in cuts}
 
     def cut(self, depth: int) -> Run:
         """Return the run with at most the first `depth` documents of each query."""
@@ -169,7 +241,7 @@ class Run:
             self, offsets=offsets, indices=self.indices[flat], scores=self.scores[flat], depth=min(depth, self.depth)
         )
 
-    def to_table(self) -> pa.Table:
+    def to_arrow(self) -> pa.Table:
         """Return one row per answer, with columns query_id, document_id, rank (from 1) and score."""
         lengths = np.diff(self.offsets)
         return pa.table(

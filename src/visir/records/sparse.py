@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.display import Columnar, Displayed, brief, counted, listed
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_columns
 from visir.records.columns import check_unique, rows_of, strings
@@ -19,7 +20,7 @@ from visir.records.items import Modality
 
 
 @dataclass(frozen=True, eq=False)
-class Vocabulary:
+class Vocabulary(Displayed):
     """The words (terms) of sparse vectors; term i is dimension i.
 
     Attributes:
@@ -55,6 +56,11 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.terms)
 
+    def __repr__(self) -> str:
+        usable = self.terms.filter(pa.array(self.usable))
+        shown = listed(usable[:5].to_pylist(), len(usable), limit=5)
+        return brief(self, f"{self.name}: {counted(len(self), 'terms')}, {len(usable):,} usable", f"usable: {shown}")
+
     @cached_property
     def fingerprint(self) -> str:
         """A hash over terms and flags, in order, without the name."""
@@ -62,7 +68,7 @@ class Vocabulary:
 
 
 @dataclass(frozen=True, eq=False)
-class SparseEmbeddings:
+class SparseEmbeddings(Columnar):
     """One weighted bag of words for each id: a compressed sparse row matrix (CSR) of shape (n, V).
 
     Row i has weight `values[j]` at term `terms[j]` for j in `offsets[i]:offsets[i + 1]`. A row without terms is
@@ -122,6 +128,28 @@ class SparseEmbeddings:
 
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __repr__(self) -> str:
+        each = len(self.terms) / len(self) if len(self) else 0.0
+        shown = [
+            f"{name}: {', '.join(f'{word} {weight:.2f}' for word, weight in self.words(name, 5))}"
+            for name in self.ids[:2].to_pylist()
+        ]
+        return brief(
+            self,
+            f"{counted(len(self), f'{self.modality} vectors')}, {each:.1f} words each, "
+            f"of {self.vocabulary.name} ({self.dimension:,} terms)",
+            *shown,
+            f"… {len(self) - 2:,} more" if len(self) > 2 else "",
+            f"by {self.encoder.name} ({self.encoder.family})",
+            self.origin,
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """Return one row per weight, with columns `id`, `term` and `weight`."""
+        rows = pa.array(np.repeat(np.arange(len(self)), np.diff(self.offsets)))
+        terms = self.vocabulary.terms.take(pa.array(self.terms))
+        return pa.table({"id": self.ids.take(rows), "term": terms, "weight": self.values})
 
     @property
     def dimension(self) -> int:

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.display import Displayed, brief, counted, listed
 from visir.errors import CollectionError, nearest
 from visir.fingerprint import hash_columns
 from visir.records.columns import strings
@@ -46,7 +47,7 @@ def check_task_name(name: str) -> None:
         )
 
 
-class QrelsByName(Mapping[str, Qrels]):
+class QrelsByName(Displayed, Mapping[str, Qrels]):
     """Sets of judgements by name; each is built when it is first used.
 
     Args:
@@ -64,6 +65,9 @@ class QrelsByName(Mapping[str, Qrels]):
         self._build = build
         self._built: dict[str, Qrels] = {}
 
+    def __repr__(self) -> str:
+        return brief(self, ", ".join(self._names))
+
     def __getitem__(self, name: str) -> Qrels:
         if name not in self._names:
             raise KeyError(name)
@@ -79,7 +83,7 @@ class QrelsByName(Mapping[str, Qrels]):
 
 
 @dataclass(frozen=True, eq=False)
-class Pools:
+class Pools(Displayed):
     """The candidates of each query, for tasks where they differ from query to query.
 
     Attributes:
@@ -115,6 +119,13 @@ class Pools:
 
     def __len__(self) -> int:
         return len(self.queries)
+
+    def __repr__(self) -> str:
+        return brief(
+            self,
+            f"{counted(len(self), 'queries')}, {self}",
+            f"queries: {listed(self.queries[:3].to_pylist(), len(self))}",
+        )
 
     def __str__(self) -> str:
         """The number of candidates per query, in words."""
@@ -160,7 +171,7 @@ class Pools:
 
 
 @dataclass(frozen=True, eq=False)
-class Task:
+class Task(Displayed):
     """One task of retrieval: queries, documents, and which documents are relevant to a query.
 
     Queries and documents may each be texts, images, or both. A `Collection` of images and captions has two tasks ("t2i"
@@ -185,7 +196,10 @@ class Task:
         >>> queries = Items.of_texts({"q1": "a boat"}, title="queries")
         >>> documents = Items.of_texts({"d1": "the boat", "d2": "a dog"}, title="documents")
         >>> Task("t2t", queries, documents, {"links": Qrels.of(["q1"], ["d1"])}, source="two texts")
-        Task(t2t: 1 queries, 2 documents of two texts)
+        Task(t2t of two texts: 1 query, 2 documents)
+          queries: 'a boat'
+          documents: 'the boat', 'a dog'
+          judgements: links
     """
 
     name: str
@@ -216,8 +230,23 @@ class Task:
                 raise CollectionError(f"{where}: the pools name the {role} {first!r}, which is not in the task.")
 
     def __repr__(self) -> str:
-        return f"Task({self.name}: {len(self.queries):,} {self.queries.title}, {len(self.documents):,} " + (
-            f"{self.documents.title}{f' of {self.source}' if self.source else ''})"
+        candidates = self.candidates
+        special = [
+            f"split {self.split}" if self.split != "all" else "",
+            f"queries perturbed by {self.condition}" if self.condition != PLAIN else "",
+            str(self.pools) if self.pools is not None else "",
+            f"{candidates.size:,} of them are candidates"
+            if candidates and candidates.size != len(self.documents)
+            else "",
+        ]
+        return brief(
+            self,
+            f"{self.name}{f' of {self.source}' if self.source else ''}: "
+            f"{counted(len(self.queries), self.queries.title)}, {counted(len(self.documents), self.documents.title)}",
+            f"{self.queries.title}: {self.queries.shown}",
+            f"{self.documents.title}: {self.documents.shown}",
+            f"judgements: {', '.join(self.relevances)}",
+            ", ".join(filter(None, special)),
         )
 
     @property

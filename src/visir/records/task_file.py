@@ -8,6 +8,7 @@ from functools import cached_property
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import Displayed, brief, counted
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.fingerprint import hash_columns
 from visir.records.columns import conform, strings
@@ -29,7 +30,7 @@ QRELS = "qrels"
 
 
 @dataclass(frozen=True, eq=False)
-class TaskFile:
+class TaskFile(Displayed):
     """Queries, documents and judgements from files: one task, of any modalities.
 
     All splits share the documents. The queries of a split are those that it judges.
@@ -86,8 +87,16 @@ class TaskFile:
         raise_faults(CollectionError, f"{self.name}{f' ({self.source})' if self.source else ''}", faults)
 
     def __repr__(self) -> str:
-        return (
-            f"TaskFile({self.name}: {self.tasks[0]}, {len(self.queries):,} queries, {len(self.documents):,} documents)"
+        return brief(
+            self,
+            f"{self.name}: {self.tasks[0]}, {counted(len(self.queries), 'queries')}, "
+            f"{counted(len(self.documents), 'documents')}",
+            f"splits: {', '.join(self.splits)}" if set(self.splits) - {""} else "",
+            f"queries: {self.queries.shown}",
+            f"documents: {self.documents.shown}",
+            f"{counted(self.judgements.num_rows, 'judgements')}"
+            + ("" if self.candidates is None else f", {counted(self.candidates.num_rows, 'candidates')} in pools"),
+            f"from {self.source}" if self.source else "",
         )
 
     @property

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from visir.reports.table import Spread, Table, one_line
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     import rich.table
 
 _LATEX = {
@@ -133,6 +134,24 @@ def to_csv(table: Table) -> str:
     writer.writerow([column.name for column in table.columns])
     writer.writerows([["" if cell is None else cell for cell in row] for row in table.rows])
     return stream.getvalue()
+
+
+def to_arrow(table: Table) -> pa.Table:
+    """The cells as columns of Arrow: numbers as float64 in full precision, yes and no as Booleans, the rest as text."""
+    import pyarrow as pa
+
+    columns: dict[str, pa.Array] = {}
+    for position, column in enumerate(table.columns):
+        cells = [row[position] for row in table.rows]
+        values = [cell for cell in cells if cell is not None]
+        if all(isinstance(cell, bool) for cell in values) and values:
+            array = pa.array(cells, pa.bool_())
+        elif all(isinstance(cell, (int, float)) for cell in values) and (values or column.is_number):
+            array = pa.array([None if cell is None else float(cell) for cell in cells], pa.float64())
+        else:
+            array = pa.array([None if cell is None else column.text(cell) for cell in cells], pa.string())
+        columns[column.name] = array
+    return pa.table(columns)
 
 
 def to_html(table: Table, *, row_headers: bool = True) -> str:

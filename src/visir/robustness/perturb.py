@@ -65,7 +65,7 @@ def perturb_texts(
             perturbations that count nothing (word order, distractions).
         seed: Of everything that is drawn.
         profile: "sound" is how it should be done; "paper" does what the released code did, with its own seed where it
-            had one. `docs/perturbations.md` lists the differences.
+            had one. `docs/background/perturbations.md` lists the differences.
 
     Raises:
         VisirError: For an unknown name (with the nearest one), and for other faulty arguments.

@@ -88,7 +88,7 @@ class Sample:
             faults.append(f"min_pages {self.min_pages}: a buffer of 2 leaves no step to predict at")
         if self.n is not None and self.n < 1:
             faults.append(f"n {self.n}: at least one session")
-        raise_faults(ConfigurationError, "sample of sessions", faults, hint="see docs/intent.md")
+        raise_faults(ConfigurationError, "sample of sessions", faults, hint="see docs/background/purchase-intent.md")
 
     @property
     def steps(self) -> range:

@@ -2,7 +2,7 @@
 
 DuckDB reads a log at full speed and keeps a table of the lines that it rejects (`read_csv(…, store_rejects = true)`).
 That table is used for what it does: a wrong number of columns, bytes that are not UTF-8. It does not suffice for the
-rest (tried with DuckDB 2.0.0; the commands are in docs/dependencies.md):
+rest (tried with DuckDB 2.0.0; the commands are in docs/background/dependencies.md):
 
 - An open quote in a CSV file: DuckDB reads on to the end of the file or to the next quote, calls all of that one
   rejected line, and loses every row in it.

@@ -43,7 +43,7 @@ def test_profiles() -> None:
 
 def test_as_a_table_what_is_not_defined_is_null() -> None:
     words = tagged(*THREE)
-    table = granularity(collection(words.texts.to_pylist(), ["x", "x", "y"]), "per-noun", words=words).to_table()
+    table = granularity(collection(words.texts.to_pylist(), ["x", "x", "y"]), "per-noun", words=words).to_arrow()
     assert table["caption_id"].to_pylist() == ["c0", "c1", "c2"]
     assert table["image_id"].to_pylist() == ["x", "x", "y"]
     assert table["adjectives"].to_pylist() == [0.5, 0.0, None]

@@ -15,6 +15,6 @@ COMPLETE = Measure(
     says="Are all right answers among the first k?",
     cutoff_says="how many answers are looked at",
     papers="",
-    source="docs/extending.md",
+    source="docs/how-to/extend-visir.md",
     compute=_complete,
 )

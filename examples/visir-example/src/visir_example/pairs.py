@@ -29,7 +29,7 @@ FORMAT = Format(
     name="pairs",
     title="pairs of a picture and a caption",
     layout="NAME.pairs: path<TAB>caption in each line, paths relative to the file",
-    reference="docs/extending.md",
+    reference="docs/how-to/extend-visir.md",
     sniff=lambda path: path.suffix == ".pairs",
     read=read,
 )

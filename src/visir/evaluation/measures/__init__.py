@@ -2,6 +2,19 @@
 
 from visir.evaluation.measures.base import Measure, Positives
 from visir.evaluation.measures.measure import aggregate, measure, rsum
-from visir.evaluation.measures.registry import DEFAULT_MEASURES, MEASURES, Named, parse
+from visir.evaluation.measures.registry import DEFAULT_MEASURES, MEASURES, parse, read_measure
+from visir.evaluation.measures.typed import Named, base_of
 
-__all__ = ["DEFAULT_MEASURES", "MEASURES", "Measure", "Named", "Positives", "aggregate", "measure", "parse", "rsum"]
+__all__ = [
+    "DEFAULT_MEASURES",
+    "MEASURES",
+    "Measure",
+    "Named",
+    "Positives",
+    "aggregate",
+    "base_of",
+    "measure",
+    "parse",
+    "read_measure",
+    "rsum",
+]

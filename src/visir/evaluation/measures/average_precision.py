@@ -34,6 +34,8 @@ MAP = Measure(
     papers="mAP, mAP@k",
     source="trec_eval map and map_cut_k, ir_measures AP and AP@k",
     compute=_map,
+    aliases=("AP", "average_precision", "mean_average_precision", "map_cut"),
+    differs="capped_map@k, which divides by min(R, k)",
 )
 CAPPED_MAP = Measure(
     name="capped_map",
@@ -44,6 +46,8 @@ CAPPED_MAP = Measure(
     papers="mAP@k in recommender and Kaggle scripts; equal to map@k when no query has more than k positives",
     source="the usual apk() of recommender evaluation",
     compute=_capped_map,
+    aliases=("APK", "MAPK"),
+    differs="map@k, which divides by R",
 )
 MAP_AT_R = Measure(
     name="map@r",
@@ -54,4 +58,6 @@ MAP_AT_R = Measure(
     papers="mAP@R of ECCV Caption",
     source="Musgrave et al. 2020, A Metric Learning Reality Check, section 2; Chun et al. 2022, ECCV Caption",
     compute=_map_at_r,
+    aliases=("AP@R",),
+    differs="map, over the whole ranking",
 )

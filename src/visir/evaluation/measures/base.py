@@ -83,6 +83,8 @@ class Measure:
         compute: The function.
         cutoff: "required" (hit@5), "optional" (mrr, mrr@10) or "none" (median_rank).
         cutoff_says: What the number after "@" means.
+        aliases: Other names that people type, without cutoff; case, "-", "_" and spaces do not matter.
+        differs: The other reading of this name, and where it is used.
         best: Whether "high" or "low" is better.
         unit: "fraction" in [0, 1], "rank" from 1, or "gain".
         aggregate: How the values of the queries become one number.
@@ -97,6 +99,8 @@ class Measure:
     compute: Compute
     cutoff: Literal["required", "optional", "none"] = "required"
     cutoff_says: str = ""
+    aliases: tuple[str, ...] = ()
+    differs: str = ""
     best: Literal["high", "low"] = "high"
     unit: Literal["fraction", "rank", "gain"] = "fraction"
     aggregate: Literal["mean", "median"] = "mean"

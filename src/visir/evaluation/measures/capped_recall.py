@@ -18,4 +18,6 @@ CAPPED_RECALL = Measure(
     papers="R@k of the brittleness paper for image-to-text (hence its R@5 < R@1); with one positive the same as hit@k",
     source="brittleness paper, Table 3 (recomputed from its runs); BEIR calls it R_cap@k",
     compute=_capped_recall,
+    aliases=("R_cap", "recall_cap"),
+    differs="recall@k, which divides by R also where k < R",
 )

@@ -24,6 +24,8 @@ MEDIAN_RANK = Measure(
     papers="Med r (VSE++, DeViSE)",
     source="Frome et al. 2013; Faghri et al. 2018, VSE++, section 4",
     compute=_first_rank,
+    aliases=("MedR", "med_rank"),
+    differs="the median over queries that found something only",
     best="low",
     unit="rank",
     aggregate="median",
@@ -37,6 +39,8 @@ MEAN_RANK = Measure(
     papers="Mean r (VSE++)",
     source="Faghri et al. 2018, VSE++, section 4",
     compute=_first_rank,
+    aliases=("MeanR", "MnR"),
+    differs="the mean over queries that found something only",
     best="low",
     unit="rank",
 )

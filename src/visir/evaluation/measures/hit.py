@@ -16,4 +16,6 @@ HIT = Measure(
     papers='R@k, "Recall@k" (VSE++, CLIP, thesis chapters 2 and 4): only the best-ranked of the five captions counts',
     source="thesis section 4.B (ICR evaluation); trec_eval success_k, ir_measures Success@k",
     compute=_hit,
+    aliases=("success", "hit_rate", "accuracy"),
+    differs="recall@k, the share of the positives; the `hits@k` of ranx counts them",
 )

@@ -10,25 +10,34 @@ import pyarrow as pa
 from visir.errors import ConfigurationError, ProtocolError, raise_faults
 from visir.evaluation.measures.base import Positives
 from visir.evaluation.measures.registry import DEFAULT_MEASURES, MEASURES, parse
+from visir.evaluation.measures.typed import base_of
 from visir.records import Ranks, Recall
 
 RSUM_CUTOFFS = (1, 5, 10)
 
 
-def measure(ranks: Ranks, names: Sequence[str] = DEFAULT_MEASURES, *, beyond_depth: bool = False) -> pa.Table:
+def measure(
+    ranks: Ranks,
+    names: Sequence[str] = DEFAULT_MEASURES,
+    *,
+    beyond_depth: bool = False,
+    recall: Recall = "hit",
+) -> pa.Table:
     """Measure each query.
 
     A query without any positive scores 0 (its rank is that of a positive that was not found), as in trec_eval.
 
     Args:
         ranks: The ranks of the positives.
-        names: Measures with their cutoffs.
+        names: Measures with their cutoffs, as people type them.
         beyond_depth: A cutoff deeper than the run is refused by default: hit@10 of a run with five documents per query
             is hit@5 under a wrong name (so a published R@5 came to equal its R@10). True counts documents outside the
             run as not found, as other tools do silently. Measures without a cutoff (mrr, map, rprecision, …) always do.
+        recall: The recall that "R@k" means.
 
     Returns:
-        Column `query_id`, then one float64 column per name, in the order of `names`. Fractions are in [0, 1]; ranks
+        Column `query_id`, then one float64 column per measure, in the order of `names`, under the one
+        form of its name ("R@5" is "hit@5"). Fractions are in [0, 1]; ranks
         count from 1.
 
     Raises:
@@ -41,7 +50,7 @@ def measure(ranks: Ranks, names: Sequence[str] = DEFAULT_MEASURES, *, beyond_dep
         >>> [table[name][0].as_py() for name in ("hit@1", "hit@5", "mrr")]
         [0.0, 1.0, 0.5]
     """
-    requests = parse(names)
+    requests = parse(names, recall)
     if ranks.depth is not None and not beyond_depth:
         raise_faults(
             ProtocolError,
@@ -49,11 +58,13 @@ def measure(ranks: Ranks, names: Sequence[str] = DEFAULT_MEASURES, *, beyond_dep
             [f"{request.name} looks deeper" for request in requests if (request.k or 0) > ranks.depth],
             hint="search deeper, name a smaller cutoff, or take what is missing as not found (beyond_depth=True)",
         )
-    positives = Positives(ranks)
-    columns = {
-        request.name: request.measure.compute(positives, np.inf if request.k is None else float(request.k))
-        for request in requests
-    }
+    by_grade: dict[float | None, Positives] = {}
+    columns = {}
+    for request in requests:
+        if request.rel not in by_grade:
+            by_grade[request.rel] = Positives(ranks if request.rel is None else ranks.of_grade(request.rel))
+        cutoff = np.inf if request.k is None else float(request.k)
+        columns[request.name] = request.measure.compute(by_grade[request.rel], cutoff)
     return pa.table({"query_id": ranks.queries, **columns})
 
 
@@ -69,7 +80,22 @@ def aggregate(per_query: pa.Table) -> dict[str, float]:
     """
     values = {name: per_query[name].to_numpy() for name in per_query.column_names if name != "query_id"}
     medians = {name for name, measure in MEASURES.items() if measure.aggregate == "median"}
-    return {name: float(np.median(column) if name in medians else np.mean(column)) for name, column in values.items()}
+    return {
+        name: float(np.median(column) if base_of(name) in medians else np.mean(column))
+        for name, column in values.items()
+    }
+
+
+def recalls_of(recall: Recall) -> list[str]:
+    """The three measures that rsum adds.
+
+    Args:
+        recall: The recall that is summed.
+
+    Returns:
+        Their names.
+    """
+    return [f"{recall}@{k}" for k in RSUM_CUTOFFS]
 
 
 def rsum(aggregates: Mapping[str, Mapping[str, float]], recall: Recall = "hit") -> dict[str, float]:
@@ -92,7 +118,7 @@ def rsum(aggregates: Mapping[str, Mapping[str, float]], recall: Recall = "hit") 
         >>> rsum({"t2i": {"hit@1": 0.25, "hit@5": 0.5, "hit@10": 1.0}})
         {'t2i': 175.0}
     """
-    names = [f"{recall}@{k}" for k in RSUM_CUTOFFS]
+    names = recalls_of(recall)
     missing = [f"{task}: {name}" for task, have in aggregates.items() for name in names if name not in have]
     raise_faults(ConfigurationError, f"rsum of {recall} needs {', '.join(names)}", missing, hint="measure these too")
     sums = {task: 100.0 * sum(have[name] for name in names) for task, have in aggregates.items()}

@@ -20,4 +20,6 @@ MRR = Measure(
     papers="MRR, MRR@10 (MS MARCO)",
     source="trec_eval recip_rank, ir_measures RR and RR@k",
     compute=_mrr,
+    aliases=("RR", "recip_rank", "reciprocal_rank", "mean_reciprocal_rank"),
+    differs="leaving out queries whose positives were not found; here they count 0",
 )

@@ -28,6 +28,8 @@ NDCG = Measure(
     papers="nDCG@k",
     source="Järvelin and Kekäläinen 2002; trec_eval ndcg_cut_k, ir_measures nDCG@k",
     compute=_ndcg(lambda grade: grade),
+    aliases=("ndcg_cut", "nDCG_lin"),
+    differs="ndcg_exp, with gain 2^grade - 1; the same where all grades are 1",
 )
 NDCG_EXP = Measure(
     name="ndcg_exp",
@@ -39,4 +41,6 @@ NDCG_EXP = Measure(
     papers="nDCG@k of learning-to-rank papers",
     source="Burges et al. 2005, Learning to Rank using Gradient Descent, section 7",
     compute=_ndcg(lambda grade: np.exp2(grade) - 1),
+    aliases=("ndcg_burges",),
+    differs="ndcg, with the grade as gain",
 )

@@ -16,4 +16,6 @@ PRECISION = Measure(
     papers="Precision@K in category-to-image retrieval (thesis chapter 7)",
     source="trec_eval P_k, ir_measures P@k",
     compute=_precision,
+    aliases=("P", "prec"),
+    differs="dividing by the number of answers where there are fewer than k",
 )

@@ -16,4 +16,6 @@ RECALL = Measure(
     papers="recall in information retrieval; rarely what ICR papers mean by R@k (that is hit@k)",
     source="trec_eval recall_k, ir_measures R@k",
     compute=_recall,
+    aliases=("set_recall",),
+    differs="hit@k, which papers on image–text retrieval call R@k or Recall@k; capped_recall@k",
 )

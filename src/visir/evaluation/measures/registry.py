@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
-from visir.errors import ConfigurationError, nearest, raise_faults
+from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.measures.average_precision import CAPPED_MAP, MAP, MAP_AT_R
 from visir.evaluation.measures.base import Measure
 from visir.evaluation.measures.capped_recall import CAPPED_RECALL
@@ -16,14 +15,17 @@ from visir.evaluation.measures.ndcg import NDCG, NDCG_EXP
 from visir.evaluation.measures.precision import PRECISION
 from visir.evaluation.measures.recall import RECALL
 from visir.evaluation.measures.rprecision import RPRECISION
+from visir.evaluation.measures.typed import Named, Names
 from visir.plugins import MEASURES as GROUP
+from visir.records import Recall
 from visir.registry import Registry
 
 MEASURES: Registry[Measure] = Registry("measure", group=GROUP, of=Measure)
-for _measure in (
+_OWN = (
     *(HIT, RECALL, CAPPED_RECALL, PRECISION, MRR, MAP, CAPPED_MAP, MAP_AT_R, RPRECISION),
     *(NDCG, NDCG_EXP, MEDIAN_RANK, MEAN_RANK),
-):
+)
+for _measure in _OWN:
     MEASURES.add(_measure.name, _measure)
 
 DEFAULT_MEASURES: tuple[str, ...] = (
@@ -33,26 +35,31 @@ DEFAULT_MEASURES: tuple[str, ...] = (
 """The default measures: the three recalls that papers call R@k, and one of each other kind."""
 
 
-@dataclass(frozen=True)
-class Named:
-    """A measure with its cutoff, as named by a user.
+def read_measure(typed: str, recall: Recall = "hit") -> Named | str:
+    """Read the name of a measure as people type it.
 
-    Attributes:
-        name: The name as written.
-        measure: The measure.
-        k: The cutoff; None for the whole ranking.
+    Args:
+        typed: "R@1", "hit@5", "nDCG@10", "AP(rel=2)@10", "MRR", …; `visir.measures()` lists all.
+        recall: The recall that "R@k" means.
+
+    Returns:
+        The measure; or, if there is none of this name, a line that says why.
+
+    Example:
+        >>> read_measure("nDCG@10").name, read_measure("R@1").name, read_measure("R@1", "capped_recall").name
+        ('ndcg@10', 'hit@1', 'capped_recall@1')
     """
-
-    name: str
-    measure: Measure
-    k: int | None
+    own = Names((measure.name, measure) for measure in _OWN).read(typed, recall)
+    return own if isinstance(own, Named) else Names(MEASURES.items()).read(typed, recall)  # looks for other packages
 
 
-def parse(names: Sequence[str]) -> list[Named]:
+def parse(names: Sequence[str], recall: Recall = "hit") -> list[Named]:
     """Look up measures by name.
 
     Args:
-        names: "hit@5", "map@r", "mrr", …
+        names: "hit@5", "map@r", "mrr", …, or as people type them: "R@5", "nDCG@10", "AP(rel=2)@10". Two names of one
+            measure are one. Measures of `ir_measures` are read by what they print.
+        recall: The recall that "R@k" means.
 
     Returns:
         The measures with their cutoffs.
@@ -60,26 +67,16 @@ def parse(names: Sequence[str]) -> list[Named]:
     Raises:
         ConfigurationError: A measure is unknown; a cutoff is missing, needless or impossible; or a name is repeated.
             All faults are listed.
+
+    Example:
+        >>> [named.name for named in parse(["R@5", "Success@5", "AP", "P_10"])]
+        ['hit@5', 'map', 'precision@10']
     """
-    parsed, faults = [], []
-    for name in names:
-        base, _, cutoff = (name, "", "") if name in MEASURES else name.partition("@")
-        if base not in MEASURES:
-            patterns = [measure.pattern for _, measure in MEASURES.items()]
-            hint = nearest(name, [*patterns, *MEASURES]) if not cutoff else nearest(f"{base}@k", patterns)
-            faults.append(f"unknown measure {name!r} ({hint})")
-            continue
-        measure = MEASURES.get(base)
-        if measure.cutoff == "none" and cutoff:
-            faults.append(f"{name!r}: {base} takes no cutoff; write {base!r}")
-        elif measure.cutoff == "required" and not cutoff:
-            faults.append(f"{name!r} needs a cutoff, for example {base}@10")
-        elif "@" in name.removeprefix(base) and not (cutoff.isascii() and cutoff.isdigit() and int(cutoff) > 0):
-            faults.append(f"{name!r}: the cutoff must be a whole number from 1, not {cutoff!r}")
-        else:
-            parsed.append(Named(name, measure, int(cutoff) if cutoff else None))
-    faults += [f"{name!r} is named twice" for name in dict.fromkeys(names) if list(names).count(name) > 1]
-    if not names:
+    typed = [str(name) for name in names]
+    read = [read_measure(name, recall) for name in typed]
+    faults = [fault for fault in read if isinstance(fault, str)]
+    faults += [f"{name!r} is named twice" for name in dict.fromkeys(typed) if typed.count(name) > 1]
+    if not typed:
         faults.append("no measure is named")
-    raise_faults(ConfigurationError, "measures", faults, hint="docs/measures.md explains every one of them")
-    return parsed
+    raise_faults(ConfigurationError, "measures", faults, hint="visir.measures() lists them")
+    return list({named.name: named for named in read if isinstance(named, Named)}.values())

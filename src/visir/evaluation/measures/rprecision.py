@@ -17,4 +17,6 @@ RPRECISION = Measure(
     papers="R-P (latent target decoding, section 4, on COCO with CxC), R-Precision (ECCV Caption, thesis chapter 7)",
     source="trec_eval Rprec, ir_measures Rprec",
     compute=_rprecision,
+    aliases=("Rprec", "R-P", "RP", "r_prec"),
+    differs="precision@R with one R for all queries",
 )

@@ -179,7 +179,7 @@ def load(name_or_path: str | Path) -> Published:
     elif not path.suffix and (_HERE / "plain" / f"{name_or_path}.json").is_file():
         raise VisirError(
             f"{name_or_path}: this table is not of systems and tasks of search, so no result compares with it.",
-            hint="read it with visir.evaluation.published.open_table; it is printed in docs/published.md",
+            hint="read it with visir.evaluation.published.open_table; it is printed in docs/background/published-values.md",
         )
     elif not path.is_file():
         raise VisirError(
@@ -199,7 +199,7 @@ def load(name_or_path: str | Path) -> Published:
 def _parse(path: Path, content: Any) -> Published:
     known = ("title", "source", "decimals", "protocol", "notes", "doubtful", "rows")
     if not isinstance(content, dict):
-        raise ConfigurationError(f"{path}: expected an object with {', '.join(known)}.", hint="see docs/evaluation.md")
+        raise ConfigurationError(f"{path}: expected an object with {', '.join(known)}.", hint="see docs/how-to/compare.md")
     faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
     faults += [f"{key!r} is missing" for key in ("title", "source", "rows") if not content.get(key)]
     decimals = content.get("decimals", 2)
@@ -229,7 +229,7 @@ def _parse(path: Path, content: Any) -> Published:
         ]
         rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", "")), spread))
     doubtful = tuple(_doubt(entry, index, rows, faults) for index, entry in enumerate(content.get("doubtful", ())))
-    raise_faults(ConfigurationError, str(path), faults, hint="mend the file; its form is in docs/evaluation.md")
+    raise_faults(ConfigurationError, str(path), faults, hint="mend the file; its form is in docs/how-to/compare.md")
     return Published(
         path.stem,
         content["title"],

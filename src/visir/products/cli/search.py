@@ -1,4 +1,4 @@
-"""`visir categories search`: search a catalogue by any words."""
+"""`visir products search`: search a catalogue by any words."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ _RIGHT: dict[Relevance, str] = {
 
 
 class CategoriesExperiment(Experiment):
-    """A system on test products of a catalogue (`visir categories evaluate`).
+    """A system on test products of a catalogue (`visir products evaluate`).
 
     Over several folds, measures are means over the folds, measures of seen and unseen categories are means over all
     queries together (some folds have no unseen category), and counts are sums. Trainings and draws have seed 0 in every
@@ -52,7 +52,7 @@ class CategoriesExperiment(Experiment):
         images: Where its pictures are.
         baseline: "bm25", "text:NAME", "clip:NAME"; or "clip" with `training`.
         training: A training of `visir train`; its checkpoint is the encoder of the baseline.
-        recipe: Of `visir categories train`, without the setting at the end of its name.
+        recipe: Of `visir products train`, without the setting at the end of its name.
         set: Changes of the recipe.
         settings: Which categories are queries; a model is trained for each setting.
         quantity: "measures": the labels of Table 7.1. "seen", "unseen": the same of these categories only. "same tree",
@@ -90,7 +90,7 @@ class CategoriesExperiment(Experiment):
 
     def describe(self) -> str:
         """See `Experiment.describe`."""
-        system = self.baseline or f"visir categories train {self.recipe}"
+        system = self.baseline or f"visir products train {self.recipe}"
         system += f" by the checkpoint of {self.training.recipe}" if self.training else ""
         changes = "".join(f" --set {change}" for change in self.set)
         return f"{system}{changes} on {self.source}, {', '.join(self.settings)}"

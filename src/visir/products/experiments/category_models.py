@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def category_models(
     recipe: CategoriesRecipe, catalogue: Catalogue, splits: Sequence[Split], context: ExperimentContext
 ) -> list[Path]:
-    """The folders of the trained models, one for each split, in their order (`visir categories train`).
+    """The folders of the trained models, one for each split, in their order (`visir products train`).
 
     A folder is named by the recipe, the catalogue and the split, so studies that need the same training share it. The
     training runs in this process, on one thread, so that figures do not depend on the number of processors. Another

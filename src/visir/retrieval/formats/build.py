@@ -17,11 +17,14 @@ Order = Literal["rank", "score"]
 """The order of an answer: by the rank column of the file (the order of its authors; their scores may be rounded), or by
 the scores, ties by document id. trec_eval ignores the rank column and breaks ties by *falling* document id."""
 
+UNNAMED = "run"
+"""The task of a run that does not say its task."""
+
 
 def run_of(
     name: str,
-    task: str,
-    gallery: Gallery,
+    task: str | None,
+    gallery: Gallery | None,
     queries: object,
     documents: object,
     scores: NDArray[Any],
@@ -36,8 +39,8 @@ def run_of(
 
     Args:
         name: The name of the system.
-        task: The name of the task.
-        gallery: The candidates.
+        task: The name of the task; None is `UNNAMED`.
+        gallery: The candidates; None where nobody knows them.
         queries: (m,) query ids.
         documents: (m,) document ids.
         scores: (m,) scores.
@@ -52,6 +55,7 @@ def run_of(
             or ranks repeat or disagree with the scores.
     """
     query, document = strings(queries), strings(documents)
+    gallery = gallery or Gallery.unknown()
     if len(query) == 0:
         raise RunError(f"{where(0)}: the run is empty.")
     coded = query.dictionary_encode()
@@ -71,7 +75,7 @@ def run_of(
     listed = document.take(pa.array(seats)).dictionary_encode()
     return Run(
         name,
-        task,
+        task or UNNAMED,
         strings(coded.dictionary),
         np.concatenate([[0], np.cumsum(answered)]).astype(np.int64),
         strings(listed.dictionary),

@@ -15,35 +15,10 @@ if TYPE_CHECKING:
     import ranx
 
 
-def to_dict(run: Run, *, keep_order: bool = False) -> dict[str, dict[str, float]]:
-    """Return {query: {document: score}}, best first.
-
-    Tools that read this form sort by score and break ties in their own way: trec_eval (and so ir_measures) by falling
-    document id, ranx by its sorting.
-
-    Args:
-        run: The run.
-        keep_order: Write -rank instead of the scores. There are no ties then, so every tool measures the order of the
-            run.
-
-    Example:
-        >>> run = Run.ranked("toy", "t2i", ["q", "q"], ["a", "b"], [0.5, 0.5], Gallery.of("image", ["a", "b"]))
-        >>> to_dict(run), to_dict(run, keep_order=True)
-        ({'q': {'a': 0.5, 'b': 0.5}}, {'q': {'a': -1.0, 'b': -2.0}})
-    """
-    ids = run.documents.to_pylist()
-    lengths = np.diff(run.offsets)
-    ranks = np.arange(len(run.indices)) - np.repeat(run.offsets[:-1], lengths) + 1
-    scores = (-ranks if keep_order else run.scores).astype(np.float64).tolist()
-    indices = run.indices.tolist()
-    cuts = zip(run.queries.to_pylist(), run.offsets[:-1].tolist(), run.offsets[1:].tolist(), strict=True)
-    return {q: {ids[indices[e]]: scores[e] for e in range(a, b)} for q, a, b in cuts}
-
-
 def from_dict(
-    answers: Mapping[str, Mapping[str, float]],
-    task: str,
-    gallery: Gallery,
+    answers: Mapping[Any, Mapping[Any, float]],
+    task: str | None = None,
+    gallery: Gallery | None = None,
     *,
     name: str = "imported",
     depth: int | None = None,
@@ -51,12 +26,12 @@ def from_dict(
 ) -> Run:
     """Make a run from {query: {document: score}}: by falling score, ties by document id.
 
-    A query with an empty answer is left out. Measures treat both alike.
+    A query with an empty answer is left out. Measures treat both alike. Ids that are numbers become text.
 
     Args:
         answers: The scores of the documents of each query.
         task: The name of the task.
-        gallery: The candidates.
+        gallery: The candidates; None where nobody knows them.
         name: The name of the system.
         depth: How many documents per query the search was to return; None is the length of the longest answer.
         where: Where the dictionary comes from, for error messages.
@@ -68,7 +43,7 @@ def from_dict(
         >>> from_dict({"q": {"a": 0.5, "b": 0.75}}, "t2i", Gallery.of("image", ["a", "b"])).answer("q")
         [('b', 0.75), ('a', 0.5)]
     """
-    rows = [(query, document, score) for query, answer in answers.items() for document, score in answer.items()]
+    rows = [(str(q), str(d), score) for q, answer in answers.items() for d, score in answer.items()]
     return run_of(
         name,
         task,
@@ -85,7 +60,7 @@ def from_dict(
 
 def to_ir_measures(run: Run) -> dict[str, dict[str, float]]:
     """Return the run for `ir_measures.calc(measures, qrels, run)`: its order without ties. Qrels: `qrels_to_dict`."""
-    return to_dict(run, keep_order=True)
+    return run.to_dict(keep_order=True)
 
 
 def qrels_to_dict(qrels: Qrels) -> dict[str, dict[str, int]]:
@@ -99,13 +74,13 @@ def qrels_to_dict(qrels: Qrels) -> dict[str, dict[str, int]]:
 
 
 def to_ranx(run: Run, *, keep_order: bool = True) -> ranx.Run:
-    """Return the run as a `ranx.Run` of the same name; `keep_order` as in `to_dict`."""
-    return _ranx().Run(to_dict(run, keep_order=keep_order), name=run.name)
+    """Return the run as a `ranx.Run` of the same name; `keep_order` as in `Run.to_dict`."""
+    return _ranx().Run(run.to_dict(keep_order=keep_order), name=run.name)
 
 
-def from_ranx(run: Any, task: str, gallery: Gallery) -> Run:
+def from_ranx(run: Any, task: str | None = None, gallery: Gallery | None = None, *, name: str | None = None) -> Run:
     """Make a run from a `ranx.Run`: by falling score, ties by document id."""
-    return from_dict(run.to_dict(), task, gallery, name=run.name or "ranx", where=f"ranx run {run.name}")
+    return from_dict(run.to_dict(), task, gallery, name=name or run.name or "ranx", where=f"ranx run {run.name}")
 
 
 def _ranx() -> Any:

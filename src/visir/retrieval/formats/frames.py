@@ -1,66 +1,80 @@
-"""Runs as pandas data frames."""
+"""Runs as tables: data frames of pandas, tables of Arrow, and whatever else has named columns."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from visir.errors import RunError, nearest
+from visir.errors import RunError
 from visir.records import Gallery, Run
 from visir.retrieval.formats.build import Order, run_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-
-_ALSO = {"query_id": ("qid", "q_id"), "document_id": ("doc_id", "docno", "docid"), "rank": (), "score": ()}
-"""Column names of ir_measures (query_id, doc_id) and PyTerrier (qid, docno)."""
-
-
-def to_pandas(run: Run) -> pd.DataFrame:
-    """Return a frame with columns query_id, document_id, rank (from 1) and score."""
-    return run.to_table().to_pandas()
+_COLUMNS = {
+    "query_id": ("query_id", "qid", "q_id", "query-id"),
+    "document_id": ("document_id", "doc_id", "docno", "docid", "did", "corpus-id"),
+    "rank": ("rank",),
+    "score": ("score", "sim"),
+}
+"""Column names of visir, ir_measures (query_id, doc_id), ranx (q_id, doc_id), PyTerrier (qid, docno) and BEIR."""
 
 
-def from_pandas(
-    frame: pd.DataFrame,
-    task: str,
-    gallery: Gallery,
+def from_frame(
+    frame: Any,
+    task: str | None = None,
+    gallery: Gallery | None = None,
     *,
     order: Order = "rank",
     name: str = "frame",
     depth: int | None = None,
+    where: str = "the frame",
+    provenance: dict[str, Any] | None = None,
 ) -> Run:
-    """Make a run from a frame with the columns of `to_pandas`, of ir_measures or of PyTerrier.
+    """Make a run from a table with the columns of `Run.to_pandas`, of ir_measures, ranx, PyTerrier or BEIR.
 
     Args:
-        frame: The frame; the column of ranks may be missing.
+        frame: A data frame of pandas or polars, or an Arrow table; the column of ranks may be missing.
         task: The name of the task.
-        gallery: The candidates.
+        gallery: The candidates; None where nobody knows them.
         order: "rank" (or by score if there are no ranks), or "score".
         name: The name of the system.
         depth: How many documents per query the search was to return; None is the length of the longest answer.
+        where: Where the table comes from, for error messages.
+        provenance: How the run was computed, as plain values for JSON.
 
     Raises:
         RunError: A column is missing, or the frame has another fault.
+
+    Example:
+        >>> import pandas
+        >>> frame = pandas.DataFrame({"qid": ["q", "q"], "docno": ["a", "b"], "score": [0.5, 0.75]})
+        >>> from_frame(frame).answer("q")
+        [('b', 0.75), ('a', 0.5)]
     """
-    columns = {}
-    for column_name, others in _ALSO.items():
-        present = [column for column in (column_name, *others) if column in frame.columns]
-        if present:
-            columns[column_name] = frame[present[0]].to_numpy()
-        elif column_name != "rank":
-            hint = nearest(column_name, map(str, frame.columns))
-            raise RunError(f"the frame has no column {column_name!r}.", hint=hint)
+    present = [str(column) for column in getattr(frame, "column_names", frame.columns)]
+    chosen = {column: next((name for name in names if name in present), None) for column, names in _COLUMNS.items()}
+    missing = [column for column, name in chosen.items() if name is None and column != "rank"]
+    if missing:
+        raise RunError(
+            f"{where} has no column {missing[0]!r}; it has {', '.join(present)}.",
+            hint=f"name it so; known names: {', '.join(_COLUMNS[missing[0]])}",
+        )
+    rank = chosen["rank"]
     return run_of(
         name,
         task,
         gallery,
-        [str(query_id) for query_id in columns["query_id"]],
-        [str(document_id) for document_id in columns["document_id"]],
-        np.asarray(columns["score"], np.float64),
-        columns.get("rank"),
+        [str(query) for query in _values(frame, chosen["query_id"])],
+        [str(document) for document in _values(frame, chosen["document_id"])],
+        _values(frame, chosen["score"]).astype(np.float64),
+        None if rank is None else _values(frame, rank),
         order=order,
         depth=depth,
-        where=lambda i: f"frame, row {i}",
+        where=lambda i: f"{where}, row {i + 1}",
+        provenance=provenance,
     )
+
+
+def _values(frame: Any, column: str | None) -> NDArray[Any]:
+    return np.asarray(frame[column])

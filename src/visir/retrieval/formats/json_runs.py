@@ -58,13 +58,13 @@ def read(
 
     Args:
         path: The file.
-        task: The name of the task; required for nested dictionaries.
-        gallery: The candidates; required for nested dictionaries.
+        task: The name of the task, for nested dictionaries.
+        gallery: The candidates, for nested dictionaries.
         depth: How many documents per query the search was to return, for nested dictionaries.
         name: The name of the system, for nested dictionaries; None takes the name of the file.
 
     Raises:
-        RunError: The file has another form, or the task or the gallery is missing.
+        RunError: The file has another form.
     """
     given = read_json(path)
     if isinstance(given, dict) and "visir_run" in given and not isinstance(given["visir_run"], dict):
@@ -91,9 +91,4 @@ def read(
         )
     if not isinstance(given, dict) or not all(isinstance(answer, dict) for answer in given.values()):
         raise RunError(f"{path}: expected an object of objects, {{query: {{document: score}}}}.")
-    if task is None or gallery is None:
-        raise RunError(
-            f"{path}: this file does not say over which gallery and in which task it was made.",
-            hint="give both, e.g. task='t2i', gallery=Gallery.stated('image', 31783, 'all images of Flickr30k')",
-        )
     return from_dict(given, task, gallery, name=name or Path(path).stem, depth=depth, where=str(path))

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from visir.errors import RunError, nearest
+from visir.errors import RunError
 from visir.records import Gallery, Run, strings
-from visir.retrieval.formats.build import Order, run_of
+from visir.retrieval.formats.build import Order
+from visir.retrieval.formats.frames import from_frame
 from visir.retrieval.formats.json_runs import REMEDY, VERSION
 from visir.storage import check_version, new_file
 
 _RUN, _GALLERY, _QUERIES = b"visir.run", b"visir.gallery", b"visir.queries"
-COLUMNS = ("query_id", "document_id", "rank", "score")
 
 
 def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
@@ -36,7 +36,7 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
     metadata = {_RUN: orjson.dumps(facts, option=orjson.OPT_SERIALIZE_NUMPY), _QUERIES: _pack(run.queries)}
     if run.gallery.ids is not None:
         metadata[_GALLERY] = _pack(run.gallery.ids)
-    table = run.to_table().replace_schema_metadata(metadata)
+    table = run.to_arrow().replace_schema_metadata(metadata)
     with new_file(path, replace=replace) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 
@@ -50,45 +50,34 @@ def read(
     depth: int | None = None,
     name: str | None = None,
 ) -> Run:
-    """Read a file of `write`, or any Parquet file with these columns; the column of ranks may be missing.
+    """Read a file of `write`, or any Parquet file with columns that `from_frame` knows.
 
     Args:
         path: The file.
-        task: The name of the task; required for files of other tools.
-        gallery: The candidates; required for files of other tools.
+        task: The name of the task, for files of other tools.
+        gallery: The candidates, for files of other tools.
         order: "rank" (or by score if there are no ranks), or "score".
         depth: How many documents per query the search was to return.
         name: The name of the system; None takes the name of the file.
 
     Raises:
-        RunError: The file cannot be read, a column is missing, or the task or the gallery is.
+        RunError: The file cannot be read, or a column is missing.
     """
     try:
         table = pq.read_table(path)
     except (pa.ArrowInvalid, OSError) as fault:
         raise RunError(f"{path}: not a readable Parquet file: {fault}") from fault
-    for column in COLUMNS:
-        if column not in table.column_names and column != "rank":
-            raise RunError(f"{path}: there is no column {column!r}.", hint=nearest(column, table.column_names))
     metadata = table.schema.metadata or {}
     if _RUN in metadata and gallery is None and task is None:
         return _own(table, metadata, path)
-    if task is None or gallery is None:
-        raise RunError(
-            f"{path}: this file does not say over which gallery and in which task it was made.",
-            hint="give both, e.g. task='t2i', gallery=Gallery.stated('image', 31783, 'all images of Flickr30k')",
-        )
-    return run_of(
-        name or Path(path).stem,
+    return from_frame(
+        table,
         task,
         gallery,
-        table["query_id"],
-        table["document_id"],
-        table["score"].to_numpy(),
-        table["rank"].to_numpy() if "rank" in table.column_names else None,
         order=order,
+        name=name or Path(path).stem,
         depth=depth,
-        where=lambda i: f"{path}, row {i + 1}",
+        where=str(path),
         provenance={"read": str(Path(path).name), "order": order},
     )
 

@@ -16,8 +16,8 @@ from visir.storage import write_new
 
 def read(
     path: str | Path,
-    task: str,
-    gallery: Gallery,
+    task: str | None = None,
+    gallery: Gallery | None = None,
     *,
     order: Order = "rank",
     depth: int | None = None,
@@ -82,7 +82,7 @@ def write(run: Run, path: str | Path, *, replace: bool = False) -> None:
             hint="write Parquet or JSON",
         )
     tag = "_".join(run.name.split()) or "visir"
-    table = run.to_table()
+    table = run.to_arrow()
     columns = [table[name].to_pylist() for name in ("query_id", "document_id", "rank")]
     rows = zip(*columns, run.scores.astype(np.float64).tolist(), strict=True)
     data = "".join(f"{q} Q0 {d} {r} {s!r} {tag}\n" for q, d, r, s in rows).encode()

@@ -34,7 +34,7 @@ class Place:
 class GraphSettings:
     """What a graph of near neighbours costs and how good it is.
 
-    The defaults find 99 of 100 among 123,000 vectors of 256 dimensions at the least cost of a search (docs/engines.md);
+    The defaults find 99 of 100 among 123,000 vectors of 256 dimensions at the least cost of a search (docs/background/engines.md);
     fewer neighbours build in half the time and need twice the candidates.
     """
 

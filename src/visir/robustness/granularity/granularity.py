@@ -50,7 +50,7 @@ class Granularity:
         defined = values[~np.isnan(values)]
         return float(defined.mean()) if len(defined) else float("nan")
 
-    def to_table(self) -> pa.Table:
+    def to_arrow(self) -> pa.Table:
         """One row per caption: `caption_id`, `image_id`, a column per feature (null where it is not defined)."""
         columns = {name: pa.array(values, from_pandas=True) for name, values in self.values.items()}
         return pa.table({"caption_id": self.captions, "image_id": self.images, **columns})

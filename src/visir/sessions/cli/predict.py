@@ -1,4 +1,4 @@
-"""`visir intent predict`: the prediction study of thesis section 6.5."""
+"""`visir sessions predict`: the prediction study of thesis section 6.5."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def predict(
     seed: Seed = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes. Default: one per core.")] = None,
 ) -> None:
-    """Compare models and feature sets at every step of a session; then look at it: visir intent report."""
+    """Compare models and feature sets at every step of a session; then look at it: visir sessions report."""
     from visir.console import Console
     from visir.reports import to_terminal
     from visir.sessions.predict.folds import SCHEMES
@@ -49,4 +49,4 @@ def predict(
     for sample in samples:
         Console().print(to_terminal(f1_table(summary, sample.setting)))
     typer.echo(f"{out}: study.json, cells ({len(cells)}, {summary.seconds:,.0f} s of processor time)")
-    typer.echo(f"look at it: visir intent report {out} --out {out}.html")
+    typer.echo(f"look at it: visir sessions report {out} --out {out}.html")

@@ -11,7 +11,7 @@ def totals(log: SessionLog) -> Statistic:
     """The rows of Table 6.1, and more: purchases, visitors, the time the log covers.
 
     Queries are searches submitted (actions). The thesis has two sets of these numbers, in the table and in its text,
-    that do not agree (`docs/published.md`); the table's own add up, sessions = anonymous + identified, as here.
+    that do not agree (`docs/background/published-values.md`); the table's own add up, sessions = anonymous + identified, as here.
     """
     name = ("table-6-1", "What the log holds", "Table 6.1")
     known_counts = log.known_counts

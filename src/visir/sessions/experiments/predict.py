@@ -22,7 +22,7 @@ MEASURES = {"f1": "", "roc_auc": "ROC-AUC, ", "pr_auc": "PR-AUC, ", "ece": "cali
 
 
 class PredictExperiment(SessionLogExperiment):
-    """One curve of the prediction study (`visir intent predict`): a setting, a model, a feature set.
+    """One curve of the prediction study (`visir sessions predict`): a setting, a model, a feature set.
 
     Labels: "step 0" … for F1, "ROC-AUC, step 0" … for the others of `MEASURES`; the names of features. All cells of a
     setting share one study of all models, which goes on where it was stopped. A log without sessions of the setting
@@ -52,7 +52,7 @@ class PredictExperiment(SessionLogExperiment):
 
     def describe(self) -> str:
         """See `Experiment.describe`."""
-        return f"visir intent predict, {self.setting}, {self.folds} folds, on {self.log}"
+        return f"visir sessions predict, {self.setting}, {self.folds} folds, on {self.log}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""

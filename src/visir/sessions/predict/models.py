@@ -14,7 +14,7 @@ buys.
 | `mlp` | one hidden layer of 32, stops when a tenth of the rows gets no better | sample weights |
 | `gbdt` | histogram gradient boosting, 100 trees of at most 8 leaves | `class_weight` |
 
-The exact kernel SVM takes 16 s a fit at the paper's size; what Nyström loses is measured in docs/intent.md. Where no
+The exact kernel SVM takes 16 s a fit at the paper's size; what Nyström loses is measured in docs/background/purchase-intent.md. Where no
 feature has more than one value (step 0 of the anonymous baseline) nothing is fitted: every session is given one half,
 so all of them are called purchases and F1 is 2π / (1 + π) with π the share that buys.
 """

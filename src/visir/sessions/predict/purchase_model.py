@@ -23,7 +23,7 @@ from visir.storage import FolderKind, check_version, new_folder
 
 VERSION = 1
 """Of `model.json`."""
-MODEL = FolderKind("purchase-model", "a purchase model", remedy="visir intent train SESSIONS --out FOLDER")
+MODEL = FolderKind("purchase-model", "a purchase model", remedy="visir sessions train SESSIONS --out FOLDER")
 
 TRUSTED = (
     "sklearn.tree._tree.Tree",
@@ -153,7 +153,7 @@ def load_model(folder: str | Path) -> PurchaseModel:
 
     folder = Path(folder)
     if not (folder / "model.json").is_file():
-        raise VisirError(f"{folder}: no purchase model.", hint="make one: visir intent train SESSIONS --out FOLDER")
+        raise VisirError(f"{folder}: no purchase model.", hint="make one: visir sessions train SESSIONS --out FOLDER")
     path = folder / "model.json"
     card = read_json(path)
     check_version(card.pop("visir_purchase_model", None), VERSION, path, what="purchase model", remedy="train it again")
@@ -187,7 +187,7 @@ def _read(path: Path) -> Any:
     except Exception as fault:  # a damaged file, or one of something else, raises nearly anything
         raise VisirError(
             f"{path}: damaged, or no model ({type(fault).__name__}: {fault}).",
-            hint="copy the model again, or train it again: visir intent train SESSIONS --out FOLDER",
+            hint="copy the model again, or train it again: visir sessions train SESSIONS --out FOLDER",
         ) from fault
     raise VisirError(
         f"{path} holds what no purchase model holds: {', '.join(foreign)}.",

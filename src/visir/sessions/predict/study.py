@@ -66,7 +66,7 @@ class StudyPlan:
         faults += [f"scheme {scheme!r}: {nearest(scheme, SCHEMES)}" for scheme in self.schemes if scheme not in SCHEMES]
         if self.folds < 2:
             faults.append(f"{self.folds} folds: at least 2")
-        raise_faults(ConfigurationError, "prediction study", faults, hint="see docs/intent.md")
+        raise_faults(ConfigurationError, "prediction study", faults, hint="see docs/background/purchase-intent.md")
 
 
 @dataclass(frozen=True)
@@ -149,7 +149,9 @@ def load_study(out: str | Path) -> tuple[dict[str, Any], list[PredictionCell]]:
     """
     out = Path(out)
     if not (out / "study.json").is_file():
-        raise VisirError(f"{out}: not a folder of a prediction study.", hint="make one: visir intent predict SESSIONS")
+        raise VisirError(
+            f"{out}: not a folder of a prediction study.", hint="visir sessions predict SESSIONS makes one"
+        )
     Manifest.read(out, STUDY)
     cells = out / "cells"
     names = Manifest.read(cells, CELLS).files if (cells / MANIFEST).is_file() else {}

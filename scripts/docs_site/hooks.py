@@ -1,0 +1,43 @@
+"""The hooks that MkDocs calls. Each part of the work has a file beside this one."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from mkdocs.structure.files import File, Files
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+from docs_site import code_links, tables, tutorial_pages, tutorials
+
+OUTPUTS: dict[str, dict[str, str]] = {}
+
+
+def on_files(files: Files, config: Any, **_: Any) -> Files:
+    """Add what is generated: every tutorial as a notebook."""
+    import nbformat
+
+    for path in tutorials.every_tutorial():
+        text = nbformat.writes(tutorials.notebook(path))
+        files.append(File.generated(config, f"tutorials/{path.stem}.ipynb", content=text))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
+    """Run a tutorial; fill the tables; turn links into the code into places."""
+    path = Path(page.file.abs_src_path or "")
+    if path in tutorials.every_tutorial():
+        skip = os.environ.get("TUTORIALS") == "skip"
+        notebook = tutorials.notebook(path) if skip else tutorials.executed(path)
+        markdown, OUTPUTS[page.file.src_uri] = tutorial_pages.as_markdown(notebook, path.stem)
+    return code_links.with_places(tables.filled(markdown))
+
+
+def on_page_content(html: str, page: Any, **_: Any) -> str:
+    """Put the outputs of a tutorial where its marks are."""
+    for mark, output in OUTPUTS.pop(page.file.src_uri, {}).items():
+        html = html.replace(mark, output)
+    return html

@@ -1,0 +1,198 @@
+"""How objects show themselves: short text everywhere, HTML in notebooks, tables for other tools.
+
+    class Thing(Displayed, view="visir.reports.views.thing"):
+
+A *view* is a module that knows how things of one class look. It may have these functions:
+
+    blocks(thing)           what a notebook shows, as a list of blocks (`visir.reports.blocks`)
+    table(thing)            the table that all printed forms are made of (`visir.reports.table.Table`)
+    arrow(thing)            columns for computing, where the table is not enough
+    plot(thing, **options)  a figure of matplotlib
+
+It is named by a string and imported when something is shown, so a record knows nothing of the reports after it. A new
+view is a new file and its name in the line of the class.
+"""
+
+from __future__ import annotations
+
+import reprlib
+from collections.abc import Iterable, Mapping
+from dataclasses import Field, fields, is_dataclass
+from importlib import import_module
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from visir.errors import require
+from visir.terminal import one_line
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+    from matplotlib.figure import Figure
+
+LINES, WIDTH = 6, 100
+"""No `repr` is longer, or wider."""
+
+
+class Displayed:
+    """An object with a `repr` of at most six lines, which notebooks show as its view says.
+
+    A dataclass says `@dataclass(repr=False)` to get this `repr`, which has all fields in short. Others write their own
+    with `brief`.
+
+    Args:
+        view: The name of the module that knows how objects of this class look.
+
+    Example:
+        >>> from dataclasses import dataclass
+        >>> import numpy as np
+        >>> @dataclass(frozen=True, repr=False)
+        ... class Scores(Displayed):
+        ...     name: str
+        ...     values: np.ndarray
+        >>> Scores("mine", np.zeros((40, 3)))
+        Scores(name='mine', values=<40 × 3 float64>)
+    """
+
+    _view: ClassVar[str] = ""
+
+    def __init_subclass__(cls, *, view: str = "", **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if view:
+            cls._view = view
+
+    def __repr__(self) -> str:
+        entries: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
+        parts = [f"{entry.name}={short(getattr(self, entry.name))}" for entry in entries if entry.repr]
+        line = f"{type(self).__name__}({', '.join(parts)})"
+        return line if len(line) <= WIDTH else brief(self, "", *parts)
+
+    def _repr_html_(self) -> str | None:
+        return _shown(self) if self._view and hasattr(_view(self), "blocks") else None
+
+
+class Columnar(Displayed):
+    """An object with columns, for other tools. Subclasses have `to_arrow`, or their view has `arrow` or `table`."""
+
+    def to_arrow(self) -> pa.Table:
+        """Return the columns as an Arrow table."""
+        view = _view(self)
+        table: pa.Table = view.arrow(self) if hasattr(view, "arrow") else _formats().to_arrow(view.table(self))
+        return table
+
+    def to_pandas(self) -> pd.DataFrame:
+        """Return the columns as a pandas DataFrame.
+
+        Raises:
+            MissingPackageError: pandas is not installed.
+        """
+        require("pandas", extra="interop", purpose="a DataFrame")
+        return self.to_arrow().to_pandas()
+
+
+class Tabular(Columnar):
+    """An object that is printed as a table: in text, in a paper, in a document, in a spreadsheet."""
+
+    def to_latex(self) -> str:
+        """Return a LaTeX table with booktabs rules; every cell is escaped."""
+        return str(_formats().to_latex(_view(self).table(self)))
+
+    def to_markdown(self) -> str:
+        """Return a Markdown table."""
+        return str(_formats().to_markdown(_view(self).table(self)))
+
+    def to_csv(self) -> str:
+        """Return comma-separated values, numbers in full precision."""
+        return str(_formats().to_csv(_view(self).table(self)))
+
+
+class Plotted(Displayed):
+    """An object that can be drawn."""
+
+    def plot(self, **options: Any) -> Figure:
+        """Draw a figure of matplotlib, which shows itself in a notebook; `figure.savefig("plot.pdf")` writes it."""
+        figure: Figure = _view(self).plot(self, **options)
+        return figure
+
+
+def brief(thing: object, head: str, *lines: str) -> str:
+    """A `repr`: the name of the class, `head` in brackets, and indented lines below, cut to what is allowed.
+
+    Example:
+        >>> print(brief(Displayed(), "toy: 2 images", "ids: a, b"))
+        Displayed(toy: 2 images)
+          ids: a, b
+    """
+    first = f"{type(thing).__name__}({head})" if head else type(thing).__name__
+    rest = [f"  {line}" for line in lines if line]
+    if len(rest) >= LINES:
+        rest = [*rest[: LINES - 2], f"  … {len(rest) - LINES + 2} more"]
+    return "\n".join(cut(line) for line in (first, *rest))
+
+
+def cut(text: str, width: int = WIDTH) -> str:
+    """A text on one line, at most so wide; what could command a terminal is escaped."""
+    line = one_line(text)
+    return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def listed(names: Iterable[object], total: int, *, limit: int = 3, width: int = 40) -> str:
+    """The first few of many names, texts in quotes: "a, b, c, …".
+
+    Example:
+        >>> listed(["a", "b", "c", "d"], 4), listed(["a"], 1), quoted("a dog", 4)
+        ('a, b, c, …', 'a', "'a d…'")
+    """
+    shown = [cut(str(name), width) for name, _ in zip(names, range(limit), strict=False)]
+    return ", ".join(shown) + (", …" if total > len(shown) else "")
+
+
+def quoted(text: str, width: int = 40) -> str:
+    """A text in quotes, cut."""
+    return f"'{cut(text, width)}'"
+
+
+def counted(number: int, plural: str) -> str:
+    """A number with its noun: "1 image", "12 images".
+
+    Example:
+        >>> counted(1, "images"), counted(1, "queries"), counted(1200, "images")
+        ('1 image', '1 query', '1,200 images')
+    """
+    if number != 1:
+        return f"{number:,} {plural}"
+    return f"1 {plural[:-3]}y" if plural.endswith("ies") else f"1 {plural.removesuffix('s')}"
+
+
+def short(value: object) -> str:
+    """A value in a few words: arrays and tables by their shape, records by their first line, texts and lists cut."""
+    if hasattr(value, "column_names") and hasattr(value, "num_rows"):
+        return f"<table of {value.num_rows:,} rows: {listed(value.column_names, len(value.column_names), limit=4)}>"
+    if hasattr(value, "shape") and hasattr(value, "dtype"):
+        return f"<{' × '.join(f'{size:,}' for size in value.shape) or 'number'} {value.dtype}>"
+    if isinstance(value, Displayed) or is_dataclass(value):
+        return f"<{type(value).__name__}>" if is_dataclass(value) else cut(repr(value).partition("\n")[0], 60)
+    if type(value).__module__.startswith("pyarrow") and hasattr(value, "__len__"):
+        return f"<{len(value):,} {getattr(value, 'type', 'values')}>"
+    if isinstance(value, Mapping) and len(value) > 3:
+        return f"<{len(value):,}: {listed(value, len(value))}>"
+    if isinstance(value, (tuple, list, set, frozenset)) and len(value) > 3:
+        return f"<{len(value):,}: {listed(map(short, value), len(value))}>"
+    return _VALUES.repr(value)
+
+
+_VALUES = reprlib.Repr()
+_VALUES.maxstring = _VALUES.maxother = 60
+
+
+def _view(thing: Displayed) -> ModuleType:
+    return import_module(thing._view)
+
+
+def _shown(thing: Displayed) -> str:
+    notebook = import_module("visir.reports.notebook")
+    return str(notebook.to_notebook(_view(thing).blocks(thing), type(thing).__name__))
+
+
+def _formats() -> ModuleType:
+    return import_module("visir.reports.formats")

@@ -1,0 +1,28 @@
+"""What the views of several records have in common."""
+
+from __future__ import annotations
+
+import numpy as np
+from markupsafe import Markup
+from numpy.typing import NDArray
+
+from visir.display import counted
+from visir.reports.blocks import Paragraph, inline
+
+
+def facts(name: str, *entries: tuple[int, str] | str) -> Paragraph:
+    """The first line of a record: its name, then counts and what else is said of it.
+
+    Args:
+        name: What it is called.
+        entries: Counts with what is counted, in the plural; or texts, of which empty ones are left out.
+    """
+    texts = [counted(*entry) if isinstance(entry, tuple) else entry for entry in entries]
+    return Paragraph(Markup(" · ").join([inline("<b>{}</b>", name), *filter(None, texts)]))
+
+
+def some_rows(total: int, limit: int) -> NDArray[np.int64]:
+    """At most `limit` rows from all over a list, the same at every call."""
+    if total <= limit:
+        return np.arange(total)
+    return np.linspace(0, total - 1, limit).astype(np.int64)
