@@ -129,8 +129,8 @@ def open_source(
 
     Example:
         >>> source = open_source("scenes:12?size=64")
-        >>> source.tasks, source.split("test").task("t2i")
-        (('i2t', 't2i'), Task(t2i: 5 captions, 1 images of scenes))
+        >>> source.tasks, len(source.split("test").task("t2i").queries)
+        (('i2t', 't2i'), 5)
     """
     if isinstance(path_or_spec, (Collection, TaskFile)):
         return _with_splits(path_or_spec, options.get("split_by")).split(split)

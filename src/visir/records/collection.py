@@ -226,7 +226,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
         Example:
             >>> import visir
             >>> visir.open("scenes:20?size=64").sample(3).images["id"].to_pylist()
-            ['scene-0-000004', 'scene-0-000011', 'scene-0-000013']
+            ['scene-0-000010', 'scene-0-000012', 'scene-0-000013']
         """
         if n < 1:
             raise CollectionError(f"{self.name}: a sample of {n} images.", hint="for example collection.sample(100)")
@@ -251,7 +251,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
             >>> toy = Collection.build("toy", images={"id": ["a", "b", "c", "d"]})
             >>> parts = toy.split_by("random(0.5, 0.5, seed=1)")
             >>> parts.splits, parts.split("test").images["id"].to_pylist()
-            (('test', 'train'), ['b', 'c'])
+            (('test', 'train'), ['a', 'd'])
         """
         rule = SplitRule.parse(rule) if isinstance(rule, str) else rule
         groups = groups_of(self, rule.group) if rule.group else None

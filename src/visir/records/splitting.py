@@ -43,7 +43,7 @@ class SplitRule:
         >>> str(rule)
         'random(0.5,0.5,seed=1)'
         >>> rule.assign(["a", "b", "c", "d"])
-        ['train', 'test', 'test', 'train']
+        ['test', 'train', 'train', 'test']
     """
 
     shares: Mapping[str, float]
