@@ -12,7 +12,7 @@ from hypothesis import settings
 from visir.files import data_directory
 
 sys.path.append(str(Path(__file__).parent))
-from complete import MissingParts  # noqa: E402
+from complete import MissingParts
 
 # A busy machine is slow now and then, and that is no fault of what is tested.
 settings.register_profile("visir", deadline=None)

@@ -1,10 +1,10 @@
 """Tutorials: Markdown pages whose code is run, and shown with what it gave.
 
-A page in `docs/tutorials` is plain Markdown. Every block ```` ```python ```` or ```` ```bash ```` is a cell (Jupytext's Markdown
-notebooks); blocks of other languages are shown and not run. A cell with `tags=["hide"]` after the language is run and not
-shown; with `tags=["raises-exception"]` its error is shown. The page is run by nbclient in an empty home of a stranger, whose
-files must be as before afterwards. What came out is kept in `build/tutorials`, under the content of the page, of
-`src/visir` and the versions of all packages: tests and site run each page once.
+A page in `docs/tutorials` is plain Markdown. Every block ```` ```python ```` or ```` ```bash ```` is a cell (Jupytext's
+Markdown notebooks); blocks of other languages are shown and not run. A cell with `tags=["hide"]` after the language is
+run and not shown; with `tags=["raises-exception"]` its error is shown. The page is run by nbclient in an empty home of
+a stranger, whose files must be as before afterwards. What came out is kept in `build/tutorials`, under the content of
+the page, of `src/visir` and the versions of all packages: tests and site run each page once.
 
 With `TUTORIALS=skip` in the environment the site shows the code without output.
 """
@@ -85,7 +85,9 @@ def executed(path: Path) -> Any:
 
 
 def run(path: Path) -> Any:
-    """Run the page in the home of a stranger. An error of a cell ends it, and so does a file of hers that has changed."""
+    """Run the page in the home of a stranger. An error of a cell ends it, and so does a file of hers that has
+    changed.
+    """
     from nbclient import NotebookClient
 
     made = notebook(path)

@@ -1,8 +1,8 @@
 """What other packages add to visir, by entry points: the only place that looks for them.
 
-A group is a name such as "visir.measures"; `docs/how-to/extend-visir.md` says what each takes. visir's own applications are named
-in `BUILT_IN` and, in the same words, in `pyproject.toml`: a table in code is found from a source tree too, and costs no
-search through the installed packages.
+A group is a name such as "visir.measures"; `docs/how-to/extend-visir.md` says what each takes. visir's own applications
+are named in `BUILT_IN` and, in the same words, in `pyproject.toml`: a table in code is found from a source tree too,
+and costs no search through the installed packages.
 """
 
 from __future__ import annotations

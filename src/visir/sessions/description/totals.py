@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from visir.sessions.describe.session_log import SessionLog
-from visir.sessions.describe.statistic import Statistic, StatisticCell
+from visir.sessions.description.session_log import SessionLog
+from visir.sessions.description.statistic import Statistic, StatisticCell
 from visir.sessions.dialect import DUCKDB
 
 
@@ -11,7 +11,8 @@ def totals(log: SessionLog) -> Statistic:
     """The rows of Table 6.1, and more: purchases, visitors, the time the log covers.
 
     Queries are searches submitted (actions). The thesis has two sets of these numbers, in the table and in its text,
-    that do not agree (`docs/background/published-values.md`); the table's own add up, sessions = anonymous + identified, as here.
+    that do not agree (`docs/background/published-values.md`); the table's own add up, sessions = anonymous +
+    identified, as here.
     """
     name = ("table-6-1", "What the log holds", "Table 6.1")
     known_counts = log.known_counts

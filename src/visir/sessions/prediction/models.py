@@ -14,9 +14,10 @@ buys.
 | `mlp` | one hidden layer of 32, stops when a tenth of the rows gets no better | sample weights |
 | `gbdt` | histogram gradient boosting, 100 trees of at most 8 leaves | `class_weight` |
 
-The exact kernel SVM takes 16 s a fit at the paper's size; what Nyström loses is measured in docs/background/purchase-intent.md. Where no
-feature has more than one value (step 0 of the anonymous baseline) nothing is fitted: every session is given one half,
-so all of them are called purchases and F1 is 2π / (1 + π) with π the share that buys.
+The exact kernel SVM takes 16 s a fit at the paper's size; what Nyström loses is measured in
+docs/background/purchase-intent.md. Where no feature has more than one value (step 0 of the anonymous baseline) nothing
+is fitted: every session is given one half, so all of them are called purchases and F1 is 2π / (1 + π) with π the share
+that buys.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ import numpy as np
 
 from visir.errors import require
 from visir.sessions.features import FeatureState, SessionFeature
-from visir.sessions.predict.encoding import Scaling, expanded, for_trees
+from visir.sessions.prediction.encoding import Scaling, expanded, for_trees
 from visir.sessions.records import Bools, Floats
 
 
