@@ -43,6 +43,30 @@ def open_tasks(source: Any, images: Any = None) -> Source:
     return opened
 
 
+def open_collection_of(source: Any, images: Any, verb: str) -> Collection:
+    """Open what must be images and captions.
+
+    Args:
+        source: A `Collection`, or what `visir.open` takes.
+        images: Where its pictures are.
+        verb: What is to be done, for the message.
+
+    Returns:
+        The collection.
+
+    Raises:
+        ConfigurationError: It is another kind of source.
+        CollectionError: It cannot be opened.
+    """
+    opened = open_tasks(source, images)
+    if not isinstance(opened, Collection):
+        raise ConfigurationError(
+            f"{verb} goes with images and captions; this is a {type(opened).__name__}.",
+            hint=f'visir.{verb}("photos.csv", …)',
+        )
+    return opened
+
+
 def is_judgements(source: Any) -> bool:
     """Whether a source is judgements alone: which documents are right for which query, and no more.
 
