@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from visir.evaluation import compare, evaluate, explain
     from visir.retrieval import read_run
     from visir.sparse import sparsify
-    from visir.training import train
+    from visir.training import recipes, train
 
 __getattr__, __dir__ = lazy(
     __name__,
@@ -30,6 +30,7 @@ __getattr__, __dir__ = lazy(
         "open_collection": "visir.collections",
         "load": "visir.encoders",
         "encode": "visir.encoders",
+        "recipes": "visir.training",
         "train": "visir.training",
         "read_run": "visir.retrieval",
         "sparsify": "visir.sparse",
@@ -51,6 +52,7 @@ __all__ = [
     "open_collection",
     "papers",
     "read_run",
+    "recipes",
     "shortcuts",
     "sparsify",
     "train",
