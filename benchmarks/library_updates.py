@@ -20,8 +20,9 @@ from PIL import Image, ImageEnhance, ImageOps
 
 from visir.collections.archives import open_archive
 from visir.files import data_directory
-from visir.library import Library, UpdateReport, update
+from visir.library import UpdateReport, update
 from visir.library.perceptual_hash import NEAR, distances, perceptual_hash, words_of
+from visir.library.snapshot import LibrarySnapshot
 
 
 def main() -> None:
@@ -47,7 +48,7 @@ def main() -> None:
             update(None, library)
         print(f"+10 photos: {min(added):.2f} s; -10: {min(deleted):.2f} s; a folder moved: {min(moved):.2f} s")
         timed("every file verified", lambda: update(None, library, verify=True))
-        with Library.open(library) as opened:
+        with LibrarySnapshot.open(library) as opened:
             print(opened.indexes["dense"].info().details)
         hashes(photos, names)
 

@@ -1,4 +1,4 @@
-"""What a hostile request costs `visir serve`: peak memory over idle, seconds, and what it answers.
+"""What a hostile request costs `visir library serve`: peak memory over idle, seconds, and what it answers.
 
     python benchmarks/service_cost.py Photos.visir
     python benchmarks/service_cost.py --synthetic 100000 --model runs/towers
@@ -111,9 +111,9 @@ ATTACKS: dict[str, Callable[[], list[Request]]] = {
 
 def attack(library: Path, requests: list[Request], options: list[str]) -> tuple[float, float, float, float, str]:
     """MiB idle, MiB more at most, seconds, processor seconds, answers by status."""
-    from visir.library import Library
+    from visir.library.snapshot import LibrarySnapshot
 
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         at, item = f"/v1/libraries/{opened.name}/", str(opened.columns.ids[0])
     process, port = serve(library, 0, options)
 

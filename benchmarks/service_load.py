@@ -1,4 +1,4 @@
-"""Requests a second of `visir serve`, beside a naive handler with the same model, and whether its memory stays flat.
+"""Requests a second of `visir library serve` beside a naive handler with the same model, and whether memory stays flat.
 
     python benchmarks/service_load.py Photos.visir [--clients 1 8 64] [--seconds 10] [--rounds 3]
     python benchmarks/service_load.py --synthetic 123000 --model runs/towers
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--minutes", type=float, help="instead: this long with the most clients, memory every 30 s")
     parser.add_argument("--no-naive", action="store_true")
-    parser.add_argument("--threads", type=int, default=0, help="as visir serve takes it")
+    parser.add_argument("--threads", type=int, default=0, help="as visir library serve takes it")
     parser.add_argument("--naive-server", type=int, metavar="PORT", help=argparse.SUPPRESS)
     parser.add_argument("--drive", metavar="JSON", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -85,9 +85,9 @@ def main() -> None:
 
 def compare(library: Path, asked: argparse.Namespace) -> None:
     """The table: kinds of queries × clients, the service and the naive one in turns."""
-    from visir.library import Library
+    from visir.library.snapshot import LibrarySnapshot
 
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         items, name = len(opened), opened.name
         ids = [one for (one,) in opened.database.rows("SELECT id FROM items ORDER BY id LIMIT 1000")]
     print(f"{name}: {items:,} items; {os.cpu_count()} cores, shared with the clients; best of {asked.rounds} rounds\n")
@@ -121,9 +121,9 @@ def compare(library: Path, asked: argparse.Namespace) -> None:
 
 def endure(library: Path, clients: int, minutes: float, threads: int) -> None:
     """Memory over time, with all clients asking distinct texts."""
-    from visir.library import Library
+    from visir.library.snapshot import LibrarySnapshot
 
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         name = opened.name
     process, port = serve(library, threads)
     errors = requests = 0
@@ -143,9 +143,21 @@ def endure(library: Path, clients: int, minutes: float, threads: int) -> None:
 
 
 def serve(library: Path, threads: int, options: Sequence[str] = ("--rate", "0")) -> tuple[subprocess.Popen[str], int]:
-    """`visir serve` in a process of its own; its port."""
+    """`visir library serve` in a process of its own; its port."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "visir", "serve", str(library), "--port", "0", "--threads", str(threads), *options],
+        [
+            sys.executable,
+            "-m",
+            "visir",
+            "library",
+            "serve",
+            str(library),
+            "--port",
+            "0",
+            "--threads",
+            str(threads),
+            *options,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,
@@ -183,9 +195,9 @@ def naive(library: Path, port: int) -> None:
     from pydantic import BaseModel
 
     from visir.encoders import load
-    from visir.library import Library
+    from visir.library.snapshot import LibrarySnapshot
 
-    opened = Library.open(library)
+    opened = LibrarySnapshot.open(library)
     documents = opened.indexes["dense"].documents().normalise()
     ids, matrix = documents.ids.to_pylist(), documents.vectors
     places = {one: at for at, one in enumerate(ids)}
@@ -201,7 +213,7 @@ def naive(library: Path, port: int) -> None:
         scores = matrix @ (vector / np.linalg.norm(vector))
         top = np.argpartition(-scores, k)[:k]
         top = top[np.argsort(-scores[top])]
-        return {"hits": [{"item": ids[at], "score": float(scores[at])} for at in top]}
+        return {"hits": [{"id": ids[at], "score": float(scores[at])} for at in top]}
 
     def search(body: LimitedBody) -> dict[str, Any]:
         return best(encoder.encode_texts([body.text])[0], body.k)

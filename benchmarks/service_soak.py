@@ -2,7 +2,7 @@
 
     python benchmarks/service_soak.py [--minutes 10] [--clients 8] [--photos 400]
 
-One process serves the library; one updates it every second; one watches the same photos (`visir index --watch`); photos
+One process serves the library; one updates it every second; one watches the same photos (`visir library watch`); photos
 appear, vanish and move all the while, some between an update's look and its end; clients search, ask for similar
 pictures, look at items, pictures and thumbnails.
 
@@ -34,8 +34,9 @@ import numpy as np
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.errors import VisirError
-from visir.library import Library, update
+from visir.library import update
 from visir.library.layout import LibraryCard
+from visir.library.snapshot import LibrarySnapshot
 
 STALE_SECONDS = 2.0
 RECIPE = """name = "soak"
@@ -121,11 +122,11 @@ class Soak:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         service = subprocess.Popen(
-            [sys.executable, "-m", "visir", "serve", str(self.library), "--port", str(port), "--rate", "0"],
+            [sys.executable, "-m", "visir", "library", "serve", str(self.library), "--port", str(port), "--rate", "0"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         watcher = subprocess.Popen(
-            [sys.executable, "-m", "visir", "index", str(self.library), "--watch"],
+            [sys.executable, "-m", "visir", "library", "watch", str(self.library)],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         address = f"http://127.0.0.1:{port}"
@@ -236,7 +237,7 @@ class Soak:
             self.statuses[f"{kind} {answer.status_code}"] += 1
             if answer.status_code == 200 and kind in ("search", "similar"):
                 said = answer.json()
-                seen = (seen + [hit["item"] for hit in said["hits"]])[-200:]
+                seen = (seen + [hit["id"] for hit in said["hits"]])[-200:]
                 self._check_age(said["generation"], now)
             elif answer.status_code == 404 and kind != "search":
                 if now - self.touched.get(item, -1e9) > 5 and self._is_there(item):
@@ -255,7 +256,7 @@ class Soak:
 
     def _is_there(self, item: str) -> bool:
         """Whether the newest library has it."""
-        with Library.open(self.library) as library:
+        with LibrarySnapshot.open(self.library) as library:
             return bool(library.database.rows("SELECT 1 FROM items WHERE id = ?", [item]))
 
 

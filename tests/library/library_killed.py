@@ -23,10 +23,11 @@ import numpy as np
 
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
-from visir.library import Library, LibraryError, update
+from visir.library import LibraryError, update
 from visir.library.check import check
 from visir.library.layout import LIBRARY, LibraryCard, thumbnail_name
 from visir.library.removal import remove
+from visir.library.snapshot import LibrarySnapshot
 from visir.storage import MANIFEST, Manifest, changing, scratch, sweep
 from visir.storage.removal import files_below
 
@@ -90,7 +91,7 @@ def main(root: Path, only: list[str]) -> None:
 
 def strangers(library: Path) -> list[str]:
     """What lies in a library and is no part of it."""
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         items = [item for (item,) in opened.database.rows("SELECT id FROM items WHERE thumbnail IS NOT NULL")]
     known = {MANIFEST, *Manifest.read(library).files, *map(thumbnail_name, items)}
     for name in LibraryCard.read(library).indexes:
@@ -116,13 +117,13 @@ def shuffle(photos: Path) -> None:
 
 
 def first_item(folder: Path) -> str:
-    with Library.open(folder) as library:
+    with LibrarySnapshot.open(folder) as library:
         return str(library.indexes["dense"].ids[0].as_py())
 
 
 def state(folder: Path) -> object:
     """Everything that a search, or a look at the library, could tell."""
-    with Library.open(folder) as library:
+    with LibrarySnapshot.open(folder) as library:
         rows = library.database.rows
         items = [one for (one,) in rows("SELECT id FROM items ORDER BY id")]
         vectors = np.asarray(library.indexes["dense"].select(items).vectors)

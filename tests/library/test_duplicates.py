@@ -16,9 +16,10 @@ from PIL import Image
 
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
-from visir.library import Library, update
+from visir.library import update
 from visir.library.duplicates import Hashes, _join, duplicates
 from visir.library.perceptual_hash import NEAR, distances, perceptual_hash, words_of
+from visir.library.snapshot import LibrarySnapshot
 
 
 def test_a_hash_by_hand() -> None:
@@ -70,7 +71,7 @@ def test_a_look_at_one_picture_reads_the_hashes_of_all_once(tmp_path: Path) -> N
     """Every `GET items/{id}` read and took apart all hashes of the library."""
     draw(tmp_path / "photos", range(4))
     update(tmp_path / "photos", tmp_path / "library", model="pixels")
-    with Library.open(tmp_path / "library") as library:
+    with LibrarySnapshot.open(tmp_path / "library") as library:
         ids = sorted(library.columns.ids.to_pylist())
         before = library.near_duplicates(ids[0])
         asked: list[str] = []
@@ -90,7 +91,7 @@ def test_copies_are_found_and_others_are_not(tmp_path: Path) -> None:
     Image.new("RGB", (64, 64), "white").save(photos / "white.png")
     Image.new("RGB", (64, 64), "black").save(photos / "black.png")  # nothing to tell them by, and not alike
     update(photos, tmp_path / "library", model="pixels")
-    with Library.open(tmp_path / "library") as library:
+    with LibrarySnapshot.open(tmp_path / "library") as library:
         found = duplicates(library.database)
         assert found.exact == [["0.png", "same.png"]]
         (near,) = [sorted(item.files[0].path for item in library.items(group)) for group in found.near]

@@ -16,9 +16,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from PIL import Image
 
-from visir.library import Library, update
+from visir.library import update
 from visir.library.columns import FieldColumns
 from visir.library.filters import LONGEST, Field, FieldCondition, FilterError, fields_of, fold, parse, select
+from visir.library.snapshot import LibrarySnapshot
 
 ITEMS: list[dict[str, Any]] = [
     {"id": "a", "width": 800, "taken": "2024-05-31T23:59:59Z", "camera": "Canon EOS 5D", "format": "JPEG",
@@ -269,7 +270,7 @@ def test_only_whole_dates_make_a_field_a_date(tmp_path: Path) -> None:
     opened.close()
 
 
-def of_table(place: Path, columns: dict[str, list[Any]]) -> Library:
+def of_table(place: Path, columns: dict[str, list[Any]]) -> LibrarySnapshot:
     """A library of a Parquet table with these columns, a picture for every row: 0.png, 1.png, …"""
     count = len(next(iter(columns.values())))
     for row in range(count):
@@ -277,8 +278,8 @@ def of_table(place: Path, columns: dict[str, list[Any]]) -> Library:
     table = {"file_name": [f"{row}.png" for row in range(count)], "caption": ["a"] * count, **columns}
     pq.write_table(pa.table(table), place / "table.parquet")
     update(place / "table.parquet", place / "library", model="pixels")
-    return Library.open(place / "library")
+    return LibrarySnapshot.open(place / "library")
 
 
-def select_text(opened: Library, text: str) -> list[str]:
+def select_text(opened: LibrarySnapshot, text: str) -> list[str]:
     return select(opened.columns, [parse(text)], opened.fields).to_pylist()

@@ -11,7 +11,7 @@ import pytest
 
 pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
 pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
-sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "retrieval"))
 
 from library_toys import SCENES, draw, head_over, vectors_of_scenes
 from qdrant_wire import WireServer
@@ -19,11 +19,12 @@ from typer.testing import CliRunner
 
 from visir.cli.main import app
 from visir.errors import ConfigurationError
-from visir.library import Library, LibraryError, update
+from visir.library import LibraryError, update
 from visir.library.check import check
 from visir.library.layout import LibraryCard
 from visir.library.removal import remove
 from visir.library.searcher import Searcher
+from visir.library.snapshot import LibrarySnapshot
 from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.engine import EngineError
 
@@ -62,7 +63,7 @@ def answers(library: Path) -> Any:
     with Searcher.open(library) as searcher:
         items = searcher.library.indexes["dense"].ids[:3].to_pylist()
         found = [searcher.similar(item, 4, system="hybrid") for item in items]
-        hits = [[(hit.item, hit.parts) for hit in one.hits] for one in found]
+        hits = [[(hit.id, hit.parts) for hit in one.hits] for one in found]
         return hits, [searcher.captions(item, 3) for item in items]
 
 
@@ -73,10 +74,12 @@ def test_a_library_goes_to_a_server_and_back_and_answers_the_same(
     monkeypatch.setenv("VISIR_QDRANT_API_KEY", "s3cret")
     monkeypatch.setattr("warnings.warn", lambda *_, **__: None)  # the client warns of keys without TLS
     at, run = tmp_path / "library", CliRunner().invoke
-    made = run(app, ["index", SCENES, "-m", model, "--sparse", head, "--out", str(at)])
+    made = run(app, ["library", "make", SCENES, "-m", model, "--sparse", head, "--out", str(at)])
     assert made.exit_code == 0, made.output
     local, generation = answers(at), said(at)["generation"]
-    moved = run(app, ["index", str(at), "--kind", "qdrant", "--set", f"url={server.url}", "--set", "collection=f8k"])
+    moved = run(
+        app, ["library", "update", str(at), "--kind", "qdrant", "--set", f"url={server.url}", "--set", "collection=f8k"]
+    )
     assert moved.exit_code == 0 and "12 unchanged" in moved.output, moved.output
     assert said(at)["kinds"] == {"dense": "qdrant", "sparse": "qdrant-sparse", "captions": "qdrant"}
     assert said(at)["settings"]["sparse"] == {"url": server.url, "collection": "f8k-sparse"}
@@ -87,7 +90,7 @@ def test_a_library_goes_to_a_server_and_back_and_answers_the_same(
     server.requests.clear()
     assert update(None, at).same and not any(method != "GET" for method, *_ in server.requests)
     assert b"s3cret" not in b"".join(one.read_bytes() for one in at.rglob("*") if one.is_file())
-    back = run(app, ["index", str(at), "--set", "url="])  # the embedded engine
+    back = run(app, ["library", "update", str(at), "--set", "url="])  # the embedded engine
     assert back.exit_code == 0 and f"curl -X DELETE {server.url}/collections/f8k-dense" in back.output, back.output
     assert names(server) == ["f8k-captions", "f8k-dense", "f8k-sparse"]  # told, not deleted
     assert answers(at) == local and check(at) == []
@@ -106,11 +109,11 @@ def test_a_library_on_a_server_is_brought_up_to_date(server: WireServer, tmp_pat
     (photos / "0.png").unlink()
     assert (found := update(None, at)).added == 3 and found.deleted == 1
     [name] = names(server)
-    with Library.open(at) as library:
+    with LibrarySnapshot.open(at) as library:
         ids = library.indexes["dense"].ids.to_pylist()
     assert len(ids) == 8 and server.count(name) == 8 and check(at) == []
     remove(at, ids[:1])
-    assert server.count(name) == 7 and len(Library.open(at)) == 7
+    assert server.count(name) == 7 and len(LibrarySnapshot.open(at)) == 7
 
 
 def test_a_server_that_is_away_is_said_to_be_and_nothing_is_lost(server: WireServer, tmp_path: Path) -> None:
@@ -124,7 +127,7 @@ def test_a_server_that_is_away_is_said_to_be_and_nothing_is_lost(server: WireSer
     update(photos, at, model="pixels", kind="qdrant", settings=settings)
     draw(photos, [6])
     server.away = True
-    for ask in (lambda: Library.open(at), lambda: update(None, at)):
+    for ask in (lambda: LibrarySnapshot.open(at), lambda: update(None, at)):
         with pytest.raises(EngineError, match="no answer, asked 2 times") as caught:
             ask()
         assert f"curl {server.url}/readyz" in str(caught.value) and "copy" not in str(caught.value)
@@ -132,7 +135,7 @@ def test_a_server_that_is_away_is_said_to_be_and_nothing_is_lost(server: WireSer
     shown = CliRunner().invoke(app, ["search", str(at), "a circle"])
     assert shown.exit_code != 0 and isinstance(shown.exception, EngineError)
     server.away = False
-    assert update(None, at).added == 1 and len(Library.open(at)) == 7 and check(at) == []
+    assert update(None, at).added == 1 and len(LibrarySnapshot.open(at)) == 7 and check(at) == []
 
 
 def test_a_move_that_was_cut_off_is_finished_by_the_next_update(

@@ -19,10 +19,11 @@ import pytest
 from library_toys import SCENES, draw, head_over, vectors_of_scenes
 
 from visir.errors import VisirError
-from visir.library import Library, LibraryError, update
+from visir.library import LibraryError, update
 from visir.library.check import check
 from visir.library.layout import LIBRARY, LibraryCard
 from visir.library.removal import remove
+from visir.library.snapshot import LibrarySnapshot
 from visir.storage import MANIFEST, Manifest, changing
 
 SCRIPT = Path(__file__).with_name("library_killed.py")
@@ -41,14 +42,14 @@ def library(tmp_path: Path) -> Path:
     model = vectors_of_scenes(tmp_path)
     at = tmp_path / "library"
     update(SCENES, at, model=model, head=head_over(model, tmp_path))
-    with Library.open(at) as opened:
+    with LibrarySnapshot.open(at) as opened:
         remove(at, opened.indexes["dense"].ids[:2].to_pylist())
     return at
 
 
 def said(at: Path) -> Any:
     """Everything that a search, or a look at the library, could tell; of the thumbnails only those that are shown."""
-    with Library.open(at) as opened:
+    with LibrarySnapshot.open(at) as opened:
         ids = opened.indexes["dense"].ids.to_pylist()
         sparse, captions = opened.indexes["sparse"].documents(), opened.captions
         assert captions is not None
@@ -125,9 +126,9 @@ def test_damage_beyond_what_opening_reads_is_found_by_check_and_by_the_next_upda
     (path,) = (library / "dense").glob("part-*/vectors.npy")
     whole = path.read_bytes()
     path.write_bytes(whole[:-1] + bytes([whole[-1] ^ 1]))
-    Library.open(library).close()
+    LibrarySnapshot.open(library).close()
     assert check(library) == [f"{path.relative_to(library).as_posix()} is not as it was written"]
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         one = opened.indexes["dense"].ids[0].as_py()
     with pytest.raises(LibraryError, match="the library is damaged"):
         remove(library, [one])  # copying from a damaged part would give the damage a new checksum
@@ -174,12 +175,12 @@ def test_a_copy_of_two_states_is_found(photos: Path, tmp_path: Path) -> None:
                 shutil.rmtree(there)
             shutil.copytree(old / name, there) if there.suffix == "" else shutil.copy(old / name, there)
         if len(names) == 2:  # an older state of the library with newer indexes, as a kill before the commit leaves it
-            with Library.open(mixed) as opened:
+            with LibrarySnapshot.open(mixed) as opened:
                 assert len(opened) == 6
             assert update(None, mixed).items == 9 and check(mixed) == []
             continue
         with pytest.raises(LibraryError, match=r"items-1.sqlite is missing|lacks 3 of 9 items"):
-            Library.open(mixed)
+            LibrarySnapshot.open(mixed)
 
 
 def test_two_writers(photos: Path, tmp_path: Path) -> None:
@@ -189,14 +190,14 @@ def test_two_writers(photos: Path, tmp_path: Path) -> None:
         for writer in (lambda: update(None, at), lambda: remove(at, ["0"])):
             with pytest.raises(LibraryError, match="another process is updating this library"):
                 writer()
-        assert len(Library.open(at)) == 6  # readers do not wait
+        assert len(LibrarySnapshot.open(at)) == 6  # readers do not wait
     draw(photos, range(6, 10))
     code = "import sys; from visir.library import update; update(None, sys.argv[1])"
     both = [subprocess.Popen([sys.executable, "-c", code, str(at)], stderr=subprocess.PIPE, text=True) for _ in "ab"]
     ends = [(one.wait(), one.stderr.read() if one.stderr else "") for one in both]
     assert any(status == 0 for status, _ in ends)
     assert all(status == 0 or "another process is updating" in text for status, text in ends)
-    assert len(Library.open(at)) == 10 and check(at) == []
+    assert len(LibrarySnapshot.open(at)) == 10 and check(at) == []
 
 
 def test_readers_see_one_state_or_the_other_while_it_is_updated(photos: Path, tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_readers_see_one_state_or_the_other_while_it_is_updated(photos: Path, tm
     def look() -> None:
         while not over.is_set():
             try:
-                with Library.open(at) as opened:
+                with LibrarySnapshot.open(at) as opened:
                     seen.add(len(opened.existing(opened.indexes["dense"].ids.to_pylist())))
             except Exception as fault:
                 faults.append(fault)
@@ -242,7 +243,7 @@ def test_a_disk_that_is_full(most: int, photos: Path, tmp_path: Path) -> None:
     """No file grows beyond the limit: journals, vectors, thumbnails, the database or the manifest fail in turn."""
     at = tmp_path / "library"
     update(photos, at, model="pixels")
-    before = Library.open(at).indexes["dense"].ids.to_pylist()
+    before = LibrarySnapshot.open(at).indexes["dense"].ids.to_pylist()
     draw(photos, range(6, 12))
     code = """
 import sys
@@ -256,7 +257,7 @@ except VisirError as fault:
     done = limited(code, at, most=most)
     assert done.returncode == 2, done.stdout + done.stderr
     assert "→" in done.stdout and "make room" in done.stdout, done.stdout
-    with Library.open(at) as opened:
+    with LibrarySnapshot.open(at) as opened:
         assert sorted(opened.existing(opened.indexes["dense"].ids.to_pylist())) == before
     assert update(None, at).items == 12 and check(at) == []
 
@@ -293,10 +294,10 @@ def test_a_manifest_that_is_newer_or_no_manifest(photos: Path, tmp_path: Path) -
     ):
         (at / MANIFEST).write_bytes(changed)
         with pytest.raises(LibraryError, match=fault):
-            Library.open(at)
+            LibrarySnapshot.open(at)
     (at / MANIFEST).unlink()
     with pytest.raises(LibraryError, match=r"holds no library \(no visir.json\)"):
-        Library.open(at)
+        LibrarySnapshot.open(at)
     with pytest.raises(LibraryError, match="holds files that visir did not write"):
         update(photos, at, model="pixels")  # without its manifest nobody can tell whose it is
     (at / MANIFEST).write_bytes(data)
@@ -308,9 +309,9 @@ def test_one_hint_for_a_damaged_index_and_it_works(tmp_path: Path) -> None:
     library = tmp_path / "library"
     update(tmp_path / "photos", library, model="pixels")
     next((library / "dense").glob("*/vectors.npy")).write_bytes(b"damaged")
-    for use in (lambda: Library.open(library), lambda: update(None, library)):
-        with pytest.raises(LibraryError, match=rf"move .* out of {library} and run visir index {library}: "):
+    for use in (lambda: LibrarySnapshot.open(library), lambda: update(None, library)):
+        with pytest.raises(LibraryError, match=rf"move .* out of {library} and run visir library update {library}: "):
             use()
     (library / "dense").rename(tmp_path / "aside")
     assert update(None, library).items == 4
-    Library.open(library).close()
+    LibrarySnapshot.open(library).close()

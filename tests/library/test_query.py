@@ -23,7 +23,7 @@ def test_fields_are_the_same_everywhere() -> None:
         if name != "where":  # a tuple here, a list there
             assert field.default == SearchBody.model_fields[name].default
     form = set(SearchForm.model_fields)
-    assert form == set(Query.model_fields) - {"image", "item"} | {"photo"}
+    assert form == set(Query.model_fields) - {"image", "like"} | {"photo"}
 
 
 def test_every_field_is_an_option_of_the_command_line() -> None:
@@ -65,7 +65,7 @@ def test_all_faults_are_named_at_once_with_the_nearest_name() -> None:
     for wrong in (
         {},
         {"text": " "},
-        {"item": "a", "image": Image.new("RGB", (4, 4))},
+        {"like": "a", "image": Image.new("RGB", (4, 4))},
         {"text": "a", "k": 9, "offset": 992},
     ):
         with pytest.raises(QueryError, match=r"nothing is asked|one of them|k \+ offset"):

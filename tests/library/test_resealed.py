@@ -25,8 +25,9 @@ from visir.encoders.towers.base import Tower
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.errors import VisirError
 from visir.fingerprint import hash_json
-from visir.library import Library, update
+from visir.library import update
 from visir.library.service.tokens import new_token, read_tokens
+from visir.library.snapshot import LibrarySnapshot
 from visir.retrieval import kinds
 from visir.storage import MANIFEST, FolderError, FolderKind, Manifest, changing
 
@@ -43,7 +44,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, str,
     head = head_over(model, root)
     library = root / "library"
     update(SCENES, library, model=model, head=head)
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         dense, sparse = opened.indexes["dense"].documents(), opened.indexes["sparse"].documents()
     folders: dict[str, tuple[Path, str, Load]] = {
         "library": (library, "", open_library),
@@ -71,7 +72,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, str,
 
 
 def open_library(path: Path) -> None:
-    Library.open(path).close()
+    LibrarySnapshot.open(path).close()
 
 
 def load_index(path: Path) -> object:

@@ -9,8 +9,8 @@ import pytest
 
 from asked_toys import make_library
 from verbs import say
-from visir.library import Library
 from visir.library.cli.search import search
+from visir.library.snapshot import LibrarySnapshot
 
 
 @pytest.fixture(scope="module")
@@ -39,21 +39,21 @@ def test_the_services_json(library: Path) -> None:
     assert answer["system"] == "dense" and answer["total"] == 48
     first = answer["hits"][0]
     assert first["parts"] == {"dense": {"rank": 2, "score": first["score"]}}
-    assert {"item", "thumbnail", "width", "height", "name", "caption"} < set(first)
+    assert {"id", "thumbnail", "width", "height", "name", "caption"} < set(first)
 
 
 def test_filters_pictures_and_likeness(library: Path, tmp_path: Path) -> None:
-    opened = Library.open(library)
+    opened = LibrarySnapshot.open(library)
     item = opened.item(opened.indexes["dense"].ids[5].as_py())
     (tmp_path / "asked.png").write_bytes(opened.open_image(item.id)[0])
     like = json.loads(say(search, library, "--like", item.files[0].path, "--json").text)
-    assert like["total"] == 47 and item.id not in [hit["item"] for hit in like["hits"]]
+    assert like["total"] == 47 and item.id not in [hit["id"] for hit in like["hits"]]
     assert like == {
         **json.loads(say(search, library, "--like", item.id[:12], "--json").text),
         "seconds": like["seconds"],
     }
     by = say(search, library, "--image", tmp_path / "asked.png", "--system", "dense", "--json")
-    assert json.loads(by.text)["hits"][0]["item"] == item.id
+    assert json.loads(by.text)["hits"][0]["id"] == item.id
     none = say(search, library, "a dog", "--where", "width > 9999")
     assert none.status == 0 and "nothing found of 0 pictures that pass the filters" in none.text
 
@@ -72,5 +72,5 @@ def test_faults(library: Path) -> None:
     assert other.status == 2 and "--where" in other.text and "--json" in other.text and "no library" in other.text
     assert "did you mean 'hybrid'" in say(search, library, "x", "--system", "hybird").text
     assert "unknown field 'widht' (did you mean 'width'?" in say(search, library, "x", "--where", "widht > 3").text
-    assert "--like nobody: no picture is called so" in say(search, library, "--like", "nobody").text
+    assert "no picture 'nobody'" in say(search, library, "--like", "nobody").text
     assert "nothing is asked" in say(search, library).text

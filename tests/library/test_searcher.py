@@ -53,7 +53,7 @@ def mixture(seed: int, searcher: Searcher) -> list[Query]:
     return [
         Query(
             text=drawn.choice(texts()),
-            item=drawn.choice([None, None, drawn.choice(items)]),
+            like=drawn.choice([None, None, drawn.choice(items)]),
             text_weight=drawn.choice([0.2, 0.5]),
             system=drawn.choice(["dense", "sparse", "hybrid", None]),  # type: ignore[arg-type]
             fusion=drawn.choice(["rrf", "weighted"]),  # type: ignore[arg-type]
@@ -115,7 +115,7 @@ def test_dense_and_sparse_answers_are_those_of_the_index(searcher: Searcher) -> 
         vectors = load(str(name), device="cpu").encode_inputs("text", {"q": "a red boat"})
         run = library.indexes[system].search(vectors, 6).answer("q")
         answer = searcher.search([Query(text="a red boat", k=6, system=system)])[0]  # type: ignore[arg-type]
-        assert [hit.item for hit in answer.hits] == [item for item, _ in run]
+        assert [hit.id for hit in answer.hits] == [item for item, _ in run]
         assert [hit.score for hit in answer.hits] == pytest.approx([score for _, score in run], rel=1e-5)
         assert answer.total == 48 and answer.hits[2].parts == {system: (3, answer.hits[2].score)}
 
@@ -126,13 +126,13 @@ def test_hybrid_is_the_fusion_of_both(searcher: Searcher) -> None:
     scores: dict[str, float] = {}
     for answer in lists.values():
         for hit in answer.hits:
-            scores[hit.item] = scores.get(hit.item, 0) + 1 / (60 + hit.rank)
+            scores[hit.id] = scores.get(hit.id, 0) + 1 / (60 + hit.rank)
     found = searcher.search([Query(**ask, system="hybrid")])[0]  # type: ignore[arg-type]
     assert found.system == "hybrid" and searcher.search([Query(**ask)])[0].system == "dense"  # type: ignore[arg-type]
-    assert [hit.item for hit in found.hits] == sorted(scores, key=lambda one: (-scores[one], one))
-    assert found.hits[0].score == pytest.approx(scores[found.hits[0].item])
+    assert [hit.id for hit in found.hits] == sorted(scores, key=lambda one: (-scores[one], one))
+    assert found.hits[0].score == pytest.approx(scores[found.hits[0].id])
     first = found.hits[0]
-    assert first.parts["dense"][0] == next(hit.rank for hit in lists["dense"].hits if hit.item == first.item)
+    assert first.parts["dense"][0] == next(hit.rank for hit in lists["dense"].hits if hit.id == first.id)
 
 
 def test_a_picture_finds_itself_and_an_item_is_left_out(searcher: Searcher) -> None:
@@ -143,23 +143,23 @@ def test_a_picture_finds_itself_and_an_item_is_left_out(searcher: Searcher) -> N
         by_item = searcher.similar(item, 4, system=system)  # type: ignore[arg-type]
         assert by_item.total == 47
         if system == "dense":  # by dot product another may have heavier words
-            assert by_picture.hits[0].item == item and by_picture.hits[0].score == pytest.approx(1)
-            assert [hit.item for hit in by_item.hits] == [hit.item for hit in by_picture.hits[1:]]
-        assert item not in [hit.item for hit in by_item.hits]
+            assert by_picture.hits[0].id == item and by_picture.hits[0].score == pytest.approx(1)
+            assert [hit.id for hit in by_item.hits] == [hit.id for hit in by_picture.hits[1:]]
+        assert item not in [hit.id for hit in by_item.hits]
 
 
 def test_a_mean_of_text_and_picture_goes_from_one_to_the_other(searcher: Searcher) -> None:
     items = searcher.library.indexes["dense"].ids.to_pylist()
     texts_only = searcher.search([Query(text="a blue kite", system="dense", k=48)])[0]
     items_only = searcher.similar(items[3], 47, system="dense")
-    ask = {"text": "a blue kite", "item": items[3], "system": "dense", "k": 47}
+    ask = {"text": "a blue kite", "like": items[3], "system": "dense", "k": 47}
     first, last = searcher.search([Query(**ask, text_weight=1.0), Query(**ask, text_weight=0.0)])  # type: ignore[arg-type]
-    assert [hit.item for hit in first.hits] == [hit.item for hit in texts_only.hits if hit.item != items[3]]
-    assert [hit.item for hit in last.hits] == [hit.item for hit in items_only.hits]
+    assert [hit.id for hit in first.hits] == [hit.id for hit in texts_only.hits if hit.id != items[3]]
+    assert [hit.id for hit in last.hits] == [hit.id for hit in items_only.hits]
     # Half and half: the cosine is the mean of both cosines, divided by the length of the mean vector.
     half = searcher.search([Query(**ask)])[0]  # type: ignore[arg-type]
-    one, two = ({hit.item: hit.score for hit in answer.hits} for answer in (texts_only, items_only))
-    ratios = np.array([hit.score / (one[hit.item] + two[hit.item]) for hit in half.hits])
+    one, two = ({hit.id: hit.score for hit in answer.hits} for answer in (texts_only, items_only))
+    ratios = np.array([hit.score / (one[hit.id] + two[hit.id]) for hit in half.hits])
     assert np.allclose(ratios, ratios[0], rtol=1e-3)
 
 
@@ -173,10 +173,10 @@ def test_conditions_and_categories_narrow_every_system(searcher: Searcher) -> No
         ask = {"text": "a dog", "system": system, "k": 48}
         whole, part = searcher.search([Query(**ask), Query(**ask, where=(condition,))])  # type: ignore[arg-type]
         assert part.total == len(allowed)
-        kept = [hit.item for hit in whole.hits if hit.item in allowed]
-        assert {hit.item for hit in part.hits} == set(kept)
+        kept = [hit.id for hit in whole.hits if hit.id in allowed]
+        assert {hit.id for hit in part.hits} == set(kept)
         if system != "hybrid":
-            assert [hit.item for hit in part.hits] == kept
+            assert [hit.id for hit in part.hits] == kept
     nothing = searcher.search([Query(text="a dog", where=(FieldCondition("width", ">", 9999),))])[0]
     assert (nothing.hits, nothing.total, nothing.next_offset) == ((), 0, None)
 
@@ -185,15 +185,15 @@ def test_explanations_add_up(searcher: Searcher) -> None:
     query = Query(text="a red house near the sea", system="hybrid", k=3)
     answer = searcher.search([query])[0]
     hit = answer.hits[0]
-    told = searcher.explain(query, hit.item)
+    told = searcher.explain(query, hit.id)
     assert sum(part.contribution for part in told.parts.values()) == pytest.approx(hit.score)
     assert {name: (part.rank, part.score) for name, part in told.parts.items()} == dict(hit.parts)
     assert sum(one.query * one.document for one in told.terms) == pytest.approx(hit.parts["sparse"][1], rel=1e-5)
-    assert list(told.words) == searcher.words(hit.item)
+    assert list(told.words) == searcher.words(hit.id)
     weighted = Query(text="a red house near the sea", system="hybrid", fusion="weighted", weight=0.3, k=48)
     listed = searcher.search([weighted])[0]
     for one in (listed.hits[0], listed.hits[5], listed.hits[-1]):
-        gives = sum(part.contribution for part in searcher.explain(weighted, one.item).parts.values())
+        gives = sum(part.contribution for part in searcher.explain(weighted, one.id).parts.values())
         assert gives == pytest.approx(one.score, abs=1e-9)
 
 
@@ -211,7 +211,7 @@ def test_faults_stay_with_their_query(searcher: Searcher) -> None:
         [
             good,
             {},
-            Query(item="no such item"),
+            Query(like="no such item"),
             Query(text="a", where=(FieldCondition("widht", ">", 3),)),
             {"text": "a", "k": 0, "text_weight": 2, "system": "dence", "rerank": 5},
             good,
@@ -239,9 +239,9 @@ def test_the_best_few_go_through_the_matching_head_once_for_all_pages(folder: Pa
     ask = {"text": "3 red boats", "system": "dense"}
     plain = searcher.search([Query(**ask, k=48)])[0]  # type: ignore[arg-type]
     whole = searcher.search([Query(**ask, k=48, rerank=7)])[0]  # type: ignore[arg-type]
-    reds = {hit.item: float(np.asarray(_picture(searcher, hit.item))[0, 0, 0]) for hit in plain.hits[:7]}
+    reds = {hit.id: float(np.asarray(_picture(searcher, hit.id))[0, 0, 0]) for hit in plain.hits[:7]}
     best = sorted(reds, key=lambda item: (abs(reds[item] - 30), item))
-    assert [hit.item for hit in whole.hits] == best + [hit.item for hit in plain.hits[7:]]
+    assert [hit.id for hit in whole.hits] == best + [hit.id for hit in plain.hits[7:]]
     assert [hit.score for hit in whole.hits[:7]] == [-abs(reds[item] - 30) for item in best]
     assert whole.hits[0].parts["matching"] == (1, whole.hits[0].score) and "matching" not in whole.hits[7].parts
     assert all(one.score >= two.score for one, two in pairwise(whole.hits))
@@ -249,7 +249,7 @@ def test_the_best_few_go_through_the_matching_head_once_for_all_pages(folder: Pa
     pages = [searcher.search([Query(**ask, k=6, offset=at, rerank=7)])[0] for at in (0, 6, 12)]  # type: ignore[arg-type]
     assert tuple(hit for page in pages for hit in page.hits) == whole.hits[:18] and head.pairs == 7
     with pytest.raises(QueryError, match="there is no text"):
-        searcher.search([Query(item=best[0], rerank=3)])
+        searcher.search([Query(like=best[0], rerank=3)])
 
 
 def _picture(searcher: Searcher, item: str):  # type: ignore[no-untyped-def]
@@ -310,8 +310,8 @@ def test_a_library_that_takes_no_text_is_asked_with_pictures(tmp_path: Path) -> 
         searcher.load()
         assert not searcher.takes_texts
         item = searcher.library.indexes["dense"].ids.to_pylist()[0]
-        texts_asked = Query(text="sea"), Query(text="sea", item=item), Query(category="sea")
-        asked = [*texts_asked, Query(item=item), Query(image=Image.new("RGB", (30, 30), (60, 90, 200)))]
+        texts_asked = Query(text="sea"), Query(text="sea", like=item), Query(category="sea")
+        asked = [*texts_asked, Query(like=item), Query(image=Image.new("RGB", (30, 30), (60, 90, 200)))]
         *refused, like, shown = searcher.search_each(asked)
         for fault in refused:
             assert isinstance(fault, QueryError) and "takes no text" in fault.message

@@ -13,11 +13,12 @@ import pytest
 from library_toys import draw
 
 from visir.errors import VisirError
-from visir.library import Library, LibraryError, update
+from visir.library import LibraryError, update
 from visir.library.database import Database
 from visir.library.database_checks import _RULES, LONGEST
 from visir.library.duplicates import duplicates
 from visir.library.layout import LIBRARY, LibraryCard, check_library_name
+from visir.library.snapshot import LibrarySnapshot
 from visir.storage import MANIFEST, FileRecord, Manifest
 
 
@@ -56,7 +57,7 @@ def change(library: Path, *statements: str, values: tuple[Any, ...] = ()) -> Non
 
 def read_everything(library: Path) -> None:
     """All that commands and the service tell of pictures, through JSON."""
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         ids = [one for (one,) in opened.database.rows("SELECT id FROM items")]
         for item in opened.items(ids):
             assert item.name is not None and item.media_type
@@ -121,7 +122,7 @@ def test_any_value_anywhere_is_refused_or_harmless(library: Path, table: str, co
 )
 def test_another_schema_is_refused_before_anything_is_read(library: Path, statements: list[str]) -> None:
     change(library, *statements)
-    for act in (Library.open, lambda library: update(None, library)):
+    for act in (LibrarySnapshot.open, lambda library: update(None, library)):
         with pytest.raises(LibraryError, match=r"its tables are not those that visir makes|malformed database schema"):
             act(library)
 
@@ -129,7 +130,7 @@ def test_another_schema_is_refused_before_anything_is_read(library: Path, statem
 def test_a_row_is_named_by_its_column(library: Path) -> None:
     change(library, "UPDATE items SET width = 'wide', phash = 'x'")
     with pytest.raises(LibraryError) as fault:
-        Library.open(library)
+        LibrarySnapshot.open(library)
     assert "items.width: 4 values that visir would not write" in str(fault.value) and "items.phash: 4" in str(
         fault.value
     )
@@ -138,17 +139,17 @@ def test_a_row_is_named_by_its_column(library: Path) -> None:
 def test_huge_values_are_refused(library: Path) -> None:
     change(library, f"UPDATE files SET name = '{'a' * (LONGEST + 1)}'")
     with pytest.raises(LibraryError, match=r"files\.name: 4 values"):
-        Library.open(library)
+        LibrarySnapshot.open(library)
     change(library, f"UPDATE files SET name = replace(hex(zeroblob({200_000_000})), '0', 'b')")
     with pytest.raises(LibraryError, match=r"too big"):
-        Library.open(library)
+        LibrarySnapshot.open(library)
 
 
 @pytest.mark.parametrize("schema", [None, "1; DROP", b"1", 10**6, -1.5])
 def test_a_schema_of_any_kind(library: Path, schema: Any) -> None:
     change(library, "UPDATE meta SET value = ? WHERE name = 'schema'", values=(schema,))
     with pytest.raises(LibraryError):
-        Library.open(library)
+        LibrarySnapshot.open(library)
 
 
 def test_a_file_of_this_machine_is_not_handed_out(library: Path, tmp_path: Path) -> None:
@@ -159,7 +160,7 @@ def test_a_file_of_this_machine_is_not_handed_out(library: Path, tmp_path: Path)
         change(library, "UPDATE files SET place = ?", values=(place,))
         change(library, "UPDATE items SET bytes = ?", values=(len(secret.read_bytes()),))
         seal(library, root=str(library))
-        with Library.open(library) as opened:
+        with LibrarySnapshot.open(library) as opened:
             for (item,) in opened.database.rows("SELECT id FROM items"):
                 with pytest.raises(LibraryError, match="it has changed since"):
                     opened.open_image(item)
@@ -190,7 +191,7 @@ def test_a_file_of_this_machine_is_not_handed_out(library: Path, tmp_path: Path)
 )
 def test_a_card_with_anything_in_it(library: Path, content: dict[str, Any]) -> None:
     seal(library, **content)
-    for act in (Library.open, lambda library: update(None, library)):
+    for act in (LibrarySnapshot.open, lambda library: update(None, library)):
         with pytest.raises(LibraryError, match=f"wrong {next(iter(content))}|does not describe a library"):
             act(library)
 

@@ -17,8 +17,8 @@ from library_toys import draw
 from visir.collections import open_collection
 from visir.collections.readers import locate
 from visir.errors import CollectionError
-from visir.library import Library
 from visir.library.layout import LibraryError
+from visir.library.snapshot import LibrarySnapshot
 from visir.library.updating import update
 from visir.library.watch import watch
 
@@ -43,7 +43,7 @@ def other_disk() -> Iterator[Path]:
 
 
 def files(library: Path) -> set[str]:
-    with Library.open(library) as opened:
+    with LibrarySnapshot.open(library) as opened:
         return {path for (path,) in opened.database.rows("SELECT path FROM files")}
 
 

@@ -18,10 +18,11 @@ from manifests import rewrite
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import load
-from visir.library import Library, LibraryError, UpdateReport, update
+from visir.library import LibraryError, UpdateReport, update
 from visir.library.layout import LibraryCard, is_library
 from visir.library.pictures import content_id
 from visir.library.removal import remove
+from visir.library.snapshot import LibrarySnapshot
 
 
 def counts(found: UpdateReport) -> dict[str, int]:
@@ -38,7 +39,7 @@ def photos(tmp_path: Path) -> Path:
 def test_a_folder_of_photos_through_all_that_happens_to_it(photos: Path, tmp_path: Path) -> None:
     at = tmp_path / "library"
     assert counts(update(photos, at, model="pixels")) == {"added": 6, "items": 6, "encoded": 6}
-    with Library.open(at) as library:
+    with LibrarySnapshot.open(at) as library:
         assert library.generation == 1 and len(library) == 6 and library.captions is None
         ids = library.indexes["dense"].ids.to_pylist()
         names = {item.files[0].path: item for item in library.items(ids)}
@@ -52,7 +53,7 @@ def test_a_folder_of_photos_through_all_that_happens_to_it(photos: Path, tmp_pat
         assert library.reload() is library
 
     assert counts(update(None, at)) == {"unchanged": 6, "items": 6}
-    assert Library.open(at).generation == 1
+    assert LibrarySnapshot.open(at).generation == 1
 
     (photos / "odd" / "1.png").rename(photos / "moved.png")  # known content, new path
     (photos / "odd" / "3.png").unlink()
@@ -66,11 +67,11 @@ def test_a_folder_of_photos_through_all_that_happens_to_it(photos: Path, tmp_pat
         "added": 2, "changed": 1, "moved": 1, "deleted": 1, "unchanged": 3, "duplicates": 1, "items": 6, "encoded": 2
     }  # fmt: skip
     assert list(found.broken) == ["broken.jpg"] and "begins like a JPEG" in found.broken["broken.jpg"]
-    with Library.open(at) as library:
+    with LibrarySnapshot.open(at) as library:
         assert library.generation == 2
         (two,) = [item for item in library.items(library.indexes["dense"].ids.to_pylist()) if len(item.files) == 2]
         assert [file.path for file in two.files] == ["2.png", "copy.png"]
-        with pytest.raises(LibraryError, match=f"no item '{one.id}'"):
+        with pytest.raises(LibraryError, match=f"no picture '{one.id}'"):
             library.item(one.id)
         assert not (at / "thumbnails" / one.id[:2] / f"{one.id}.webp").exists()
     assert not (at / "work").exists()
@@ -81,7 +82,7 @@ def test_vectors_are_those_of_the_encoder(photos: Path, tmp_path: Path) -> None:
     draw(photos, [6, 7])
     update(None, tmp_path / "library")
     encoder = load("pixels")
-    with Library.open(tmp_path / "library") as library:
+    with LibrarySnapshot.open(tmp_path / "library") as library:
         for item in library.items(library.indexes["dense"].ids.to_pylist()):
             expected = encoder.encode_images([Image.open(photos / item.files[0].path)])
             assert np.array_equal(library.indexes["dense"].select([item.id]).vectors, expected)
@@ -145,7 +146,7 @@ def test_clocks_that_jump_change_nothing(seconds: int, photos: Path, tmp_path: P
     os.utime(photos / "2.png", (seconds, seconds))  # touched: read again, found to be the same
     found = update(None, at)
     assert counts(found) == {"unchanged": 6, "items": 6}
-    assert update(None, at).same and Library.open(at).generation == 2
+    assert update(None, at).same and LibrarySnapshot.open(at).generation == 2
 
 
 def test_a_collection_with_captions_fields_and_words(tmp_path: Path) -> None:
@@ -153,7 +154,7 @@ def test_a_collection_with_captions_fields_and_words(tmp_path: Path) -> None:
     pytest.importorskip("tokenizers")
     at, head = tmp_path / "library", head_over(model, tmp_path)
     assert update(SCENES, at, model=model, head=head).items == 12
-    with Library.open(at) as library:
+    with LibrarySnapshot.open(at) as library:
         assert set(library.indexes) == {"dense", "sparse"} and library.captions is not None
         assert len(library.captions.ids) == 60 and (library.model, library.head) == (model, str(head))
         item = library.item(library.indexes["sparse"].ids[0].as_py())
@@ -171,12 +172,12 @@ def test_captions_that_change(tmp_path: Path) -> None:
     sheet.write_text("file_name,text,mood\n0.png,a dog,calm\n2.png,a cat,wild\nodd/1.png,a cow,calm\n")
     at = tmp_path / "library"
     update(tmp_path / "photos", at, model="pixels")
-    with Library.open(at) as library:
+    with LibrarySnapshot.open(at) as library:
         texts = sorted(text for (text,) in library.database.rows("SELECT text FROM captions"))
         assert texts == ["a cat", "a cow", "a dog"]
     sheet.write_text("file_name,text,mood\n0.png,a dog asleep,calm\n2.png,,wild\nodd/1.png,a cow,calm\n")
     update(None, at)
-    with Library.open(at) as library:
+    with LibrarySnapshot.open(at) as library:
         texts = sorted(text for (text,) in library.database.rows("SELECT text FROM captions"))
         assert "a dog asleep" in texts and "a cat" not in texts and "a cow" in texts
 
@@ -184,16 +185,16 @@ def test_captions_that_change(tmp_path: Path) -> None:
 def test_what_was_taken_out_stays_out(photos: Path, tmp_path: Path) -> None:
     at = tmp_path / "library"
     update(photos, at, model="pixels")
-    with Library.open(at) as library:
+    with LibrarySnapshot.open(at) as library:
         gone = library.indexes["dense"].ids[0].as_py()
         path = photos / library.item(gone).files[0].path
     assert remove(at, [gone]) == 1
-    assert len(Library.open(at)) == 5 and path.exists()
+    assert len(LibrarySnapshot.open(at)) == 5 and path.exists()
     assert update(None, at).same
     path.rename(photos / "renamed.png")
     update(None, at)
-    assert len(Library.open(at)) == 5 and update(None, at).same
-    with pytest.raises(LibraryError, match=f"no item '{gone}'"):
+    assert len(LibrarySnapshot.open(at)) == 5 and update(None, at).same
+    with pytest.raises(LibraryError, match=f"no picture '{gone}'"):
         remove(at, [gone])
 
 
@@ -218,7 +219,7 @@ def test_what_a_library_refuses(photos: Path, tmp_path: Path) -> None:
     photos.mkdir()
     with pytest.raises(Exception, match="is empty: moved, or on a disk"):
         update(None, at)
-    assert len(Library.open(at)) == 6  # an unmounted disk empties nothing
+    assert len(LibrarySnapshot.open(at)) == 6  # an unmounted disk empties nothing
     photos.rmdir()
     assert update(aside, at).unchanged == 6  # the whole folder has moved
 
@@ -232,17 +233,17 @@ def test_a_library_inside_its_own_photos(photos: Path, monkeypatch: pytest.Monke
 def test_lost_thumbnails_and_lost_indexes_come_back(photos: Path, tmp_path: Path) -> None:
     at = tmp_path / "library"
     update(photos, at, model="pixels")
-    with Library.open(at) as library:
+    with LibrarySnapshot.open(at) as library:
         one = library.indexes["dense"].ids[0].as_py()
     path = at / "thumbnails" / one[:2] / f"{one}.webp"
     path.unlink()
     update(None, at)
-    assert Library.open(at).thumbnail(one) == path.read_bytes()
+    assert LibrarySnapshot.open(at).thumbnail(one) == path.read_bytes()
     shutil.rmtree(at / "dense")
     with pytest.raises(LibraryError, match=r"dense: no such folder"):
-        Library.open(at)
+        LibrarySnapshot.open(at)
     assert update(None, at).encoded == 6
-    assert len(Library.open(at)) == 6
+    assert len(LibrarySnapshot.open(at)) == 6
 
 
 class Counting:
@@ -283,7 +284,7 @@ def test_many_small_additions_leave_few_parts(photos: Path, tmp_path: Path) -> N
     for number in range(30):
         Image.fromarray(np.full((8, 8, 3), number * 8, np.uint8)).save(photos / f"grey{number}.png")
         update(None, at)
-    with Library.open(at) as library:
+    with LibrarySnapshot.open(at) as library:
         assert len(library) == 36 and library.indexes["dense"].info().details["parts"] <= 6
 
 
@@ -299,7 +300,7 @@ def test_exif_is_read_and_pictures_stand_upright(tmp_path: Path) -> None:
     del block[0x9011]
     Image.new("RGB", (64, 48), "blue").save(photos / "b.jpg", exif=exif)
     update(photos, tmp_path / "library", model="pixels")
-    with Library.open(tmp_path / "library") as library:
+    with LibrarySnapshot.open(tmp_path / "library") as library:
         items = {item.name: item for item in library.items(library.indexes["dense"].ids.to_pylist())}
         a, b = items["a.jpg"], items["b.jpg"]
         assert (a.width, a.height, a.taken, a.camera) == (700, 900, "2024-05-01T10:30:00Z", "Canon EOS 5D")
@@ -348,9 +349,9 @@ def test_a_lost_database_is_made_again_and_vectors_are_kept(photos: Path, tmp_pa
     update(photos, at, model="pixels", loaded=loaded)
     (at / "items-1.sqlite").unlink()
     with pytest.raises(LibraryError, match=r"items-1.sqlite is missing"):
-        Library.open(at)
+        LibrarySnapshot.open(at)
     assert update(None, at, loaded=loaded).items == 6 and encoder.seen == 6
-    with Library.open(at) as library:
+    with LibrarySnapshot.open(at) as library:
         assert library.generation == 2 and len(library) == 6
 
 
@@ -361,7 +362,7 @@ def test_vectors_that_another_verb_has_made_are_taken_from_the_store(photos: Pat
     loaded: Any = {"pixels": encoder}
     encode(load("pixels"), open_collection(f"photos:{photos}"), "image")
     update(photos, tmp_path / "library", model="pixels", loaded=loaded)
-    assert encoder.seen == 0 and len(Library.open(tmp_path / "library")) == 6
+    assert encoder.seen == 0 and len(LibrarySnapshot.open(tmp_path / "library")) == 6
 
 
 def test_a_killed_first_update_by_another_model_leaves_no_vectors_behind(photos: Path, tmp_path: Path) -> None:
@@ -370,7 +371,7 @@ def test_a_killed_first_update_by_another_model_leaves_no_vectors_behind(photos:
     assert (at / "dense").is_dir() and not is_library(at)
     made = vectors_of_photos(photos, tmp_path)
     update(photos, at, model=made)
-    with Library.open(at) as library:
+    with LibrarySnapshot.open(at) as library:
         assert library.indexes["dense"].info().dimension == 8
 
 

@@ -14,9 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from PIL import Image
 
-from visir.library import Library, LibraryError, update
+from visir.library import LibraryError, update
 from visir.library.database_checks import LONGEST
 from visir.library.filters import parse
+from visir.library.snapshot import LibrarySnapshot
 from visir.library.values import plain_values
 
 NAN, INF = float("nan"), float("inf")
@@ -100,7 +101,7 @@ def test_a_table_with_everything_is_made_searchable_and_stays_so(tmp_path: Path)
     update(photos / "photos.parquet", library, model="pixels")
 
     def found(condition: str) -> set[str]:
-        with Library.open(library) as opened:
+        with LibrarySnapshot.open(library) as opened:
             ids = opened.where([parse(condition)])
             return {item.captions[0][1] for item in opened.items(sorted(ids))}
 

@@ -133,7 +133,7 @@ def test_a_photo_is_answered_as_the_library_answers_it(service: Service) -> None
         (expected,) = handle.searcher.search(
             [Query(text="a red dog", image=decode(stream.getvalue(), "x"), system=system)]
         )
-        assert [(hit["item"], hit["score"]) for hit in hits] == [(hit.item, hit.score) for hit in expected.hits]
+        assert [(hit["id"], hit["score"]) for hit in hits] == [(hit.id, hit.score) for hit in expected.hits]
 
 
 def test_pictures_beyond_the_budget_are_told_to_come_again(service: Service, monkeypatch: pytest.MonkeyPatch) -> None:

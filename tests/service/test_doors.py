@@ -48,14 +48,14 @@ def test_tokens_and_scopes(serve: Any, tmp_path: Path) -> None:
     service = serve(tokens=path)
     where = f"{AT}/items"
     status, error = service.refused("GET", where)
-    assert status == 401 and error["message"] == "a token is needed." and "visir token new" in error["hint"]
+    assert status == 401 and error["message"] == "a token is needed." and "visir library token new" in error["hint"]
     assert service.ask("GET", where).headers["www-authenticate"] == 'Bearer realm="visir"'
     for wrong in (bearer("visir_guess"), bearer(""), bearer("é" * 10), {"authorization": f"Basic {asks}"}):
         assert service.refused("GET", where, headers={k: v.encode("latin-1") for k, v in wrong.items()})[0] == 401
     assert service.refused("GET", where, headers=bearer(over))[1]["message"] == "the token has expired."
     assert service.ask("GET", where, headers=bearer(asks)).status_code == 200
     assert service.ask("GET", where, headers={"authorization": f"bearer {asks}"}).status_code == 200
-    item = service.ask("GET", where, headers=bearer(asks)).json()["items"][0]["item"]
+    item = service.ask("GET", where, headers=bearer(asks)).json()["items"][0]["id"]
     for method, path_ in (("POST", f"{AT}/update"), ("GET", f"{AT}/update"), ("DELETE", f"{AT}/items/{item}")):
         assert service.refused(method, path_)[0] == 401
         status, error = service.refused(method, path_, headers=bearer(asks))

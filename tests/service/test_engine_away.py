@@ -10,7 +10,7 @@ import pytest
 pytest.importorskip("fastapi", reason="the extra serve is not installed")
 pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
 pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
-sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "retrieval"))
 
 from qdrant_wire import WireServer
 from served import AT, Service, make

@@ -55,7 +55,7 @@ class Fuzzed:
 
     def __init__(self, folder: Path, tokens: Path, secret: str) -> None:
         self.service = Service(folder, tokens=tokens, timeout=120.0)
-        items = [one["item"] for one in self._items(secret)]
+        items = [one["id"] for one in self._items(secret)]
         raw = self.service.ask("GET", "/v1/openapi.json").json()
         for path in raw["paths"].values():
             for method, operation in path.items():
@@ -68,7 +68,7 @@ class Fuzzed:
         schemas = raw["components"]["schemas"]  # and nearly every search at fields and pictures that are none
         fields = ["width", "taken", "camera", "category", "name", "colour"]
         schemas["ConditionBody"]["properties"]["field"]["enum"] = fields
-        schemas["SearchBody"]["properties"]["item"] = {"anyOf": [{"enum": [*items[4:8], "0" * 32]}, {"type": "null"}]}
+        schemas["SearchBody"]["properties"]["like"] = {"anyOf": [{"enum": [*items[4:8], "0" * 32]}, {"type": "null"}]}
         schemas["ImageData"]["properties"]["data"]["enum"] = [base64.b64encode(picture).decode(), "AAAA", "%"]
         schemathesis.openapi.format("binary", st.sampled_from([picture, picture[:99], b"GIF89a"]))
         # Asked with a token, "no token" is no fault of a case: `run` puts one into each.

@@ -96,7 +96,7 @@ def test_no_header_is_injected(service: Service) -> None:
     for given in ("a\r\nSet-Cookie: a=b", "a b", "é", "x" * 65, "", "a\tb", "<script>"):
         headers = service.ask("GET", "/v1/health", headers={"x-request-id": given.encode()}).headers
         assert re.fullmatch("[0-9a-f]{16}", headers["x-request-id"]) and "set-cookie" not in headers
-    item = service.ask("GET", f"{AT}/items?k=1").json()["items"][0]["item"]
+    item = service.ask("GET", f"{AT}/items?k=1").json()["items"][0]["id"]
     answer = service.ask("GET", f"{AT}/items/{item}/image?download=%0d%0aSet-Cookie:%20a=b")
     assert answer.status_code == 422 and "set-cookie" not in answer.headers
     answer = service.ask("GET", f"{AT}/items/{item}/image")
@@ -220,7 +220,7 @@ def test_a_database_that_was_tampered_with(tmp_path: Path, folder: Path) -> None
 
     shutil.copytree(folder, tmp_path / "photos")
     service = Service(tmp_path / "photos")
-    (item,) = (one["item"] for one in service.ask("GET", f"{AT}/items?k=1").json()["items"])
+    (item,) = (one["id"] for one in service.ask("GET", f"{AT}/items?k=1").json()["items"])
     picture = service.ask("GET", f"{AT}/items/{item}/image").content
     connection = sqlite3.connect(tmp_path / "photos" / LibraryCard.read(folder).database)
     connection.execute("PRAGMA foreign_keys=OFF")

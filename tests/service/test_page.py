@@ -123,7 +123,7 @@ def answered(page: Any, words: str) -> None:
 def found(watched: Watched, library: str, **query: Any) -> list[str]:
     """What the service itself says: the items of an answer."""
     answer = watched.page.request.post(f"/v1/libraries/{library}/search", data=query)
-    return [hit["item"] for hit in answer.json()["hits"]]
+    return [hit["id"] for hit in answer.json()["hits"]]
 
 
 def photo(width: int = 2400, height: int = 1200) -> bytes:

@@ -46,7 +46,7 @@ class Asked:
     def items(self, **body: Any) -> set[str]:
         answer = self.client.post(f"{AT}/search", json={"text": "a dog", "k": 50, "system": "dense", **body})
         assert answer.status_code == 200, answer.text
-        return {hit["item"] for hit in answer.json()["hits"]}
+        return {hit["id"] for hit in answer.json()["hits"]}
 
     def ready(self) -> tuple[int, dict[str, Any]]:
         answer = self.client.get("/v1/ready")
@@ -98,11 +98,11 @@ def test_another_library_in_its_place_is_served(place: Path, way: str) -> None:
 
         def is_new() -> bool:
             listed = service.client.get(f"{AT}/items", params={"k": 50}).json()["items"]
-            like["item"] = listed[0]["item"]
+            like["id"] = listed[0]["id"]
             return len(listed) == 12
 
         assert until(is_new) < TRUE_WITHIN
-        found = service.items(text=None, item=like["item"])
+        found = service.items(text=None, like=like["id"])
         assert len(found) == 11 and found < every
         assert service.client.post(f"{AT}/search", json={"text": "a dog"}).status_code == 422  # pixels know no words
         status, held = service.ready()
@@ -286,7 +286,7 @@ def test_of_two_services_on_one_port_one_serves(made: Path) -> None:
     """Both are started at once, and load their models at the same time."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "visir", "serve", str(made), "--port", str(port)]
+    command = [sys.executable, "-m", "visir", "library", "serve", str(made), "--port", str(port)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
     both = [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment) for _ in range(2)]
@@ -326,7 +326,7 @@ def test_a_service_that_may_only_read_the_library_follows_it(tmp_path: Path) -> 
     mounted = f"mount --bind {library} {seen} && mount -o remount,bind,ro {seen} && ! touch {seen}/x 2>/dev/null"
     if subprocess.run(["unshare", "-m", "sh", "-c", mounted], capture_output=True).returncode:
         pytest.skip("nothing can be mounted here")
-    command = f"{mounted} && exec {sys.executable} -m visir serve {seen} --port {port} --reload 0.2"
+    command = f"{mounted} && exec {sys.executable} -m visir library serve {seen} --port {port} --reload 0.2"
     running = subprocess.Popen(
         ["unshare", "-m", "sh", "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 pytest.importorskip("tokenizers", reason="the extra sparse is not installed")
-sys.path.insert(0, str(Path(__file__).parents[1] / "search"))
+sys.path.insert(0, str(Path(__file__).parents[1] / "retrieval"))
 
 from index_data import random_dense, random_sparse
 from sparse_toys import head, tokenizer

@@ -6,12 +6,12 @@ from collections.abc import Sequence
 
 import pyarrow.compute as pc
 
-from visir.library.library import Library
 from visir.library.query import Query
 from visir.library.query_encoding import EncodedQuery
 from visir.library.query_state import LibraryState, QueryState, StageTimer
 from visir.library.ranking import NORMALISATION, rank
 from visir.library.results import HitExplanation, SystemScore
+from visir.library.snapshot import LibrarySnapshot
 from visir.records import SparseEmbeddings
 from visir.retrieval.filtered import FilteredIndex
 from visir.retrieval.fusion import K, normalised
@@ -26,6 +26,7 @@ def explain_hit(state: LibraryState, query: Query, item: str, *, captions: int, 
     rank(state, [query_state], StageTimer())
     if query_state.error is not None:
         raise query_state.error
+    query = query_state.query
     encoded = _encoded(state, query, {*state.systems})
     return HitExplanation(
         tuple(matched_terms(state, query, [item]).get(item, ())),
@@ -35,7 +36,7 @@ def explain_hit(state: LibraryState, query: Query, item: str, *, captions: int, 
     )
 
 
-def heaviest_words(library: Library, item: str, count: int) -> list[tuple[str, float]]:
+def heaviest_words(library: LibrarySnapshot, item: str, count: int) -> list[tuple[str, float]]:
     """The heaviest words of a picture."""
     library.item(item)
     index = library.indexes.get("sparse")
@@ -43,7 +44,7 @@ def heaviest_words(library: Library, item: str, count: int) -> list[tuple[str, f
     return words
 
 
-def nearest_captions(library: Library, item: str, count: int) -> list[tuple[str, float]]:
+def nearest_captions(library: LibrarySnapshot, item: str, count: int) -> list[tuple[str, float]]:
     """The captions nearest to a picture."""
     library.item(item)
     if library.captions is None or "dense" not in library.indexes:
@@ -56,7 +57,7 @@ def matched_terms(state: LibraryState, query: Query, items: Sequence[str]) -> di
     """The words that a query and each of these pictures have in common."""
     if "sparse" not in state.library.indexes or not items:
         return {}
-    encoded = _encoded(state, query, {"sparse"})
+    encoded = _encoded(state, state.resolved(query), {"sparse"})
     words, documents = state.encoder.query_vectors("sparse", [encoded]), state.library.indexes["sparse"].select(items)
     assert isinstance(words, SparseEmbeddings)
     return {item: matched(words, str(words.ids[0]), documents, item) for item in items}

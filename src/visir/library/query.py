@@ -35,11 +35,11 @@ def described(name: str, default: Any, **limits: Any) -> Any:
 class QueryFields(BaseModel):
     """The fields that every search question has, wherever it comes from.
 
-    A text may stand beside a picture or an item. The query is then the weighted mean of the two *unit* vectors: a
-    cosine ignores lengths, so neither side may weigh more because its encoder writes longer vectors. (The other reading
-    fuses two ranked lists, which finds what fits either well; a mean finds what fits both, "this dress, in red".)
-    Weighted words have meaningful lengths; there the mean is that of the weights, each side divided by its own length
-    first for the same reason.
+    A text may stand beside a picture, or a picture of the library (`like`). The query is then the weighted mean of the
+    two *unit* vectors: a cosine ignores lengths, so neither side may weigh more because its encoder writes longer
+    vectors. (The other reading fuses two ranked lists, which finds what fits either well; a mean finds what fits both,
+    "this dress, in red".) Weighted words have meaningful lengths; there the mean is that of the weights, each side
+    divided by its own length first for the same reason.
 
     A sparse head says in words what the dense vectors hold and loses a little, so the two together find no more than
     dense alone (measured in docs/background/libraries.md). Hybrid search is for systems that know different things.
@@ -52,7 +52,7 @@ class QueryFields(BaseModel):
 
     text: str | None = described("text", None)
     image: Any = described("image", None)
-    item: str | None = described("item", None)
+    like: str | None = described("like", None)
     text_weight: float = described("text_weight", 0.5, ge=0, le=1)
     system: System | None = described("system", None)
     fusion: Fusion = described("fusion", "rrf")
@@ -68,7 +68,7 @@ class QueryFields(BaseModel):
         """The text to search with: the category's name where the query has nothing else."""
         if self.text is not None and self.text.strip():
             return self.text
-        if self.image is None and self.item is None and self.category:
+        if self.image is None and self.like is None and self.category:
             return self.category.rstrip("/").rpartition("/")[2].replace("_", " ").replace("-", " ")
         return None
 
@@ -82,10 +82,10 @@ class QueryFields(BaseModel):
     def _contradictions(self) -> list[str]:
         """What is wrong with the fields beside each other."""
         faults = []
-        if self.search_text is None and self.image is None and self.item is None:
-            faults.append("nothing is asked: give a text, an image, an item or a category")
-        if self.image is not None and self.item is not None:
-            faults.append("an image and an item are given: one of them")
+        if self.search_text is None and self.image is None and self.like is None:
+            faults.append("nothing is asked: give a text, an image, a picture to be like, or a category")
+        if self.image is not None and self.like is not None:
+            faults.append("image and like are given: one of them")
         if self.k + self.offset > DEEPEST:
             faults.append(f"k + offset is at most {DEEPEST}")
         return faults
@@ -97,8 +97,8 @@ class Query(QueryFields):
     Args:
         text: What to look for, in words.
         image: A PIL picture, or one from `Searcher.prepare`.
-        item: The id of a picture of the library, which is left out of the answer.
-        text_weight: Weight of the text beside an image or an item, from 0 to 1.
+        like: A picture of the library, by its id, path or name; it is left out of the answer.
+        text_weight: Weight of the text beside an image or a picture of the library, from 0 to 1.
         system: "dense", "sparse" or "hybrid"; None takes dense where the library has it.
         fusion: How hybrid joins the two: "rrf" or "weighted"; see `visir.retrieval.fusion`.
         weight: Weight of dense in weighted fusion, from 0 to 1.
@@ -209,7 +209,7 @@ class Query(QueryFields):
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {"system": get_args(System), "fusion": get_args(Fusion)}
-_ASKING = {"text", "image", "item", "category"}
+_ASKING = {"text", "image", "like", "category"}
 
 
 def _error(faults: Sequence[str]) -> QueryError:

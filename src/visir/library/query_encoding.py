@@ -14,11 +14,11 @@ from numpy.typing import NDArray
 from visir.encoders.base import Encoder
 from visir.errors import VisirError
 from visir.library.deterministic_batches import COMPARED, DeterministicTextEncoder
-from visir.library.library import Library
 from visir.library.models import LibraryModels
 from visir.library.prepared_image import PreparedImage
 from visir.library.query import Query, QueryError
 from visir.library.reranking import Reranker
+from visir.library.snapshot import LibrarySnapshot
 from visir.records import Embeddings, EncoderCard, Modality, SparseEmbeddings
 from visir.sparse.encoder import SparseEncoder
 
@@ -58,7 +58,7 @@ class QueryEncoder:
         self._text_encoders: dict[str, DeterministicTextEncoder] = {}
 
     def encode(
-        self, queries: Sequence[Query], systems: Sequence[set[str]], library: Library
+        self, queries: Sequence[Query], systems: Sequence[set[str]], library: LibrarySnapshot
     ) -> list[EncodedQuery | VisirError]:
         """Encode each query for each of its systems; in its place the error of one that cannot be encoded.
 
@@ -132,7 +132,7 @@ class QueryEncoder:
         return [system for system, model in models.items() if model is not None]
 
     def _encode_one(
-        self, query: Query, systems: set[str], library: Library, words: Mapping[str, Words]
+        self, query: Query, systems: set[str], library: LibrarySnapshot, words: Mapping[str, Words]
     ) -> EncodedQuery:
         dense: Vector | None = None
         sparse: Words | None = None
@@ -147,7 +147,7 @@ class QueryEncoder:
             sparse = self._query_words(query, library, words)
         return EncodedQuery(_modality(query), dense, sparse)
 
-    def _dense_sides(self, query: Query, library: Library) -> tuple[Vector | None, Vector | None]:
+    def _dense_sides(self, query: Query, library: LibrarySnapshot) -> tuple[Vector | None, Vector | None]:
         """The dense vector of the text, and of the picture or the item; None for what the query does not have."""
         text: Vector | None = None
         other: Vector | None = None
@@ -155,8 +155,8 @@ class QueryEncoder:
             text = self._text_encoder("dense").vectors([query.search_text])[0]
         if query.image is not None:
             other = self._image_vector("dense", query.image)[0]
-        elif query.item is not None:
-            other = np.asarray(_item_vectors(library, "dense", query.item).vectors[0], np.float32)
+        elif query.like is not None:
+            other = np.asarray(_item_vectors(library, "dense", query.like).vectors[0], np.float32)
         return text, other
 
     def _image_vector(self, system: str, image: Image | PreparedImage) -> Vector:
@@ -169,13 +169,13 @@ class QueryEncoder:
             raise encoder.cannot("image")
         return encoder.embed_images([pixels])
 
-    def _query_words(self, query: Query, library: Library, text_words: Mapping[str, Words]) -> Words:
+    def _query_words(self, query: Query, library: LibrarySnapshot, text_words: Mapping[str, Words]) -> Words:
         text = None if query.search_text is None else text_words.get(query.search_text, {})
         other: Words | None = None
         if query.image is not None:
             [other] = self._words_of_vectors("image", self._image_vector("sparse", query.image))
-        elif query.item is not None:
-            other = _words_of_row(_item_vectors(library, "sparse", query.item), 0)
+        elif query.like is not None:
+            other = _words_of_row(_item_vectors(library, "sparse", query.like), 0)
         if text is None or other is None:
             return text or other or {}
         return _mean_words(text, other, query.text_weight)
@@ -214,7 +214,7 @@ class QueryEncoder:
         return self._text_encoders.setdefault(encoder.card.fingerprint, DeterministicTextEncoder(encoder))
 
 
-def _item_vectors(library: Library, system: str, item: str) -> Any:
+def _item_vectors(library: LibrarySnapshot, system: str, item: str) -> Any:
     """The vector of an item. Raises `UnknownItemError` when the library has no such item."""
     library.item(item)
     return library.indexes[system].select([item])
@@ -245,7 +245,7 @@ def _mean_words(text: Words, other: Words, text_weight: float) -> Words:
 
 
 def _modality(query: Query) -> Modality:
-    if query.image is None and query.item is None:
+    if query.image is None and query.like is None:
         return "text"
     return "image" if query.search_text is None else "text+image"
 

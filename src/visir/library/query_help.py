@@ -6,7 +6,7 @@ This file imports nothing, because the command line reads it whenever it starts.
 QUERY_HELP = {
     "text": "What to look for, in words.",
     "image": "Look for what fits this picture.",
-    "item": "Look for pictures like this one of the library, which is left out of the answer.",
+    "like": "Look for pictures like this one of the library (its id, path or name), which is left out of the answer.",
     "text_weight": "Weight of the text beside a picture, from 0 to 1; 1 is the text alone.",
     "system": "dense, sparse or hybrid; without one, dense where the library has it.",
     "fusion": "How hybrid joins the two systems: rrf (reciprocal ranks) or weighted (a weighted sum of scores).",

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 from visir.errors import VisirError
 from visir.library.categories import Category, tree_of
 from visir.library.filters import satisfying
-from visir.library.library import Library
 from visir.library.query import DEEPEST, Query, System
 from visir.library.query_encoding import EncodedQuery, QueryEncoder
-from visir.library.results import LibraryHit
+from visir.library.results import RankedItem
+from visir.library.snapshot import LibrarySnapshot
 from visir.records import Run
 from visir.retrieval.filtered import FilteredIndex
 
@@ -36,7 +36,7 @@ class LibraryState:
     As a whole, because a library of other models may have come into its place.
     """
 
-    def __init__(self, library: Library, encoder: QueryEncoder) -> None:
+    def __init__(self, library: LibrarySnapshot, encoder: QueryEncoder) -> None:
         self.library, self.encoder = library, encoder
         self.systems: tuple[str, ...] = tuple(library.indexes)
         self._filters: LRUCache[Hashable, AllowedItems] = LRUCache(CACHED_FILTERS)
@@ -54,6 +54,10 @@ class LibraryState:
         """The tree of categories."""
         rows = self.library.database.rows("SELECT category, item FROM files")
         return tree_of((str(category), str(item)) for category, item in rows)
+
+    def resolved(self, query: Query) -> Query:
+        """The query with the id of the picture that it is to be like. Raises `UnknownItemError`."""
+        return query if query.like is None else query.model_copy(update={"like": self.library.id_of(query.like)})
 
     def allowed_items(self, query: Query) -> AllowedItems | None:
         """The items that the query may find; None for all. Raises `FilterError`."""
@@ -126,7 +130,7 @@ class QueryState:
     name: str = ""
     runs: Mapping[str, Run] = field(default_factory=dict)
     lists: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
-    hits: list[LibraryHit] = field(default_factory=list)
+    hits: list[RankedItem] = field(default_factory=list)
     error: VisirError | None = None
 
     @property
@@ -148,19 +152,18 @@ class QueryState:
         # A model is loaded for this only where the query re-ranks.
         reranks = self.request.rerank if isinstance(self.request, Query) else self.request.get("rerank", 0)
         has_cross_encoder = bool(reranks) and state.encoder.models.encoder.cross_encoder is not None
-        self.query = query = Query.checked(self.request, state.systems, has_cross_encoder=has_cross_encoder)
+        checked = Query.checked(self.request, state.systems, has_cross_encoder=has_cross_encoder)
+        self.query = query = state.resolved(checked)
         self.system = query.system_for(state.systems)
         if query.search_text is not None:
             state.encoder.check_texts(self.systems)
-        if query.item is not None:
-            state.library.item(query.item)
         self.allowed = state.allowed_items(query)
         if self.allowed is not None:
             self.total = len(self.allowed)
-            self.total -= query.item is not None and query.item in self.allowed
+            self.total -= query.like is not None and query.like in self.allowed
         else:
             self.total = max(len(state.library.indexes[system].ids) for system in self.systems)
-            self.total -= query.item is not None
+            self.total -= query.like is not None
 
     @property
     def list_length(self) -> int:
@@ -176,10 +179,10 @@ class QueryState:
         exact = all(is_exact(state.library, system) for system in self.systems)
         if self.system == "hybrid" or not exact:
             return DEEPEST + 2
-        return self.list_length + (self.query.item is not None)
+        return self.list_length + (self.query.like is not None)
 
 
-def is_exact(library: Library, system: str) -> bool:
+def is_exact(library: LibrarySnapshot, system: str) -> bool:
     """Whether the index of a system gives exactly the best."""
     return bool(getattr(library.indexes[system], "exact", False))
 

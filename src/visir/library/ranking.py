@@ -12,14 +12,14 @@ import pyarrow.compute as pc
 
 from visir.errors import VisirError
 from visir.library.query_state import LibraryState, QueryState, StageTimer
-from visir.library.results import LibraryHit
+from visir.library.results import RankedItem
 from visir.records import Run
 from visir.retrieval.filtered import part_of
 from visir.retrieval.fusion import Normalisation, fuse
 
 NORMALISATION: Normalisation = "maximum"
-"""Of scores before a weighted sum (`visir.retrieval.fusion`): it finds as much as the others (docs/background/libraries.md), and
-does not depend on how deep the lists go."""
+"""Of scores before a weighted sum (`visir.retrieval.fusion`): it finds as much as the others
+(docs/background/libraries.md), and does not depend on how deep the lists go."""
 
 
 def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTimer) -> None:
@@ -77,7 +77,7 @@ def _rank_group(state: LibraryState, group: Sequence[QueryState], timer: StageTi
             }
             answers = fused.answer(query_state.name)[: query_state.list_length]
             query_state.hits = [
-                LibraryHit(item, rank, score, {system: ranks[item] for system, ranks in parts.items() if item in ranks})
+                RankedItem(item, rank, score, {system: ranks[item] for system, ranks in parts.items() if item in ranks})
                 for rank, (item, score) in enumerate(answers, 1)
             ]
 
@@ -86,8 +86,8 @@ def _without_query_items(run: Run, group: Sequence[QueryState]) -> Run:
     """Without the item that each query searches with: it would always be the best answer to itself."""
     excluded = np.zeros(len(run.indices), np.bool_)
     for position, query_state in enumerate(group):
-        if query_state.query.item is not None:
+        if query_state.query.like is not None:
             listed = slice(int(run.offsets[position]), int(run.offsets[position + 1]))
-            row = int(pc.index(run.documents, query_state.query.item).as_py())
+            row = int(pc.index(run.documents, query_state.query.like).as_py())
             excluded[listed] = run.indices[listed] == row
     return part_of(run, ~excluded, np.ones(len(run), np.bool_)) if excluded.any() else run

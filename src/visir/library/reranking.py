@@ -13,8 +13,8 @@ from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.inputs import Pixels
 from visir.errors import ImageError
 from visir.library.layout import LibraryError
-from visir.library.library import Library
-from visir.library.results import LibraryHit
+from visir.library.results import RankedItem
+from visir.library.snapshot import LibrarySnapshot
 
 CACHED_QUERIES = 512
 
@@ -31,25 +31,25 @@ class Reranker:
         self._cache_lock, self._model_lock = threading.Lock(), threading.Lock()
 
     def reranked(
-        self, cross_encoder: CrossEncoder, library: Library, text: str, hits: Sequence[LibraryHit], count: int
-    ) -> list[LibraryHit]:
+        self, cross_encoder: CrossEncoder, library: LibrarySnapshot, text: str, hits: Sequence[RankedItem], count: int
+    ) -> list[RankedItem]:
         """The first `count` hits by falling matching score, ties by id; the rest behind them, in their old order.
 
         A picture that cannot be opened any more has no matching score; it comes behind those that have one. Scores of
         the rest are shifted to begin a unit below the last of these: what counts is that they fall (as with tail
         "kept" in `visir.retrieval.rerank`).
         """
-        scores = self._scores(cross_encoder, library, text, tuple(sorted(hit.item for hit in hits[:count])))
-        first = sorted((hit for hit in hits if hit.item in scores), key=lambda hit: (-scores[hit.item], hit.item))
+        scores = self._scores(cross_encoder, library, text, tuple(sorted(hit.id for hit in hits[:count])))
+        first = sorted((hit for hit in hits if hit.id in scores), key=lambda hit: (-scores[hit.id], hit.id))
         if not first:
             return list(hits)
         reranked = [
-            replace(hit, rank=rank, score=scores[hit.item],
-                    parts={**hit.parts, "matching": (rank, scores[hit.item])})
+            replace(hit, rank=rank, score=scores[hit.id],
+                    parts={**hit.parts, "matching": (rank, scores[hit.id])})
             for rank, hit in enumerate(first, 1)
         ]  # fmt: skip
-        rest = [hit for hit in hits if hit.item not in scores]
-        shift = scores[first[-1].item] - 1 - rest[0].score if rest else 0.0
+        rest = [hit for hit in hits if hit.id not in scores]
+        shift = scores[first[-1].id] - 1 - rest[0].score if rest else 0.0
         return reranked + [
             replace(hit, rank=rank, score=hit.score + shift) for rank, hit in enumerate(rest, len(reranked) + 1)
         ]
@@ -59,7 +59,7 @@ class Reranker:
         lock=attrgetter("_cache_lock"),
     )  # fmt: skip
     def _scores(
-        self, cross_encoder: CrossEncoder, library: Library, text: str, items: tuple[str, ...]
+        self, cross_encoder: CrossEncoder, library: LibrarySnapshot, text: str, items: tuple[str, ...]
     ) -> Mapping[str, float]:
         from visir.collections.images import opened
 

@@ -10,11 +10,11 @@ from visir.retrieval.sparse.matched import Match
 
 
 @dataclass(frozen=True)
-class LibraryHit:
+class RankedItem:
     """A picture of an answer.
 
     Attributes:
-        item: Its id.
+        id: Of the picture.
         rank: From 1, over all pages.
         score: The score that ranks it: a cosine (dense), a sum of matched words' products (sparse), the fused score
             (hybrid), or that of the matching head. The scores of hits behind re-ranked ones are shifted below the last
@@ -22,7 +22,7 @@ class LibraryHit:
         parts: From each system that listed it ("dense", "sparse", "matching") to its rank and score there.
     """
 
-    item: str
+    id: str
     rank: int
     score: float
     parts: Mapping[str, tuple[int, float]]
@@ -42,7 +42,7 @@ class ResultPage:
         generation: Of the library that answered.
     """
 
-    hits: tuple[LibraryHit, ...]
+    hits: tuple[RankedItem, ...]
     total: int
     next_offset: int | None
     system: System

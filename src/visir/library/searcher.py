@@ -12,14 +12,14 @@ from visir.errors import VisirError
 from visir.library import explain
 from visir.library.categories import Category
 from visir.library.filters import Field
-from visir.library.library import Library
 from visir.library.models import LibraryModels
 from visir.library.prepared_image import PreparedImage
 from visir.library.query import DEEPEST, Query, System
 from visir.library.query_encoding import QueryEncoder
 from visir.library.query_state import LibraryState, QueryState, StageTimer
 from visir.library.ranking import rank
-from visir.library.results import HitExplanation, LibraryHit, ResultPage
+from visir.library.results import HitExplanation, RankedItem, ResultPage
+from visir.library.snapshot import LibrarySnapshot
 from visir.progress import quiet
 
 if TYPE_CHECKING:
@@ -50,12 +50,12 @@ class Searcher:
         >>> _ = update("photos", "photos.visir", model="pixels")
         >>> with Searcher.open("photos.visir") as searcher:
         ...     page = searcher.find(image=Image.new("RGB", (80, 60), (190, 10, 10)), where=["width < 100"], k=1)
-        ...     searcher.library.item(page.hits[0].item).name
+        ...     searcher.library.item(page.hits[0].id).name
         'red.png'
     """
 
     def __init__(
-        self, library: Library, *, device: str | None = None, loaded: dict[str, Encoder] | None = None
+        self, library: LibrarySnapshot, *, device: str | None = None, loaded: dict[str, Encoder] | None = None
     ) -> None:
         self._device, self._loaded = device, loaded
         self._state = LibraryState(library, self._encoder(library))
@@ -64,10 +64,10 @@ class Searcher:
     @classmethod
     def open(cls, folder: str | Path, *, device: str | None = None) -> Searcher:
         """The library in `folder`; its models are loaded with the first query that needs them."""
-        return cls(Library.open(folder), device=device)
+        return cls(LibrarySnapshot.open(folder), device=device)
 
     @property
-    def library(self) -> Library:
+    def library(self) -> LibrarySnapshot:
         """The library as it was last opened."""
         return self._state.library
 
@@ -98,11 +98,11 @@ class Searcher:
             self.encoder.learn_batch_sizes()
         query = Query(text="a photo", k=1)
         if not self.takes_texts:
-            query = Query(item=self.library.database.value("SELECT id FROM items LIMIT 1"), k=1)
+            query = Query(like=self.library.database.value("SELECT id FROM items LIMIT 1"), k=1)
         for page in self.search_each([query.model_copy(update={"system": system}) for system in self.systems]):
             if isinstance(page, ResultPage) and page.hits:
                 with suppress(VisirError):
-                    self.explain(query, page.hits[0].item)
+                    self.explain(query, page.hits[0].id)
                 break
 
     def reload(self) -> bool:
@@ -139,12 +139,12 @@ class Searcher:
 
         Args:
             query: The query; or leave it out and give its fields by name.
-            fields: Those of `visir.library.query.Query`: `text`, `image`, `item`, `where`, `k`, …
+            fields: Those of `visir.library.query.Query`: `text`, `image`, `like`, `where`, `k`, …
 
         Raises:
             QueryError: The query contradicts itself, or this library cannot answer it; every fault is listed.
             FilterError: A condition does not fit the fields of the library.
-            UnknownItemError: `item` is none of the library's.
+            UnknownItemError: `like` is none of the library's.
         """
         return self.search([fields if query is None else query])[0]
 
@@ -187,12 +187,12 @@ class Searcher:
                     _rerank(state, query_state)
         # An item that is being added, or has just been deleted, is in an index and not in the database.
         pages = [_hits_of_page(query_state) for query_state in query_states if query_state.error is None]
-        existing = state.library.existing({hit.item for hits in pages for hit in hits})
+        existing = state.library.existing({hit.id for hits in pages for hit in hits})
         return [query_state.error or _page(state, query_state, existing, timer) for query_state in query_states]
 
     def similar(self, item: str, k: int = 10, *, system: System | None = None, offset: int = 0) -> ResultPage:
         """Pictures like one of the library's own, which is left out."""
-        return self.find(item=item, k=k, offset=offset, system=system)
+        return self.find(like=item, k=k, offset=offset, system=system)
 
     def prepare(self, image: Image) -> PreparedImage:
         """Preprocess an upright RGB picture: for a `Query` that has to wait, in a few hundred kilobytes."""
@@ -228,7 +228,7 @@ class Searcher:
         """The fields that conditions can name."""
         return dict(self.library.fields)
 
-    def _encoder(self, library: Library, *, fresh: bool = False) -> QueryEncoder:
+    def _encoder(self, library: LibrarySnapshot, *, fresh: bool = False) -> QueryEncoder:
         """The models of a library, not yet loaded; `fresh` ones at once, where there may be others of the same name."""
         card = library.card
         models = LibraryModels(card.model, card.head, device=self._device, cards=card.cards, loaded=self._loaded)
@@ -246,13 +246,13 @@ def _rerank(state: LibraryState, query_state: QueryState) -> None:
     )
 
 
-def _hits_of_page(query_state: QueryState) -> list[LibraryHit]:
+def _hits_of_page(query_state: QueryState) -> list[RankedItem]:
     return query_state.hits[query_state.query.offset : query_state.query.offset + query_state.query.k]
 
 
 def _page(state: LibraryState, query_state: QueryState, existing: set[str], timer: StageTimer) -> ResultPage:
     query, end = query_state.query, query_state.query.offset + query_state.query.k
-    hits = tuple(hit for hit in _hits_of_page(query_state) if hit.item in existing)
+    hits = tuple(hit for hit in _hits_of_page(query_state) if hit.id in existing)
     more = len(query_state.hits) > end and end < DEEPEST
     seconds = {stage: round(duration, 6) for stage, duration in timer.seconds.items()}
     return ResultPage(hits, max(query_state.total, 0), end if more else None, query_state.system, query.search_text,

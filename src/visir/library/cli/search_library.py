@@ -26,7 +26,7 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
     Args:
         folder: The library.
         options: Those of `visir search` by name. The fields of a query have the names of `Query`, None for those that
-            are not given; `image` is a path, and `item` any name of a picture.
+            are not given; `image` is a path, and `like` any name of a picture of the library.
     """
     import os
     import sys
@@ -39,14 +39,12 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
         fields = {name: options[name] for name in Query.model_fields if options[name] is not None}
         if "image" in fields:
             fields["image"] = _opened(fields["image"])
-        if "item" in fields:
-            fields["item"] = _item(searcher, fields["item"])
         page = searcher.find(**fields)
         if options["as_json"]:
             _print_json(searcher, page)
             return
         query = Query(**fields)
-        items = searcher.library.items([hit.item for hit in page.hits])
+        items = searcher.library.items([hit.id for hit in page.hits])
         terms = _terms(searcher, query, page)
         protocol = graphics_protocol(os.environ, sys.stdout.isatty()) if options["pictures"] else None
         title = f"{searcher.library.name}: {_title(options, page)}"
@@ -71,30 +69,13 @@ def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]
 
     if page.system == "dense":
         return {}
-    matches = searcher.terms(query, [hit.item for hit in page.hits])
+    matches = searcher.terms(query, [hit.id for hit in page.hits])
     return {item: in_words(terms) for item, terms in matches.items()}
-
-
-def _item(searcher: Searcher, like: str) -> str:
-    """An item's id from itself, from the beginning of one, or from the path or name of a file of it."""
-    from visir.library.layout import LibraryError
-
-    rows = searcher.library.database.rows
-    items = rows("SELECT DISTINCT item FROM files WHERE path = ? OR name = ?", (like, like))
-    if not items and like:
-        items = rows("SELECT id FROM items WHERE substr(id, 1, ?) = ?", (len(like), like))
-    if len(items) != 1:
-        problem = "no picture is called so" if not items else f"{len(items)} pictures are"
-        raise LibraryError(
-            f"--like {like}: {problem}.",
-            hint="give the path of a file as visir search shows it, or more of the item's id",
-        )
-    return str(items[0][0])
 
 
 def _title(options: Mapping[str, Any], page: ResultPage) -> str:
     parts = [f"“{page.text}”"] if page.text else []
-    parts += [f"like {example}" for example in (options["image"], options["item"]) if example is not None]
+    parts += [f"like {example}" for example in (options["image"], options["like"]) if example is not None]
     parts += [f"in {options['category']}"] if options["category"] else []
     return " ".join([*parts, f"({page.system})"])
 
@@ -111,7 +92,7 @@ def _print_json(searcher: Searcher, page: ResultPage) -> None:
     from visir.library.service.responses import ItemCards, library_path, results_json
 
     cards = ItemCards(searcher.library, library_path(searcher.library.name))
-    typer.echo(results_json(page, cards.of(hit.item for hit in page.hits)).decode())
+    typer.echo(results_json(page, cards.of(hit.id for hit in page.hits)).decode())
 
 
 def _print_table(title: str, page: ResultPage, items: Sequence[Item], terms: dict[str, str]) -> None:
@@ -130,7 +111,7 @@ def _print_table(title: str, page: ResultPage, items: Sequence[Item], terms: dic
     for hit, item in zip(page.hits, items, strict=True):
         caption = item.captions[0][1] if item.captions else ""
         row = [str(hit.rank), f"{hit.score:.4f}", item.files[0].path, caption]
-        row += [terms.get(hit.item, "")] if any(terms.values()) else []
+        row += [terms.get(hit.id, "")] if any(terms.values()) else []
         table.add_row(*(escape(one_line(cell)) for cell in row))
     Console().print(table)
 
@@ -154,10 +135,10 @@ def _print_pictures(
     typer.echo(one_line(title))
     for hit, item in zip(page.hits, items, strict=True):
         typer.echo(f"\n{hit.rank:>3}  {hit.score:.4f}  {one_line(item.files[0].path)}")
-        for line in (item.captions[0][1] if item.captions else "", terms.get(hit.item, "")):
+        for line in (item.captions[0][1] if item.captions else "", terms.get(hit.id, "")):
             if line:
                 typer.echo(f"     {one_line(line)}")
-        thumbnail = searcher.library.thumbnail(hit.item)
+        thumbnail = searcher.library.thumbnail(hit.id)
         if thumbnail is not None:
             sequences = draw_image(Image.open(io.BytesIO(thumbnail)).convert("RGB"), protocol)
             typer.echo(sequences, file=trusted(sys.stdout), nl=False, color=True)

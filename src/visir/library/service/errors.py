@@ -81,7 +81,7 @@ def from_visir(fault: VisirError) -> HttpError | VisirError:
     from visir.library.query import QueryError
 
     if isinstance(fault, UnknownItemError):
-        return HttpError(404, fault.message, hint="was it deleted meanwhile? search again")
+        return HttpError(404, fault.message, hint=fault.hint)
     return HttpError(422, fault.message, hint=fault.hint) if isinstance(fault, FilterError | QueryError) else fault
 
 

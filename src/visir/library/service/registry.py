@@ -25,8 +25,9 @@ from visir.progress import quiet
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
-    from visir.library import Item, Library
+    from visir.library import Item
     from visir.library.query import Query
+    from visir.library.snapshot import LibrarySnapshot
 
 _WORDS = 30
 _CAPTIONS = 5
@@ -53,18 +54,19 @@ class LibraryHandle:
     def __init__(
         self, folder: Path, settings: ServiceSettings, metrics: Metrics, log: ServiceLog, loaded: dict[str, Encoder]
     ) -> None:
-        from visir.library import Library, LibraryError
+        from visir.library import LibraryError
         from visir.library.layout import check_library_name
         from visir.library.searcher import Searcher
+        from visir.library.snapshot import LibrarySnapshot
 
         self.folder, self._settings, self._metrics, self._log = folder, settings, metrics, log
-        library = Library.open(folder)
+        library = LibrarySnapshot.open(folder)
         self.name = library.name
         try:
             check_library_name(library.name)
         except LibraryError as fault:
             library.close()
-            hint = f"give it another one: visir index {folder} --name NAME"
+            hint = f"give it another one: visir library update {folder} --name NAME"
             raise LibraryError(f"{folder}: {fault.message}", hint=hint) from fault
         self._path = library_path(library.name)
         self.searcher = Searcher(library, device=settings.device, loaded=loaded)
@@ -87,7 +89,7 @@ class LibraryHandle:
         metrics.unconfirmed(self.name, lambda: self.lease.age)
 
     @property
-    def library(self) -> Library:
+    def library(self) -> LibrarySnapshot:
         """The newest generation."""
         return self.searcher.library
 
@@ -285,7 +287,7 @@ class LibraryHandle:
         pages = [answer for answer in answers if not isinstance(answer, VisirError)]
         if pages:
             self._metrics.batch(self.name, len(queries), pages[0].seconds)
-        shown_cards = cards.of(hit.item for answer in pages for hit in answer.hits)
+        shown_cards = cards.of(hit.id for answer in pages for hit in answer.hits)
         return [
             from_visir(answer) if isinstance(answer, VisirError) else results_json(answer, shown_cards)
             for answer in answers
@@ -305,7 +307,7 @@ class LibraryRegistry:
             if handle.name in self.handles:
                 faults.append(f"{folder} and {self.handles[handle.name].folder} are both called {handle.name!r}")
             self.handles[handle.name] = handle
-        raise_faults(ConfigurationError, "libraries", faults, hint="rename one: visir index PLACE --name NAME")
+        raise_faults(ConfigurationError, "libraries", faults, hint="rename one: visir library make PLACE --name NAME")
 
     def handle(self, name: str) -> LibraryHandle:
         """The library of this name; `HttpError` (404) with the nearest name."""

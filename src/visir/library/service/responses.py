@@ -11,8 +11,9 @@ import orjson
 from cachetools import LRUCache
 
 if TYPE_CHECKING:
-    from visir.library import Item, Library
+    from visir.library import Item
     from visir.library.results import ResultPage
+    from visir.library.snapshot import LibrarySnapshot
 
 CACHED_CARDS = 50_000
 
@@ -27,7 +28,7 @@ class ItemCards:
         address: The path under which the service has it.
     """
 
-    def __init__(self, library: Library, address: str) -> None:
+    def __init__(self, library: LibrarySnapshot, address: str) -> None:
         self.library, self._address = library, address
         self._cache: LRUCache[str, tuple[dict[str, Any], bytes]] = LRUCache(CACHED_CARDS)
         self._lock = threading.Lock()
@@ -47,7 +48,7 @@ class ItemCards:
 
     def _card(self, item: Item) -> tuple[dict[str, Any], bytes]:
         card = {
-            "item": item.id,
+            "id": item.id,
             "thumbnail": f"{self._address}/items/{item.id}/thumbnail" if item.width is not None else None,
             "width": item.width,
             "height": item.height,
@@ -66,11 +67,11 @@ def results_json(page: ResultPage, cards: Mapping[str, tuple[dict[str, Any], byt
     """
     hits = []
     for hit in page.hits:
-        if hit.item not in cards:  # deleted between the search and now
+        if hit.id not in cards:  # deleted between the search and now
             continue
         parts = {name: {"rank": rank, "score": score} for name, (rank, score) in hit.parts.items()}
         head = orjson.dumps({"rank": hit.rank, "score": hit.score, "parts": parts}, option=orjson.OPT_SERIALIZE_NUMPY)
-        hits.append(orjson.Fragment(head[:-1] + b"," + cards[hit.item][1]))
+        hits.append(orjson.Fragment(head[:-1] + b"," + cards[hit.id][1]))
     return orjson.dumps(
         {
             "hits": hits,

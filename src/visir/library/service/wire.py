@@ -55,7 +55,7 @@ class SearchBody(QueryFields):
 
     text: str | None = described("text", None, min_length=1, max_length=MOST_TEXT)
     image: ImageData | None = described("image", None)
-    item: str | None = described("item", None, pattern=ITEM)
+    like: str | None = described("like", None, min_length=1, max_length=MOST_TEXT)
     where: list[ConditionBody] = described("where", [], max_length=MOST_CONDITIONS)
     category: str | None = described("category", None, max_length=500)
     k: int = described("k", 10, ge=1, le=MOST_RESULTS)
@@ -93,7 +93,7 @@ SearchForm: type[RequestBody] = create_model(  # type: ignore[call-overload]
     __base__=RequestBody,
     __doc__="A photo as a file, and the fields of a search; `where` is the JSON text of a list of conditions.",
     **{name: (field.rebuild_annotation(), field) for name, field in SearchBody.model_fields.items()
-       if name not in ("image", "item", *_FORM_FIELDS)},
+       if name not in ("image", "like", *_FORM_FIELDS)},
     **_FORM_FIELDS,
 )  # fmt: skip
 """What OpenAPI says of a form; it is read as a `SearchBody`."""
@@ -119,7 +119,7 @@ class HitPart(BaseModel):
 class HitBody(BaseModel):
     """One result."""
 
-    item: str = Field(examples=["0f343b0931126a20f133d67c2b018a3b"])
+    id: str = Field(examples=["0f343b0931126a20f133d67c2b018a3b"])
     rank: int = Field(examples=[1])
     score: float = Field(examples=[0.3127])
     parts: dict[str, HitPart]
@@ -201,7 +201,7 @@ class FileInfo(BaseModel):
 class ItemInfo(BaseModel):
     """Everything known of one picture."""
 
-    item: str
+    id: str
     files: list[FileInfo]
     captions: list[str]
     fields: dict[str, Any]
@@ -219,7 +219,7 @@ class ItemInfo(BaseModel):
 class ItemSummary(BaseModel):
     """One picture of a list."""
 
-    item: str
+    id: str
     thumbnail: str | None
     width: int | None
     height: int | None
@@ -303,7 +303,7 @@ class UpdateProgress(BaseModel):
 class DeletedItem(BaseModel):
     """An item that is no longer found."""
 
-    item: str
+    id: str
     generation: int
 
 

@@ -133,7 +133,7 @@ export class Column {
     image.addEventListener("error", missing);
     const tile = el(
       "a",
-      { href: this.address(hit.item), "data-item": hit.item, tabindex: "-1" },
+      { href: this.address(hit.id), "data-item": hit.id, tabindex: "-1" },
       image,
       el("span", { class: "label", "aria-hidden": "true" }, this.body ? el("b", null, count(hit.rank)) : null, name),
     );

@@ -3,7 +3,7 @@
 import { get, path, picture, post } from "./api.js";
 import { button, count, el, icon, pictures, size, weight } from "./dom.js";
 
-/** The dialog. `go` changes the state of the page: { open: item }, { item }, …; `place()` says which results it belongs to. */
+/** The dialog. `go` changes the state of the page: { open: item }, { like: item }, …; `place()` says which results it belongs to. */
 export class Details {
   constructor(dialog, { go, close, address }) {
     Object.assign(this, { dialog, go, leave: close, address });
@@ -31,9 +31,9 @@ export class Details {
 
   /** Show `item`, found by `column`'s question (its neighbours there are previous and next). */
   async show(item, column, library) {
-    const at = column.hits.findIndex((hit) => hit.item === item);
-    this.before = column.hits[at - 1]?.item;
-    this.after = at < 0 ? undefined : column.hits[at + 1]?.item;
+    const at = column.hits.findIndex((hit) => hit.id === item);
+    this.before = column.hits[at - 1]?.id;
+    this.after = at < 0 ? undefined : column.hits[at + 1]?.id;
     if (at >= 0 && at >= column.hits.length - 4) column.more();
     if (this.item === item && this.of === library.name) {
       this.steps(at, column);
@@ -94,7 +94,7 @@ export class Details {
       el("span", { class: "count", role: "status" }, at < 0 ? [] : [count(at + 1), el("span", { class: "of" }, ` of ${count(column.answer.total)}`)]),
       step(this.after, "Next", "next"),
       el("span", { class: "gap" }),
-      button("More like this", () => this.go({ item: this.item, text: "", photo: null, lostPhoto: false, open: null }), null, icon("like"), "More like this"),
+      button("More like this", () => this.go({ like: this.item, text: "", photo: null, lostPhoto: false, open: null }), null, icon("like"), "More like this"),
       el("button", { type: "button", class: "quiet", "aria-label": "Close", title: "Close (Esc)", onclick: () => this.leave() }, icon("close")),
     );
     const again = focused && this.bar.querySelector(`[aria-label="${focused}"]:not([disabled])`);
@@ -129,7 +129,7 @@ export class Details {
   facts(known) {
     const row = (name, ...value) => (value.filter((each) => each || each === 0).length ? [el("dt", null, name), el("dd", null, ...value)] : []);
     const { captions, duplicates } = known;
-    const same = duplicates.map((item) => ({ item, name: "nearly the same picture", thumbnail: `${path(this.of, "items", item)}/thumbnail` }));
+    const same = duplicates.map((item) => ({ id: item, name: "nearly the same picture", thumbnail: `${path(this.of, "items", item)}/thumbnail` }));
     const files = known.files.map((file) => el("div", null, file.path));
     return [
       captions.length > 1 ? el("div", { class: "others" }, el("h3", null, "Its other captions"), el("ul", { class: "captions" }, captions.slice(1).map((text) => el("li", null, text)))) : null,
@@ -152,7 +152,7 @@ export class Details {
   }
 
   likes({ hits }) {
-    const others = hits.filter((hit) => hit.item !== this.item).slice(0, 10);
+    const others = hits.filter((hit) => hit.id !== this.item).slice(0, 10);
     if (!others.length) return [];
     return [el("h3", null, "Similar pictures"), this.strip(others)];
   }
@@ -165,7 +165,7 @@ export class Details {
         const image = el("img", { alt: hit.caption || hit.name || "picture", loading: "lazy", width: 96, height: 96 });
         image.addEventListener("error", () => image.replaceWith(el("span", { class: "missing" }, image.alt)));
         if (hit.thumbnail) picture(image, hit.thumbnail);
-        return el("li", null, el("a", { href: this.address(hit.item), onclick: (event) => this.follow(event, hit.item) }, hit.thumbnail ? image : el("span", { class: "missing" }, image.alt)));
+        return el("li", null, el("a", { href: this.address(hit.id), onclick: (event) => this.follow(event, hit.id) }, hit.thumbnail ? image : el("span", { class: "missing" }, image.alt)));
       }),
     );
   }

@@ -72,12 +72,12 @@ $("results").append(overlap, both);
 function compare() {
   const [left, right] = columns;
   if (!state.other) return;
-  const ranks = ({ hits }) => new Map(hits.map((hit, n) => [hit.item, hit.rank ?? n + 1]));
+  const ranks = ({ hits }) => new Map(hits.map((hit, n) => [hit.id, hit.rank ?? n + 1]));
   left.mark(ranks(right));
   right.mark(ranks(left));
   const first = Math.min(left.hits.length, right.hits.length);
-  const found = new Set(right.hits.slice(0, first).map((hit) => hit.item));
-  const shared = left.hits.slice(0, first).filter((hit) => found.has(hit.item)).length;
+  const found = new Set(right.hits.slice(0, first).map((hit) => hit.id));
+  const shared = left.hits.slice(0, first).filter((hit) => found.has(hit.id)).length;
   overlap.textContent = first ? `${shared} of the first ${first} are in both` : "";
 }
 
@@ -149,7 +149,7 @@ async function dialog() {
 
 async function render() {
   document.title = state.text.trim() ? `${state.text.trim()} · visir` : "visir";
-  $("clear").hidden = !(state.text || state.item || state.photo || state.category || state.where.length);
+  $("clear").hidden = !(state.text || state.like || state.photo || state.category || state.where.length);
   if (!libraries.length) return;
   const of = library(state.library);
   tools(of);
@@ -171,9 +171,9 @@ async function render() {
 function tools(of) {
   const parts = [];
   if (state.photo) parts.push(chip(state.photo.name, () => drop({ photo: null }), "photo", el("img", { src: state.photo.preview, alt: "" })));
-  if (state.item) {
-    const image = picture(el("img", { alt: "" }), `${path(of.name, "items", state.item)}/thumbnail`);
-    parts.push(chip("like this", () => drop({ item: null }), "picture", image));
+  if (state.like) {
+    const image = picture(el("img", { alt: "" }), `${path(of.name, "items", state.like)}/thumbnail`);
+    parts.push(chip("like this", () => drop({ like: null }), "picture", image));
   }
   $("chips").replaceChildren(...parts);
   text.placeholder = parts.length ? "Add words" : DESCRIBE;
@@ -262,7 +262,7 @@ text.addEventListener("keydown", (event) => {
     event.preventDefault();
     text.value = "";
     search();
-  } else if (event.key === "Backspace" && !text.value && (state.photo || state.item)) drop({ photo: null, item: null });
+  } else if (event.key === "Backspace" && !text.value && (state.photo || state.like)) drop({ photo: null, like: null });
 });
 
 $("text-weight").addEventListener("input", (event) => {
@@ -274,7 +274,7 @@ $("text-weight").addEventListener("input", (event) => {
 $("clear").addEventListener("click", () => {
   text.value = "";
   clearTimeout(timer);
-  drop({ text: "", item: null, photo: null, category: null, where: [] });
+  drop({ text: "", like: null, photo: null, category: null, where: [] });
 });
 
 $("home").addEventListener("click", (event) => {
@@ -290,7 +290,7 @@ listen(
       const { prepare } = await import("./photo.js");
       const photo = await prepare(file);
       photos.set(photo.key, photo);
-      drop({ photo, item: null, open: null });
+      drop({ photo, like: null, open: null });
     } catch (failure) {
       showNote(`${failure.message} ${failure.hint}`, true);
     }
@@ -376,7 +376,7 @@ async function start() {
   try {
     libraries = await librariesThere();
     if (!Array.isArray(libraries)) ({ libraries } = libraries);
-    if (!libraries.length) throw Object.assign(new Error("This service has no library."), { hint: "Make one with visir index, and give its folder to visir serve." });
+    if (!libraries.length) throw Object.assign(new Error("This service has no library."), { hint: "Make one with visir library make, and give its folder to visir library serve." });
   } catch (failure) {
     columns[0].busy(false);
     columns[0].fail(failure, start);

@@ -22,7 +22,7 @@ export function read(address) {
   const textWeight = Number(given.get("text_weight") ?? 50);
   return {
     text: given.get("q") ?? "",
-    item: given.get("like"),
+    like: given.get("like"),
     photo: null,
     lostPhoto: given.has("photo"),
     textWeight: textWeight >= 0 && textWeight <= 100 ? textWeight : 50,
@@ -40,7 +40,7 @@ export function write(state) {
   const given = new URLSearchParams();
   const set = (name, value) => value && given.set(name, value);
   set("q", state.text.trim());
-  set("like", state.item);
+  set("like", state.like);
   set("photo", state.photo || state.lostPhoto ? "1" : "");
   if (state.textWeight !== 50) given.set("text_weight", state.textWeight);
   set("library", state.library);
@@ -59,12 +59,12 @@ export function write(state) {
 
 /** What the library is asked: the body of a search, or null where there is nothing to search for. */
 export function query(state, library, system) {
-  if (!state.text.trim() && !state.item && !state.photo) return null;
+  if (!state.text.trim() && !state.like && !state.photo) return null;
   const body = { system };
   if (state.text.trim()) body.text = state.text.trim();
-  if (state.item) body.item = state.item;
+  if (state.like) body.like = state.like;
   if (state.photo) body.image = { data: state.photo.data };
-  if (body.text && (body.item || body.image)) body.text_weight = state.textWeight / 100;
+  if (body.text && (body.like || body.image)) body.text_weight = state.textWeight / 100;
   return { ...body, ...limits(state, library) };
 }
 

@@ -35,7 +35,7 @@ async def progress(handle: ToUpdate) -> Response:
 def delete(request: Request, handle: InLibrary, item: OfItem) -> Response:
     """Take a picture out of the library; later updates leave it out. The photo itself stays where it is."""
     noted(request, library=handle.name, item=item)
-    return _json({"item": item, "generation": handle.remove(item)})
+    return _json({"id": item, "generation": handle.remove(item)})
 
 
 def _json(value: object, status: int = 200) -> Response:

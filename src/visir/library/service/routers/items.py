@@ -25,8 +25,8 @@ from visir.library.service.responses import valid_utf8
 from visir.library.service.routers import LARGE, REFUSALS, InLibrary, OfItem, has_already
 
 if TYPE_CHECKING:
-    from visir.library import Library
     from visir.library.filters import FieldCondition
+    from visir.library.snapshot import LibrarySnapshot
 
 router = APIRouter(prefix="/v1/libraries/{library}", tags=["items"], responses=REFUSALS)
 
@@ -60,7 +60,7 @@ def items(
 
 
 def listed(
-    library: Library, category: str, offset: int, k: int, conditions: Sequence[FieldCondition] = ()
+    library: LibrarySnapshot, category: str, offset: int, k: int, conditions: Sequence[FieldCondition] = ()
 ) -> tuple[list[str], int]:
     """Ids of a page of items, and how many there are in all. Raises `FilterError` for conditions that fit no field."""
     tests: list[str] = []
@@ -83,7 +83,7 @@ def item(handle: InLibrary, item: OfItem) -> Response:
     picture = handle.item(item)
     return _json(
         {
-            "item": picture.id,
+            "id": picture.id,
             "files": [
                 {"path": valid_utf8(file.path), "name": valid_utf8(file.name), "category": valid_utf8(file.category)}
                 for file in picture.files

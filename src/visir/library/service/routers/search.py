@@ -63,7 +63,7 @@ async def similar(
     offset: Annotated[int, Query(ge=0, le=DEEPEST - wire.MOST_RESULTS)] = 0,
 ) -> Response:
     """Pictures of the library that are like this one."""
-    (answer,) = await _answers(request, handle, [LibraryQuery(item=item, system=system, k=k, offset=offset)])
+    (answer,) = await _answers(request, handle, [LibraryQuery(like=item, system=system, k=k, offset=offset)])
     return Response(answer, media_type="application/json")
 
 
