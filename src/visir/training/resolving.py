@@ -5,11 +5,12 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Generic, Protocol, Self, TypeVar
 
 from visir.collections import open_collection
 from visir.encoders.base import Encoder
-from visir.errors import ConfigurationError, raise_faults
+from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.records import Collection
 from visir.training.data import open_whole, settled
 from visir.training.keywords import KEYWORDS, RecipeChanges, changes_of, data_changes
@@ -87,13 +88,24 @@ class RecipeKind(Generic[R]):
             name: named_model(name, value) if name.endswith("model") else value
             for name, value in (keywords or {}).items()
         }
-        changes = changes_of(given, sections or {}, more, known=self.keywords, top=self.top, verb=self.verb)
         opened = as_collection(data, given.get("images"))
+        if opened is not None:
+            given.pop("images", None)
+        changes = changes_of(given, sections or {}, more, known=self.keywords, top=self.top, verb=self.verb)
         if data is not None:
             changes = [*data_changes(data if opened is None else opened, _label(recipe)), *changes]
         read = self.read(self._source(recipe), changes)
-        collection = opened or open_whole(read.data, read.name, self.verb)
+        collection = opened or self._open(read, data)
         return read.model_copy(update={"data": settled(read.data, collection)}), collection
+
+    def _open(self, recipe: R, data: object) -> Collection:
+        try:
+            return open_whole(recipe.data, recipe.name, self.verb)
+        except VisirError as fault:
+            if data is None or ":" in str(data) or Path(str(data)).exists():
+                raise
+            hint = f'{fault.hint}. The folder to write is named: out="{data}"'
+            raise type(fault)(fault.message, hint=hint) from fault
 
     def _source(self, recipe: object) -> object:
         if isinstance(recipe, (Mapping, self.kind)):
