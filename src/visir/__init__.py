@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from visir.evaluation import compare, evaluate, explain
     from visir.retrieval import read_run
     from visir.sparse import sparsify
+    from visir.training import recipes, train
     from visir.training import train
     from visir.version import __version__
 
@@ -31,6 +32,7 @@ __getattr__, __dir__ = lazy(
         "__version__": "visir.version",
         "load": "visir.encoders",
         "encode": "visir.encoders",
+        "recipes": "visir.training",
         "train": "visir.training",
         "read_run": "visir.retrieval",
         "sparsify": "visir.sparse",
@@ -52,6 +54,7 @@ __all__ = [
     "open",
     "papers",
     "read_run",
+    "recipes",
     "shortcuts",
     "sparsify",
     "train",
