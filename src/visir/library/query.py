@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -36,8 +37,9 @@ class QueryFields(BaseModel):
     """The fields that every search question has, wherever it comes from.
 
     A text may stand beside a picture, or a picture of the library (`like`). The query is then the weighted mean of the
-    two *unit* vectors: a cosine ignores lengths, so neither side may weigh more because its encoder writes longer vectors. (The other reading
-    fuses two ranked lists, which finds what fits either well; a mean finds what fits both, "this dress, in red".)
+    two *unit* vectors: a cosine ignores lengths, so neither side may weigh more because its encoder writes longer
+    vectors. (The other reading fuses two ranked lists, which finds what fits either well; a mean finds what fits both,
+    "this dress, in red".)
     Weighted words have meaningful lengths; there the mean is that of the weights, each side divided by its own length
     first for the same reason.
 
@@ -96,7 +98,7 @@ class Query(QueryFields):
 
     Args:
         text: What to look for, in words.
-        image: A PIL picture, or one from `Searcher.prepare`.
+        image: A file, a PIL picture, or a picture from `Searcher.prepare`.
         like: A picture of the library, by its id, path or name; it is left out of the answer.
         text_weight: Weight of the text beside an image or a picture of the library, from 0 to 1.
         system: "dense", "sparse" or "hybrid"; None takes dense where the library has it.
@@ -193,7 +195,12 @@ class Query(QueryFields):
     def _check_image(cls, value: object) -> object:
         if value is None or isinstance(value, Image | PreparedImage):
             return value
-        raise ValueError("must be a PIL picture, or one from Searcher.prepare")
+        if isinstance(value, str | Path):
+            try:
+                return _opened(Path(value))
+            except VisirError as error:
+                raise ValueError(error.message) from error
+        raise ValueError(f"must be a file or a PIL picture, not {type(value).__name__}")
 
     @field_validator("where", mode="before")
     @classmethod
@@ -206,6 +213,15 @@ class Query(QueryFields):
             return tuple(read_condition(condition) for condition in value)
         except FilterError as error:
             raise ValueError(error.message) from error
+
+
+def _opened(path: Path) -> Image:
+    """The picture in a file. Raises `ImageError` or `VisirError` for what cannot be read."""
+    from visir.collections.images import decode
+    from visir.files import open_binary
+
+    with open_binary(path) as stream:
+        return decode(stream.read(), str(path))
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {"system": get_args(System), "fusion": get_args(Fusion)}

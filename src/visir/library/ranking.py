@@ -18,8 +18,8 @@ from visir.retrieval.filtered import part_of
 from visir.retrieval.fusion import Normalisation, fuse
 
 NORMALISATION: Normalisation = "maximum"
-"""Of scores before a weighted sum (`visir.retrieval.fusion`): it finds as much as the others (docs/background/libraries.md), and
-does not depend on how deep the lists go."""
+"""Of scores before a weighted sum (`visir.retrieval.fusion`): it finds as much as the others
+(docs/background/libraries.md), and does not depend on how deep the lists go."""
 
 
 def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTimer) -> None:

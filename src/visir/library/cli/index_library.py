@@ -12,7 +12,7 @@ import typer
 from visir.cli.options import name_value_pairs
 
 if TYPE_CHECKING:
-    from visir.library import UpdateReport
+    from visir.library.updating import UpdateReport
 
 LibraryFolder = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The library's folder.", show_default=False)]
 
@@ -139,7 +139,9 @@ def check_command(library: LibraryFolder) -> None:
     faults = check(library)
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
-        raise LibraryError(f"{library}: {len(faults):,} faults:\n{listed}", hint="docs/background/libraries.md says what to do")
+        raise LibraryError(
+            f"{library}: {len(faults):,} faults:\n{listed}", hint="docs/background/libraries.md says what to do"
+        )
     typer.echo(f"{library}: everything is as it was written")
 
 
