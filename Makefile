@@ -7,7 +7,7 @@ PIP := $(BIN)/pip --disable-pip-version-check
 DEMO ?= demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint docs bench lock audit install install-demo clean
+.PHONY: help demo test coverage parts package lint docs bench lock audit install install-demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -16,7 +16,21 @@ demo: $(VENV)/.demo ## from nothing to a report: collection, encoding, training,
 	$(BIN)/visir demo --out $(DEMO)
 
 test: $(VENV)/.dev lint docs ## lint, build the docs, run the unit tests
-	OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow"
+	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow"
+
+coverage: $(VENV)/.dev ## the same tests, with the lines and branches that they reach
+	$(PIP) install --quiet pytest-cov
+	PATH="$(CURDIR)/$(BIN):$$PATH" OMP_NUM_THREADS=1 $(BIN)/pytest -n auto -m "not slow" --cov --cov-report=term --cov-report=html:site/coverage
+
+parts: $(VENV)/.dev ## a browser, Java, linters, an S3 server: what tests run for real (Debian packages when root)
+	$(BIN)/python scripts/parts.py
+
+package: $(VENV)/.dev ## build the sdist and the wheel, check them, and use the wheel alone in a new environment
+	$(PIP) install --quiet build twine
+	rm -rf dist
+	$(BIN)/python -m build --quiet --outdir dist
+	$(BIN)/twine check --strict dist/*
+	$(BIN)/python scripts/wheel.py dist
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
 	$(BIN)/ruff check src tests benchmarks scripts examples

@@ -203,7 +203,7 @@ def served(library: Path | None) -> Iterator[str]:
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             port = probe.getsockname()[1]
-        command = [sys.executable, "-m", "visir", "serve", str(folder), "--port", str(port), "--rate", "0"]
+        command = [sys.executable, "-m", "visir", "library", "serve", str(folder), "--port", str(port), "--rate", "0"]
         with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as service:
             url = f"http://127.0.0.1:{port}/"
             try:

@@ -3,8 +3,9 @@
     python benchmarks/scale_plan.py --images 1e7
     python benchmarks/scale_plan.py --images 1e9 --memory 256 --replicas 2 --node-hour 2.0
 
-Arithmetic only: every figure is a measured one (`MEASURED`, from the tables of docs/background/indexes.md, docs/background/speed.md and
-docs/background/scale.md), an assumption that is an option here, or follows from these. GB are 10⁹ bytes.
+Arithmetic only: every figure is a measured one (`MEASURED`, from the tables of docs/background/indexes.md,
+docs/background/speed.md and docs/background/scale.md), an assumption that is an option here, or follows from these. GB
+are 10⁹ bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a hostile request costs `visir serve`: peak memory over idle, seconds, and what it answers.
+"""What a hostile request costs `visir library serve`: peak memory over idle, seconds, and what it answers.
 
     python benchmarks/service_cost.py Photos.visir
     python benchmarks/service_cost.py --synthetic 100000 --model runs/towers

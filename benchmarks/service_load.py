@@ -1,4 +1,4 @@
-"""Requests a second of `visir serve`, beside a naive handler with the same model, and whether its memory stays flat.
+"""Requests a second of `visir library serve` beside a naive handler with the same model, and whether memory stays flat.
 
     python benchmarks/service_load.py Photos.visir [--clients 1 8 64] [--seconds 10] [--rounds 3]
     python benchmarks/service_load.py --synthetic 123000 --model runs/towers
@@ -61,7 +61,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--minutes", type=float, help="instead: this long with the most clients, memory every 30 s")
     parser.add_argument("--no-naive", action="store_true")
-    parser.add_argument("--threads", type=int, default=0, help="as visir serve takes it")
+    parser.add_argument("--threads", type=int, default=0, help="as visir library serve takes it")
     parser.add_argument("--naive-server", type=int, metavar="PORT", help=argparse.SUPPRESS)
     parser.add_argument("--drive", metavar="JSON", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -143,9 +143,21 @@ def endure(library: Path, clients: int, minutes: float, threads: int) -> None:
 
 
 def serve(library: Path, threads: int, options: Sequence[str] = ("--rate", "0")) -> tuple[subprocess.Popen[str], int]:
-    """`visir serve` in a process of its own; its port."""
+    """`visir library serve` in a process of its own; its port."""
     process = subprocess.Popen(
-        [sys.executable, "-m", "visir", "serve", str(library), "--port", "0", "--threads", str(threads), *options],
+        [
+            sys.executable,
+            "-m",
+            "visir",
+            "library",
+            "serve",
+            str(library),
+            "--port",
+            "0",
+            "--threads",
+            str(threads),
+            *options,
+        ],
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         text=True,

@@ -2,7 +2,7 @@
 
     python benchmarks/service_soak.py [--minutes 10] [--clients 8] [--photos 400]
 
-One process serves the library; one updates it every second; one watches the same photos (`visir index --watch`); photos
+One process serves the library; one updates it every second; one watches the same photos (`visir library watch`); photos
 appear, vanish and move all the while, some between an update's look and its end; clients search, ask for similar
 pictures, look at items, pictures and thumbnails.
 
@@ -122,11 +122,11 @@ class Soak:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
         service = subprocess.Popen(
-            [sys.executable, "-m", "visir", "serve", str(self.library), "--port", str(port), "--rate", "0"],
+            [sys.executable, "-m", "visir", "library", "serve", str(self.library), "--port", str(port), "--rate", "0"],
             stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
         )  # fmt: skip
         watcher = subprocess.Popen(
-            [sys.executable, "-m", "visir", "index", str(self.library), "--watch"],
+            [sys.executable, "-m", "visir", "library", "watch", str(self.library)],
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
         address = f"http://127.0.0.1:{port}"

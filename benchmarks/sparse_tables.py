@@ -23,6 +23,7 @@ from visir.papers.reports.sparse_study import QUOTED, coactivation, deviation, e
 from visir.papers.sparse_study import ETAS, SEEDS, VARIANTS, SparseStudy, study
 from visir.papers.trend_checks.sparse_study import sparse_trend_checks
 from visir.reports import to_terminal
+from visir.reports.svg import to_svg
 from visir.sparse.recipe import read_sparse_recipe
 from visir.storage import write_new
 from visir.training.shipped import find_recipe
@@ -44,9 +45,9 @@ def draw(found: SparseStudy, out: Path) -> list[Path]:
         if variant == shown:
             figures[f"figure-3.2b-{variant}-eta{eta:g}"] = overlap_histogram(found.overlap((variant, eta)).ravel())
     written = []
-    for name, svg in figures.items():
+    for name, plot in figures.items():
         written.append(out / f"{name}.svg")
-        write_new(written[-1], svg.encode(), replace=True)
+        write_new(written[-1], to_svg(plot).encode(), replace=True)
     return written
 
 

@@ -49,11 +49,14 @@ def main() -> None:
     """Write both files."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--extras", default=EXTRAS)
+    parser.add_argument("--build-only", action="store_true", help="write build.txt alone")
     parser.add_argument("uv", nargs="*", help="options of uv pip compile")
     arguments = parser.parse_args()
     build = tomllib.loads((ROOT / "pyproject.toml").read_text())["build-system"]["requires"]
     folder = ROOT / "requirements"
-    lock(folder / "image.txt", "\n".join(requirements(arguments.extras)), f"visir[{arguments.extras}].", *arguments.uv)
+    if not arguments.build_only:
+        image = "\n".join(requirements(arguments.extras))
+        lock(folder / "image.txt", image, f"visir[{arguments.extras}].", *arguments.uv)
     lock(folder / "build.txt", "\n".join(build), "What builds visir itself.")
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import sys
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,18 @@ from hypothesis import settings
 
 from visir.files import data_directory
 
+sys.path.append(str(Path(__file__).parent))
+from complete import MissingParts
+
 # A busy machine is slow now and then, and that is no fault of what is tested.
 settings.register_profile("visir", deadline=None)
 settings.load_profile("visir")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Where every part was set up, a skip is a failure."""
+    if os.environ.get("VISIR_TESTS") == "complete":
+        config.pluginmanager.register(MissingParts())
 
 
 @pytest.fixture(scope="session")

@@ -203,7 +203,6 @@ def test_addresses_that_lead_nowhere(memory: fsspec.AbstractFileSystem, monkeypa
             RemoteFolder("gs://bucket")
 
 
-@pytest.mark.slow
 def test_on_a_server_that_speaks_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     if find_spec("moto") is None or find_spec("s3fs") is None:
         pytest.skip("needs an S3 server to talk to: pip install s3fs 'moto[server]'")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+
 from docs_site.tutorials import every_tutorial, executed
 
 pytest.importorskip("nbclient")

@@ -1,10 +1,10 @@
 """Tutorials: Markdown pages whose code is run, and shown with what it gave.
 
-A page in `docs/tutorials` is plain Markdown. Every block ```` ```python ```` or ```` ```bash ```` is a cell (Jupytext's Markdown
-notebooks); blocks of other languages are shown and not run. A cell with `tags=["hide"]` after the language is run and not
-shown; with `tags=["raises-exception"]` its error is shown. The page is run by nbclient in an empty home of a stranger, whose
-files must be as before afterwards. What came out is kept in `build/tutorials`, under the content of the page, of
-`src/visir` and the versions of all packages: tests and site run each page once.
+A page in `docs/tutorials` is plain Markdown. Every block ```` ```python ```` or ```` ```bash ```` is a cell (Jupytext's
+Markdown notebooks); blocks of other languages are shown and not run. A cell with `tags=["hide"]` after the language is
+run and not shown; with `tags=["raises-exception"]` its error is shown. The page is run by nbclient in an empty home of
+a stranger, whose files must be as before afterwards. What came out is kept in `build/tutorials`, under the content of
+the page, of `src/visir` and the versions of all packages: tests and site run each page once.
 
 With `TUTORIALS=skip` in the environment the site shows the code without output.
 """
@@ -29,6 +29,16 @@ STRANGERS_FILES = {
     "results/old numbers.csv": b"model,R@1\nmine,41.2\n",
     ".profile": b"export EDITOR=vi\n",
 }
+# Without it Jupytext takes the most frequent language of the page for the kernel's.
+HEADER = """---
+jupyter:
+  kernelspec:
+    name: python3
+    display_name: Python 3
+    language: python
+---
+
+"""
 # `!command` does not fail in IPython when the command does.
 PREAMBLE = """
 def _checked(command, _shell=get_ipython(), _system=get_ipython().system):
@@ -50,7 +60,7 @@ def notebook(path: Path) -> Any:
     """The page as a notebook without outputs."""
     import jupytext
 
-    made = jupytext.read(path, fmt="md")
+    made = jupytext.reads(HEADER + path.read_text(encoding="utf-8"), fmt="md")
     made.metadata = {"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}}
     for number, cell in enumerate(made.cells):
         cell["id"] = f"cell-{number}"
@@ -75,7 +85,9 @@ def executed(path: Path) -> Any:
 
 
 def run(path: Path) -> Any:
-    """Run the page in the home of a stranger. An error of a cell ends it, and so does a file of hers that has changed."""
+    """Run the page in the home of a stranger. An error of a cell ends it, and so does a file of hers that has
+    changed.
+    """
     from nbclient import NotebookClient
 
     made = notebook(path)
@@ -87,7 +99,11 @@ def run(path: Path) -> Any:
             (home / name).parent.mkdir(parents=True, exist_ok=True)
             (home / name).write_bytes(content)
         client = NotebookClient(
-            made, timeout=900, kernel_name="python3", resources={"metadata": {"path": str(home)}}, store_widget_state=False
+            made,
+            timeout=900,
+            kernel_name="python3",
+            resources={"metadata": {"path": str(home)}},
+            store_widget_state=False,
         )
         client.execute(env=_environment(home))
         _check_strangers_files(home)

@@ -2,7 +2,7 @@
 
     import visir
 
-    collection = visir.open_collection("scenes:500")
+    collection = visir.open("scenes:500")
     result = visir.evaluate(collection, visir.load("path/to/checkpoint"), split="test").result
 
 Names are imported when first used, so that `import visir` stays instant.
@@ -13,22 +13,23 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from visir.lazy import lazy
-from visir.version import __version__
 
 if TYPE_CHECKING:
     from visir import papers, shortcuts
-    from visir.collections import open_collection
+    from visir.collections import open
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
     from visir.library import Library, index
     from visir.retrieval import read_run
     from visir.sparse import sparsify
     from visir.training import train
+    from visir.version import __version__
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "open_collection": "visir.collections",
+        "open": "visir.collections",
+        "__version__": "visir.version",
         "load": "visir.encoders",
         "encode": "visir.encoders",
         "train": "visir.training",
@@ -53,7 +54,7 @@ __all__ = [
     "explain",
     "index",
     "load",
-    "open_collection",
+    "open",
     "papers",
     "read_run",
     "shortcuts",

@@ -18,7 +18,7 @@ class Verb:
     """A verb of the command line.
 
     Args:
-        name: As it is typed: "serve" in `visir serve`.
+        name: As it is typed: "serve" in `visir library serve`.
         target: "module:attribute" of a function with typer's annotations, or of a `typer.Typer` with verbs of its own.
             The module is imported for `visir --help`: import what is heavy inside functions.
         after: The verb that it follows in `visir --help`; by default it comes last.

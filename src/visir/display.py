@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import reprlib
 from collections.abc import Iterable, Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -62,7 +62,7 @@ class Displayed:
             cls._view = view
 
     def __repr__(self) -> str:
-        entries = fields(self) if is_dataclass(self) else ()
+        entries: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
         parts = [f"{entry.name}={short(getattr(self, entry.name))}" for entry in entries if entry.repr]
         line = f"{type(self).__name__}({', '.join(parts)})"
         return line if len(line) <= WIDTH else brief(self, "", *parts)

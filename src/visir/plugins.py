@@ -1,8 +1,8 @@
 """What other packages add to visir, by entry points: the only place that looks for them.
 
-A group is a name such as "visir.measures"; `docs/how-to/extend-visir.md` says what each takes. visir's own applications are named
-in `BUILT_IN` and, in the same words, in `pyproject.toml`: a table in code is found from a source tree too, and costs no
-search through the installed packages.
+A group is a name such as "visir.measures"; `docs/how-to/extend-visir.md` says what each takes. visir's own applications
+are named in `BUILT_IN` and, in the same words, in `pyproject.toml`: a table in code is found from a source tree too,
+and costs no search through the installed packages.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 APPLICATIONS = "visir.applications"
@@ -27,9 +28,9 @@ BUILT_IN = {
 
 
 def load_target(target: str) -> Any:
-    """The object that "module:attribute" names."""
+    """The object that "module:attribute" or "module:Class.method" names."""
     module, _, attribute = target.partition(":")
-    return getattr(import_module(module), attribute)
+    return attrgetter(attribute)(import_module(module))
 
 
 def plugins(group: str) -> Iterator[tuple[str, Any]]:

@@ -42,12 +42,12 @@ def visir(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     ids=lambda arguments: arguments[0],
 )
 def test_studies_say_what_they_need(arguments: list[str], tmp_path: Path) -> None:
-    done = visir("study", *arguments, folder=tmp_path)
+    done = visir("papers", *arguments, folder=tmp_path)
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
-    assert "visir study needs the package 'torch'" in done.stderr and "pip install 'visir[torch]'" in done.stderr
+    assert "visir papers needs the package 'torch'" in done.stderr and "pip install 'visir[torch]'" in done.stderr
     assert not any(tmp_path.iterdir())
 
 
 def test_help_needs_nothing(tmp_path: Path) -> None:
-    for arguments in ([], ["study"], ["study", "list"], ["study", "run"]):
+    for arguments in ([], ["papers"], ["papers", "list"], ["papers", "run"]):
         assert visir(*arguments, "--help", folder=tmp_path).returncode == 0

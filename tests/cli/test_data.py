@@ -87,7 +87,7 @@ def test_convert(source: Path, tmp_path: Path, pictures: str) -> None:
     before, after = open_collection(source), open_collection(tmp_path / "out")
     assert before.fingerprint == after.fingerprint
     assert f"3 images, 6 captions, 0.0 MB, fingerprint {after.fingerprint}" in output
-    run("convert", source, tmp_path / "out", "--pictures", pictures, "--force")
+    run("convert", source, tmp_path / "out", "--pictures", pictures, "--replace")
 
 
 def test_convert_without_any_picture(source: Path, tmp_path: Path) -> None:

@@ -38,8 +38,8 @@ def test_out_is_a_folder_that_loads_as_an_encoder(tmp_path: Path) -> None:
     assert "texts: 150 × 64, imported" in run("scenes:30?size=64", "--model", str(out)).output
     refused = run("scenes:30?size=64", "--model", "bow:64", "--out", str(out))
     assert isinstance(refused.exception, VisirError)
-    assert "replace it (--force" in str(refused.exception)
-    assert run("scenes:30?size=64", "--model", "bow:32", "--out", str(out), "--force").exit_code == 0
+    assert "replace it (--replace" in str(refused.exception)
+    assert run("scenes:30?size=64", "--model", "bow:32", "--out", str(out), "--replace").exit_code == 0
     assert "texts: 150 × 32, imported" in run("scenes:30?size=64", "--model", str(out)).output
 
 

@@ -45,7 +45,7 @@ def test_table_card_and_files(vectors: Path, tmp_path: Path) -> None:
     again = say(evaluate, SCENES, "--embeddings", vectors, "--out", out)
     assert again.status == 2
     assert "out: exists already (a folder of kind 'result')" in again.text
-    assert say(evaluate, SCENES, "--embeddings", vectors, "--out", out, "--force").status == 0
+    assert say(evaluate, SCENES, "--embeddings", vectors, "--out", out, "--replace").status == 0
 
 
 def test_runs_from_files(vectors: Path, tmp_path: Path) -> None:

@@ -58,7 +58,7 @@ def test_against_another(tmp_path: Path) -> None:
     assert again.status == 2
     assert "holds a report already" in again.text
     before = page
-    assert say(granularity, fine, "--against", plain, "--out", out, "--force").status == 0
+    assert say(granularity, fine, "--against", plain, "--out", out, "--replace").status == 0
     assert (out / "granularity.html").read_text() == before  # the same input, the same page
 
 

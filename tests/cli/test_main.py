@@ -10,7 +10,6 @@ from pathlib import Path
 import click
 import pyarrow as pa
 import pyarrow.parquet as pq
-import pytest
 import typer
 from PIL import Image
 from typer.testing import CliRunner
@@ -22,28 +21,27 @@ from visir.storage import changing
 RUN = CliRunner()
 
 
-@pytest.mark.parametrize("spelling", ["--force", "--replace"])
-def test_a_hint_names_an_option_that_the_verb_knows(tmp_path: Path, spelling: str) -> None:
-    generate = ["intent", "generate", "--out", str(tmp_path / "log"), "--sessions", "5"]
+def test_a_hint_names_an_option_that_the_verb_knows(tmp_path: Path) -> None:
+    generate = ["sessions", "generate", "--out", str(tmp_path / "log"), "--sessions", "5"]
     convert = ["data", "convert", "scenes:8", str(tmp_path / "scenes")]
     for command in (generate, convert):
         assert RUN.invoke(app, command).exit_code == 0
-        assert "--force" in str(RUN.invoke(app, command).exception)
-        assert RUN.invoke(app, [*command, spelling]).exit_code == 0
+        assert "--replace" in str(RUN.invoke(app, command).exception)
+        assert RUN.invoke(app, [*command, "--replace"]).exit_code == 0
 
 
-def test_every_verb_that_replaces_says_force() -> None:
+def test_every_verb_that_replaces_says_so() -> None:
     def options(command: click.Command) -> set[str]:
         own = {name for one in command.params for name in one.opts}
         return own.union(*map(options, getattr(command, "commands", {}).values()))
 
-    assert "--replace" not in options(typer.main.get_command(app))
+    assert "--force" not in options(typer.main.get_command(app))
 
 
 def test_warnings_are_a_line_without_a_place_in_the_code(tmp_path: Path) -> None:
     Image.new("RGB", (16, 16)).save(tmp_path / "0.png")
     pq.write_table(pa.table({"file": ["0.png"], "caption": ["a"], "blob": [b"x"]}), tmp_path / "table.parquet")
-    said = visir("index", "table.parquet", "-m", "pixels", "--out", "library", at=tmp_path)
+    said = visir("library", "make", "table.parquet", "-m", "pixels", "--out", "library", at=tmp_path)
     assert said.returncode == 0
     assert "visir: the column 'blob' holds bytes" in said.stderr
     assert "UserWarning" not in said.stderr and ".py:" not in said.stderr
@@ -60,8 +58,8 @@ def test_what_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
     for command, told in (
         (("search", "nope.visir", "cat", "--where", "width > 1"), "nope.visir: no such file or folder"),
         (("compare", "nope"), "nope: no such folder"),
-        (("index", "info", "begun.visir"), "begun.visir: the first update of this library was interrupted"),
-        (("search", "begun.visir", "cat"), "give the same visir index PLACE again: it goes on from there"),
+        (("library", "info", "begun.visir"), "begun.visir: the first update of this library was interrupted"),
+        (("search", "begun.visir", "cat"), "give the same visir library make PLACE again: it goes on from there"),
     ):
         said = visir(*command, at=tmp_path)
         assert said.returncode == 2 and told in said.stderr, said.stderr

@@ -61,7 +61,7 @@ def test_what_is_there_is_kept_unless_forced(source: Path, tmp_path: Path) -> No
     again = say(perturb, *arguments)
     assert again.status == 2
     assert "exists already" in again.text
-    assert say(perturb, *arguments, "--force", "--seed", 1).status == 0
+    assert say(perturb, *arguments, "--replace", "--seed", 1).status == 0
 
 
 def test_list() -> None:

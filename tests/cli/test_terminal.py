@@ -97,8 +97,8 @@ def test_verbs_on_a_real_terminal(tmp_path: Path) -> None:
     (photos / f"broken {name}").write_bytes(b"no picture")
     library = str(tmp_path / f"place {EVIL}" / "library")
     for arguments in (
-        ["index", str(photos), "--model", "pixels", "--out", library],
-        ["index", "duplicates", library],
+        ["library", "make", str(photos), "--model", "pixels", "--out", library],
+        ["library", "duplicates", library],
         ["search", library, "--like", f"broken {name}"],
         ["search", library, "--image", str(photos / name), "--no-pictures"],
         ["data", "check", str(photos)],

@@ -51,7 +51,7 @@ def collections(draw: st.DrawFn) -> Collection:
 @given(collections())
 def test_any_collection_comes_back_identical(tmp_path: Path, made: Collection) -> None:
     folder = tmp_path / "portable"
-    portable.save(made, folder, "none", replace_existing=True)
+    portable.save(made, folder, "none", replace=True)
     back = portable.load(folder)
     assert back.fingerprint == made.fingerprint
     assert (back.name, back.source) == (made.name, made.source)
@@ -128,7 +128,7 @@ def test_an_existing_folder_is_kept_unless_asked(toy, tmp_path) -> None:
     portable.save(toy, tmp_path / "p")
     with pytest.raises(VisirError, match="exists already"):
         portable.save(toy, tmp_path / "p")
-    portable.save(toy, tmp_path / "p", "none", replace_existing=True)
+    portable.save(toy, tmp_path / "p", "none", replace=True)
     assert portable.load(tmp_path / "p").images["path"].null_count == 2
     with pytest.raises(CollectionError, match="images='copi': choose one of copy, link, none"):
         portable.save(toy, tmp_path / "q", "copi")

@@ -20,11 +20,11 @@ yaml = pytest.importorskip("yaml", reason="PyYAML (extra fusion) reads the compo
 
 
 def served(arguments: list[str]) -> dict[str, Any]:
-    """What `visir serve` makes of these arguments: read by the very command, which is not run."""
-    assert arguments[0] == "serve" and arguments[1].startswith("/"), arguments
+    """What `visir library serve` makes of these arguments: read by the very command, which is not run."""
+    assert arguments[:2] == ["library", "serve"] and arguments[2].startswith("/"), arguments
     app = typer.Typer()
     app.command()(serve)
-    context = typer.main.get_command(app).make_context("serve", arguments[1:])
+    context = typer.main.get_command(app).make_context("serve", arguments[2:])
     assert len(context.params["libraries"]) == 1, context.params["libraries"]
     return dict(context.params)
 
@@ -51,9 +51,9 @@ def unit() -> dict[str, list[str]]:
 
 def test_an_option_that_is_gone_would_be_noticed() -> None:
     with pytest.raises(Exception, match="No such option: --prot"):
-        served(["serve", "/x", "--prot", "1"])
+        served(["library", "serve", "/x", "--prot", "1"])
     with pytest.raises(Exception, match="valid int"):
-        served(["serve", "/x", "--port=http"])
+        served(["library", "serve", "/x", "--port=http"])
 
 
 def test_the_container_runs_what_exists_as_nobody_in_particular() -> None:
@@ -110,20 +110,20 @@ def test_the_compose_file_fits_the_container_and_the_service() -> None:
 
 @pytest.mark.parametrize("place", ["deploy/compose.yaml", "docs/how-to/deploy-the-service.md"])
 def test_the_library_is_made_where_the_service_looks_for_it_and_its_vectors_where_qdrant_is(place: str) -> None:
-    from visir.library.cli.index import app
+    from visir.library.cli import app
     from visir.retrieval.remote.settings import Place
 
     text = (DEPLOY.parent / place).read_text().replace("\n#", "\n").replace("\\\n", " ")
     [command] = [line for line in text.splitlines() if "run --rm visir" in line]
-    index, *arguments = shlex.split(command.partition("run --rm visir")[2])
+    group_name, *arguments = shlex.split(command.partition("run --rm visir")[2])
     group = typer.main.get_command(app)
-    name, made, rest = group.resolve_command(group.make_context("index", list(arguments)), list(arguments))
+    name, made, rest = group.resolve_command(group.make_context("library", list(arguments)), list(arguments))
     found = made.make_context(name, rest).params
     said = compose()
     visir = said["services"]["visir"]
     settings = dict(one.split("=", 1) for one in found["setting"])
     host, port = Place(**settings).url.removeprefix("https://").split(":")  # a key goes over TLS alone
-    assert index == "index" and found["kind"] == ["qdrant"] and port == "6333"
+    assert group_name == "library" and name == "make" and found["kind"] == ["qdrant"] and port == "6333"
     assert set(visir["networks"]) & set(said["services"][host]["networks"])
     assert found["out"] == served(visir["command"])["libraries"][0]
     mounted = {volume.rsplit(":", 2 if volume.endswith(":ro") else 1)[1]: volume for volume in visir["volumes"]}
@@ -147,8 +147,8 @@ def test_tokens_are_made_where_they_are_looked_for(place: str, folders: set[str]
     from visir.library.cli.token import app
 
     text = (DEPLOY.parent / place).read_text()
-    commands = re.findall(r"(install -d (\S+)) && \S*visir token (new .*?)(?:  +\(.*)?\n", text)
-    assert commands and len(commands) == text.count("visir token new")
+    commands = re.findall(r"(install -d (\S+)) && \S*visir library token (new .*?)(?:  +\(.*)?\n", text)
+    assert commands and len(commands) == text.count("visir library token new")
     for _, made, command in commands:
         group = typer.main.get_command(app)
         arguments = shlex.split(command)
@@ -164,7 +164,7 @@ def test_the_unit_runs_what_exists_and_may_do_little() -> None:
     assert program == "/opt/visir/bin/visir" and found["host"] == "127.0.0.1"
     assert float(said["TimeoutStopSec"][0]) > found["grace"]
     assert found["tokens"] == Path("/etc/visir/tokens") and "LoadCredential" not in said  # which is a copy
-    assert arguments[1].startswith("/var/lib/" + said["StateDirectory"][0])
+    assert arguments[2].startswith("/var/lib/" + said["StateDirectory"][0])
     for name in ("DynamicUser", "NoNewPrivileges", "PrivateTmp", "ProtectHome", "PrivateDevices", "LockPersonality"):
         assert said[name] == ["yes"], name
     assert said["ProtectSystem"] == ["strict"] and said["CapabilityBoundingSet"] == [""]

@@ -99,19 +99,19 @@ def changes(*values: str) -> tuple[str, ...]:
     return tuple(part for value in values for part in ("--set", value))
 
 
-MAKE_LIBRARY = ("index", "photos", "--model", "pixels", "--out", "out")
+MAKE_LIBRARY = ("library", "make", "photos", "--model", "pixels", "--out", "out")
 BUILD = ("index", "build", SCENES, "-m", "bow:64", "--to", "captions", "--out", "out")
 TRAIN = ("train", "small.toml", "--out", "out")
 MODEL = ("train", "small.toml", "--out", "model")
-CATEGORIES = ("categories", "train", "generated:60", "--recipe", "clip-ita", "--image", "pixels", "--text", "bow:64",
+CATEGORIES = ("products", "train", "generated:60", "--recipe", "clip-ita", "--image", "pixels", "--text", "bow:64",
               "--option", "size=64", "--folds", "2", *changes(*SMALL_HEADS))  # fmt: skip
 SESSIONS = ("duckdb",)
-PREDICT = ("intent", "predict", "sessions", "--out", "out", "--min-pages", "4", "--folds", "2", "--model", "lr",
+PREDICT = ("sessions", "predict", "sessions", "--out", "out", "--min-pages", "4", "--folds", "2", "--model", "lr",
            "--folds-by", "grouped", "--jobs", "1")  # fmt: skip
 
 ACTS: dict[str, Act] = {
-    "data convert": Act(("data", "convert", SCENES, "out"), force=("--force",)),
-    "encode to a folder": Act(("encode", SCENES, "-m", "bow:64", "--out", "out"), force=("--force",)),
+    "data convert": Act(("data", "convert", SCENES, "out"), force=("--replace",)),
+    "encode to a folder": Act(("encode", SCENES, "-m", "bow:64", "--out", "out"), force=("--replace",)),
     "encode to the store": Act(("encode", SCENES, "-m", "pixels"), out="", volatile=("**/visir.json",)),
     "encode a shard": Act(
         ("encode", SCENES, "-m", "pixels", "--modality", "image", "--shard", "1/2", "--shards", "out"),
@@ -119,33 +119,33 @@ ACTS: dict[str, Act] = {
     ),
     "train": Act(TRAIN, files=recipe, volatile=("*.json", "*.jsonl", "*.svg", "*.html", "*.parquet", "logs/*"),
                  again=("--resume",)),
-    "categories train": Act(
+    "products train": Act(
         (*CATEGORIES, "--out", "out"), volatile=("*.json", "*.jsonl", "*.svg", "*.html"), again=("--resume",)
     ),
-    "categories evaluate": Act(
-        ("categories", "evaluate", "generated:60", "--baselines", "bm25", "--folds", "2", "--out", "out"),
-        volatile=("*.json", "*.html"), force=("--force",),
+    "products evaluate": Act(
+        ("products", "evaluate", "generated:60", "--baselines", "bm25", "--folds", "2", "--out", "out"),
+        volatile=("*.json", "*.html"), force=("--replace",),
     ),
     "evaluate": Act(
-        ("evaluate", SCENES, "-m", "model", "--out", "out"), files=recipe, before=(MODEL,), force=("--force",),
+        ("evaluate", SCENES, "-m", "model", "--out", "out"), files=recipe, before=(MODEL,), force=("--replace",),
         volatile=("result.json", "report.html"),
     ),
-    "granularity": Act(("granularity", SCENES, "--out", "out"), force=("--force",)),
-    "perturb": Act(("perturb", SCENES, "char_swap", "--split", "test", "-o", "out"), force=("--force",)),
+    "granularity": Act(("granularity", SCENES, "--out", "out"), force=("--replace",)),
+    "perturb": Act(("perturb", SCENES, "char_swap", "--split", "test", "-o", "out"), force=("--replace",)),
     "probe": Act(
         ("probe", "scenes:300?size=64", "-m", "model", "--folds", "3", "--out", "out"), files=recipe, before=(MODEL,),
-        force=("--force",), volatile=("*.json", "*.html"),
+        force=("--replace",), volatile=("*.json", "*.html"),
     ),
     "stress": Act(
         ("stress", SCENES, "-m", "model", "--perturbations", "char_swap", "--out", "out"), files=recipe,
-        before=(MODEL,), force=("--force",), volatile=("stress.json", "stress.html"),
+        before=(MODEL,), force=("--replace",), volatile=("stress.json", "stress.html"),
     ),
     "shortcuts preview": Act(
-        ("shortcuts", "preview", SCENES, "-n", "2", "--out", "out.html"), out="out.html", force=("--force",)
+        ("shortcuts", "preview", SCENES, "-n", "2", "--out", "out.html"), out="out.html", force=("--replace",)
     ),
     "library: make": Act(MAKE_LIBRARY, files=photos, volatile=("*.sqlite", "visir.json", "**/visir.json")),
     "library: update": Act(
-        ("index", "out"), files=photos, before=(MAKE_LIBRARY,), then=changed_photos,
+        ("library", "update", "out"), files=photos, before=(MAKE_LIBRARY,), then=changed_photos,
         volatile=("*.sqlite", "visir.json", "**/visir.json"), perhaps=("*/deleted-*.npy",),
     ),
     "index build": Act(BUILD),
@@ -153,23 +153,23 @@ ACTS: dict[str, Act] = {
     "index delete": Act(("index", "delete", "out", "scene-0-000000#1"), before=(BUILD,)),
     "index search to a run": Act(
         ("index", "search", "out", "--queries", "queries.txt", "--out", "run.trec"), out="run.trec", before=(BUILD,),
-        files=queries, force=("--force",),
+        files=queries, force=("--replace",),
     ),
-    "intent generate": Act(("intent", "generate", "--out", "out", "--sessions", "40"), force=("--force",)),
-    "intent sessions": Act(
-        ("intent", "sessions", "log", "--preset", "events", "--out", "out"), needs=SESSIONS,
-        before=(("intent", "generate", "--out", "log", "--sessions", "40", "--dirt", "0.05"),), force=("--force",),
+    "sessions generate": Act(("sessions", "generate", "--out", "out", "--sessions", "40"), force=("--replace",)),
+    "sessions make": Act(
+        ("sessions", "make", "log", "--preset", "events", "--out", "out"), needs=SESSIONS,
+        before=(("sessions", "generate", "--out", "log", "--sessions", "40", "--dirt", "0.05"),), force=("--replace",),
     ),
-    "intent describe": Act(("intent", "describe", "sessions", "--out", "out"), files=log, needs=SESSIONS,
-                           force=("--force",)),
-    "intent predict": Act(PREDICT, files=log, needs=(*SESSIONS, "sklearn"), volatile=("*.json", "**/*.json")),
-    "intent train": Act(
-        ("intent", "train", "sessions", "--out", "out", "--model", "lr", "--min-pages", "4"), files=log,
+    "sessions describe": Act(("sessions", "describe", "sessions", "--out", "out"), files=log, needs=SESSIONS,
+                           force=("--replace",)),
+    "sessions predict": Act(PREDICT, files=log, needs=(*SESSIONS, "sklearn"), volatile=("*.json", "**/*.json")),
+    "sessions train": Act(
+        ("sessions", "train", "sessions", "--out", "out", "--model", "lr", "--min-pages", "4"), files=log,
         needs=(*SESSIONS, "sklearn", "skops"), volatile=("*.json", "*.skops", "**/*.skops"),
     ),
-    "intent report": Act(
-        ("intent", "report", "study", "--out", "out.html"), out="out.html", files=log, needs=(*SESSIONS, "sklearn"),
-        before=((*PREDICT[:4], "study", *PREDICT[5:]),), force=("--force",),
+    "sessions report": Act(
+        ("sessions", "report", "study", "--out", "out.html"), out="out.html", files=log, needs=(*SESSIONS, "sklearn"),
+        before=((*PREDICT[:4], "study", *PREDICT[5:]),), force=("--replace",),
     ),
-    "token new": Act(("token", "new", "out", "--name", "anna"), volatile=("*",)),
+    "library token new": Act(("library", "token", "new", "out", "--name", "anna"), volatile=("*",)),
 }  # fmt: skip

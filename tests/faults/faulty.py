@@ -7,7 +7,7 @@ usage: python faulty.py FOLDER ACT [FAULT[:POINTS]…]    (all faults, at all po
               read-only   nothing can be written
               two         two processes do the same at once
               reader      another process reads all the while
-              states      over what is finished, damaged, or changed by the user, with and without --force
+              states      over what is finished, damaged, or changed by the user, with and without --replace
     POINTS    so many values of n, evenly spread; by default all
 
 After each fault the stranger's files must be as they were, what was there before must be whole, and the same command
@@ -211,7 +211,7 @@ class Trial:
             status = self._forked((*self.act.command, *self.act.again), COUNT, 0)
         if status:
             printed = self._printed()
-            refused = any(part in printed for part in ("already", "finished", "--force", "--replace", "is gone"))
+            refused = any(part in printed for part in ("already", "finished", "--replace", "is gone"))
             if os.WIFSIGNALED(status) or os.WEXITSTATUS(status) != 2 or not refused:
                 raise Fault(f"{when}: the same command does not go on: {printed}")
         from visir.storage import FolderKind, recover, sweep

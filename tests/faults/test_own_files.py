@@ -37,7 +37,7 @@ def test_a_place_is_no_place_for_its_library(out: str, at: str, tmp_path: Path) 
     (tmp_path / "link").symlink_to("P")
     before = content(tmp_path / "P")
     place = "." if at == "P" else "P"
-    process = visir("index", place, "-m", "pixels", "--out", out, at=tmp_path / at)
+    process = visir("library", "make", place, "-m", "pixels", "--out", out, at=tmp_path / at)
     _, printed = process.communicate(timeout=120)
     assert process.returncode == 2
     assert "a place and its library cannot be one folder" in printed and "P.visir" in printed
@@ -50,7 +50,7 @@ def test_a_folder_with_files_is_no_place_for_a_library(name: str, tmp_path: Path
     photos(tmp_path / "Q" / name)
     (tmp_path / "Q" / ".gitconfig.old").write_text("[user]")
     before = content(tmp_path)
-    process = visir("index", "P", "-m", "pixels", "--out", "Q", at=tmp_path)
+    process = visir("library", "make", "P", "-m", "pixels", "--out", "Q", at=tmp_path)
     _, printed = process.communicate(timeout=120)
     assert process.returncode == 2 and "holds files that visir did not write" in printed
     assert content(tmp_path) == before
@@ -58,13 +58,13 @@ def test_a_folder_with_files_is_no_place_for_a_library(name: str, tmp_path: Path
 
 def test_of_three_first_writers_one_makes_the_library(tmp_path: Path) -> None:
     photos(tmp_path / "P", 12)
-    processes = [visir("index", "P", "-m", "pixels", "--out", "L", at=tmp_path) for _ in range(3)]
+    processes = [visir("library", "make", "P", "-m", "pixels", "--out", "L", at=tmp_path) for _ in range(3)]
     printed = [process.communicate(timeout=300) for process in processes]
     states = sorted(process.returncode for process in processes)
     assert states[0] == 0 and set(states) <= {0, 2}, printed
     for process, (_, errors) in zip(processes, printed, strict=True):
         if process.returncode:
             assert "another process is updating this library" in errors
-    check = visir("index", "check", "L", at=tmp_path)
+    check = visir("library", "check", "L", at=tmp_path)
     assert "everything is as it was written" in check.communicate(timeout=120)[0]
     assert sorted(path.name for path in tmp_path.iterdir() if not path.name.startswith("cache")) == ["L", "P"]

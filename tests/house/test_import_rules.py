@@ -1,4 +1,4 @@
-"""The rules of docs/background/architecture.md: who may import whom. Every import counts, also inside functions and for types."""
+"""The rules of docs/background/architecture.md: who may import whom. Imports in functions and for types count, too."""
 
 from __future__ import annotations
 

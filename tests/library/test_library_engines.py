@@ -74,10 +74,12 @@ def test_a_library_goes_to_a_server_and_back_and_answers_the_same(
     monkeypatch.setenv("VISIR_QDRANT_API_KEY", "s3cret")
     monkeypatch.setattr("warnings.warn", lambda *_, **__: None)  # the client warns of keys without TLS
     at, run = tmp_path / "library", CliRunner().invoke
-    made = run(app, ["index", SCENES, "-m", model, "--sparse", head, "--out", str(at)])
+    made = run(app, ["library", "make", SCENES, "-m", model, "--sparse", head, "--out", str(at)])
     assert made.exit_code == 0, made.output
     local, generation = answers(at), said(at)["generation"]
-    moved = run(app, ["index", str(at), "--kind", "qdrant", "--set", f"url={server.url}", "--set", "collection=f8k"])
+    moved = run(
+        app, ["library", "update", str(at), "--kind", "qdrant", "--set", f"url={server.url}", "--set", "collection=f8k"]
+    )
     assert moved.exit_code == 0 and "12 unchanged" in moved.output, moved.output
     assert said(at)["kinds"] == {"dense": "qdrant", "sparse": "qdrant-sparse", "captions": "qdrant"}
     assert said(at)["settings"]["sparse"] == {"url": server.url, "collection": "f8k-sparse"}
@@ -88,7 +90,7 @@ def test_a_library_goes_to_a_server_and_back_and_answers_the_same(
     server.requests.clear()
     assert update(None, at).same and not any(method != "GET" for method, *_ in server.requests)
     assert b"s3cret" not in b"".join(one.read_bytes() for one in at.rglob("*") if one.is_file())
-    back = run(app, ["index", str(at), "--set", "url="])  # the embedded engine
+    back = run(app, ["library", "update", str(at), "--set", "url="])  # the embedded engine
     assert back.exit_code == 0 and f"curl -X DELETE {server.url}/collections/f8k-dense" in back.output, back.output
     assert names(server) == ["f8k-captions", "f8k-dense", "f8k-sparse"]  # told, not deleted
     assert answers(at) == local and check(at) == []

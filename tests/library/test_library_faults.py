@@ -310,7 +310,7 @@ def test_one_hint_for_a_damaged_index_and_it_works(tmp_path: Path) -> None:
     update(tmp_path / "photos", library, model="pixels")
     next((library / "dense").glob("*/vectors.npy")).write_bytes(b"damaged")
     for use in (lambda: LibrarySnapshot.open(library), lambda: update(None, library)):
-        with pytest.raises(LibraryError, match=rf"move .* out of {library} and run visir index {library}: "):
+        with pytest.raises(LibraryError, match=rf"move .* out of {library} and run visir library update {library}: "):
             use()
     (library / "dense").rename(tmp_path / "aside")
     assert update(None, library).items == 4

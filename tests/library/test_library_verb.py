@@ -1,4 +1,4 @@
-"""`visir index PLACE`: what a person types, and what is answered."""
+"""`visir library make PLACE`: what a person types, and what is answered."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from verbs import Said
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.errors import MissingPackageError, VisirError
-from visir.library.cli.index import app
-from visir.library.cli.index_library import default_folder
+from visir.library.cli import app
+from visir.library.cli.parts import default_folder
 from visir.library.snapshot import LibrarySnapshot
 from visir.library.watch import watch
 
@@ -40,13 +40,13 @@ def photos(tmp_path: Path) -> Path:
     return folder
 
 
-def test_index_a_folder_update_it_look_at_it(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_make_a_library_update_it_look_at_it(photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    said = run(photos, "--model", "pixels")
+    said = run("make", photos, "--model", "pixels")
     assert said.status == 0 and "photos.visir: 4 pictures; files: 4 added" in said.text
     shutil.copy(photos / "0.png", photos / "copy.png")
     (photos / "bad.jpg").write_bytes(b"<html>")
-    for again in (("photos",), ("photos.visir",), ("--out", "photos.visir", "photos"), ("-m", "pixels", "photos")):
+    for again in (("make", "photos"), ("update", "photos.visir"), ("make", "-m", "pixels", "photos")):
         said = run(*again)
         assert said.status == 0 and "set aside: bad.jpg: image 'bad.jpg' (bad.jpg): not an image" in said.text
     assert "5 unchanged" in said.text and "1 files are copies of others" in said.text
@@ -64,11 +64,11 @@ def test_index_a_folder_update_it_look_at_it(photos: Path, tmp_path: Path, monke
 def test_mistakes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     for arguments, fault in (
-        (("biuld",), "or did you mean: visir index build"),
-        (("nowhere", "-m", "pixels"), "no such file or folder"),
-        (("scenes:3", "--model", "pixels", "--kind", "inverted"), "holds sparse vectors, and this library has none"),
+        (("update", "nowhere"), "there is no library yet"),
+        (("make", "nowhere", "-m", "pixels"), "no such file or folder"),
+        (("make", "scenes:3", "--model", "pixels", "--kind", "inverted"), "holds sparse vectors, and this library has"),
         (("check", "nowhere"), "no such folder"),
-        (("scenes:3?size=64", "--model", "bow"), "encodes no images, only texts"),
+        (("make", "scenes:3?size=64", "--model", "bow"), "encodes no images, only texts"),
     ):
         said = run(*arguments)
         assert said.status == 2 and fault in said.text, said.text
@@ -98,11 +98,11 @@ def test_watching_needs_its_package(photos: Path, tmp_path: Path, monkeypatch: p
 def test_a_watched_folder_is_kept_up_to_date(photos: Path, tmp_path: Path) -> None:
     pytest.importorskip("watchfiles")
     at, stop = tmp_path / "library", threading.Event()
-    run(photos, "--model", "pixels", "--out", at)
+    run("make", photos, "--model", "pixels", "--out", at)
     failed: list[BaseException] = []
 
     def changed() -> None:
-        run(at)
+        run("update", at)
 
     def watching() -> None:
         try:

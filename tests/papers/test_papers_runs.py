@@ -93,7 +93,7 @@ def test_data_that_is_missing_is_named_with_its_place(tmp_path: Path, monkeypatc
     assert "Brittleness, Table 1, scale full: nothing of it can be run here. It lacks:" in said
     assert f"{tmp_path}/nothing/coco/karpathy_coco_test_5k.json.xz is not there" in said
     assert "https://" in said
-    assert "visir study run brittleness-table-1 --scale smoke" in said
+    assert "visir papers run brittleness-table-1 --scale smoke" in said
     assert not (tmp_path / "brittleness-table-1").exists()
 
 
@@ -126,7 +126,7 @@ def test_the_verb_from_list_to_report(tmp_path: Path, monkeypatch: pytest.Monkey
     assert "<script" not in page
     assert 'src="http' not in page
     assert {one.suffix for one in (out / "tables").iterdir()} == {".md", ".tex", ".csv"}
-    with pytest.raises(VisirError, match=r"ltd-table-3: nothing was run in .*out\.\n  → visir study run ltd-table-3"):
+    with pytest.raises(VisirError, match=r"ltd-table-3: nothing was run in .*out\.\n  → visir papers run ltd-table-3"):
         said("compare", "ltd-table-3", "--out", out)
 
 

@@ -20,6 +20,7 @@ from visir.papers.reports.sparse_study import coactivation, deviation, effective
 from visir.papers.sparse_study import EFFECTS, SparseStudy, VariantResults, study, trials_of
 from visir.papers.trend_checks.sparse_study import sparse_trend_checks
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vocabulary
+from visir.reports.svg import to_svg
 from visir.sparse.recipe import SparseRecipe
 from visir.studies.run_trials import LOG_FILE
 from visir.studies.sparse_trial import DEPTH, MEASURES
@@ -153,11 +154,11 @@ def test_trend_checks_hold_or_do_not(found: SparseStudy) -> None:
 
 def test_plots_are_the_same_bytes_and_name_what_they_show(found: SparseStudy) -> None:
     curves = {"none": [(1e-3, 2.0, 40.0), (1e-5, 3.0, 42.0)], "free": [(1e-3, 50.0, 50.0), (1e-5, 300.0, 55.0)]}
-    svg = cost_and_effect(curves, 57.0)
-    assert svg == cost_and_effect(curves, 57.0)
+    svg = to_svg(cost_and_effect(curves, 57.0))
+    assert svg == to_svg(cost_and_effect(curves, 57.0))
     assert all(f">{word}<" in svg for word in ("none", "free", "dense", "η=1e-3", "η=1e-5", "R@1, text to image, %"))
     shares = found.overlap(("free", 1e-3)).ravel()
-    assert f"mean: {100 * shares.mean():.0f} %" in overlap_histogram(shares)
+    assert f"mean: {100 * shares.mean():.0f} %" in to_svg(overlap_histogram(shares))
 
 
 def test_trials_of_a_recipe() -> None:
@@ -174,7 +175,7 @@ def test_trials_of_a_recipe() -> None:
 
 @pytest.mark.slow
 def test_a_small_study_really(tmp_path: Path) -> None:
-    whole = visir.open_collection("scenes:60?size=64")
+    whole = visir.open("scenes:60?size=64")
     rng = np.random.default_rng(0)
     ids = whole.images["id"].to_pylist()
     images = rng.standard_normal((len(ids), 16)).astype(np.float32)

@@ -1,4 +1,4 @@
-"""`visir categories evaluate` and `search` end to end, with baselines and with models that were just trained."""
+"""`visir products evaluate` and `search` end to end, with baselines and with models that were just trained."""
 
 from __future__ import annotations
 

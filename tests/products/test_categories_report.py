@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 
 from visir.errors import ConfigurationError
-from visir.products.evaluate import CategoryEvaluation, evaluate
+from visir.products.evaluation import CategoryEvaluation, evaluate
 from visir.products.first_answers import FirstAnswers, first_answers
+from visir.products.free_search import ProductAnswer
 from visir.products.generated import generate_catalogue
 from visir.products.reports.categories import write_categories_report
 from visir.products.reports.pictures import category_paths
@@ -19,12 +20,13 @@ from visir.products.reports.plots import depth_bars, distance_bars, seen_lines, 
 from visir.products.reports.search import answer_table, places, write_search_page
 from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
 from visir.products.reports.tree import tree_of
-from visir.products.search import ProductAnswer
 from visir.products.split import Split, folds
 from visir.products.systems import CategoryVectorSystem, TitleBm25
 from visir.products.tree import TreeErrors
 from visir.records import Catalogue, Embeddings, EncoderCard
 from visir.reports.formats import to_html
+from visir.reports.plot import Plot
+from visir.reports.svg import to_svg
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -46,8 +48,8 @@ def found() -> CategoryEvaluation:
     return evaluate(catalogue, [TitleBm25(), dense(catalogue)], folds(catalogue, 2))
 
 
-def words(svg: str) -> set[str]:
-    return {"".join(one.itertext()) for one in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")}
+def words(plot: Plot) -> set[str]:
+    return {"".join(one.itertext()) for one in ET.fromstring(to_svg(plot)).iter("{http://www.w3.org/2000/svg}text")}
 
 
 def test_tables_say_what_was_measured(found: CategoryEvaluation) -> None:
@@ -88,7 +90,7 @@ def test_plots_name_what_they_show(found: CategoryEvaluation) -> None:
     assert {"1", "4", "most general categories (1 wrong)"} <= words(distance_bars(errors))  # type: ignore[arg-type]
     right = {"all": FirstAnswers("all", 9, 9, 0, TreeErrors(0, 0, 0, {}, {}))}
     assert "no wrong answer to show" in words(depth_bars(right))  # type: ignore[arg-type]
-    assert setting_dots(found) == setting_dots(found)
+    assert to_svg(setting_dots(found)) == to_svg(setting_dots(found))
 
 
 def test_the_tree_has_every_category_that_asked_once(found: CategoryEvaluation) -> None:
@@ -124,8 +126,8 @@ def test_pictures_go_from_general_to_specific(found: CategoryEvaluation) -> None
 
 
 def test_the_page(found: CategoryEvaluation, tmp_path: Path) -> None:
-    page = write_categories_report(tmp_path / "a.html", found, command="visir categories evaluate X").read_text("utf-8")
-    assert page == write_categories_report(tmp_path / "b.html", found, command="visir categories evaluate X").read_text(
+    page = write_categories_report(tmp_path / "a.html", found, command="visir products evaluate X").read_text("utf-8")
+    assert page == write_categories_report(tmp_path / "b.html", found, command="visir products evaluate X").read_text(
         "utf-8"
     )
     for heading in ("Numbers", "Seen and unseen", "Where wrong first answers lie", "Answers as pictures", "The tree"):

@@ -1,4 +1,4 @@
-"""`visir categories train`: what is printed, what is written, how it fails."""
+"""`visir products train`: what is printed, what is written, how it fails."""
 
 from __future__ import annotations
 

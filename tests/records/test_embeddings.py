@@ -5,7 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 
 import numpy as np
+import pandas as pd
+import pyarrow as pa
 import pytest
+import scipy.sparse
+import torch
 
 from visir.errors import EmbeddingError
 from visir.records import Embeddings, EncoderCard
@@ -38,6 +42,44 @@ def test_duplicate_ids_and_wrong_shapes_are_refused() -> None:
         made(np.ones((2, 3), np.float32), ["a", "b", "c"])
     with pytest.raises(EmbeddingError, match=r"must be an \(n, d\) matrix of floats"):
         made(np.ones(3, np.float32), ["a", "b", "c"])
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        ({"a": [3, 4], "b": [0, 2]},),
+        ({"a": torch.tensor([3.0, 4.0], requires_grad=True), "b": torch.tensor([0.0, 2.0])},),
+        (["a", "b"], np.array([[3, 4], [0, 2]])),
+        (["a", "b"], torch.tensor([[3, 4], [0, 2]], dtype=torch.bfloat16)),
+        ((np.array(["a", "b"]), [np.array([3.0, 4.0]), np.array([0.0, 2.0])]),),
+        (["a", "b"], scipy.sparse.csr_matrix([[3.0, 4.0], [0.0, 2.0]])),
+        (pa.array(["a", "b"]), pd.Series([[3, 4], [0, 2]])),
+        (pd.Series(["a", "b"]), pd.Series([np.array([3, 4]), np.array([0, 2])])),
+    ],
+    ids=["lists", "tensors", "matrix", "bfloat16", "pair", "sparse", "series of lists", "series of arrays"],
+)
+def test_own_vectors(given: tuple[object, ...]) -> None:
+    embeddings = Embeddings.of(*given, modality="text", name="mine")
+    assert np.asarray(embeddings).tolist() == [[3.0, 4.0], [0.0, 2.0]] and embeddings.vectors.dtype.kind == "f"
+    assert list(embeddings) == ["a", "b"] and embeddings["b"].tolist() == [0.0, 2.0]
+    assert (embeddings.modality, embeddings.encoder.name) == ("text", "mine")
+    assert np.asarray(embeddings, np.float64).dtype == np.float64
+
+
+def test_own_vectors_that_are_none() -> None:
+    with pytest.raises(EmbeddingError, match="a ndarray without ids is no set of vectors") as error:
+        Embeddings.of(np.eye(2))
+    assert "Embeddings.of(['a.jpg', …], matrix)" in str(error.value)
+    with pytest.raises(EmbeddingError, match="no vectors of numbers of one length"):
+        Embeddings.of({"a": [1, 2], "b": [1]})
+    with pytest.raises(EmbeddingError, match=r"unequal shapes: \(2,\) and others"):
+        Embeddings.of({"a": np.zeros(2), "b": np.zeros(1)})
+    with pytest.raises(EmbeddingError, match="they are of the type <U1"):
+        Embeddings.of({"a": ["x", "y"]})
+    with pytest.raises(EmbeddingError, match="1 ids for 2 vectors"):
+        Embeddings.of(["a"], np.eye(2))
+    with pytest.raises(EmbeddingError, match=r"an \(n, d\) matrix of floats, not float64 \(2,\)"):
+        Embeddings.of({"a": 1.0, "b": 2.0})
 
 
 def test_select_aligns_by_id_and_names_what_is_missing() -> None:

@@ -9,12 +9,17 @@ import pytest
 from visir.errors import VisirError
 from visir.reports import plots
 from visir.reports.chance import chance_curve
-from visir.reports.svg import themed
+from visir.reports.plot import Plot
+from visir.reports.svg import themed, to_svg
 
 RANKS = {"i2t": np.array([1.0, 3, 5, np.inf]), "t2i": np.array([1.0, 1, 2, 40])}
 
 
 def drawn() -> dict[str, str]:
+    return {name: to_svg(plot) for name, plot in figures().items()}
+
+
+def figures() -> dict[str, Plot]:
     random = np.random.default_rng(1)
     values = random.integers(1, 500, (2, 5000)).astype(float)
     return {
@@ -33,7 +38,8 @@ def plotted() -> dict[str, str]:
     return drawn()
 
 
-def texts(svg: str) -> list[str]:
+def texts(plot: Plot | str) -> list[str]:
+    svg = plot if isinstance(plot, str) else to_svg(plot)
     return ["".join(one.itertext()) for one in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
 
 
@@ -97,7 +103,7 @@ def test_chance_curve_by_hand():
 
 
 def test_a_themed_plot_takes_its_colours_from_the_page(plotted):
-    fragment = themed(plotted["curves"], "p1", 'a "label" & more')
+    fragment = themed(figures()["curves"], "p1", 'a "label" & more')
     root = ET.fromstring(fragment.replace("xlink:href", "href"))
     assert root.attrib["role"] == "img" and root.attrib["aria-label"] == 'a "label" & more'
     assert "var(--plot-1, #0072B2)" in fragment

@@ -9,8 +9,10 @@ from pathlib import Path
 
 from visir.evaluation.probes import ProbedFact, ProbeReading, ProbeResult, RoleMean
 from visir.reports.formats import to_markdown
+from visir.reports.plot import Plot
 from visir.reports.probe_plots import fact_dots, role_means
 from visir.reports.probes import facts_table, roles_table, write_probe_report
+from visir.reports.svg import to_svg
 
 HOSTILE = "<script>alert(1)</script>"
 
@@ -38,8 +40,8 @@ def result(*, shortcut: bool = True, name: str = "companion_colour") -> ProbeRes
     )  # fmt: skip
 
 
-def words(svg: str) -> set[str]:
-    return {"".join(one.itertext()) for one in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")}
+def words(plot: Plot) -> set[str]:
+    return {"".join(one.itertext()) for one in ET.fromstring(to_svg(plot)).iter("{http://www.w3.org/2000/svg}text")}
 
 
 def test_the_table_of_facts() -> None:

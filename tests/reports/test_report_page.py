@@ -36,7 +36,7 @@ from visir.reports.blocks import (
 from visir.reports.formats import to_html
 from visir.reports.gallery import GalleryEntry, QueryGallery, Strip, Tile
 from visir.reports.page import Page, Section, is_unchanged_page, page_bytes, write_page
-from visir.reports.svg import drawing, themed, to_svg
+from visir.reports.svg import drawing, themed
 from visir.reports.table import Column, Spread, Table
 from visir.reports.thumbnails import Thumbnail
 from visir.storage import FolderError
@@ -47,7 +47,7 @@ PIXEL = "data:image/png;base64,iVBORw0KGgo="
 def figure(prefix: str) -> Figure:
     with drawing(2, 1) as (drawn, axes):
         axes.set_title(HOSTILE)
-        return Figure(themed(to_svg(drawn), prefix, HOSTILE), HOSTILE, HOSTILE)
+        return Figure(themed(drawn, prefix, HOSTILE), HOSTILE, HOSTILE)
 
 
 def everything() -> list[Block]:

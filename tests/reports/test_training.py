@@ -13,7 +13,8 @@ import pytest
 
 from visir.errors import VisirError
 from visir.reports import training_curves as curves
-from visir.reports.svg import SERIES
+from visir.reports.plot import Plot
+from visir.reports.svg import SERIES, to_svg
 from visir.reports.training import write_training_report
 from visir.reports.training_runs import TrainingRun, read_training_run
 from visir.storage import Manifest
@@ -21,8 +22,8 @@ from visir.storage import Manifest
 HOSTILE = "<script>alert(1)</script>"
 
 
-def texts(svg: str) -> list[str]:
-    return ["".join(one.itertext()) for one in ET.fromstring(svg).iter("{http://www.w3.org/2000/svg}text")]
+def texts(plot: Plot) -> list[str]:
+    return ["".join(one.itertext()) for one in ET.fromstring(to_svg(plot)).iter("{http://www.w3.org/2000/svg}text")]
 
 
 def run(label: str = "a", steps: int = 30, bound: float = 0.2) -> TrainingRun:
@@ -102,7 +103,7 @@ def test_several_trainings_lie_over_each_other_each_in_its_colour() -> None:
         curves.learning_rate_curves(three),
     ):
         assert {"one", "two", "$3$"} <= set(texts(drawn))
-        assert all(colour.lower() in drawn.lower() for colour in SERIES[:3])
+        assert all(colour.lower() in to_svg(drawn).lower() for colour in SERIES[:3])
     # Their bounds differ, so each is in its training's colour; of one bound the value is told.
     assert not any("η" in one for one in texts(curves.reconstruction_curves(three)))
     assert "η 0.2" in texts(curves.reconstruction_curves(three[:2]))
@@ -124,7 +125,7 @@ def test_the_mean_over_steps_is_the_obvious_one() -> None:
 
 def test_long_trainings_stay_small() -> None:
     long = run(steps=200_000)
-    assert len(curves.loss_curves([long])) < 150_000
+    assert len(to_svg(curves.loss_curves([long]))) < 150_000
 
 
 def test_a_curve_that_nobody_has_is_an_error() -> None:

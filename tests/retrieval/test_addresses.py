@@ -125,21 +125,21 @@ def test_a_library_from_elsewhere_is_opened_without_a_word_to_its_server(
         Image.new("RGB", (16, 16), (number * 60, 9, 9)).save(photos / f"{number}.png")
     visir = [sys.executable, "-m", "visir"]
     where = ["--kind", "qdrant", "--set", f"url={server.url}"]
-    subprocess.run([*visir, "index", str(photos), "-m", "pixels", "--out", str(library), *where], check=True)
+    subprocess.run([*visir, "library", "make", str(photos), "-m", "pixels", "--out", str(library), *where], check=True)
     assert server.requests
     server.requests.clear()
     Image.new("RGB", (16, 16), (1, 200, 9)).save(photos / "new.png")
     environment = {**os.environ, KEY: "s3cret"}
     for arguments in (
         ["search", str(library), "--image", str(photos / "0.png")],
-        ["index", str(library)],
-        ["index", str(library), "--kind", "exact"],
+        ["library", "update", str(library)],
+        ["library", "update", str(library), "--kind", "exact"],
         ["index", "info", str(library / "dense")],
     ):
         done = subprocess.run([*visir, *arguments], env=environment, capture_output=True, text=True)
         assert done.returncode == 2 and "nobody has named here" in done.stderr, (arguments, done.stderr)
     assert server.requests == []
-    done = subprocess.run([*visir, "index", str(library)], env={**environment, ADDRESSES: server.url})
+    done = subprocess.run([*visir, "library", "update", str(library)], env={**environment, ADDRESSES: server.url})
     assert done.returncode == 0 and keys(server) == {"s3cret"}
 
 

@@ -77,8 +77,8 @@ def test_trec_keeps_order_scores_and_depth(tmp_path: Path, dtype: type) -> None:
 
 def test_pandas_dictionaries_and_ranx() -> None:
     run = toy(np.float64)
-    assert_identical(formats.from_frame(formats.to_pandas(run), "t2i", GALLERY), run, all_of_it=False)
-    renamed = formats.to_pandas(run).rename(columns={"query_id": "qid", "document_id": "docno"})
+    assert_identical(formats.from_frame(run.to_pandas(), "t2i", GALLERY), run, all_of_it=False)
+    renamed = run.to_pandas().rename(columns={"query_id": "qid", "document_id": "docno"})
     assert_identical(formats.from_frame(renamed, "t2i", GALLERY), run, all_of_it=False)
     assert run.to_dict() == {"q2": {"c": 0.1, "b": 0.1, "a": -0.25}, "q1": {"d": 1 / 3, "c": 0.0}}
     kept = formats.from_dict(run.to_dict(keep_order=True), "t2i", GALLERY)
@@ -156,6 +156,6 @@ def test_other_faults(tmp_path: Path) -> None:
     (tmp_path / "bad.parquet").write_bytes(b"PAR1 no")
     with pytest.raises(RunError, match=r"bad\.parquet: not a readable Parquet file"):
         formats.read_run(tmp_path / "bad.parquet")
-    formats.to_pandas(toy()).rename(columns={"document_id": "documentid"}).to_parquet(tmp_path / "cols.parquet")
+    toy().to_pandas().rename(columns={"document_id": "documentid"}).to_parquet(tmp_path / "cols.parquet")
     with pytest.raises(RunError, match=r"(?s)cols\.parquet has no column 'document_id'; it has .*documentid.*docno"):
         formats.read_run(tmp_path / "cols.parquet", task="t2i", gallery=GALLERY)

@@ -48,7 +48,7 @@ def test_tokens_and_scopes(serve: Any, tmp_path: Path) -> None:
     service = serve(tokens=path)
     where = f"{AT}/items"
     status, error = service.refused("GET", where)
-    assert status == 401 and error["message"] == "a token is needed." and "visir token new" in error["hint"]
+    assert status == 401 and error["message"] == "a token is needed." and "visir library token new" in error["hint"]
     assert service.ask("GET", where).headers["www-authenticate"] == 'Bearer realm="visir"'
     for wrong in (bearer("visir_guess"), bearer(""), bearer("é" * 10), {"authorization": f"Basic {asks}"}):
         assert service.refused("GET", where, headers={k: v.encode("latin-1") for k, v in wrong.items()})[0] == 401

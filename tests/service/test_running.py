@@ -187,7 +187,7 @@ def test_killed_while_serving_and_updating(folder: Path, tmp_path: Path) -> None
 
 def test_the_verb_refuses_what_is_not_safe(folder: Path, tmp_path: Path) -> None:
     said = say(serve, folder, "--host", "0.0.0.0")
-    assert said.status == 2 and "everybody could search and change" in said.text and "visir token new" in said.text
+    assert said.status == 2 and "everybody could search and change" in said.text and "library token new" in said.text
     said = say(serve, folder, "--tokens", tmp_path / "none")
     assert said.status == 2 and "no such folder" in said.text
     said = say(serve, tmp_path / "none")

@@ -286,7 +286,7 @@ def test_of_two_services_on_one_port_one_serves(made: Path) -> None:
     """Both are started at once, and load their models at the same time."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "visir", "serve", str(made), "--port", str(port)]
+    command = [sys.executable, "-m", "visir", "library", "serve", str(made), "--port", str(port)]
     environment = {**os.environ, "OMP_NUM_THREADS": "1"}
     pipe = subprocess.PIPE
     both = [subprocess.Popen(command, stdout=pipe, stderr=pipe, text=True, env=environment) for _ in range(2)]
@@ -326,7 +326,7 @@ def test_a_service_that_may_only_read_the_library_follows_it(tmp_path: Path) -> 
     mounted = f"mount --bind {library} {seen} && mount -o remount,bind,ro {seen} && ! touch {seen}/x 2>/dev/null"
     if subprocess.run(["unshare", "-m", "sh", "-c", mounted], capture_output=True).returncode:
         pytest.skip("nothing can be mounted here")
-    command = f"{mounted} && exec {sys.executable} -m visir serve {seen} --port {port} --reload 0.2"
+    command = f"{mounted} && exec {sys.executable} -m visir library serve {seen} --port {port} --reload 0.2"
     running = subprocess.Popen(
         ["unshare", "-m", "sh", "-c", command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )

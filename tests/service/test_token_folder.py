@@ -257,7 +257,7 @@ def test_a_file_of_tokens_is_refused_and_left(tmp_path: Path) -> None:
 
 def visir_token(*arguments: object, room: int | None = None) -> subprocess.CompletedProcess[str]:
     """The verb in a process of its own; `room`: how many bytes a file may have there (a full disk, for everybody)."""
-    command = [sys.executable, "-m", "visir", "token", *map(str, arguments)]
+    command = [sys.executable, "-m", "visir", "library", "token", *map(str, arguments)]
     limit = None if room is None else lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (room, room))
     return subprocess.run(command, capture_output=True, text=True, preexec_fn=limit, timeout=120)
 
@@ -284,7 +284,7 @@ def test_a_full_disk_of_its_own(tmp_path: Path) -> None:
     if not can("unshare", "-m", "mount", "-t", "tmpfs", "-o", "size=32k", "tmpfs", str(disk)):
         pytest.skip("this process may not mount")
     script = """
-        mount -t tmpfs -o size=32k tmpfs "$1" && cd "$1" && token() { "$0" -m visir token "$@"; }
+        mount -t tmpfs -o size=32k tmpfs "$1" && cd "$1" && token() { "$0" -m visir library token "$@"; }
         token new tokens --name anna > secret || exit 90
         cat /dev/zero > filling 2> /dev/null
         token new tokens --name bert; echo "bert $?"

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from visir.errors import VisirError
 from visir.evaluation.published import open_table
-from visir.sessions.describe import Statistic, StatisticCell, describe, suppressed
-from visir.sessions.describe import session_log as log_module
-from visir.sessions.describe.intervals import Moments, mean, share, standardised, wilson
+from visir.sessions.description import Statistic, StatisticCell, describe, suppressed
+from visir.sessions.description import session_log as log_module
+from visir.sessions.description.intervals import Moments, mean, share, standardised, wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 
@@ -360,7 +360,7 @@ def test_devices_of_customers_hide_their_complement(tmp_path: Path) -> None:
 def test_a_folder_that_is_none(tmp_path: Path) -> None:
     with pytest.raises(
         VisirError,
-        match=r"\(no visir\.json\)\.\n  → make one of a log: visir intent sessions",
+        match=r"\(no visir\.json\)\.\n  → make one of a log: visir sessions make",
     ):
         describe(tmp_path)
     (folder(tmp_path / "log", [])).joinpath("sessions")

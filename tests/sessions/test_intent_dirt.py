@@ -1,4 +1,4 @@
-"""Logs as they are, through `visir intent sessions`: all is counted and explained, nothing is dropped in silence."""
+"""Logs as they are, through `visir sessions make`: all is counted and explained, nothing is dropped in silence."""
 
 from __future__ import annotations
 

@@ -146,7 +146,7 @@ def test_faults_are_told(tmp_path: Path) -> None:
     assert "leaves no step" in str(fault.value)
     with pytest.raises(VisirError, match="longest session has 3 pages"):
         draw(folder_of(pages("a", 0, 3), tmp_path), Sample("identified"))
-    with pytest.raises(VisirError, match="visir intent sessions LOG"):
+    with pytest.raises(VisirError, match="visir sessions make LOG"):
         draw(tmp_path, Sample("anonymous"))
 
 

@@ -1,4 +1,4 @@
-"""`visir intent generate`, and its sessions by the command that it prints."""
+"""`visir sessions generate`, and its sessions by the command that it prints."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def test_a_dirty_log_is_made_and_its_dirt_is_found(tmp_path: Path) -> None:
     assert sessions
     assert int(sessions[1]) >= 800
     planted = {kind: count for count, kind in re.findall(r"(\d+) (\w+)", said.splitlines()[1])}
-    command = shlex.split(said.splitlines()[2].removeprefix("its sessions: visir intent ").replace("FOLDER", "found"))
+    command = shlex.split(said.splitlines()[2].removeprefix("its sessions: visir sessions ").replace("FOLDER", "found"))
     command[-1] = str(tmp_path / "found")
     output = run(*command)
     for kind, count in planted.items():
@@ -41,6 +41,6 @@ def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:
     run("generate", "--out", tmp_path / "log", "--sessions", 5)
     with pytest.raises(VisirError, match="exists already"):
         run("generate", "--out", tmp_path / "log", "--sessions", 5)
-    said = run("generate", "--out", tmp_path / "log", "--sessions", 5, "--force")
+    said = run("generate", "--out", tmp_path / "log", "--sessions", 5, "--replace")
     assert "dirt" not in said
     assert not (tmp_path / "log" / "planted").exists()

@@ -1,4 +1,4 @@
-"""`visir intent predict|report|train|score`, end to end on a small log."""
+"""`visir sessions predict|report|train|score`, end to end on a small log."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def test_a_study_and_its_page(log_folder: Path, tmp_path: Path) -> None:
     numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert {row["scheme"] for row in numbers["rows"]} == {"grouped", "temporal", "ungrouped"}
     before = page.read_bytes()
-    said("report", str(study), "--out", str(page), "--json", str(tmp_path / "numbers.json"), "--force")
+    said("report", str(study), "--out", str(page), "--json", str(tmp_path / "numbers.json"), "--replace")
     assert page.read_bytes() == before
 
 
@@ -65,7 +65,7 @@ def test_a_study_and_its_page(log_folder: Path, tmp_path: Path) -> None:
 def model(log_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("model") / "lr"
     output = said("train", str(log_folder), "--out", str(out), "--model", "lr", "--min-pages", "8")
-    assert f"visir intent score {out}" in output
+    assert f"visir sessions score {out}" in output
     return out
 
 
@@ -103,7 +103,7 @@ def test_history_of_a_log_changes_what_is_said_of_its_customers(model: Path, log
 
 @pytest.mark.slow
 def test_a_killed_study_leaves_no_process_and_goes_on(log_folder: Path, tmp_path: Path) -> None:
-    command = [sys.executable, "-m", "visir", "intent", "predict", str(log_folder), "--out", str(tmp_path / "study")]
+    command = [sys.executable, "-m", "visir", "sessions", "predict", str(log_folder), "--out", str(tmp_path / "study")]
     command += ["--min-pages", "4", "--folds", "3", "--model", "gbdt", "--folds-by", "grouped", "--jobs", "2"]
     started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     cells = tmp_path / "study" / "cells"
@@ -135,4 +135,4 @@ def test_faults_name_the_next_action(log_folder: Path, tmp_path: Path) -> None:
     answer = CliRunner().invoke(app, ["train", str(log_folder), "--out", str(tmp_path / "m"), "--model", "svn"])
     assert "did you mean 'svm'" in str(answer.exception)
     answer = CliRunner().invoke(app, ["report", str(tmp_path), "--out", str(tmp_path / "x.html")])
-    assert "visir intent predict SESSIONS" in str(answer.exception)
+    assert "visir sessions predict SESSIONS" in str(answer.exception)

@@ -1,4 +1,4 @@
-"""`visir intent sessions`, end to end."""
+"""`visir sessions make`, end to end."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def rows(text: str) -> dict[str, str]:
 
 
 def test_counts_are_told_and_written(log: Path, tmp_path: Path) -> None:
-    result = run("sessions", log, "--mapping", tmp_path / "mapping.toml", "--out", tmp_path / "out")
+    result = run("make", log, "--mapping", tmp_path / "mapping.toml", "--out", tmp_path / "out")
     assert result.status == 0, result.text
     # Of six rows one has no visitor, one is a crawler's, one is a duplicate; "stare" is no action that is named, and
     # arrives after the order that came 30 seconds later.
@@ -77,11 +77,11 @@ def test_counts_are_told_and_written(log: Path, tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_there_is_left_alone_unless_told(log: Path, tmp_path: Path) -> None:
-    command = ("sessions", log, "--mapping", tmp_path / "mapping.toml", "--out", tmp_path / "out")
+    command = ("make", log, "--mapping", tmp_path / "mapping.toml", "--out", tmp_path / "out")
     assert run(*command).status == 0
     result = run(*command)
     assert (result.status, "exists already" in result.text) == (2, True)
-    assert run(*command, "--force", "--idle", 0.5, "--buckets", 2, "--threads", 1, "--memory", "1GB").status == 0
+    assert run(*command, "--replace", "--idle", 0.5, "--buckets", 2, "--threads", 1, "--memory", "1GB").status == 0
     # Thirty seconds do not end it, and none of the options changes what is found.
     assert json.loads((tmp_path / "out" / "counts.json").read_text())["counts"]["sessions"] == 1
 
@@ -97,7 +97,7 @@ def test_a_folder_that_is_there_is_left_alone_unless_told(log: Path, tmp_path: P
     ],
 )
 def test_faults_are_told(log: Path, tmp_path: Path, arguments: tuple[str, ...], message: str) -> None:
-    result = run("sessions", log, *arguments, "--out", tmp_path / "out")
+    result = run("make", log, *arguments, "--out", tmp_path / "out")
     assert result.status == 2
     assert message in result.text
     assert not (tmp_path / "out").exists()

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from described import folder, visit
 
-from visir.sessions.describe import Characterisation, StatisticCell, describe
+from visir.reports.svg import to_svg
+from visir.sessions.description import Characterisation, StatisticCell, describe
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
@@ -35,7 +36,7 @@ def characterisation(tmp_path_factory: pytest.TempPathFactory) -> Characterisati
 
 
 def test_the_page(characterisation: Characterisation, tmp_path: Path) -> None:
-    options = {"command": "visir intent describe x", "beside": {"describe.json": "everything"}}
+    options = {"command": "visir sessions describe x", "beside": {"describe.json": "everything"}}
     page = write_sessions_report(tmp_path / "a.html", characterisation, **options).read_text()  # type: ignore[arg-type]
     assert page == write_sessions_report(tmp_path / "b.html", characterisation, **options).read_text()  # type: ignore[arg-type]
     assert "<script" not in page
@@ -46,7 +47,7 @@ def test_the_page(characterisation: Characterisation, tmp_path: Path) -> None:
     assert "20 sessions without a known device are left out." in page
     assert "meets the declared condition for bots" in page
     assert "What this log cannot tell" not in page
-    assert "visir intent describe x" in page
+    assert "visir sessions describe x" in page
     assert page.count("<h2") == page.count("</h2>") == 9
 
 
@@ -69,8 +70,8 @@ def test_plots_are_svg_and_the_same_twice(characterisation: Characterisation) ->
         lambda: transition_diagram(matrix),
         lambda: outcome_bars(hours, pair, labels=("a", "b"), axis="hour"),
     ):
-        svg = draw()
-        assert svg == draw()
+        svg = to_svg(draw())
+        assert svg == to_svg(draw())
         assert ElementTree.fromstring(svg).tag.endswith("svg")
 
 
@@ -78,7 +79,7 @@ def test_plots_survive_what_is_hidden_or_missing(characterisation: Characterisat
     gone = tuple(
         tuple(StatisticCell(None, hidden=True) for _ in row) for row in characterisation.statistic("figure-6-5").cells
     )
-    assert "hidden" in transition_map(replace(characterisation.statistic("figure-6-5"), cells=gone))
+    assert "hidden" in to_svg(transition_map(replace(characterisation.statistic("figure-6-5"), cells=gone)))
     transition_diagram(replace(characterisation.statistic("figure-6-5"), cells=gone))
     curve = characterisation.statistic("figure-6-2")
     survival(replace(curve, cells=tuple(tuple(StatisticCell(None) for _ in row) for row in curve.cells)))

@@ -27,7 +27,7 @@ def test_a_file_of_the_users_is_replaced_only_when_asked(tmp_path: Path) -> None
     write_new(tmp_path / "run.trec", b"1")
     with pytest.raises(FolderError, match="exists already") as refused:
         write_new(tmp_path / "run.trec", b"2")
-    assert "--force" in refused.value.hint
+    assert "--replace" in refused.value.hint
     assert (tmp_path / "run.trec").read_bytes() == b"1"
     write_new(tmp_path / "run.trec", b"2", replace=True)
     assert (tmp_path / "run.trec").read_bytes() == b"2"

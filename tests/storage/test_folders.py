@@ -97,7 +97,7 @@ def test_replacing_wants_force_and_the_same_kind(tmp_path: Path) -> None:
     make(tmp_path / "box", one="1")
     with pytest.raises(FolderError, match="exists already") as refused, new_folder(tmp_path / "box", BOX):
         pass
-    assert "--force" in refused.value.hint
+    assert "--replace" in refused.value.hint
     with pytest.raises(FolderError, match="kind 'box', not a lid"), new_folder(tmp_path / "box", LID, replace=True):
         pass
     with new_folder(tmp_path / "box", BOX, replace=True) as change:

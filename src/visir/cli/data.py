@@ -98,7 +98,7 @@ def convert_command(
     pictures: Annotated[
         str, typer.Option(help="'copy' puts them into shards in the folder, 'link' leaves them in place, 'none' drops.")
     ] = "copy",
-    force: Annotated[bool, typer.Option("--force", help="Replace the folder if there is one.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if there is one.")] = False,
 ) -> None:
     """Write a collection as one portable folder (Parquet and zip shards) that is read back identical."""
     from visir.collections import open_collection, portable
@@ -108,7 +108,7 @@ def convert_command(
     )
     if pictures == "copy" and collection.images["path"].null_count == collection.images.num_rows:
         pictures = "none"
-    saved = portable.save(collection, folder, pictures, replace_existing=force)  # type: ignore[arg-type]
+    saved = portable.save(collection, folder, pictures, replace=replace)  # type: ignore[arg-type]
     size = sum(file.stat().st_size for file in folder.iterdir())
     typer.echo(
         f"{folder}: {saved.images.num_rows:,} images, {saved.captions.num_rows:,} captions, {size / 1e6:,.1f} MB, "

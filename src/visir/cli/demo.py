@@ -43,7 +43,7 @@ def demo(
     steps = [
         ["data", "inspect", collection],
         ["train", f"{which}-heads", "--out", str(model)],
-        ["evaluate", collection, "--model", str(model), "--split", "test", "--out", str(result), "--force"],
+        ["evaluate", collection, "--model", str(model), "--split", "test", "--out", str(result), "--replace"],
         ["search", collection, "--model", str(model), "--split", "test", "-k", "3", QUERIES[which]],
     ]
     if (model / "visir.json").is_file():

@@ -40,7 +40,7 @@ def encode(
     out: Annotated[
         str | None, typer.Option(help="Also write the vectors into this folder or URL: NPY, Parquet, JSON.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace that folder if it exists.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace that folder if it exists.")] = False,
     skip_broken: SkipBrokenOption = False,
     batch_size: BatchSizeOption = None,
     workers: Annotated[
@@ -86,7 +86,7 @@ def encode(
     part = Shard.of(shard) if shard is not None else None if merge else Shard.launched()
     _check_contradictions(part, shards, merge, out)
     if out is not None:
-        check_new_place(out, replace=force)
+        check_new_place(out, replace=replace)
     opened = open_collection(collection, images=images, split=split)
     encoder = load(model, device=device, dtype=dtype, revision=revision)
     sides = chosen or tuple(side for side in _SIDES if side in encoder.modalities)
@@ -127,7 +127,7 @@ def encode(
         encoded[side] = as_dense(encoding.embeddings)
     _print_card(encoder.card)
     if out is not None:
-        export(out, encoded, replace=force)
+        export(out, encoded, replace=replace)
         typer.echo(f"written: {out} (load it again by this name)")
 
 

@@ -104,7 +104,7 @@ def evaluate(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for result.json, per-query values, runs and report.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a result that is there already.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a result that is there already.")] = False,
 ) -> None:
     """Measure a system on the tasks of a source under a declared protocol.
 
@@ -120,7 +120,7 @@ def evaluate(
     from visir.storage import check_new_folder
 
     if out is not None:
-        check_new_folder(out, RESULT, replace=force)
+        check_new_folder(out, RESULT, replace=replace)
     if is_log(collection):
         if model or embeddings or run:
             raise ConfigurationError(

@@ -40,7 +40,7 @@ def granularity(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for JSON, CSV, the values of every caption, and a page.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a report that is there already.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a report that is there already.")] = False,
 ) -> None:
     """Say how detailed captions are: adjectives, determiners, depth of concepts, words and more, with intervals.
 
@@ -51,8 +51,8 @@ def granularity(
     from visir.evaluation.granularity import BOTH, study
     from visir.robustness.granularity import PROFILES
 
-    if out is not None and (out / _JSON).is_file() and not force:
-        raise VisirError(f"{out} holds a report already.", hint="name a new folder, or replace it with --force")
+    if out is not None and (out / _JSON).is_file() and not replace:
+        raise VisirError(f"{out} holds a report already.", hint="name a new folder, or replace it with --replace")
     if profile not in (*PROFILES, "both"):
         raise ConfigurationError(f"unknown profile {profile!r}", hint=nearest(profile, (*PROFILES, "both")))
     opened = [open_collection(path) for path in (collection, against) if path is not None]

@@ -30,7 +30,7 @@ def search_command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Write a run: a name in .trec, .parquet or .json.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a file that is there.")] = False,
     model: IndexModelOption = None,
     setting: SettingsOption = None,
     device: DeviceOption = None,
@@ -52,14 +52,14 @@ def search_command(
         faults.append("where is the run to be written (--out run.trec)?")
     raise_faults(ConfigurationError, "index search", faults, hint='visir index search FOLDER "a dog on a beach"')
     if out is not None:
-        check_new_file(out, replace=force)
+        check_new_file(out, replace=replace)
     index = load(folder)
     query_vectors = model_of_index(index, folder, model, device).encode_inputs(
         "text", read_queries(queries) if queries else {"query": text or ""}
     )
     run = index.search(query_vectors, k, **name_value_pairs(setting))
     if out is not None:
-        write_run(run, out, replace=force)
+        write_run(run, out, replace=replace)
         typer.echo(f"{out}: {len(run):,} queries, {len(run.indices):,} answers")
     else:
         _show(run, query_vectors, index, text or "")
@@ -72,7 +72,7 @@ def export_command(
     queries: QueriesOption = None,
     model: IndexModelOption = None,
     device: DeviceOption = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace files that are there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace files that are there.")] = False,
 ) -> None:
     """Write the vectors of a sparse index, and queries, as another engine reads them.
 
@@ -95,7 +95,7 @@ def export_command(
     query_vectors = (
         model_of_index(index, folder, model, device).encode_inputs("text", read_queries(queries)) if queries else None
     )
-    for path, weights in export(form, out, documents, query_vectors, replace=force).items():  # type: ignore[arg-type]
+    for path, weights in export(form, out, documents, query_vectors, replace=replace).items():  # type: ignore[arg-type]
         typer.echo(f"{path}: {path.stat().st_size / 1e6:,.1f} MB, {weights}")
 
 

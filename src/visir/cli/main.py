@@ -14,18 +14,12 @@ import visir
 from visir.applications import Verb, applications
 from visir.plugins import APPLICATIONS, left_out, load_target
 
-_ALIASES = {"replace": "force"}
-"""Other names of options: every verb that has `--force` also takes `--replace`, as Python calls it."""
-
 app = typer.Typer(
     name="visir",
     help="Image–text retrieval whose numbers can be trusted.",
     no_args_is_help=True,
     pretty_exceptions_enable=False,
-    context_settings={
-        "help_option_names": ["-h", "--help"],
-        "token_normalize_func": lambda name: _ALIASES.get(name, name),
-    },
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 

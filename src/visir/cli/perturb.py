@@ -45,7 +45,7 @@ def perturb(
         Literal["link", "copy", "none"],
         typer.Option(help="'link' leaves the pictures in place, 'copy' puts them into the folder, 'none' drops them."),
     ] = "link",
-    force: Annotated[bool, typer.Option("--force", help="Replace collections that are there already.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace collections that are there already.")] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the perturbations, and stop.")] = False,
 ) -> None:
     """Write COLLECTION with its captions perturbed: typos, synonyms, distractions, word order.
@@ -75,7 +75,7 @@ def perturb(
     for name in chosen:
         perturbed = perturb_collection(opened, name, severity=severity, seed=seed, profile=profile)
         folder = out / name.replace(":", "-")
-        portable.save(perturbed, folder, pictures, replace_existing=force)
+        portable.save(perturbed, folder, pictures, replace=replace)
         _print_examples(folder, perturbed)
 
 

@@ -39,7 +39,7 @@ def probe(
     dtype: DtypeOption = "float32",
     batch_size: BatchSizeOption = None,
     out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for probes.json and probes.html.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a probe report that is there already.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a probe report that is there already.")] = False,
 ) -> None:
     """Read every latent fact of generated scenes from a model's vectors, with linear probes.
 
@@ -53,7 +53,7 @@ def probe(
     from visir.storage import check_new_folder
 
     if out is not None:
-        check_new_folder(out, _kind(), replace=force)
+        check_new_folder(out, _kind(), replace=replace)
     require("sklearn", extra="shortcuts", purpose="visir probe")  # before an hour of encoding, not after
     opened = open_collection(collection)
     if shortcuts:

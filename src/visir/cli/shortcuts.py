@@ -46,7 +46,7 @@ def preview_command(
     out: Annotated[Path, typer.Option("--out", "-o", help="The sheet: a name in .html or .png.")] = Path(
         "shortcuts.html"
     ),
-    force: Annotated[bool, typer.Option("--force", help="Replace a file that is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a file that is there.")] = False,
 ) -> None:
     """Write a sheet of pictures and captions with their shortcuts, as a model sees them at evaluation.
 
@@ -61,11 +61,11 @@ def preview_command(
 
     check_suffix(out)
     if not is_unchanged_page(out):
-        check_new_file(out, replace=force)
+        check_new_file(out, replace=replace)
     # Injected first and split afterwards, so that numbers are those of the whole collection.
     view = inject(open_collection(collection, images=images), shortcuts).split(split)
     pairs = preview(view, count, size)
-    write_sheet(out, pairs, view, replace=force)
+    write_sheet(out, pairs, view, replace=replace)
     typer.echo(f"{view.injected}")
     typer.echo(f"{out}: {len(pairs)} pairs")
 

@@ -86,7 +86,7 @@ def stress(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="Folder for the page, stress.json, stress.csv, per-query values.")
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace a study that is there already.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace a study that is there already.")] = False,
 ) -> None:
     """Perturb captions and pictures, search with them, and say how much retrieval is lost.
 
@@ -110,7 +110,7 @@ def stress(
     raise_faults(ConfigurationError, "visir stress", faults)
     several = len(collections) * len(model or [""]) > 1
     if out is not None:
-        _take(out, force)
+        _take(out, replace)
     if several and out is not None and len({_slug(name) for name in model or [""]}) < len(model or [""]):
         raise ConfigurationError("two models have the same name, and so the same folder.", hint="name each once")
 
@@ -235,13 +235,13 @@ def _kind() -> FolderKind:
     return FolderKind("stress", "a stress report")
 
 
-def _take(out: Path, force: bool) -> None:
+def _take(out: Path, replace: bool) -> None:
     """Make the folder, or see that it may be written anew."""
     from visir.errors import VisirError
     from visir.storage import Manifest, is_made_by_visir, put
 
-    if is_made_by_visir(out, "stress") and Manifest.read(out).files and not force:
-        raise VisirError(f"{out} holds a study already.", hint="name a new folder, or replace it with --force")
+    if is_made_by_visir(out, "stress") and Manifest.read(out).files and not replace:
+        raise VisirError(f"{out} holds a study already.", hint="name a new folder, or replace it with --replace")
     put(out, _kind(), {})
 
 

@@ -10,8 +10,8 @@ images-00000.zip …     the pictures, with images="copy"
 
 from __future__ import annotations
 
+import dataclasses
 import hashlib
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -37,7 +37,7 @@ def save(
     folder: str | Path,
     images: Images = "copy",
     *,
-    replace_existing: bool = False,
+    replace: bool = False,
     shard_bytes: int = SHARD_BYTES,
 ) -> Collection:
     """Write a collection as one portable folder, atomically; the order of rows is kept.
@@ -47,7 +47,7 @@ def save(
         folder: The folder to make.
         images: "copy" puts the pictures' bytes, unchanged, into zip shards inside the folder, which can then be moved
             anywhere; "link" leaves them where they are and keeps absolute paths; "none" drops them.
-        replace_existing: Whether a folder that visir made may be replaced.
+        replace: Whether a folder that visir made may be replaced.
         shard_bytes: The size of a shard.
 
     Returns:
@@ -78,7 +78,7 @@ def save(
             hint="write them first (visir.robustness.corruptions.write_pictures) and save what that returns",
         )
     folder = Path(folder)
-    with new_folder(folder, PORTABLE, replace=replace_existing) as change:
+    with new_folder(folder, PORTABLE, replace=replace) as change:
         if images == "copy":
             placed = copy_images(collection, change, shard_bytes=shard_bytes)
         else:
@@ -108,7 +108,7 @@ def save(
             "shards": shards,
         }
         change.write_json(CARD, card)
-    return replace(placed, root=folder.absolute())
+    return dataclasses.replace(placed, root=folder.absolute())
 
 
 def load(folder: str | Path) -> Collection:

@@ -7,9 +7,7 @@ from visir.applications import Application, Verb
 APPLICATION = Application(
     "library",
     verbs=(
-        Verb("index", "visir.library.cli.index:app", extends=True),
+        Verb("library", "visir.library.cli:app", after="search"),
         Verb("search", "visir.library.cli.search:search", extends=True),
-        Verb("serve", "visir.library.cli.serve:serve", after="search"),
-        Verb("token", "visir.library.cli.token:app"),
     ),
 )

@@ -1,4 +1,4 @@
-"""Checks that a library is as it was written: at opening, and completely by `visir index check`.
+"""Checks that a library is as it was written: at opening, and completely by `visir library check`.
 
 The library's manifest has size and hash of the database, each index's manifest those of its files. None of these files
 ever changes, so what differs is damaged. Whether database and indexes belong together is seen by their ids: every
@@ -70,7 +70,7 @@ def check_together(folder: Path, database: Database, ids: Mapping[str, Iterable[
 
 def _mend(folder: Path, part: str = "the part that is named") -> str:
     """The hint for a damaged library. It tells nobody to delete the part, which may hold files of others."""
-    return f"move {part} out of {folder} and run visir index {folder}: it is made anew; or copy the library again"
+    return f"move {part} out of {folder} and run visir library update {folder}: it is made anew"
 
 
 def load_index(folder: Path) -> Index[Any]:
@@ -177,7 +177,7 @@ def _thumbnails(folder: Path, database: Database) -> list[str]:
     for item, digest in database.rows("SELECT id, thumbnail FROM items WHERE thumbnail IS NOT NULL"):
         name = thumbnail_name(item)
         if not (folder / name).is_file():
-            faults.append(f"{name} is missing (visir index PLACE --out LIBRARY makes it again)")
+            faults.append(f"{name} is missing (visir library make PLACE --out LIBRARY makes it again)")
         elif thumbnail_digest((folder / name).read_bytes()) != digest:
-            faults.append(f"{name} is not as it was written (visir index PLACE --out LIBRARY makes it again)")
+            faults.append(f"{name} is not as it was written (visir library make PLACE --out LIBRARY makes it again)")
     return faults

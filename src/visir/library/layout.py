@@ -25,7 +25,7 @@ CAPTIONS = "captions"
 INDEXES = (*SYSTEMS, CAPTIONS)
 THUMBNAILS = "thumbnails"
 WORK = "work"
-COPY_AGAIN = "copy the library again, or make it anew: visir index PLACE --model MODEL --out FOLDER"
+COPY_AGAIN = "copy the library again, or make it anew: visir library make PLACE --model MODEL --out FOLDER"
 
 
 class LibraryError(VisirError):
@@ -142,7 +142,7 @@ def check_first_update_done(folder: Path) -> None:
     if has_log(folder) and not (folder / MANIFEST).is_file():
         raise LibraryError(
             f"{folder}: the first update of this library was interrupted, or still runs.",
-            hint="give the same visir index PLACE again: it goes on from there",
+            hint="give the same visir library make PLACE again: it goes on from there",
         )
 
 

@@ -97,7 +97,7 @@ class LibraryModels:
             raise LibraryError(
                 f"{encoder.card.name}: not the model that this library was made with "
                 f"(other {' and '.join(differing)}).",
-                hint="restore that model, or make another library: visir index PLACE --model MODEL --out NEW_FOLDER",
+                hint="restore that model, or make another: visir library make PLACE --model MODEL --out NEW_FOLDER",
             )
 
     def _differing(self, system: str, encoder: Encoder) -> list[str]:

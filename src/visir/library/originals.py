@@ -43,7 +43,7 @@ class Originals:
                 return data
             reasons.append(f"{file.path}: it has changed since")
         raise LibraryError(
-            f"{'; '.join(reasons)}", hint="bring the library up to date: visir index PLACE --out LIBRARY"
+            f"{'; '.join(reasons)}", hint="bring the library up to date: visir library make PLACE --out LIBRARY"
         )
 
 

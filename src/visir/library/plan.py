@@ -35,7 +35,7 @@ def plan_library(
     if not is_library(folder):
         if source is None or model is None:
             raise LibraryError(
-                f"{folder}: there is no library yet.", hint="say of what, and with which model: visir index PLACE -m M"
+                f"{folder}: there is no library yet.", hint="make one: visir library make PLACE --model MODEL"
             )
         spec, places = absolute(source, [str(place) for place in images], split)
         first, second = names_of(model, head)

@@ -39,9 +39,8 @@ class QueryFields(BaseModel):
     A text may stand beside a picture, or a picture of the library (`like`). The query is then the weighted mean of the
     two *unit* vectors: a cosine ignores lengths, so neither side may weigh more because its encoder writes longer
     vectors. (The other reading fuses two ranked lists, which finds what fits either well; a mean finds what fits both,
-    "this dress, in red".)
-    Weighted words have meaningful lengths; there the mean is that of the weights, each side divided by its own length
-    first for the same reason.
+    "this dress, in red".) Weighted words have meaningful lengths; there the mean is that of the weights, each side
+    divided by its own length first for the same reason.
 
     A sparse head says in words what the dense vectors hold and loses a little, so the two together find no more than
     dense alone (measured in docs/background/libraries.md). Hybrid search is for systems that know different things.

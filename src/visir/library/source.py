@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.collections.images import SCENE
-from visir.collections.open import COLLECTIONS, open_collection
+from visir.collections.opening import COLLECTIONS, open_collection
 from visir.collections.readers.names import escaped
 from visir.collections.sources import find_source
 from visir.encoders.content import image_marks
@@ -167,7 +167,7 @@ def check_source_available(folder: Path, source: str, images: Sequence[str]) -> 
         if away:
             raise LibraryError(
                 f"{path}: {away}: moved, or on a disk that is not mounted? The library {folder} is as it was.",
-                hint=f"mount the disk and run the same again, or, if it moved: visir index NEWPLACE --out {folder}",
+                hint=f"mount the disk and run the same again; if it moved: visir library make NEWPLACE --out {folder}",
             )
 
 

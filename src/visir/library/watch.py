@@ -1,4 +1,4 @@
-"""`visir index PLACE --watch`: bring a library up to date whenever its place changes."""
+"""`visir library make PLACE --watch`: bring a library up to date whenever its place changes."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def watch(
     """Call `changed` whenever something changed where the library's pictures lie; returns when `stop` is set.
 
     Hidden files and the library's own folder are ignored. The system does not report
-    changes that another machine makes on a network share: run `visir index` from time to time there.
+    changes that another machine makes on a network share: run `visir library update` from time to time there.
 
     Whatever `changed` raises, and a place that is away for a while, goes to `callback` once, and is tried again, at
     first after a second and then more seldom.

@@ -8,7 +8,7 @@ _EXPERIMENTS, _TREND_CHECKS = "visir.papers.experiments", "visir.papers.trend_ch
 
 APPLICATION = Application(
     "papers",
-    verbs=(Verb("study", "visir.papers.cli:app"),),
+    verbs=(Verb("papers", "visir.papers.cli:app"),),
     experiments={
         "count": f"{_EXPERIMENTS}.count:CountExperiment",
         "evaluate": f"{_EXPERIMENTS}.evaluate:EvaluateExperiment",

@@ -1,4 +1,4 @@
-"""`visir study`: every table of the papers as a command with a verdict."""
+"""`visir papers`: every table of the papers as a command with a verdict."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ if TYPE_CHECKING:
     from visir.studies.experiment import Experiment
 
 app = typer.Typer(
-    name="study",
+    name="papers",
     help="Every table and figure of the papers: run it, and compare it with what is printed.",
     no_args_is_help=True,
 )
 
-Name = Annotated[str, typer.Argument(metavar="NAME", help="A study: visir study list.", show_default=False)]
+Name = Annotated[str, typer.Argument(metavar="NAME", help="A study: visir papers list.", show_default=False)]
 Out = Annotated[Path, typer.Option("--out", "-o", help="The folder of all studies.")]
 _OUT = Path("runs/studies")
 _WIDTH = 130
@@ -34,7 +34,7 @@ def _require_torch() -> None:
     """Studies name training recipes, and reading a recipe imports what it builds."""
     from visir.errors import require
 
-    require("torch", extra="torch", purpose="visir study")
+    require("torch", extra="torch", purpose="visir papers")
 
 
 @app.command("list")
@@ -141,7 +141,7 @@ def run_command(
             if cell.state == "failed":
                 typer.echo(f"  failed: {cell.system} {cell.collection} seed {cell.seed}: {cell.reason}")
     if not dry_run and not everything:
-        typer.echo("measured beside published: visir study compare " + " ".join(chosen) + _outside(out))
+        typer.echo("measured beside published: visir papers compare " + " ".join(chosen) + _outside(out))
 
 
 @app.command("compare")
@@ -164,7 +164,7 @@ def compare_command(
     if not shown:
         raise VisirError(
             f"{name}: nothing was run{f' at the scale {scale}' if scale else ''} in {out}.",
-            hint=status.study.not_built or f"visir study run {name} --scale {scale or 'smoke'}",
+            hint=status.study.not_built or f"visir papers run {name} --scale {scale or 'smoke'}",
         )
     console = Console(highlight=False, soft_wrap=True)
     for comparison in shown:

@@ -76,7 +76,7 @@ def run(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = No
         raise CollectionError(
             f"{study.paper}, scale {scale}: nothing of it can be run here. It lacks:\n"
             + "\n".join(f"  - {requirement}" for requirement in lacks),
-            hint=f"VISIR_DATA says where data lies; without it: visir study run {name} --scale smoke",
+            hint=f"VISIR_DATA says where data lies; without it: visir papers run {name} --scale smoke",
         )
     put(out, STUDIES, {})
     folder, locks = folder_of(out, name, scale), FolderLocks()

@@ -110,7 +110,7 @@ class Study(Settings):
             ConfigurationError: This study has no such scale, or cannot be run at all; the message says why.
         """
         if self.not_built:
-            raise ConfigurationError(f"{self.paper} cannot be run yet: {self.not_built}.", hint="visir study list")
+            raise ConfigurationError(f"{self.paper} cannot be run yet: {self.not_built}.", hint="visir papers list")
         scale = getattr(self, name, None) if name in SCALES else None
         if not isinstance(scale, Scale):
             raise ConfigurationError(f"{self.paper} has no scale {name!r}.", hint=nearest(name, self.scales))
@@ -215,7 +215,7 @@ def read_study(name: str | Path) -> Study:
     if path.suffix != ".toml":
         if str(name) not in names():
             raise ConfigurationError(
-                f"there is no study {str(name)!r}.", hint=f"{nearest(str(name), names())}; all: visir study list"
+                f"there is no study {str(name)!r}.", hint=f"{nearest(str(name), names())}; all: visir papers list"
             )
         path = TABLES / f"{name}.toml"
     layers = read_layers(path, (), find_base=_base_of, kind_of=_no_kind)

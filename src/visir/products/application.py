@@ -6,7 +6,7 @@ from visir.applications import Application, Verb
 
 APPLICATION = Application(
     "products",
-    verbs=(Verb("categories", "visir.products.cli:app"),),
+    verbs=(Verb("products", "visir.products.cli:app"),),
     experiments={"categories": "visir.products.experiments.categories:CategoriesExperiment"},
     trend_checks={"figure-7-2": "visir.products.experiments.trend_checks:figure_7_2"},
     formats={"Catalogues": "visir.products.formats:FORMATS"},

@@ -17,13 +17,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.evaluation.scoring import versions
-from visir.products.evaluate import CategoryEvaluation, Trial
+from visir.products.evaluation import CategoryEvaluation, Trial
 from visir.products.first_answers import first_answers, hits
 from visir.products.relevance import Setting
 from visir.storage import FolderChange, FolderKind, new_folder
 
 CATEGORIES_RESULT = FolderKind(
-    "categories-result", "an evaluation of categories", remedy="visir categories evaluate … --out FOLDER"
+    "categories-result", "an evaluation of categories", remedy="visir products evaluate … --out FOLDER"
 )
 
 FILES = {

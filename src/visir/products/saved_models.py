@@ -47,7 +47,7 @@ def trained_systems(
     share name, split and setting are told apart by seed ("clip-ita, seed 1").
 
     Args:
-        folders: Made by `visir categories train`.
+        folders: Made by `visir products train`.
         catalogue: What is searched.
         splits: Those in question.
         every_setting: A model answers all three settings, instead of the one it was trained for (as in the thesis); its

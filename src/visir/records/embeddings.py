@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -13,6 +14,7 @@ from numpy.typing import NDArray
 from visir.display import Columnar, Displayed, brief, counted, listed
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
+from visir.records.arrays import as_array
 from visir.records.columns import check_unique, rows_of, strings
 from visir.records.items import Modality
 
@@ -154,6 +156,8 @@ class Embeddings(Columnar):
         >>> images = Embeddings("image", ["a", "b"], np.array([[3, 4], [0, 2]], np.float32), card)
         >>> len(images), images.dimension, images.select(["b"]).vectors.tolist()
         (2, 2, [[0.0, 2.0]])
+        >>> images["a"].tolist(), np.asarray(images).shape
+        ([3.0, 4.0], (2, 2))
         >>> images.normalise().vectors[1].tolist()
         [0.0, 1.0]
     """
@@ -185,8 +189,63 @@ class Embeddings(Columnar):
                     hint="look at these inputs; with half precision, encode in float32 or bfloat16",
                 )
 
+    @classmethod
+    def of(
+        cls, vectors: object, matrix: object = None, *, modality: Modality = "image", name: str = "own vectors"
+    ) -> Embeddings:
+        """Make embeddings of vectors of your own.
+
+        Args:
+            vectors: {id: vector}; or the ids of the rows of `matrix`; or a pair (ids, matrix).
+            matrix: (n, d) numbers: a NumPy array, a torch tensor on any device, a sparse matrix, or lists.
+            modality: What the vectors are of: "image", "text" or "text+image".
+            name: What the model is called that made them. Vectors of one name belong to one model.
+
+        Raises:
+            EmbeddingError: Vectors differ in length, are no numbers, are NaN or infinite, or ids repeat.
+
+        Example:
+            >>> Embeddings.of({"a.jpg": [3.0, 4.0], "b.jpg": [0.0, 2.0]}).vectors.shape
+            (2, 2)
+            >>> Embeddings.of(["c1", "c2"], np.eye(2), modality="text", name="mine").encoder.name
+            'mine'
+        """
+        ids: Any = vectors
+        if isinstance(vectors, tuple) and len(vectors) == 2 and matrix is None:
+            ids, matrix = vectors
+        if isinstance(vectors, Mapping) and matrix is None:
+            ids, matrix = list(vectors), list(vectors.values())
+        elif matrix is None:
+            raise EmbeddingError(
+                f"a {type(vectors).__name__} without ids is no set of vectors.",
+                hint="Embeddings.of({'a.jpg': vector, …}), or Embeddings.of(['a.jpg', …], matrix)",
+            )
+        try:
+            values = as_array(matrix)
+            if values.dtype.kind not in "fiub":
+                raise ValueError(f"they are of the type {values.dtype}")
+        except (TypeError, ValueError, RuntimeError) as fault:
+            raise EmbeddingError(
+                f"{modality} vectors by {name}: these are no vectors of numbers of one length: {fault}.",
+                hint="give one vector of d numbers for each id",
+            ) from fault
+        if values.dtype.kind != "f" or values.dtype.itemsize > 8:
+            values = values.astype(np.float32)
+        ids = [str(identifier) for identifier in (ids.to_pylist() if hasattr(ids, "to_pylist") else ids)]
+        return cls(modality, strings(ids), values, EncoderCard(name, "vectors"))
+
     def __len__(self) -> int:
         return len(self.ids)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        return np.array(self.vectors, dtype=dtype) if copy else np.asarray(self.vectors, dtype=dtype)
+
+    def __getitem__(self, identifier: str) -> NDArray[Any]:
+        vector: NDArray[Any] = self.vectors[self.rows([identifier])[0]]
+        return vector
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids.to_pylist())
 
     def __repr__(self) -> str:
         vectors = (

@@ -118,6 +118,8 @@ class Gallery(Displayed):
         return self.ids is not None or self.size > 0
 
     def __repr__(self) -> str:
+        if not self.is_known:
+            return brief(self, self.description)
         return brief(
             self,
             f"{counted(self.size, self.title)}{f', {self.description}' if self.description else ''}",

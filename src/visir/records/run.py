@@ -162,7 +162,11 @@ class Run(Columnar):
         return brief(
             self,
             f"{self.name}, {self.task}: {counted(len(self), 'queries')}, {self.depth:,} deep, "
-            f"among {counted(self.gallery.size, self.gallery.title)}",
+            + (
+                f"among {counted(self.gallery.size, self.gallery.title)}"
+                if self.gallery.is_known
+                else "gallery not known"
+            ),
             *shown,
             f"… {len(self) - 3:,} more" if len(self) > 3 else "",
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,9 +13,12 @@ from visir.evaluation.granularity import GranularityStudy, says
 from visir.evaluation.granularity_statistics import Mean
 from visir.reports.blocks import Code, Figure, Paragraph
 from visir.reports.page import Page, Section, write_page
-from visir.reports.svg import INK, MARKERS, SERIES, drawing, themed, to_svg
+from visir.reports.svg import INK, MARKERS, SERIES, drawing, themed
 from visir.reports.table import Cell, Column, Table, between
 from visir.robustness.granularity import FEATURES, Profile
+
+if TYPE_CHECKING:
+    from visir.reports.plot import Plot
 
 
 def means_table(study: GranularityStudy, which: int = 0) -> Table:
@@ -102,7 +106,7 @@ def tidy_changes(study: GranularityStudy) -> Table:
     return Table.of([Column("profile"), Column("feature"), *(Column(name) for name in names)], rows)
 
 
-def changes_plot(study: GranularityStudy) -> str:
+def changes_plot(study: GranularityStudy) -> Plot:
     """The changes in percent of what was there before, with intervals, the profiles side by side. An SVG document."""
     with drawing(6.2, 3.8) as (figure, axes):
         count = len(study.profiles)
@@ -130,7 +134,7 @@ def changes_plot(study: GranularityStudy) -> str:
         axes.invert_yaxis()
         axes.set_xlabel("change, % (95 % interval)")
         figure.legend(loc="outside upper center", ncols=count, fontsize=8.5)
-        return to_svg(figure)
+        return figure
 
 
 def write_granularity_report(path: str | Path, study: GranularityStudy, command: Sequence[str] = ()) -> Path:

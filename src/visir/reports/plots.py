@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing, to_svg
+from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing
 from visir.reports.table import one_line
 from visir.reports.words import task_words
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from visir.reports.plot import Plot
 
 _NO_MEASURES = ("second", "time", "rate", "lr", "temperature", "scale")
 _RANK_EDGES = (1, 2, 3, 6, 11, 21, 51, 101, 1001)
@@ -25,7 +27,7 @@ def hit_curves(
     *,
     chance: Mapping[str, NDArray[np.float64]] | None = None,
     limit: int | None = None,
-) -> str:
+) -> Plot:
     """hit@k against k (logarithmic), one curve per task.
 
     Args:
@@ -59,10 +61,10 @@ def hit_curves(
         axes.set_xlabel("k: how far down the answer one looks")
         axes.set_ylabel("queries with a hit, %")
         axes.legend(loc="best")
-        return to_svg(figure)
+        return figure
 
 
-def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> str:
+def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> Plot:
     """How many queries have their first positive at which rank: bars over bands of ranks, one colour per task."""
     finite = [values[np.isfinite(values)] for values in ranks.values()]
     deepest = max((values.max() for values in finite if len(values)), default=1)
@@ -87,7 +89,7 @@ def rank_distribution(ranks: Mapping[str, NDArray[np.float64]]) -> str:
         axes.set_xlabel("rank of the first right answer")
         axes.set_ylabel("queries, %")
         axes.legend(loc="best")
-        return to_svg(figure)
+        return figure
 
 
 def paired_plot(
@@ -97,7 +99,7 @@ def paired_plot(
     names: tuple[str, str],
     measure: str,
     higher_is_better: bool = True,
-) -> str:
+) -> Plot:
     """Two systems on the same queries: where each query lies, and how the differences are distributed.
 
     On the left every query is a dot (equal ones merge into a larger dot; the area says how many). On the right are the
@@ -159,10 +161,10 @@ def paired_plot(
         right.set_title(f"{names[1]}: better {won:.0f} %, worse {lost:.0f} %", loc="left")
         right.set_xlabel("queries, in order of the difference, %")
         right.set_ylabel("places gained" if as_ranks else "difference")
-        return to_svg(figure)
+        return figure
 
 
-def training_curves(history: Sequence[Mapping[str, Any]]) -> str:
+def training_curves(history: Sequence[Mapping[str, Any]]) -> Plot:
     """Loss and validation measures over training; `history` is one mapping of numbers per epoch (or per log line).
 
     Mappings inside a row (`"validation": {"t2i hit@1": …}`) are taken apart; what is inside "losses" is a loss, what is
@@ -203,7 +205,7 @@ def training_curves(history: Sequence[Mapping[str, Any]]) -> str:
             if len(keys) > 1:
                 axes.legend(loc="best", fontsize=8.5, ncols=2)
         axes.set_xlabel(axis or "entry")
-        return to_svg(figure)
+        return figure
 
 
 def _flat(row: Mapping[str, Any]) -> dict[str, float]:

@@ -10,11 +10,13 @@ import numpy as np
 from visir.evaluation.latent_facts import ROLES, Role
 from visir.evaluation.probe_examples import SOURCES, Source
 from visir.evaluation.probes import ProbeResult
-from visir.reports.svg import DASHES, FAINT, SERIES, drawing, to_svg
+from visir.reports.svg import DASHES, FAINT, SERIES, drawing
 from visir.reports.table import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from visir.reports.plot import Plot
 
 ROLE_WORDS: Mapping[Role, str] = {
     "shared": "shared: every caption tells it",
@@ -35,7 +37,7 @@ _MARKS: Mapping[Source, dict[str, Any]] = {
 }
 
 
-def fact_dots(result: ProbeResult) -> str:
+def fact_dots(result: ProbeResult) -> Plot:
     """A line per fact, grouped by role: accuracy from each source with its 95 % interval, and an upright at chance."""
     places: list[float] = []
     names: list[str] = []
@@ -66,10 +68,10 @@ def fact_dots(result: ProbeResult) -> str:
         axes.set_xlim(-1.5, 101.5)
         axes.set_xlabel("held-out examples named rightly, %")
         _legend(figure, axes, result, "chance", "|")
-        return to_svg(figure)
+        return figure
 
 
-def role_means(result: ProbeResult) -> str:
+def role_means(result: ProbeResult) -> Plot:
     """Mean normalised accuracy of each role from each source, with its 95 % interval; 0 is chance, 100 perfect."""
     roles = [role for role in ROLES if any(mean.role == role for mean in result.roles)]
     with drawing(5.4, 2.9) as (figure, axes):
@@ -85,7 +87,7 @@ def role_means(result: ProbeResult) -> str:
         axes.set_ylim(min(-8.0, 110 * min(mean.mean if np.isnan(mean.low) else mean.low for mean in result.roles)), 104)
         axes.set_ylabel("from chance (0) to perfect, %")
         _legend(figure, axes, result, "chance", DASHES[2])
-        return to_svg(figure)
+        return figure
 
 
 def _count(result: ProbeResult, role: Role) -> str:

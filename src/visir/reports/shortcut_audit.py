@@ -5,15 +5,19 @@ from __future__ import annotations
 import shlex
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.reports.blocks import Code, Figure, Paragraph, inline
 from visir.reports.page import Page, Section, write_page
-from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing, themed, to_svg
+from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing, themed
 from visir.reports.table import Column, Table
 from visir.studies.shortcut_audit import Audit
+
+if TYPE_CHECKING:
+    from visir.reports.plot import Plot
 
 Floats = NDArray[np.float64]
 
@@ -42,7 +46,7 @@ def audit_table(audit: Audit) -> Table:
     )
 
 
-def audit_plot(audit: Audit) -> str:
+def audit_plot(audit: Audit) -> Plot:
     """rsum over the bits, without and with the shortcuts, as a complete SVG document.
 
     Every seed is a thin line, their mean a thick one; the baseline is dotted.
@@ -71,7 +75,7 @@ def audit_plot(audit: Audit) -> str:
         axes.set_xlabel("bits of shortcut in training")
         axes.set_ylabel("rsum")
         figure.legend(loc="outside upper center", ncols=3, fontsize=8.5)
-        return to_svg(figure)
+        return figure
 
 
 def write_audit_report(path: str | Path, audit: Audit, command: Sequence[str] = ()) -> Path:

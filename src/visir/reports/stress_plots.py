@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from math import isnan
+from typing import TYPE_CHECKING
 
 from visir.evaluation.stress.effect import Effect, RsumChange
 from visir.evaluation.stress.jaccard import Jaccard
-from visir.reports.svg import FAINT, INK, SERIES, drawing, to_svg
+from visir.reports.svg import FAINT, INK, SERIES, drawing
+
+if TYPE_CHECKING:
+    from visir.reports.plot import Plot
 
 
-def degradation_bars(effects: Sequence[Effect], queries: str) -> str:
+def degradation_bars(effects: Sequence[Effect], queries: str) -> Plot:
     """A bar for each perturbation: percent of rsum lost or gained, with its 95 % interval.
 
     A diamond is the change over the queries that the perturbation could change. Families stand apart.
@@ -67,10 +71,10 @@ def degradation_bars(effects: Sequence[Effect], queries: str) -> str:
                 [], [], "D", color=SERIES[1], fillstyle="none", markeredgewidth=1.4, label=f"changed {queries} only"
             )
         figure.legend(handles=labels, loc="outside upper left", ncols=2, fontsize=8.5)
-        return to_svg(figure)
+        return figure
 
 
-def similarity_map(jaccard: Jaccard, titles: Sequence[str], group: str = "decreased") -> str:
+def similarity_map(jaccard: Jaccard, titles: Sequence[str], group: str = "decreased") -> Plot:
     """The similarity of every two perturbations' sets of one group, in percent: the deeper the blue, the more alike."""
     count = len(jaccard.names)
     values = jaccard.pairwise[group]
@@ -95,7 +99,7 @@ def similarity_map(jaccard: Jaccard, titles: Sequence[str], group: str = "decrea
         axes.grid(visible=False)
         for spine in axes.spines.values():
             spine.set_visible(False)
-        return to_svg(figure)
+        return figure
 
 
 def _ends(effect: Effect) -> list[float]:

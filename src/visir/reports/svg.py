@@ -16,6 +16,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from visir.reports.plot import Plot
+
 INK, FAINT, GRID = "#444b55", "#7a828e", "#d5d9df"
 SERIES = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9")
 """Okabe and Ito's colours, the darker ones first."""
@@ -49,18 +51,28 @@ _SETTINGS: dict[Any, Any] = {
     "legend.frameon": False,
     "figure.facecolor": "none",
     "axes.facecolor": "none",
-    "savefig.facecolor": "none",
+    "savefig.facecolor": "white",
     "path.simplify": True,
     "text.usetex": False,
     "text.parse_math": False,  # a "$" in a system's name is a dollar
 }
 
 
-def themed(svg: str, prefix: str, label: str) -> str:
-    """The plot as an inline fragment: colours from the page's CSS variables, ids unique to `prefix`, named `label`.
+def themed(plot: Figure, prefix: str, label: str) -> str:
+    """The plot as an inline fragment of SVG, whose colours are CSS variables of the page.
 
     Texts take the page's font. The variables: `--plot-ink`, `--plot-faint`, `--plot-grid`, `--plot-1` … `--plot-6`.
+
+    Args:
+        plot: The plot.
+        prefix: What makes its ids its own on the page.
+        label: What is drawn, for those who cannot see it.
     """
+    return fragment(to_svg(plot), prefix, label)
+
+
+def fragment(svg: str, prefix: str, label: str) -> str:
+    """The SVG document of a plot as `themed` says."""
     body = svg[svg.index("<svg") :]
     for colour, variable in _THEME.items():
         body = re.sub(re.escape(colour), variable, body, flags=re.IGNORECASE)
@@ -81,20 +93,24 @@ def themed(svg: str, prefix: str, label: str) -> str:
 
 
 @contextmanager
-def drawing(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Figure, Any]]:
-    """A figure in visir's style; matplotlib's own settings are back as they were afterwards."""
+def drawing(width: float, height: float, rows: int = 1, columns: int = 1) -> Iterator[tuple[Plot, Any]]:
+    """A plot in visir's style; matplotlib's own settings are back as they were afterwards."""
     import matplotlib
-    from matplotlib.figure import Figure
 
-    with matplotlib.rc_context({**matplotlib.rcParamsDefault, **_SETTINGS}):
-        figure = Figure(figsize=(width, height), layout="constrained")
+    from visir.reports.plot import Plot
+
+    settings = {**matplotlib.rcParamsDefault, **_SETTINGS}
+    with matplotlib.rc_context(settings):
+        figure = Plot(figsize=(width, height), layout="constrained")
+        figure.settings = settings
         yield figure, figure.subplots(rows, columns)
 
 
-def to_svg(figure: Figure) -> str:
-    """The figure as an SVG document without a date."""
+def to_svg(plot: Figure) -> str:
+    """The plot as an SVG document without a date."""
     stream = io.StringIO()
-    figure.savefig(stream, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
+    nothing = {"Date": None, "Creator": None, "Format": None, "Type": None}
+    plot.savefig(stream, format="svg", metadata=nothing, facecolor="none")
     return stream.getvalue()
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from visir.reports.svg import themed
 from visir.reports.table import Cell, Column, Table
 from visir.reports.training_runs import TrainingRun, read_training_run
 from visir.reports.words import task_words
+
+if TYPE_CHECKING:
+    from visir.reports.plot import Plot
 
 FILES = {
     "recipe.toml": "the resolved recipe; visir train runs it again",
@@ -117,21 +120,21 @@ def training_figures(run: TrainingRun) -> list[Figure]:
     ]
     for name in run.auxiliaries:
         words = f"{averaged} Dotted: the bound η." if name in run.bounds else averaged
-        svg = curves.reconstruction_curves([run], name)
-        figures.append(_figure(svg, f"{name}-loss", f"{name.upper()}: reconstruction loss", words))
+        plot = curves.reconstruction_curves([run], name)
+        figures.append(_figure(plot, f"{name}-loss", f"{name.upper()}: reconstruction loss", words))
         if f"{name} multiplier" in run.steps:
-            svg = curves.multiplier_curves([run], name)
+            plot = curves.multiplier_curves([run], name)
             words = "Rises while the reconstruction loss is above its bound, falls below it. Logarithmic; at most 100."
-            figures.append(_figure(svg, f"{name}-multiplier", f"{name.upper()}: multiplier λ", words))
+            figures.append(_figure(plot, f"{name}-multiplier", f"{name.upper()}: multiplier λ", words))
     if "temperature" in run.steps and np.ptp(run.steps["temperature"]) > 0:  # a fixed one is in the table
-        svg = curves.temperature_curves([run])
-        figures.append(_figure(svg, "temperature", "Temperature", "Cosines are divided by it."))
+        plot = curves.temperature_curves([run])
+        figures.append(_figure(plot, "temperature", "Temperature", "Cosines are divided by it."))
     rate = curves.learning_rate_curves([run])
     return [*figures, _figure(rate, "rate", "Learning rate", "The optimiser's, at each step.")]
 
 
-def _figure(svg: str, name: str, title: str, caption: str) -> Figure:
-    return Figure(themed(svg, name, f"{title} over the steps of the training."), title, caption)
+def _figure(plot: Plot, name: str, title: str, caption: str) -> Figure:
+    return Figure(themed(plot, name, f"{title} over the steps of the training."), title, caption)
 
 
 def _headline(validation: dict[str, float], task: str) -> Card:

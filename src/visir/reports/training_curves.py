@@ -9,12 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing, to_svg
+from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing
 from visir.reports.table import one_line
 from visir.reports.training_runs import TrainingRun
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from visir.reports.plot import Plot
 
 SMOOTHING = 0.02
 """The share of a training's steps over which a curve of steps is averaged."""
@@ -26,7 +28,7 @@ _SIZE = (5.4, 2.7)
 Floats = NDArray[np.float64]
 
 
-def loss_curves(runs: Sequence[TrainingRun]) -> str:
+def loss_curves(runs: Sequence[TrainingRun]) -> Plot:
     """What is made small over the steps and, of a single training, its contrastive part; averaged.
 
     Behind the line of a single training stand the raw values. Reconstruction losses have scales, and plots, of their
@@ -36,7 +38,7 @@ def loss_curves(runs: Sequence[TrainingRun]) -> str:
     return _over_steps(runs, names, "loss")
 
 
-def reconstruction_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> str:
+def reconstruction_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> Plot:
     """A reconstruction loss over the steps, and dotted the bound η under which a constraint is to bring it.
 
     Where trainings have different bounds, each is dotted in the colour of its training.
@@ -44,7 +46,7 @@ def reconstruction_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> str
     return _over_steps(runs, [name], f"{name.upper()}, reconstruction", bounds=name)
 
 
-def multiplier_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> str:
+def multiplier_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> Plot:
     """The multiplier λ of a constraint over the steps, on a logarithmic axis; below 0.01 it is drawn at 0.01.
 
     Where it came near its upper bound, 100, that is drawn too.
@@ -63,20 +65,20 @@ def multiplier_curves(runs: Sequence[TrainingRun], name: str = "ltd") -> str:
         axes.set_ylim(low, high)
         _decimal(axes)
         _dress(axes, f"λ of {name.upper()}", runs)
-        return to_svg(figure)
+        return figure
 
 
-def temperature_curves(runs: Sequence[TrainingRun]) -> str:
+def temperature_curves(runs: Sequence[TrainingRun]) -> Plot:
     """The temperature τ over the steps."""
     return _over_steps(runs, ["temperature"], "temperature τ", smooth=False)
 
 
-def learning_rate_curves(runs: Sequence[TrainingRun]) -> str:
+def learning_rate_curves(runs: Sequence[TrainingRun]) -> Plot:
     """The learning rate over the steps."""
     return _over_steps(runs, ["learning rate"], "learning rate", smooth=False)
 
 
-def rsum_curves(runs: Sequence[TrainingRun]) -> str:
+def rsum_curves(runs: Sequence[TrainingRun]) -> Plot:
     """The validation rsum (0–600) at the end of each epoch, over the steps; a ring around the epoch that was kept."""
     with drawing(*_SIZE) as (figure, axes):
         for number, run in enumerate(runs):
@@ -85,10 +87,10 @@ def rsum_curves(runs: Sequence[TrainingRun]) -> str:
             if run.chosen is not None:
                 axes.plot(x[run.chosen - 1], y[run.chosen - 1], "o", markersize=9, fillstyle="none", color=INK)
         _dress(axes, "validation rsum", runs)
-        return to_svg(figure)
+        return figure
 
 
-def hit_curves(run: TrainingRun) -> str:
+def hit_curves(run: TrainingRun) -> Plot:
     """hit@1, @5 and @10 of both tasks on the validation split, in percent, at the end of each epoch."""
     with drawing(*_SIZE) as (figure, axes):
         # The legend is filled column by column: one for each cut-off.
@@ -108,12 +110,12 @@ def hit_curves(run: TrainingRun) -> str:
         axes.set_xlabel("step")
         _whole(axes)
         figure.legend(loc="outside upper center", fontsize=8.5, ncols=3)
-        return to_svg(figure)
+        return figure
 
 
 def _over_steps(
     runs: Sequence[TrainingRun], names: Sequence[str], label: str, *, smooth: bool = True, bounds: str = ""
-) -> str:
+) -> Plot:
     drawn = [(run, name) for run in runs for name in names if name in run.steps]
     if not drawn:
         raise VisirError(f"no training has steps with {' or '.join(map(repr, names))}.", hint="look at its steps.jsonl")
@@ -135,7 +137,7 @@ def _over_steps(
             # On the left, where a training begins far above its bound; later the curve runs along the line.
             axes.annotate(f"η {bound:g}", (0.01, bound), xycoords=("axes fraction", "data"), va="bottom")
         _dress(axes, label, drawn)
-        return to_svg(figure)
+        return figure
 
 
 def _averaged(values: Floats) -> Floats:

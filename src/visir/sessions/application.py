@@ -8,7 +8,7 @@ _HERE = "visir.sessions.experiments"
 
 APPLICATION = Application(
     "sessions",
-    verbs=(Verb("intent", "visir.sessions.cli:app"),),
+    verbs=(Verb("sessions", "visir.sessions.cli:app"),),
     experiments={
         "describe": f"{_HERE}.describe:DescribeExperiment",
         "features": f"{_HERE}.features:FeaturesExperiment",

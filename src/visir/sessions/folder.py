@@ -7,7 +7,7 @@ from pathlib import Path
 from visir.sessions.dialect import path_literal
 from visir.storage import FolderKind, Manifest
 
-SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="make one of a log: visir intent sessions LOG")
+SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="make one of a log: visir sessions make LOG")
 
 
 def parts_of(folder: str | Path) -> list[tuple[Path, Path]]:

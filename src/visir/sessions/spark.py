@@ -50,7 +50,9 @@ _ARRIVAL = "arrival_in_log"
 
 @dataclass(frozen=True, slots=True)
 class SparkSessions:
-    """What `spark_sessions` gives: frames with the columns of the files of docs/how-to/read-shop-logs.md, and the counts."""
+    """What `spark_sessions` gives: frames with the columns of the files of docs/how-to/read-shop-logs.md, and the
+    counts.
+    """
 
     sessions: DataFrame
     events: DataFrame

@@ -118,7 +118,7 @@ def check_new_file(target: str | Path, *, replace: bool = False) -> None:
         raise FolderError(f"{target}: is a folder.", hint="name a file in it")
     if target.exists() and not replace:
         raise FolderError(
-            f"{target}: exists already.", hint="name another file, or replace it (--force; in Python: replace=True)"
+            f"{target}: exists already.", hint="name another file, or replace it (--replace; in Python: replace=True)"
         )
 
 

@@ -60,7 +60,7 @@ class FolderKind:
     remedy: str = "check the path"
     version: int = 1
     error: type[VisirError] = FolderError
-    exists: str = "name a new folder, or replace it (--force; in Python: replace=True)"
+    exists: str = "name a new folder, or replace it (--replace; in Python: replace=True)"
     progress: str = ""
 
     @property

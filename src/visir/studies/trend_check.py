@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 Means = Mapping[str, Mapping[str, float]]
 """System → label → the mean over seeds, of one collection."""
 PublishedValues = Mapping[tuple[str, str], float]
 """(system, label) → the value that the text prints."""
-Drawing = tuple[str, str]
-"""An SVG document, and a sentence on how to read it."""
+Drawing = tuple["Figure", str]
+"""A figure, and a sentence on how to read it."""
 DrawFigure = Callable[[Means, PublishedValues], Iterator[Drawing]]
 """A function that draws the figures of one collection."""
 

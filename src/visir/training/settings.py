@@ -67,7 +67,9 @@ def read_settings(
         return kind.model_validate(layers.values)
     except ValidationError as fault:
         faults = explain_faults(kind, fault, layers.origin)
-    raise_faults(ConfigurationError, f"{path}", faults, hint="the keys and their defaults: docs/reference/recipe-settings.md")
+    raise_faults(
+        ConfigurationError, f"{path}", faults, hint="the keys and their defaults: docs/reference/recipe-settings.md"
+    )
     raise AssertionError("a validation error without an error")
 
 

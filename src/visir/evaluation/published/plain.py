@@ -135,7 +135,9 @@ def read_plain(path: Path) -> PlainTable:
     content: Any = read_json(path)
     known = tuple(field.name for field in fields(PlainTable) if field.name != "name")
     if not isinstance(content, dict):
-        raise ConfigurationError(f"{path}: expected an object with {', '.join(known)}.", hint="see docs/background/published-values.md")
+        raise ConfigurationError(
+            f"{path}: expected an object with {', '.join(known)}.", hint="see docs/background/published-values.md"
+        )
     faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
     faults += [f"{key!r} is missing" for key in known[:4] if not content.get(key)]
     columns = tuple(content.get("columns", ()))
@@ -156,7 +158,9 @@ def read_plain(path: Path) -> PlainTable:
         if not any(doubt.covers(row, column) for row in rows for column in columns):
             faults.append(f"doubt {index + 1}: no cell has these names")
         doubtful.append(doubt)
-    raise_faults(ConfigurationError, str(path), faults, hint="mend the file; its form is in docs/background/published-values.md")
+    raise_faults(
+        ConfigurationError, str(path), faults, hint="mend the file; its form is in docs/background/published-values.md"
+    )
     return PlainTable(
         path.stem,
         content["title"],

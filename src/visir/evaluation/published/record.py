@@ -179,7 +179,7 @@ def load(name_or_path: str | Path) -> Published:
     elif not path.suffix and (_HERE / "plain" / f"{name_or_path}.json").is_file():
         raise VisirError(
             f"{name_or_path}: this table is not of systems and tasks of search, so no result compares with it.",
-            hint="read it with visir.evaluation.published.open_table; it is printed in docs/background/published-values.md",
+            hint="read it with visir.evaluation.published.open_table; docs/background/published-values.md prints it",
         )
     elif not path.is_file():
         raise VisirError(
@@ -199,7 +199,9 @@ def load(name_or_path: str | Path) -> Published:
 def _parse(path: Path, content: Any) -> Published:
     known = ("title", "source", "decimals", "protocol", "notes", "doubtful", "rows")
     if not isinstance(content, dict):
-        raise ConfigurationError(f"{path}: expected an object with {', '.join(known)}.", hint="see docs/how-to/compare.md")
+        raise ConfigurationError(
+            f"{path}: expected an object with {', '.join(known)}.", hint="see docs/how-to/compare.md"
+        )
     faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
     faults += [f"{key!r} is missing" for key in ("title", "source", "rows") if not content.get(key)]
     decimals = content.get("decimals", 2)

@@ -22,7 +22,7 @@ def _library_options(
         str,
         typer.Argument(
             metavar="LIBRARY|COLLECTION",
-            help="What visir index made, a folder of photos, or any known format.",
+            help="What visir library make made, a folder of photos, or any known format.",
             show_default=False,
         ),
     ],
@@ -59,10 +59,10 @@ _SHARED = {"collection", "text", "image", "k", "device"}
 def search(context: typer.Context, **options: Any) -> None:
     """Find images (or captions) by a text, or by a picture: ranked, with scores and where the pictures are.
 
-    In a library (visir index PLACE --model M) it takes a moment; a collection is encoded first. With a model of
+    In a library (visir library make PLACE --model M) it takes a moment; a collection is encoded first. With a model of
     weighted words (visir sparsify) the terms that matched are shown, and how much each gave.
     """
-    from visir.collections.open import COLLECTIONS
+    from visir.collections.opening import COLLECTIONS
     from visir.collections.sources import find_source
     from visir.errors import ConfigurationError, raise_faults
     from visir.library.layout import check_first_update_done, is_library
@@ -76,7 +76,7 @@ def search(context: typer.Context, **options: Any) -> None:
         kind = "a library, which has its own models and pictures"
         wrong = _COLLECTION_OPTIONS.keys() - _SHARED
     else:
-        kind = "no library (visir index PLACE --model M)"
+        kind = "no library (visir library make PLACE --model M)"
         wrong = _LIBRARY_OPTIONS.keys() - _SHARED - {"pictures"}
     faults = [f"{flag}: {place} is {kind}" for flag in _flags_given(context, wrong)]
     raise_faults(ConfigurationError, "search", faults, hint="leave it out")

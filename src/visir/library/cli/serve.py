@@ -1,4 +1,4 @@
-"""`visir serve`: libraries over HTTP, with a page."""
+"""`visir library serve`: libraries over HTTP, with a page."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ import typer
 
 def serve(
     libraries: Annotated[
-        list[Path], typer.Argument(metavar="LIBRARY...", help="Folders made by visir index.", show_default=False)
+        list[Path], typer.Argument(metavar="LIBRARY...", help="Folders made by visir library make.", show_default=False)
     ],
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
-    tokens: Annotated[Path | None, typer.Option(help="The folder of visir token: who may do what.")] = None,
+    tokens: Annotated[Path | None, typer.Option(help="The folder of visir library token: who may do what.")] = None,
     open_to_all: Annotated[
         bool, typer.Option("--open", help="Serve on other addresses than loopback without tokens.")
     ] = False,
@@ -47,12 +47,12 @@ def serve(
 ) -> None:
     """Serve libraries: a search page, and an HTTP API (see /v1/openapi.json).
 
-    On this machine alone it needs no tokens. On any other address it wants --tokens FOLDER (visir token new)
+    On this machine alone it needs no tokens. On any other address it wants --tokens FOLDER (visir library token new)
     or --open.
     """
     from visir.errors import ConfigurationError, require
 
-    require("fastapi", "uvicorn", "httptools", "prometheus_client", extra="serve", purpose="visir serve")
+    require("fastapi", "uvicorn", "httptools", "prometheus_client", extra="serve", purpose="visir library serve")
     from visir.library.service.running import serve
     from visir.library.service.settings import ServiceSettings
     from visir.retrieval.remote.addresses import is_loopback
@@ -61,7 +61,7 @@ def serve(
         raise ConfigurationError(
             f"--host {host} can be reached from other machines, and there are no tokens: everybody could search and "
             "change these libraries.",
-            hint="visir token new tokens --name NAME, then --tokens tokens; or --open if that is meant",
+            hint="visir library token new tokens --name NAME, then --tokens tokens; or --open if that is meant",
         )
     hosts = tuple(allow_host or ())
     if is_loopback(host):

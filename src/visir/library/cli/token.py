@@ -1,4 +1,4 @@
-"""`visir token`: who may search, and who may change."""
+"""`visir library token`: who may search, and who may change."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(name="token", help="Make, list and revoke tokens for visir serve.", no_args_is_help=True)
+app = typer.Typer(name="token", help="Make, list and revoke tokens for visir library serve.", no_args_is_help=True)
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="The folder of tokens.", show_default=False)]
 Name = Annotated[str, typer.Option("--name", "-n", help="Whose token, or what for.", show_default=False)]

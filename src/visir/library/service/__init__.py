@@ -1,1 +1,1 @@
-"""The HTTP service: libraries that people search in a browser or a program (`visir serve`)."""
+"""The HTTP service: libraries that people search in a browser or a program (`visir library serve`)."""

@@ -134,10 +134,12 @@ class ServiceMiddleware:
             named = headers.get(b"host", [])
             if len(named) != 1 or _host(named[0]) not in self._hosts:
                 raise HttpError(
-                    400, "this service is not known under that host name.", hint="visir serve --allow-host NAME"
+                    400, "this service is not known under that host name.", hint="visir library serve --allow-host NAME"
                 )
         if self._tokens is None and scope["method"] not in _HARMLESS and self._foreign(headers):
-            raise HttpError(403, "a page of another origin may not ask this.", hint="visir serve --allow-origin ORIGIN")
+            raise HttpError(
+                403, "a page of another origin may not ask this.", hint="visir library serve --allow-origin ORIGIN"
+            )
         path, now = scope["path"], time.monotonic()
         is_open = path in PUBLIC_PATHS or path.startswith(PUBLIC_PREFIX)
         state: MutableMapping[str, Any] = scope.setdefault("state", {})
@@ -185,7 +187,7 @@ class ServiceMiddleware:
             raise HttpError(
                 401,
                 fault,
-                hint="send Authorization: Bearer TOKEN; whoever runs the service makes one with visir token new",
+                hint="send Authorization: Bearer TOKEN; whoever runs the service makes one: visir library token new",
                 headers={"WWW-Authenticate": 'Bearer realm="visir"'},
             )
         return Caller(holder.name, f"token {holder.name}", holder.scopes)

@@ -72,7 +72,7 @@ class LibraryHandle:
             check_library_name(library.name)
         except LibraryError as fault:
             library.close()
-            hint = f"give it another one: visir index {folder} --name NAME"
+            hint = f"give it another one: visir library update {folder} --name NAME"
             raise LibraryError(f"{folder}: {fault.message}", hint=hint) from fault
         self._path = library_path(library.name)
         self.searcher = Searcher(library, device=settings.device, loaded=loaded)
@@ -323,7 +323,7 @@ class LibraryRegistry:
             if handle.name in self.handles:
                 faults.append(f"{folder} and {self.handles[handle.name].folder} are both called {handle.name!r}")
             self.handles[handle.name] = handle
-        raise_faults(ConfigurationError, "libraries", faults, hint="rename one: visir index PLACE --name NAME")
+        raise_faults(ConfigurationError, "libraries", faults, hint="rename one: visir library make PLACE --name NAME")
 
     def handle(self, name: str) -> LibraryHandle:
         """The library of this name; `HttpError` (404) with the nearest name."""

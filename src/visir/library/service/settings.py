@@ -15,9 +15,9 @@ class ServiceSettings:
     """Everything `create_app` needs. Sizes are bytes, times are seconds.
 
     Attributes:
-        libraries: Folders made by `visir index`; each is served under its name.
-        tokens: The folder of `visir token`; None lets everybody search and change, which `visir serve` refuses on any
-            address but loopback unless told otherwise.
+        libraries: Folders made by `visir library make`; each is served under its name.
+        tokens: The folder of `visir library token`; None lets everybody search and change, which `visir library serve`
+            refuses on any address but loopback unless told otherwise.
         hosts: Names that the Host header may carry; empty accepts all. A page of a stranger can point a name of its own
             at 127.0.0.1 and have the visitor's browser ask this service; the name gives it away.
         origins: Web origins whose pages may send requests (CORS); none by default.
@@ -90,7 +90,7 @@ class ServiceSettings:
             for origin in self.origins
             if not origin.startswith(("http://", "https://")) or origin.rstrip("/").count("/") != 2
         ]
-        raise_faults(ConfigurationError, "service", faults, hint="visir serve --help")
+        raise_faults(ConfigurationError, "service", faults, hint="visir library serve --help")
 
 
 def settings_of_host(

@@ -37,7 +37,7 @@ class TokenError(VisirError):
 
 
 KIND = FolderKind(
-    "tokens", "a folder of tokens", remedy="make a token: visir token new FOLDER --name NAME", error=TokenError
+    "tokens", "a folder of tokens", remedy="make a token: visir library token new FOLDER --name NAME", error=TokenError
 )
 
 
@@ -74,7 +74,7 @@ def read_tokens(folder: Path) -> tuple[list[Token], list[str]]:
     if folder.is_file():
         raise TokenError(
             f"{folder}: is a file; tokens are kept in a folder, with a file for each.",
-            hint="make them anew: visir token new FOLDER --name NAME",
+            hint="make them anew: visir library token new FOLDER --name NAME",
         )
     manifest = Manifest.read(folder, KIND)
     tokens, faults = [], []

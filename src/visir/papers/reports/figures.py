@@ -22,8 +22,9 @@ def figures_of(comparison: StudyComparison) -> list[Figure]:
             published[value.system, value.label] = value.published
     figures = []
     for collection, means in by_collection.items():
-        for number, (svg, caption) in enumerate(draw(means, published)):
+        for number, (plot, caption) in enumerate(draw(means, published)):
             prefix = "-".join(filter(None, (comparison.name, comparison.scale, collection, str(number))))
             title = f"{comparison.study.title}: {collection}" if collection else comparison.study.title
-            figures.append(Figure(themed(svg, prefix, f"{title}; the numbers are in the tables below"), title, caption))
+            label = f"{title}; the numbers are in the tables below"
+            figures.append(Figure(themed(plot, prefix, label), title, caption))
     return figures

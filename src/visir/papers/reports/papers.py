@@ -50,8 +50,8 @@ MEANINGS: tuple[tuple[Inline, Inline], ...] = (
     (
         "?",
         inline(
-            "The printed value cannot be right, or is not what its label says; <code>visir study show</code> gives the "
-            "reason."
+            "The printed value cannot be right, or is not what its label says; <code>visir papers show</code> gives "
+            "the reason."
         ),
     ),
 )
@@ -86,7 +86,7 @@ def write_papers_report(out: Path, statuses: Sequence[StudyStatus]) -> Path:
     counted = Counter(status.state for status in statuses)
     states = [(state, str(counted[state])) for state in STATES]
     studies: list[Block] = [_study(status) for status in statuses if status.comparisons]
-    nothing = Paragraph(inline("Nothing was run yet: <code>visir study run NAME --scale smoke</code>"), "lead")
+    nothing = Paragraph(inline("Nothing was run yet: <code>visir papers run NAME --scale smoke</code>"), "lead")
     sections = [
         Section("summary", "Summary", [Cards([Card("", states)]), summary]),
         Section("studies", "Study by study", studies or [nothing]),

@@ -3,19 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing, to_svg
+from visir.reports.svg import DASHES, FAINT, INK, MARKERS, SERIES, drawing
 from visir.reports.table import one_line
+
+if TYPE_CHECKING:
+    from visir.reports.plot import Plot
 
 Point = tuple[float, float, float]
 """(η, FLOPs, value in percent)."""
 _SHAPES = (*MARKERS, "v", "P")
 
 
-def cost_and_effect(curves: Mapping[str, Sequence[Point]], dense: float, measure: str = "R@1") -> str:
+def cost_and_effect(curves: Mapping[str, Sequence[Point]], dense: float, measure: str = "R@1") -> Plot:
     """Fig. 3.2a: effectiveness over FLOPs (logarithmic), one curve per variant through its η, the dense model a line.
 
     Colour and dash tell variants apart, markers η.
@@ -43,10 +47,10 @@ def cost_and_effect(curves: Mapping[str, Sequence[Point]], dense: float, measure
         axes.set_xlabel("FLOPs: terms that a text and an image have in common")
         axes.set_ylabel(f"{measure}, text to image, %")
         figure.legend(loc="outside right upper", fontsize=8.5)
-        return to_svg(figure)
+        return figure
 
 
-def overlap_histogram(shares: NDArray[np.float64], k: int = 10) -> str:
+def overlap_histogram(shares: NDArray[np.float64], k: int = 10) -> Plot:
     """Fig. 3.2b: how many queries have which share of the first `k` answers in common with the dense model.
 
     - `shares`: (n,) of `visir.evaluation.faithfulness.overlap_at`, multiples of 1/k
@@ -66,7 +70,7 @@ def overlap_histogram(shares: NDArray[np.float64], k: int = 10) -> str:
         axes.set_xlabel(f"images that both rankings have among their first {k}")
         axes.set_ylabel("queries, %")
         axes.legend(loc="upper left", fontsize=8.5)
-        return to_svg(figure)
+        return figure
 
 
 def _eta(eta: float) -> str:

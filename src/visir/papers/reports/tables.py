@@ -65,7 +65,7 @@ def notes_of(comparison: StudyComparison) -> list[str]:
     notes.append(f"seeds {', '.join(map(str, seeds))}" if seeds else "nothing was run")
     left_out = comparison.count("not run")
     notes += [f"{left_out} printed values were not run at this scale"] if left_out else []
-    notes += ["?: the printed value is doubtful (visir study show)"] if any(value.doubt for value in values) else []
+    notes += ["?: the printed value is doubtful (visir papers show)"] if any(value.doubt for value in values) else []
     notes += sorted({f"failed: {value.reason}" for value in values if value.state == "failed"})
     notes += insufficient_data(comparison)
     reasons = {value.reason for value in values if value.state == "not judged"}

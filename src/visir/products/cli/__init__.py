@@ -1,4 +1,4 @@
-"""`visir categories`: names of categories answered with products. One file per verb."""
+"""`visir products`: names of categories answered with products. One file per verb."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from visir.products.cli.search import search
 from visir.products.cli.train import train
 
 app = typer.Typer(
-    name="categories",
+    name="products",
     help="Categories to products: train, measure and search with models of a catalogue (thesis chapter 7).",
     no_args_is_help=True,
 )
@@ -20,6 +20,6 @@ def _root() -> None:
     """Categories to products: train, measure and search with models of a catalogue (thesis chapter 7)."""
 
 
-# In the order of the work: this is the order of `visir categories --help`.
+# In the order of the work: this is the order of `visir products --help`.
 for verb in (train, evaluate, search):
     app.command()(verb)

@@ -1,4 +1,4 @@
-"""`visir categories evaluate`: baselines and trained models in the three settings of the thesis."""
+"""`visir products evaluate`: baselines and trained models in the three settings of the thesis."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def evaluate(
     catalogue: Source,
     models: Annotated[
         list[Path] | None,
-        typer.Option("--models", "-m", help="A folder that visir categories train made (repeatable)."),
+        typer.Option("--models", "-m", help="A folder that visir products train made (repeatable)."),
     ] = None,
     baselines: Annotated[
         str, typer.Option("--baselines", "-b", help="Separated by commas: bm25, text:NAME, clip:NAME; '' for none.")
@@ -57,7 +57,7 @@ def evaluate(
     """
     from visir.console import Console
     from visir.errors import ConfigurationError, nearest, raise_faults
-    from visir.products.evaluate import evaluate as evaluate_systems
+    from visir.products.evaluation import evaluate as evaluate_systems
     from visir.products.first_answers import first_answers
     from visir.products.relevance import SETTINGS
     from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
@@ -73,7 +73,7 @@ def evaluate(
     names = [name.strip() for name in baselines.split(",") if name.strip()]
     if not names and not models:
         faults.append("no system: name --models, --baselines, or both")
-    raise_faults(ConfigurationError, "categories evaluate", faults)
+    raise_faults(ConfigurationError, "products evaluate", faults)
     products = opened(catalogue, format, images, option)
     all_splits = cut(products, folds, split_seed)
     splits: list[Split] = [split for number, split in enumerate(all_splits, 1) if not fold or number in fold]

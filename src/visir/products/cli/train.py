@@ -1,4 +1,4 @@
-"""`visir categories train`: a recipe and a catalogue become a model of categories and products."""
+"""`visir products train`: a recipe and a catalogue become a model of categories and products."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def train(
         typer.Option("--set", metavar="KEY=VALUE", help="Change one key: --set optimiser.epochs=5. May be repeated."),
     ] = None,
     folds: Annotated[int, typer.Option(help="Into how many folds the products are cut.")] = 5,
-    fold: Annotated[int, typer.Option(help="Which fold is held out for `visir categories evaluate`; from 1.")] = 1,
+    fold: Annotated[int, typer.Option(help="Which fold is held out for `visir products evaluate`; from 1.")] = 1,
     split_seed: Annotated[int, typer.Option(help="Another seed cuts other folds.")] = 0,
     format: FormatName = None,
     images: Images = None,
@@ -58,7 +58,7 @@ def train(
     """Train a model that finds products by the name of a category; their encoders stay as they are.
 
     The products of one fold are left out and a tenth of the others choose the epoch (`visir.products.split`), so that
-    `visir categories evaluate` can test the model with products it has never seen. One model per fold and setting.
+    `visir products evaluate` can test the model with products it has never seen. One model per fold and setting.
     """
     if show:
         _print_recipes()
@@ -103,7 +103,7 @@ def _train(
     recipe: CategoriesRecipe, train: CatalogueVectors, validation: CatalogueVectors, out: Path, resume: bool
 ) -> None:
     from visir.cli.epochs import EpochLines, print_epochs
-    from visir.products.train import UNIT, train_categories
+    from visir.products.training import UNIT, train_categories
 
     model = print_epochs(
         lambda report: train_categories(recipe, train, validation, out, resume=resume, report=report),
@@ -126,7 +126,7 @@ def _print_recipes() -> None:
 
 def _print_plan(recipe: CategoriesRecipe, products: int, out: Path) -> None:
     from visir.cli.epochs import print_steps
-    from visir.products.train import recipe_text
+    from visir.products.training import recipe_text
 
     typer.echo(recipe_text(recipe))
     print_steps(recipe, products)

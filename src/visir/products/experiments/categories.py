@@ -14,7 +14,7 @@ from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
 
 if TYPE_CHECKING:
-    from visir.products.evaluate import CategoryEvaluation
+    from visir.products.evaluation import CategoryEvaluation
     from visir.products.split import Split
     from visir.products.systems import CategorySystem
     from visir.records.catalogue import Catalogue
@@ -33,7 +33,7 @@ LABELS = {
     "map@10": "capped_map@10",
     "rprecision": "rprecision",
 }
-"""Label of Tables 7.1 and 7.3 → measure; mAP@k is read as in `visir.products.evaluate`, over min(R, k)."""
+"""Label of Tables 7.1 and 7.3 → measure; mAP@k is read as in `visir.products.evaluation`, over min(R, k)."""
 _RIGHT: dict[Relevance, str] = {
     "path": "a product is right for every category on its path",
     "drawn": "a product is right for the category that stands for it in the setting (drawn for all categories, seed 0)",
@@ -41,7 +41,7 @@ _RIGHT: dict[Relevance, str] = {
 
 
 class CategoriesExperiment(Experiment):
-    """A system on test products of a catalogue (`visir categories evaluate`).
+    """A system on test products of a catalogue (`visir products evaluate`).
 
     Over several folds, measures are means over the folds, measures of seen and unseen categories are means over all
     queries together (some folds have no unseen category), and counts are sums. Trainings and draws have seed 0 in every
@@ -52,7 +52,7 @@ class CategoriesExperiment(Experiment):
         images: Where its pictures are.
         baseline: "bm25", "text:NAME", "clip:NAME"; or "clip" with `training`.
         training: A training of `visir train`; its checkpoint is the encoder of the baseline.
-        recipe: Of `visir categories train`, without the setting at the end of its name.
+        recipe: Of `visir products train`, without the setting at the end of its name.
         set: Changes of the recipe.
         settings: Which categories are queries; a model is trained for each setting.
         quantity: "measures": the labels of Table 7.1. "seen", "unseen": the same of these categories only. "same tree",
@@ -90,14 +90,14 @@ class CategoriesExperiment(Experiment):
 
     def describe(self) -> str:
         """See `Experiment.describe`."""
-        system = self.baseline or f"visir categories train {self.recipe}"
+        system = self.baseline or f"visir products train {self.recipe}"
         system += f" by the checkpoint of {self.training.recipe}" if self.training else ""
         changes = "".join(f" --set {change}" for change in self.set)
         return f"{system}{changes} on {self.source}, {', '.join(self.settings)}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
-        from visir.products.evaluate import evaluate
+        from visir.products.evaluation import evaluate
         from visir.products.split import folds
 
         with context.locks.process:
@@ -195,6 +195,6 @@ def _notes(evaluation: CategoryEvaluation) -> list[str]:
 
 @lru_cache(maxsize=2)
 def _opened(source: str, images: str | None) -> Catalogue:
-    from visir.products.open import open_catalogue
+    from visir.products.opening import open_catalogue
 
     return open_catalogue(source, images=images)

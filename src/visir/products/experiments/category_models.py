@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 def category_models(
     recipe: CategoriesRecipe, catalogue: Catalogue, splits: Sequence[Split], context: ExperimentContext
 ) -> list[Path]:
-    """The folders of the trained models, one for each split, in their order (`visir categories train`).
+    """The folders of the trained models, one for each split, in their order (`visir products train`).
 
     A folder is named by the recipe, the catalogue and the split, so studies that need the same training share it. The
     training runs in this process, on one thread, so that figures do not depend on the number of processors. Another
@@ -33,7 +33,7 @@ def category_models(
     """
     from visir.encoders.families import CHECKPOINT_FILE
     from visir.products.encoding import encode_catalogue
-    from visir.products.train import train_categories
+    from visir.products.training import train_categories
     from visir.storage import locked
 
     training = {"recipe": recipe.model_dump(mode="json"), "catalogue": catalogue.fingerprint}

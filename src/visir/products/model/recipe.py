@@ -17,7 +17,7 @@ from visir.training.shipped import base_of, find_recipe, shipped_recipes
 from visir.training.sides import Count, HeadShape, Positive
 
 Part = Literal["image", "title", "attributes"]
-VERB = "categories train"
+VERB = "products train"
 """The command that the files of these recipes begin with."""
 RECIPES = Path(__file__).parents[1] / "recipes"
 

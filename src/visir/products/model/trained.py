@@ -166,7 +166,7 @@ def write_files(folder: Path, model: CategoriesModel, facts: Mapping[str, Any]) 
 
 
 def load_categories_model(path: str | Path) -> CategoriesModel:
-    """Read the folder that `visir categories train` wrote.
+    """Read the folder that `visir products train` wrote.
 
     Raises:
         EncoderError: A file is missing or damaged, or the folder holds another kind of model.
@@ -176,7 +176,7 @@ def load_categories_model(path: str | Path) -> CategoriesModel:
     if description["kind"] != KIND:
         raise EncoderError(
             f"{folder} holds a checkpoint of kind {description['kind']!r}, not a category model.",
-            hint="visir categories train makes one",
+            hint="visir products train makes one",
         )
     try:
         category = Tower(None, Head(HeadSpec.from_dict(description["category"])))

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from visir.products.evaluate import CategoryEvaluation
+from visir.products.evaluation import CategoryEvaluation
 from visir.products.first_answers import FirstAnswers
 from visir.products.relevance import Setting
 from visir.products.reports.tables import SETTING_WORDS, systems_in_setting
-from visir.reports.svg import FAINT, INK, SERIES, drawing, to_svg
+from visir.reports.svg import FAINT, INK, SERIES, drawing
 from visir.reports.table import one_line
+
+if TYPE_CHECKING:
+    from visir.reports.plot import Plot
 
 # Shape differs as well as colour, so that a black-and-white print still reads.
 _MARKS: Mapping[Setting, dict[str, Any]] = {
@@ -22,7 +25,7 @@ _HATCHES: Mapping[Setting, str] = {"all": "", "general": "//", "specific": "xx"}
 _WIDEST = 34
 
 
-def setting_dots(evaluation: CategoryEvaluation, name: str = "rprecision") -> str:
+def setting_dots(evaluation: CategoryEvaluation, name: str = "rprecision") -> Plot:
     """A line per system: its mean in each setting, with one standard deviation of the splits to either side."""
     systems = evaluation.systems
     with drawing(6.4, 1.35 + 0.46 * len(systems)) as (figure, axes):
@@ -43,10 +46,10 @@ def setting_dots(evaluation: CategoryEvaluation, name: str = "rprecision") -> st
         axes.grid(visible=False, axis="y")
         axes.set_xlabel("R-precision, %")
         figure.legend(loc="outside upper center", ncols=3, fontsize=9)
-        return to_svg(figure)
+        return figure
 
 
-def seen_lines(evaluation: CategoryEvaluation, name: str = "rprecision") -> str:
+def seen_lines(evaluation: CategoryEvaluation, name: str = "rprecision") -> Plot:
     """A line per system and setting from its value on unseen (hollow) to that on seen categories (filled)."""
     rows = [(setting, system) for setting in evaluation.settings for system in systems_in_setting(evaluation, setting)]
     with drawing(6.4, 1.3 + 0.34 * len(rows)) as (figure, axes):
@@ -73,10 +76,10 @@ def seen_lines(evaluation: CategoryEvaluation, name: str = "rprecision") -> str:
         axes.tick_params(axis="y", length=0)
         axes.set_xlabel("R-precision, %")
         figure.legend(loc="outside upper center", ncols=2, fontsize=9)
-        return to_svg(figure)
+        return figure
 
 
-def depth_bars(answers: Mapping[Setting, FirstAnswers]) -> str:
+def depth_bars(answers: Mapping[Setting, FirstAnswers]) -> Plot:
     """Figure 7.2: wrong first answers in the same tree by depth(c_p) − depth(c), in percent of each setting's."""
     shown = {setting: first for setting, first in answers.items() if first.errors.same_tree}
     return _bars(
@@ -86,14 +89,14 @@ def depth_bars(answers: Mapping[Setting, FirstAnswers]) -> str:
     )
 
 
-def distance_bars(answers: Mapping[Setting, FirstAnswers]) -> str:
+def distance_bars(answers: Mapping[Setting, FirstAnswers]) -> Plot:
     """All wrong first answers by the plain distance in the tree, in percent of each setting's."""
     return _bars(
         {setting: first.errors.distances for setting, first in answers.items()}, "edges in the tree", signed=False
     )
 
 
-def _bars(counts: Mapping[Setting, Mapping[int, int]], label: str, *, signed: bool) -> str:
+def _bars(counts: Mapping[Setting, Mapping[int, int]], label: str, *, signed: bool) -> Plot:
     counts = {setting: count for setting, count in counts.items() if count}
     with drawing(6.4, 3.1) as (figure, axes):
         keys = sorted({key for count in counts.values() for key in count})
@@ -123,7 +126,7 @@ def _bars(counts: Mapping[Setting, Mapping[int, int]], label: str, *, signed: bo
         axes.set_ylabel("of the wrong answers, %")
         if counts:
             figure.legend(loc="outside upper center", ncols=1 if len(counts) > 2 else 2, fontsize=9)
-        return to_svg(figure)
+        return figure
 
 
 def _short(name: str) -> str:

@@ -2,7 +2,7 @@
 
 from visir.retrieval.formats.dictionaries import from_dict, from_ranx, qrels_to_dict, to_ir_measures, to_ranx
 from visir.retrieval.formats.files import FORMATS, write_run
-from visir.retrieval.formats.frames import from_frame, to_pandas
+from visir.retrieval.formats.frames import from_frame
 from visir.retrieval.formats.reading import read_run
 from visir.retrieval.formats.trec import write_qrels
 
@@ -14,7 +14,6 @@ __all__ = [
     "qrels_to_dict",
     "read_run",
     "to_ir_measures",
-    "to_pandas",
     "to_ranx",
     "write_qrels",
     "write_run",

@@ -2,28 +2,39 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-import visir.retrieval.formats.json_runs as json_runs
-import visir.retrieval.formats.parquet as parquet
-import visir.retrieval.formats.trec as trec
 from visir.errors import RunError
 from visir.records import Run
 from visir.registry import Registry
+from visir.retrieval.formats.json_runs import read as read_json
+from visir.retrieval.formats.json_runs import write as write_json
+from visir.retrieval.formats.parquet import read as read_parquet
+from visir.retrieval.formats.parquet import write as write_parquet
+from visir.retrieval.formats.trec import read as read_trec
+from visir.retrieval.formats.trec import write as write_trec
 
-FORMATS: Registry[Any] = Registry("run format")
-FORMATS.add("trec", trec)
-FORMATS.add("parquet", parquet)
-FORMATS.add("json", json_runs)
+
+class RunFormat(NamedTuple):
+    """How runs of a format are read and written."""
+
+    read: Callable[..., Run]
+    write: Callable[..., None]
+
+
+FORMATS: Registry[RunFormat] = Registry("run format")
+FORMATS.add("trec", RunFormat(read_trec, write_trec))
+FORMATS.add("parquet", RunFormat(read_parquet, write_parquet))
+FORMATS.add("json", RunFormat(read_json, write_json))
 
 _SUFFIXES = {".trec": "trec", ".run": "trec", ".txt": "trec", ".res": "trec", ".parquet": "parquet", ".json": "json"}
 
 
 def read_file(path: str | Path, *, format: str | None = None, **options: Any) -> Run:
     """Read a run from a file; `visir.read_run` says what the options are."""
-    run: Run = FORMATS.get(format or _format_of(path)).read(path, **options)
-    return run
+    return FORMATS.get(format or _format_of(path)).read(path, **options)
 
 
 def write_run(run: Run, path: str | Path, *, format: str | None = None, replace: bool = False) -> None:

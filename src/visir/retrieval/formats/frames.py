@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,9 +11,6 @@ from visir.errors import RunError
 from visir.records import Gallery, Run
 from visir.retrieval.formats.build import Order, run_of
 
-if TYPE_CHECKING:
-    import pandas as pd
-
 _COLUMNS = {
     "query_id": ("query_id", "qid", "q_id", "query-id"),
     "document_id": ("document_id", "doc_id", "docno", "docid", "did", "corpus-id"),
@@ -21,11 +18,6 @@ _COLUMNS = {
     "score": ("score", "sim"),
 }
 """Column names of visir, ir_measures (query_id, doc_id), ranx (q_id, doc_id), PyTerrier (qid, docno) and BEIR."""
-
-
-def to_pandas(run: Run) -> pd.DataFrame:
-    """Return a frame with columns query_id, document_id, rank (from 1) and score."""
-    return run.to_arrow().to_pandas()
 
 
 def from_frame(
@@ -39,7 +31,7 @@ def from_frame(
     where: str = "the frame",
     provenance: dict[str, Any] | None = None,
 ) -> Run:
-    """Make a run from a table with the columns of `to_pandas`, of ir_measures, ranx, PyTerrier or BEIR.
+    """Make a run from a table with the columns of `Run.to_pandas`, of ir_measures, ranx, PyTerrier or BEIR.
 
     Args:
         frame: A data frame of pandas or polars, or an Arrow table; the column of ranks may be missing.

@@ -11,6 +11,7 @@ import numpy as np
 
 from visir.errors import RunError
 from visir.records import Gallery, Run
+from visir.records.arrays import as_array
 from visir.retrieval.formats.build import run_of
 from visir.retrieval.formats.dictionaries import from_dict, from_ranx
 from visir.retrieval.formats.files import read_file
@@ -64,11 +65,10 @@ def read_run(
     if isinstance(source, str | Path):
         return read_file(source, format=format, task=task, gallery=gallery, name=name, **options)
     if isinstance(source, Run):
-        changes = {"name": name, "task": task, "gallery": gallery}
-        return replace(source, **{field: value for field, value in changes.items() if value is not None})
+        gallery = gallery or source.gallery
+        return replace(source, name=name or source.name, task=task or source.task, gallery=gallery)
     if type(source).__module__.partition(".")[0] == "ranx":
         return from_ranx(source, task, gallery, name=name)
-    label = {} if name is None else {"name": name}
     if isinstance(source, Mapping):
         wrong = next((answer for answer in source.values() if not isinstance(answer, Mapping)), None)
         if wrong is not None:
@@ -76,9 +76,9 @@ def read_run(
                 f"a dictionary of {type(wrong).__name__} is no run.",
                 hint="give {query: {document: score}}, e.g. {'q1': {'a.jpg': 0.5, 'b.jpg': 0.25}}",
             )
-        return from_dict(source, task, gallery, **label, **options)
+        return from_dict(source, task, gallery, name=name or "dictionary", **options)
     if hasattr(source, "columns"):
-        return from_frame(source, task, gallery, **label, **options)
+        return from_frame(source, task, gallery, name=name or "frame", **options)
     if isinstance(source, tuple) and len(source) == 3 and not isinstance(source[0], str):
         return _from_matrix(source, task, gallery, name=name or "matrix", **options)
     if isinstance(source, Iterable):
@@ -91,9 +91,7 @@ def _from_matrix(
 ) -> Run:
     """A run from a matrix of scores; by falling score, ties by document id."""
     given, query_ids, document_ids = source
-    if hasattr(given, "detach"):  # a torch tensor
-        given = given.detach().cpu()
-    scores = np.asarray(given)
+    scores = as_array(given)
     queries, documents = [str(name) for name in query_ids], [str(name) for name in document_ids]
     if scores.shape != (len(queries), len(documents)):
         raise RunError(

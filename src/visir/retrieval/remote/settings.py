@@ -34,8 +34,8 @@ class Place:
 class GraphSettings:
     """What a graph of near neighbours costs and how good it is.
 
-    The defaults find 99 of 100 among 123,000 vectors of 256 dimensions at the least cost of a search (docs/background/engines.md);
-    fewer neighbours build in half the time and need twice the candidates.
+    The defaults find 99 of 100 among 123,000 vectors of 256 dimensions at the least cost of a search
+    (docs/background/engines.md); fewer neighbours build in half the time and need twice the candidates.
     """
 
     similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))

@@ -1,4 +1,4 @@
-"""`visir intent describe`: what distinguishes the sessions that buy, as tables, plots and one page."""
+"""`visir sessions describe`: what distinguishes the sessions that buy, as tables, plots and one page."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _PAGE, _JSON, _TABLES = "report.html", "describe.json", "tables"
 
 def describe(
     sessions: Annotated[
-        Path, typer.Argument(metavar="SESSIONS", help="A folder that visir intent sessions made.", show_default=False)
+        Path, typer.Argument(metavar="SESSIONS", help="A folder that visir sessions make made.", show_default=False)
     ],
     out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.", show_default=False)],
     suppress: Annotated[
@@ -20,7 +20,7 @@ def describe(
     ] = 0,
     threads: Annotated[int | None, typer.Option(min=1, help="Default: one per core.")] = None,
     memory: Annotated[str | None, typer.Option(help="What the engine may hold, for example 2GB.")] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
 ) -> None:
     """Say what distinguishes sessions that buy: length, time, channel, device, switches, queries, with intervals.
 
@@ -31,13 +31,13 @@ def describe(
 
     from visir.console import Console
     from visir.reports import to_terminal
-    from visir.sessions.describe import describe as described
+    from visir.sessions.description import describe as described
     from visir.sessions.reports.findings import findings
     from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
     from visir.sessions.reports.tables import statistic_table, unavailable_table
     from visir.storage import FolderKind, new_folder
 
-    with new_folder(out, FolderKind("description", "a description of sessions"), replace=force) as change:
+    with new_folder(out, FolderKind("description", "a description of sessions"), replace=replace) as change:
         characterisation = described(sessions, suppress=suppress, threads=threads, memory=memory)
         beside = write_sessions_tables(change, _TABLES, characterisation)
         change.write_json(_JSON, characterisation.to_dict())

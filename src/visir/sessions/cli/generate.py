@@ -1,4 +1,4 @@
-"""`visir intent generate`: a log whose causes are known."""
+"""`visir sessions generate`: a log whose causes are known."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ def generate(
     planted: Annotated[
         bool, typer.Option("--planted", help="Write what nobody can see too: intents, chances, the exact truth.")
     ] = False,
-    force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
 ) -> None:
     """Make a shop's log whose causes are known, of any size: a larger log begins with the smaller one."""
     from visir.sessions.simulator import Dirt, generate
 
     log = generate(
-        out, sessions, seed=seed, dirt=Dirt.of_every_kind(dirt) if dirt else None, planted=planted, replace=force
+        out, sessions, seed=seed, dirt=Dirt.of_every_kind(dirt) if dirt else None, planted=planted, replace=replace
     )
     typer.echo(
         f"{out}: {log.rows:,} rows, {log.sessions:,} sessions, {log.purchases:,} with a purchase, {log.people:,} people"
     )
     if log.dirt:
         typer.echo("dirt: " + ", ".join(f"{count:,} {kind}" for kind, count in log.dirt.items()))
-    typer.echo(f"its sessions: visir intent sessions {out}/events --mapping {out}/mapping.toml --out FOLDER")
+    typer.echo(f"its sessions: visir sessions make {out}/events --mapping {out}/mapping.toml --out FOLDER")

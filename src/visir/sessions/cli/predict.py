@@ -1,4 +1,4 @@
-"""`visir intent predict`: the prediction study of thesis section 6.5."""
+"""`visir sessions predict`: the prediction study of thesis section 6.5."""
 
 from __future__ import annotations
 
@@ -31,13 +31,13 @@ def predict(
     seed: Seed = 0,
     jobs: Annotated[int | None, typer.Option(min=1, help="Processes. Default: one per core.")] = None,
 ) -> None:
-    """Compare models and feature sets at every step of a session; then look at it: visir intent report."""
+    """Compare models and feature sets at every step of a session; then look at it: visir sessions report."""
     from visir.console import Console
     from visir.reports import to_terminal
-    from visir.sessions.predict.folds import SCHEMES
-    from visir.sessions.predict.models import MODELS
-    from visir.sessions.predict.study import StudyPlan, load_study, run_study
-    from visir.sessions.predict.summary import summarise
+    from visir.sessions.prediction.folds import SCHEMES
+    from visir.sessions.prediction.models import MODELS
+    from visir.sessions.prediction.study import StudyPlan, load_study, run_study
+    from visir.sessions.prediction.summary import summarise
     from visir.sessions.reports.intent import f1_table
 
     samples = samples_of(
@@ -49,4 +49,4 @@ def predict(
     for sample in samples:
         Console().print(to_terminal(f1_table(summary, sample.setting)))
     typer.echo(f"{out}: study.json, cells ({len(cells)}, {summary.seconds:,.0f} s of processor time)")
-    typer.echo(f"look at it: visir intent report {out} --out {out}.html")
+    typer.echo(f"look at it: visir sessions report {out} --out {out}.html")

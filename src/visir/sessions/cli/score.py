@@ -1,4 +1,4 @@
-"""`visir intent score`: a saved purchase model over a stream of events."""
+"""`visir sessions score`: a saved purchase model over a stream of events."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 if TYPE_CHECKING:
-    from visir.sessions.predict.live import LiveScorer
+    from visir.sessions.prediction.live import LiveScorer
 
 
 def score(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir intent train.")],
+    model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir sessions train.")],
     history: Annotated[
         Path | None, typer.Option(help="A folder of sessions: what customers did before the stream begins.")
     ] = None,
 ) -> None:
-    """Answer a stream of events (JSON lines, or CSV with a head; columns as in docs/how-to/read-shop-logs.md; times in µs).
+    """Answer a stream of events: JSON lines, or CSV with a head.
+
+    Columns are as in docs/how-to/read-shop-logs.md, times in µs.
 
     One JSON line per answer, at once: when a session begins (step 0), then whenever a page opens, up to the model's
     last step or the first order. Rejected events are counted at the end on standard error.
@@ -28,8 +30,8 @@ def score(
 
     import orjson
 
-    from visir.sessions.predict.live import LiveScorer
-    from visir.sessions.predict.purchase_model import load_model
+    from visir.sessions.prediction.live import LiveScorer
+    from visir.sessions.prediction.purchase_model import load_model
 
     live = LiveScorer(load_model(model))
     if history is not None:

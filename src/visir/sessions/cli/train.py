@@ -1,4 +1,4 @@
-"""`visir intent train`: a purchase model, saved."""
+"""`visir sessions train`: a purchase model, saved."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ def train(
     counted_pages: CountedPages = "before order",
     setting_from: SettingFrom = "start",
     seed: Seed = 0,
-    force: Annotated[bool, typer.Option("--force", help="Replace the folder if it is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
 ) -> None:
     """Train one model per setting and step, and save it. With both settings, a customer who logs in changes model."""
     from visir.errors import ConfigurationError, VisirError, nearest
     from visir.sessions.examples import SETTINGS
     from visir.sessions.features import FEATURE_SETS
-    from visir.sessions.predict.models import MODELS
-    from visir.sessions.predict.purchase_model import save_model
-    from visir.sessions.predict.purchase_model import train as run
+    from visir.sessions.prediction.models import MODELS
+    from visir.sessions.prediction.purchase_model import save_model
+    from visir.sessions.prediction.purchase_model import train as run
 
     for name, value, choices in (("model", model, MODELS), ("features", features, FEATURE_SETS)):
         if value not in choices:
             raise ConfigurationError(f"unknown {name} {value!r}", hint=nearest(value, choices))
-    if out.exists() and not force:
-        raise VisirError(f"{out} exists already.", hint="name a new folder, or replace it (--force)")
+    if out.exists() and not replace:
+        raise VisirError(f"{out} exists already.", hint="name a new folder, or replace it (--replace)")
     samples = samples_of(settings, dict.fromkeys(SETTINGS, n), min_pages, counted_pages, setting_from, seed)
     trained = run(sessions, samples, model, feature_set=features, seed=seed)  # type: ignore[arg-type]  # checked above
-    save_model(trained, out, replace=force)
+    save_model(trained, out, replace=replace)
     for setting, drawn in trained.card["drawn"].items():
         typer.echo(f"{setting}: {drawn['sessions']:,} sessions, {drawn['purchases']:,} with a purchase")
-    typer.echo(f"{out}: ask it: visir intent score {out} < EVENTS")
+    typer.echo(f"{out}: ask it: visir sessions score {out} < EVENTS")

@@ -12,7 +12,7 @@ from visir.studies.experiment import ExperimentContext, InsufficientDataError, M
 
 
 class DescribeExperiment(SessionLogExperiment):
-    """One column of a statistic of `visir intent describe`; labels are its rows, in the words of the thesis.
+    """One column of a statistic of `visir sessions describe`; labels are its rows, in the words of the thesis.
 
     A log from which it cannot be computed (no customers, no searches) leaves the cell "not run", with the reason.
 
@@ -27,7 +27,7 @@ class DescribeExperiment(SessionLogExperiment):
 
     def describe(self) -> str:
         """See `Experiment.describe`."""
-        return f"visir intent describe, {self.statistic}, of {self.log}"
+        return f"visir sessions describe, {self.statistic}, of {self.log}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""

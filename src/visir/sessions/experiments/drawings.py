@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from visir.sessions.describe import Statistic, StatisticCell
-from visir.sessions.describe.outcome_shares import BUYING, OTHER, OUTCOME_LABELS
+from visir.sessions.description import Statistic, StatisticCell
+from visir.sessions.description.outcome_shares import BUYING, OTHER, OUTCOME_LABELS
 from visir.sessions.experiments.plots import over_steps, prediction_panels, shares
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.table_labels import DEVICES
@@ -53,7 +53,7 @@ def _bars(name: str, axis: str, thesis: str, means: Means) -> Iterator[Drawing]:
     rows = list(dict.fromkeys(label for values in outcomes.values() for label in values))
     if rows:
         svg = outcome_bars(_statistic(name, rows, outcomes), OUTCOMES, labels=OUTCOME_LABELS, axis=axis)
-        yield svg, f"Bars of one colour add up to 100 %; intervals are in visir intent describe. {thesis}"
+        yield svg, f"Bars of one colour add up to 100 %; intervals are in visir sessions describe. {thesis}"
 
 
 def switches(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
@@ -102,6 +102,6 @@ def predictions(means: Means, printed: PublishedValues) -> Iterator[Drawing]:
 
 
 def _statistic(name: str, rows: list[str], columns: Means) -> Statistic:
-    """Values as `visir intent describe` has them, without their intervals, which cells of a study do not have."""
+    """Values as `visir sessions describe` has them, without their intervals, which cells of a study do not have."""
     cells = tuple(tuple(StatisticCell(column.get(row)) for column in columns.values()) for row in rows)
     return Statistic(name, "", "", "", tuple(rows), tuple(columns), ("%",) * len(columns), cells)

@@ -26,7 +26,7 @@ class SessionLogExperiment(Experiment):
 
     Args:
         log: "generated:40000", a name of `data_requirements.toml`, or a file or folder.
-        mapping: How it is read: a preset of `visir intent sessions`, or a TOML file. By default a folder that `visir
+        mapping: How it is read: a preset of `visir sessions make`, or a TOML file. By default a folder that `visir
             intent generate` wrote (events/, mapping.toml) is read by its own mapping, anything else by the preset of
             its name.
     """
@@ -69,7 +69,7 @@ class SessionLogExperiment(Experiment):
 
 
 def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) -> Path:
-    """The folder of an experiment's log; `visir intent sessions` wrote its subfolder "log".
+    """The folder of an experiment's log; `visir sessions make` wrote its subfolder "log".
 
     It is named by the log and the mapping and, of a real log, by the names and sizes of its files: another log in the
     same place has another folder.
@@ -100,8 +100,8 @@ def counts_of(folder: Path) -> dict[str, Any]:
 
 
 def description_of(folder: Path, context: ExperimentContext) -> dict[str, dict[str, Any]]:
-    """Everything of thesis section 6.4, by name, as `visir intent describe` writes it; computed once."""
-    from visir.sessions.describe import describe
+    """Everything of thesis section 6.4, by name, as `visir sessions describe` writes it; computed once."""
+    from visir.sessions.description import describe
 
     path = folder / _DESCRIBED
     with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from visir.reports.svg import DASHES, FAINT, INK, SERIES, drawing, to_svg
+from visir.reports.svg import DASHES, FAINT, INK, SERIES, drawing
 from visir.sessions.reports.intent_plots import MARKERS
 from visir.studies.curve_labels import measure_of, point_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from visir.reports.plot import Plot
 
 MEASURES = ("", "ROC-AUC", "PR-AUC", "calibration error")
 """What precedes the step in a label: nothing for F1."""
@@ -21,7 +23,7 @@ _Curves = dict[tuple[str, str, str], dict[int, float]]
 """(setting, model, feature set) → step → value."""
 
 
-def shares(values: Mapping[str, float], axis: str) -> str:
+def shares(values: Mapping[str, float], axis: str) -> Plot:
     """One lying bar for each name, the largest on top."""
     names = sorted(values, key=lambda name: values[name])
     with drawing(7.4, 0.9 + 0.3 * len(names)) as (figure, axes):
@@ -29,10 +31,10 @@ def shares(values: Mapping[str, float], axis: str) -> str:
         axes.set_xlabel(axis)
         axes.tick_params(axis="y", length=0)
         axes.grid(axis="y", visible=False)
-        return to_svg(figure)
+        return figure
 
 
-def over_steps(values: Mapping[str, float], printed: Mapping[str, float], axis: str) -> str:
+def over_steps(values: Mapping[str, float], printed: Mapping[str, float], axis: str) -> Plot:
     """A curve over the steps of a session; `printed` values are hollow marks."""
     with drawing(4.6, 2.8) as (figure, axes):
         measured, printed_steps = _steps(values), _steps(printed)
@@ -49,10 +51,10 @@ def over_steps(values: Mapping[str, float], printed: Mapping[str, float], axis: 
         axes.set_ylim(0, 106)
         _at_steps(axes)
         axes.set_ylabel(axis)
-        return to_svg(figure)
+        return figure
 
 
-def prediction_panels(means: Mapping[str, Mapping[str, float]]) -> str:
+def prediction_panels(means: Mapping[str, Mapping[str, float]]) -> Plot:
     """A panel for each measure and setting, two in a row; a colour and a marker for each model.
 
     Of two settings each has a column; one alone has its measures in both.
@@ -89,7 +91,7 @@ def prediction_panels(means: Mapping[str, Mapping[str, float]]) -> str:
         first.plot([], [], color=INK, linestyle=DASHES[1], label="baseline")
         first.plot([], [], color=INK, linestyle=DASHES[2], label="all called a purchase")
         figure.legend(*first.get_legend_handles_labels(), loc="outside upper center", ncols=5, fontsize=8.5)
-        return to_svg(figure)
+        return figure
 
 
 def _curve(axes: Axes, values: Mapping[int, float], model: int | None, solid: bool) -> None:

@@ -22,7 +22,7 @@ MEASURES = {"f1": "", "roc_auc": "ROC-AUC, ", "pr_auc": "PR-AUC, ", "ece": "cali
 
 
 class PredictExperiment(SessionLogExperiment):
-    """One curve of the prediction study (`visir intent predict`): a setting, a model, a feature set.
+    """One curve of the prediction study (`visir sessions predict`): a setting, a model, a feature set.
 
     Labels: "step 0" … for F1, "ROC-AUC, step 0" … for the others of `MEASURES`; the names of features. All cells of a
     setting share one study of all models, which goes on where it was stopped. A log without sessions of the setting
@@ -52,7 +52,7 @@ class PredictExperiment(SessionLogExperiment):
 
     def describe(self) -> str:
         """See `Experiment.describe`."""
-        return f"visir intent predict, {self.setting}, {self.folds} folds, on {self.log}"
+        return f"visir sessions predict, {self.setting}, {self.folds} folds, on {self.log}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
@@ -84,8 +84,8 @@ class PredictExperiment(SessionLogExperiment):
     def _study(self, folder: Path, context: ExperimentContext) -> dict[str, Any]:
         """The summary of the study, which is run where it is missing."""
         from visir.sessions.examples import Sample, draw
-        from visir.sessions.predict.study import STUDY, StudyPlan, load_study, run_study
-        from visir.sessions.predict.summary import summarise
+        from visir.sessions.prediction.study import STUDY, StudyPlan, load_study, run_study
+        from visir.sessions.prediction.summary import summarise
 
         sample = Sample(self.setting, self.sessions, context.seed, self.min_pages)
         plan = StudyPlan((sample,), folds=self.folds, schemes=("grouped",), seed=context.seed)

@@ -6,15 +6,19 @@ import shlex
 from collections.abc import Sequence
 from math import isnan
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from visir.reports.blocks import Block, Code, Definitions, Figure, inline
 from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.features import FEATURE_SETS
-from visir.sessions.predict.models import TITLES
-from visir.sessions.predict.summary import COMPARED, FeatureSetComparison, Summary, SummaryRow
+from visir.sessions.prediction.models import TITLES
+from visir.sessions.prediction.summary import COMPARED, FeatureSetComparison, Summary, SummaryRow
 from visir.sessions.reports import intent_plots as plots
+
+if TYPE_CHECKING:
+    from visir.reports.plot import Plot
 
 _MEASURES = (
     ("roc_auc", "ROC-AUC", "max"),
@@ -230,8 +234,8 @@ def _title(summary: Summary) -> str:
     return f"Purchase intent, page by page: {' and '.join(plots.settings_of(summary))} sessions"
 
 
-def _figure(svg: str, name: str, title: str, caption: str) -> Figure:
-    return Figure(themed(svg, name, title), title, caption)
+def _figure(plot: Plot, name: str, title: str, caption: str) -> Figure:
+    return Figure(themed(plot, name, title), title, caption)
 
 
 def _starred(comparison: FeatureSetComparison) -> str:

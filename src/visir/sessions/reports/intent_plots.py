@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-from visir.reports.svg import DASHES, INK, SERIES, drawing, to_svg
+from typing import TYPE_CHECKING
+
+from visir.reports.svg import DASHES, INK, SERIES, drawing
 from visir.sessions.features import FEATURE_SETS
-from visir.sessions.predict.models import TITLES
-from visir.sessions.predict.summary import Summary
+from visir.sessions.prediction.models import TITLES
+from visir.sessions.prediction.summary import Summary
+
+if TYPE_CHECKING:
+    from visir.reports.plot import Plot
 
 MARKERS = ("o", "s", "^", "D", "v", "P")
 
 
-def f1_over_steps(summary: Summary, scheme: str = "grouped") -> str:
+def f1_over_steps(summary: Summary, scheme: str = "grouped") -> Plot:
     """A panel per setting, a colour and marker per model; extended sets solid, baseline sets dashed and hollow.
 
     Dotted: what calling every session a purchase scores, 2 · share / (1 + share).
@@ -58,10 +63,10 @@ def f1_over_steps(summary: Summary, scheme: str = "grouped") -> str:
             fontsize=8.5,
             columnspacing=1.1,
         )
-        return to_svg(figure)
+        return figure
 
 
-def importances(summary: Summary, setting: str) -> str:
+def importances(summary: Summary, setting: str) -> Plot:
     """Two bars per feature: impurity importance, and what ROC-AUC loses when the feature is shuffled."""
     impurity = summary.importance["impurity"][setting]
     permutation = summary.importance["permutation"][setting]
@@ -75,10 +80,10 @@ def importances(summary: Summary, setting: str) -> str:
         for axes in (left, right):
             axes.tick_params(axis="y", length=0)
             axes.grid(axis="y", visible=False)
-        return to_svg(figure)
+        return figure
 
 
-def static_share(summary: Summary) -> str:
+def static_share(summary: Summary) -> Plot:
     """The share of importance that static features have, over steps; anonymous setting, random forest."""
     with drawing(4.6, 2.8) as (figure, axes):
         steps = list(summary.static_share)
@@ -88,7 +93,7 @@ def static_share(summary: Summary) -> str:
         axes.xaxis.get_major_locator().set_params(integer=True)
         axes.set_xlabel("step: pages opened so far")
         axes.set_ylabel("static features, %")
-        return to_svg(figure)
+        return figure
 
 
 def settings_of(summary: Summary) -> list[str]:

@@ -6,12 +6,14 @@ from collections.abc import Mapping, Sequence
 from math import cos, pi, sin
 from typing import TYPE_CHECKING, Any
 
-from visir.reports.svg import DASHES, FAINT, INK, SERIES, drawing, to_svg
+from visir.reports.svg import DASHES, FAINT, INK, SERIES, drawing
 from visir.reports.table import one_line
-from visir.sessions.describe import Statistic, StatisticCell
+from visir.sessions.description import Statistic, StatisticCell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from visir.reports.plot import Plot
 
 BUYING, OTHER = SERIES[0], SERIES[4]
 _LONGEST = 20
@@ -19,7 +21,7 @@ MOST_LINES = len(SERIES)
 """Devices that the figure of session lengths draws; the rarer ones are in its table."""
 
 
-def survival(statistic: Statistic) -> str:
+def survival(statistic: Statistic) -> Plot:
     """Figure 6.2: the share of sessions longer than x, both axes logarithmic.
 
     One colour per device, solid for sessions with a purchase and dashed for those without.
@@ -66,10 +68,10 @@ def survival(statistic: Statistic) -> str:
         axes.plot([], [], color=INK, linestyle=DASHES[0], label="with a purchase")
         axes.plot([], [], color=INK, linestyle=DASHES[1], label="without")
         figure.legend(loc="outside upper left", ncols=5 if len(devices) <= 3 else 4, fontsize=9)
-        return to_svg(figure)
+        return figure
 
 
-def outcome_bars(statistic: Statistic, columns: tuple[str, str], *, labels: tuple[str, str], axis: str) -> str:
+def outcome_bars(statistic: Statistic, columns: tuple[str, str], *, labels: tuple[str, str], axis: str) -> Plot:
     """Two bars for each row, upright: sessions with a purchase and those without, with their 95 % intervals."""
     count = len(statistic.rows)
     with drawing(7.6, 3.3) as (figure, axes):
@@ -88,7 +90,7 @@ def outcome_bars(statistic: Statistic, columns: tuple[str, str], *, labels: tupl
         axes.set_xlabel(axis)
         axes.set_ylabel("% of their sessions")
         figure.legend(loc="outside upper left", ncols=2, fontsize=9)
-        return to_svg(figure)
+        return figure
 
 
 def lying_bars(
@@ -99,7 +101,7 @@ def lying_bars(
     axis: str,
     skip: Sequence[str] = (),
     rates: str = "",
-) -> str:
+) -> Plot:
     """Two bars for each row, lying, with their intervals.
 
     Args:
@@ -136,10 +138,10 @@ def lying_bars(
             right.set_xlim(left=0)
             right.set_xlabel(f"{rates.lower()}, %")
         figure.legend(loc="outside upper left", ncols=2, fontsize=9)
-        return to_svg(figure)
+        return figure
 
 
-def transition_map(statistic: Statistic, *, printed: Mapping[tuple[str, str], float] | None = None) -> str:
+def transition_map(statistic: Statistic, *, printed: Mapping[tuple[str, str], float] | None = None) -> Plot:
     """Figure 6.5 as a matrix: from the device of the row to that of the column; the deeper the blue, the likelier.
 
     Args:
@@ -174,10 +176,10 @@ def transition_map(statistic: Statistic, *, printed: Mapping[tuple[str, str], fl
         axes.grid(visible=False)
         for spine in axes.spines.values():
             spine.set_visible(False)
-        return to_svg(figure)
+        return figure
 
 
-def transition_diagram(statistic: Statistic, *, threshold: float = 0.5) -> str:
+def transition_diagram(statistic: Statistic, *, threshold: float = 0.5) -> Plot:
     """Figure 6.5 as the thesis draws it: devices on a circle, arrows as thick as the transition is likely.
 
     A device's own number is its self-transition; the weakest arrow is dashed.
@@ -229,7 +231,7 @@ def transition_diagram(statistic: Statistic, *, threshold: float = 0.5) -> str:
         axes.set_ylim(low - 0.32, 1.32)
         axes.set_aspect("equal")
         axes.set_axis_off()
-        return to_svg(figure)
+        return figure
 
 
 def _short(name: str) -> str:

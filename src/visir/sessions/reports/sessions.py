@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from visir.reports.blocks import (
     Block,
@@ -23,12 +24,15 @@ from visir.reports.formats import to_csv, to_latex, to_markdown
 from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
 from visir.reports.table import Column, Table
-from visir.sessions.describe import Characterisation, Statistic
-from visir.sessions.describe.outcome_shares import BUYING, OTHER, OUTCOME_LABELS, RATE
+from visir.sessions.description import Characterisation, Statistic
+from visir.sessions.description.outcome_shares import BUYING, OTHER, OUTCOME_LABELS, RATE
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import lying_bars, outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.reports.tables import card_rows, rejected_table, statistic_table, tidy_statistic, unavailable_table
 from visir.storage import FolderChange
+
+if TYPE_CHECKING:
+    from visir.reports.plot import Plot
 
 _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("log", "The log", ("table-6-1",)),
@@ -146,8 +150,8 @@ def _figures(statistic: Statistic) -> list[Figure]:
     pair = (BUYING, OTHER)
     name = statistic.name
 
-    def drawn(svg: str, caption: str, title: str = "") -> Figure:
-        return Figure(themed(svg, f"{name}{'-round' if title == 'As a diagram' else ''}", label), title, caption)
+    def drawn(plot: Plot, caption: str, title: str = "") -> Figure:
+        return Figure(themed(plot, f"{name}{'-round' if title == 'As a diagram' else ''}", label), title, caption)
 
     if name == "figure-6-2":
         caption = (
@@ -157,12 +161,12 @@ def _figures(statistic: Statistic) -> list[Figure]:
         return [drawn(survival(statistic), caption)]
     if name in ("figure-6-3", "figure-6-4"):
         axis = "day on which the session begins" if name == "figure-6-3" else statistic.corner
-        svg = outcome_bars(statistic, pair, labels=OUTCOME_LABELS, axis=axis)
+        plot = outcome_bars(statistic, pair, labels=OUTCOME_LABELS, axis=axis)
         caption = "Bars of one colour add up to 100 %. Thin lines: 95 % intervals."
-        return [drawn(svg, caption)]
+        return [drawn(plot, caption)]
     if name in ("table-6-2", "table-6-4"):
         thing = statistic.corner
-        svg = lying_bars(statistic, pair, labels=OUTCOME_LABELS, axis="% of their sessions", rates=RATE)
+        plot = lying_bars(statistic, pair, labels=OUTCOME_LABELS, axis="% of their sessions", rates=RATE)
         caption = (
             f"Left: through which {thing}s sessions came; bars of one colour add up to 100 %. Right: the share of each "
             f"{thing}'s sessions that end in a purchase; dashed, the mean over {thing}s, from which standardised rates "
@@ -170,13 +174,13 @@ def _figures(statistic: Statistic) -> list[Figure]:
         )
         if name == "table-6-4":
             caption = caption.replace("through which devices sessions came", "on which devices sessions happen")
-        return [drawn(svg, caption)]
+        return [drawn(plot, caption)]
     if name == "table-6-3":
         columns = ("Purchasers", "Non-purchasers")
-        svg = lying_bars(
+        plot = lying_bars(
             statistic, columns, labels=("customers who bought", "customers who did not"), axis="% of these customers"
         )
-        return [drawn(svg, "Thin lines: 95 % intervals.")]
+        return [drawn(plot, "Thin lines: 95 % intervals.")]
     if name == "figure-6-5":
         caption = "Each row adds up to 100 %. A dash: nobody left from there."
         figures = [drawn(transition_map(statistic), caption, "In numbers")]
@@ -189,10 +193,10 @@ def _figures(statistic: Statistic) -> list[Figure]:
         return figures
     if name == "table-6-5":
         columns = ("Purchase: queries per session", "Non-purchase: queries per session")
-        svg = lying_bars(statistic, columns, labels=OUTCOME_LABELS, axis="queries per session")
-        return [drawn(svg, "Thin lines: 95 % intervals.")]
+        plot = lying_bars(statistic, columns, labels=OUTCOME_LABELS, axis="queries per session")
+        return [drawn(plot, "Thin lines: 95 % intervals.")]
     if name == "table-6-6":
         columns = ("Purchase: texts", "Non-purchase: texts")
-        svg = lying_bars(statistic, columns, labels=OUTCOME_LABELS, axis="different queries", skip=("Total",))
-        return [drawn(svg, "Counts of this log.")]
+        plot = lying_bars(statistic, columns, labels=OUTCOME_LABELS, axis="different queries", skip=("Total",))
+        return [drawn(plot, "Counts of this log.")]
     return []

@@ -21,7 +21,7 @@ from visir.sessions.simulator.table import EVENTS, code_events, events_table, pl
 from visir.sessions.simulator.truth import truth
 from visir.storage import FolderKind, new_folder
 
-LOG = FolderKind("log", "a generated log", remedy="visir intent generate --sessions N --out FOLDER")
+LOG = FolderKind("log", "a generated log", remedy="visir sessions generate --sessions N --out FOLDER")
 
 PEOPLE = 50_000
 """People per part: about a million events."""

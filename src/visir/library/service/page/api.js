@@ -21,7 +21,7 @@ export class Failure extends Error {
 
 const offline = () =>
   navigator.onLine
-    ? new Failure(0, "The service does not answer.", "Check that visir serve is running, then try again.")
+    ? new Failure(0, "The service does not answer.", "Check that visir library serve is running, then try again.")
     : new Failure(0, "This device is offline.", "The search is repeated as soon as it is connected again.");
 
 const sentence = (text) => (text ? text[0].toUpperCase() + text.slice(1) : "");

@@ -376,7 +376,7 @@ async function start() {
   try {
     libraries = await librariesThere();
     if (!Array.isArray(libraries)) ({ libraries } = libraries);
-    if (!libraries.length) throw Object.assign(new Error("This service has no library."), { hint: "Make one with visir index, and give its folder to visir serve." });
+    if (!libraries.length) throw Object.assign(new Error("This service has no library."), { hint: "Make one with visir library make, and give its folder to visir library serve." });
   } catch (failure) {
     columns[0].busy(false);
     columns[0].fail(failure, start);

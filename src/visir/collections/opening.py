@@ -1,0 +1,219 @@
+"""The door: a path, a short text or an object becomes a collection, or whatever else can be opened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+from visir.collections.draft import Draft, SourceDraft
+from visir.collections.formats import FORMATS, JUDGEMENTS
+from visir.collections.in_memory import read_memory
+from visir.collections.readers.huggingface import from_dataset
+from visir.collections.readers.locate import place_images
+from visir.collections.sources import SourceKind, find_source
+from visir.collections.task_draft import TaskDraft
+from visir.errors import CollectionError
+from visir.plugins import load_target
+from visir.records import Collection, TaskFile
+from visir.storage.manifest import read_manifest
+
+_FOLDERS = {
+    "library": "visir.library.snapshot:LibrarySnapshot.open",
+    "result": "visir.evaluation.results:load_evaluation",
+    "index": "visir.retrieval.kinds:load",
+}
+"""What opens the folders that later rooms made: kind of folder → its function."""
+COLLECTIONS = SourceKind("collection", "collections", FORMATS, without_path="generated scenes need none: scenes:2000")
+JUDGEMENT_SETS = SourceKind(
+    "set of judgements", "judgements", JUDGEMENTS, how_to_name="put its name before it (name:path)"
+)
+
+
+def open(
+    source: Any,
+    *,
+    images: object = None,
+    format: str | None = None,
+    split: str | None = None,
+    judgements: object = None,
+    **options: Any,
+) -> Any:
+    """Open images and captions, whatever form they have; or a folder that visir made.
+
+    Args:
+        source: One of
+
+            - a folder of photos, or a file or folder of any known format (`visir data formats` lists them); the format
+              is told from the content, or named: `"FORMAT:PATH"`,
+            - `"scenes:50"` for generated pictures, a place elsewhere (`"s3://bucket/photos.tar"`), or a data set of the
+              Hugging Face hub (`"hf:user/name"`),
+            - a list of image files; a list of `(image, caption)` or `(image, [caption, …])`; `{image: caption}`. An
+              image is a path, a PIL picture or an array,
+            - a pandas or polars DataFrame or an Arrow table with a column of images and one of captions,
+            - a `datasets.Dataset`,
+            - a library, or the folder of a result or of an index, that visir made.
+
+            A collection that is open already is returned as it is.
+        images: Where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
+            the source. "none" goes without.
+        format: The name of the format, when it cannot be told.
+        split: Keep one split, or several ("train+val").
+        judgements: Further relevance judgements to attach: a file of qrels (TREC, CSV, JSON), `{query: {document:
+            grade}}`, a DataFrame, or those of CxC, ECCV Caption, or Flickr8k's experts.
+        **options: Those of the format: `image="file", caption="text"` name columns of a table. Every collection has
+            `split_by="random(0.8, 0.1, 0.1, seed=0)"`, which makes splits.
+
+    Returns:
+        A `Collection`; a `TaskFile` for a task with queries and documents of its own; a `Library`, an `Evaluation` or
+        an index for folders that visir made.
+
+    Raises:
+        CollectionError: With all faults of the source at once.
+
+    Example:
+        >>> import visir
+        >>> scenes = visir.open("scenes:12?size=64")
+        >>> scenes.images.num_rows, scenes.captions.num_rows
+        (12, 60)
+        >>> from PIL import Image
+        >>> Image.new("RGB", (64, 48), "red").save("red.png")
+        >>> mine = visir.open([("red.png", ["all red", "a red picture"])])
+        >>> mine.captions["text"].to_pylist()
+        ['all red', 'a red picture']
+    """
+    if isinstance(source, (str, Path)) and format is None:
+        manifest = read_manifest(Path(source)) if Path(source).is_dir() else None
+        if manifest is not None and manifest.kind in _FOLDERS:
+            given = {"images": images, "split": split, "judgements": judgements}
+            unused = [name for name, value in given.items() if value is not None]
+            if unused:
+                raise CollectionError(f"{source}: a folder that visir made ({manifest.kind}) takes no {unused[0]}=.")
+            return load_target(_FOLDERS[manifest.kind])(source, **options)
+    return open_source(source, images=images, format=format, split=split, judgements=judgements, **options)
+
+
+def open_source(
+    path_or_spec: Any,
+    *,
+    format: str | None = None,
+    images: object = None,
+    split: str | None = None,
+    judgements: object = None,
+    **options: Any,
+) -> Collection | TaskFile:
+    """Open anything that holds tasks of retrieval: a collection of images and captions, or a task from elsewhere.
+
+    Args:
+        path_or_spec: A file or folder as its makers distribute it (plain, `.gz` or `.xz`); the format follows from the
+            content. A `datasets.Dataset` object, a `Collection` and a `TaskFile` are taken too. `"format:path"` names
+            the format; `"scenes:2000"` makes 2,000 scenes. Options may follow as in a web address:
+            `"karpathy:dataset_coco.json?restval=keep&images=val2014.zip"`, `"scenes:2000?seed=1&size=128"`.
+            A file or folder elsewhere (`"s3://bucket/photos.tar"`; needs `visir[remote]`) is copied into the cache.
+        format: The name of the format, when it cannot be told.
+        images: Where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
+            the source; the record's `source` says where they were found. "none" goes without.
+        split: Keep one split, or several ("train+val").
+        judgements: Files or folders of further relevance judgements to attach to a collection (CxC, ECCV Caption,
+            Flickr8k experts).
+        **options: Those of the format; `visir data formats` lists them.
+
+    Raises:
+        CollectionError: With all faults of the source at once.
+
+    Example:
+        >>> source = open_source("scenes:12?size=64")
+        >>> source.tasks, source.split("test").task("t2i")
+        (('i2t', 't2i'), Task(t2i: 5 captions, 1 images of scenes))
+    """
+    if isinstance(path_or_spec, (Collection, TaskFile)):
+        return path_or_spec.split(split)
+    if not isinstance(path_or_spec, (str, Path)):
+        return _with_judgements(_from_object(path_or_spec, images, options), judgements).split(split)
+    source = find_source(str(path_or_spec), COLLECTIONS, format)
+    judgements = source.take("judgements", judgements)
+    split = source.take("split", split)
+    contents = source.read(images=source.take("images", images), **options)
+    record: Collection | TaskFile = contents.build() if isinstance(contents, SourceDraft) else contents
+    if isinstance(record, Collection):
+        record = _with_judgements(record, judgements)
+    elif judgements is not None:
+        raise CollectionError(f"{path_or_spec}: a task has judgements of its own; judgements= does not apply.")
+    return record.split(split)
+
+
+def open_collection(path_or_spec: Any, **options: Any) -> Collection:
+    """Open a collection of images and captions of any known layout.
+
+    Args:
+        path_or_spec: As `open_source` takes it.
+        **options: As `open_source` takes them: `format`, `images`, `split`, `judgements`, and those of the format.
+
+    Raises:
+        CollectionError: With all faults of the source at once; for a source that is no collection.
+
+    Example:
+        >>> collection = open_collection("scenes:12?size=64", split="test")
+        >>> collection.images["id"].to_pylist()
+        ['scene-0-000006']
+        >>> collection.captions["text"][0].as_py()
+        'Beside a lake, there is a big, chequered green snail.'
+    """
+    record = open_source(path_or_spec, **options)
+    if isinstance(record, TaskFile):
+        raise CollectionError(
+            f"{path_or_spec}: a task (queries, documents, judgements), not a collection of images and captions.",
+            hint="visir.collections.open_source opens both",
+        )
+    return record
+
+
+def read_draft(
+    path_or_spec: str, *, format: str | None = None, images: object = None, **options: Any
+) -> Draft | TaskDraft | Collection:
+    """The same, before it is checked: for `visir data check`, which reports faults instead of raising them."""
+    source = find_source(path_or_spec, COLLECTIONS, format)
+    for name in ("judgements", "split"):  # these do not change what is wrong with the source
+        source.take(name)
+    contents: Draft | TaskDraft | Collection = source.read(images=source.take("images", images), **options)
+    return contents
+
+
+def attach_judgements(collection: Collection, path_or_spec: str | Path, **options: Any) -> Collection:
+    """The collection with the judgements of a file or folder added.
+
+    Args:
+        collection: The collection that is judged.
+        path_or_spec: A file or folder, as `open_collection` takes it; `visir data formats` lists the formats.
+        **options: Those of the format.
+
+    Raises:
+        CollectionError: Where the source is no known layout of judgements, or judges other images and captions.
+    """
+    judged = find_source(str(path_or_spec), JUDGEMENT_SETS).read(collection, **options)
+    collection = collection.with_judgements(judged.table)
+    return replace(collection, source=f"{collection.source}; {judged.note}")
+
+
+def _from_object(value: Any, images: object, options: dict[str, Any]) -> Collection:
+    draft: Draft
+    if hasattr(value, "save_to_disk"):
+        draft = from_dataset(value, **FORMATS.get("huggingface").resolve(options))
+    else:
+        known = FORMATS.get("table").resolve({name: v for name, v in options.items() if name != "name"})
+        draft = read_memory(value, name=options.get("name", ""), **known)
+    place_images(draft, images)
+    return draft.build()
+
+
+def _with_judgements(collection: Collection, judgements: object) -> Collection:
+    for path_or_spec in _as_list(judgements):
+        collection = attach_judgements(collection, path_or_spec)
+    return collection
+
+
+def _as_list(value: object) -> Sequence[str | Path]:
+    if value is None:
+        return []
+    return [value] if isinstance(value, (str, Path)) else list(value)  # type: ignore[call-overload]

@@ -1,0 +1,21 @@
+"""`visir library check`: is every byte as it was written?"""
+
+from __future__ import annotations
+
+import typer
+
+from visir.library.cli.parts import LibraryFolder
+
+
+def check(library: LibraryFolder) -> None:
+    """Read every byte of a library and compare it with its checksums."""
+    from visir.library.check import check
+    from visir.library.layout import LibraryError
+
+    faults = check(library)
+    if faults:
+        listed = "\n".join(f"  - {fault}" for fault in faults)
+        raise LibraryError(
+            f"{library}: {len(faults):,} faults:\n{listed}", hint="docs/background/libraries.md says what to do"
+        )
+    typer.echo(f"{library}: everything is as it was written")

@@ -1,0 +1,31 @@
+"""`visir library duplicates`: the same file, or the same picture, more than once."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from visir.library.cli.parts import LibraryFolder
+
+
+def duplicates(
+    library: LibraryFolder,
+    near: Annotated[
+        int | None, typer.Option(min=0, max=128, help="Bits of 256 in which near duplicates may differ.")
+    ] = None,
+) -> None:
+    """List files of equal content, and pictures that nearly look the same (resized, recompressed)."""
+    from visir.library.duplicates import duplicates
+    from visir.library.perceptual_hash import NEAR
+    from visir.library.snapshot import LibrarySnapshot
+
+    most = NEAR if near is None else near
+    with LibrarySnapshot.open(library) as opened:
+        groups = duplicates(opened.database, near=most)
+        typer.echo(f"exact: {len(groups.exact):,} groups of files with the same content")
+        for group in groups.exact:
+            typer.echo("  " + "\n  ".join(group) + "\n")
+        typer.echo(f"near: {len(groups.near):,} groups of pictures that differ in at most {most} of 256 bits")
+        for items in groups.near:
+            typer.echo("  " + "\n  ".join(item.files[0].path for item in opened.items(items)) + "\n")

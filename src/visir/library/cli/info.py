@@ -1,0 +1,41 @@
+"""`visir library info`: what a library holds."""
+
+from __future__ import annotations
+
+from visir.library.cli.parts import LibraryFolder
+
+
+def info(library: LibraryFolder) -> None:
+    """Say what a library holds: pictures, captions, models, indexes."""
+    from rich.table import Table
+
+    from visir.console import Console
+    from visir.library.layout import check_first_update_done
+    from visir.library.snapshot import LibrarySnapshot
+
+    check_first_update_done(library)
+    with LibrarySnapshot.open(library) as opened:
+        card = opened.card
+        count = opened.database.value
+        table = Table("library", opened.name, show_edge=False)
+        rows = {
+            "source": card.source + (f", split {card.split}" if card.split else ""),
+            "pictures": f"{len(opened):,}",
+            "files": f"{count('SELECT count(*) FROM files'):,}",
+            "captions": f"{count('SELECT count(*) FROM captions'):,}",
+            "broken": f"{count('SELECT count(*) FROM broken'):,}",
+            "taken out": f"{count('SELECT count(*) FROM removed'):,}",
+            "model": opened.model,
+            "sparse head": opened.head or "none",
+            "generation": str(opened.generation),
+        }
+        captions = {} if opened.captions is None else {"captions": opened.captions}
+        for system, index in {**opened.indexes, **captions}.items():
+            about = index.info()
+            rows[f"{system} index"] = (
+                f"{about.kind}, {about.documents:,} × {about.dimension:,}, {about.bytes / 1e6:,.1f} MB, "
+                f"{about.details.get('parts', 1)} parts, {about.deleted:,} deleted rows"
+            )
+        for title, value in rows.items():
+            table.add_row(title, value)
+        Console().print(table, markup=False)

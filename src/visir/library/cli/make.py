@@ -1,0 +1,83 @@
+"""`visir library make`: a folder of photos, or a collection, made searchable."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from visir.cli.options import DeviceOption, ImagesOption, SplitOption, name_value_pairs
+from visir.library.cli.parts import (
+    KindsOption,
+    NameOption,
+    SettingsOption,
+    SettleOption,
+    VerifyOption,
+    default_folder,
+    update_once,
+    watch_on,
+)
+
+
+def make(
+    place: Annotated[
+        str,
+        typer.Argument(
+            metavar="PLACE", help="A folder of photos, or a collection in any known format.", show_default=False
+        ),
+    ],
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="A model: a hub name, a checkpoint folder, …")
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="The library's folder. Default: PLACE's name + .visir, here.")
+    ] = None,
+    watch: Annotated[bool, typer.Option("--watch", help="Then go on: update whenever something changes.")] = False,
+    sparse: Annotated[
+        str | None, typer.Option(help="A sparse head over the model (visir sparsify): search by weighted words too.")
+    ] = None,
+    kind: KindsOption = None,
+    setting: SettingsOption = None,
+    name: NameOption = None,
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    verify: VerifyOption = False,
+    settle: SettleOption = 2.0,
+    device: DeviceOption = None,
+) -> None:
+    """Make a folder of photos searchable.
+
+    Killed at any moment, the same command goes on. Run again, it brings the library up to date: only what is new is
+    encoded, moved files cost nothing. Broken photos are listed, and tried again when they change.
+    """
+    from visir.errors import ConfigurationError
+    from visir.library.layout import is_library
+    from visir.library.watch import require_watching
+
+    if watch:
+        require_watching()
+    if is_library(place) and out is None:
+        raise ConfigurationError(f"{place} is a library already.", hint=f"visir library update {place}")
+    folder = out or default_folder(place)
+    if model is None and not is_library(folder):
+        raise ConfigurationError(
+            f"{folder}: there is no library yet; with which model?", hint=f"visir library make {place} --model MODEL"
+        )
+    loaded: dict[str, Any] = {}
+    update_once(
+        folder,
+        place,
+        model=model,
+        head=sparse,
+        kind=kind,
+        settings=name_value_pairs(setting),
+        name=name,
+        split=split,
+        images=images or (),
+        verify=verify,
+        device=device,
+        loaded=loaded,
+    )
+    if watch:
+        watch_on(folder, settle, device=device, loaded=loaded)

@@ -1,0 +1,80 @@
+"""What the verbs of `visir library` share: options, one round of an update, and how it is reported."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.library import UpdateReport
+
+LibraryFolder = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The library's folder.", show_default=False)]
+KindsOption = Annotated[
+    list[str] | None, typer.Option("--kind", help="A kind of index (visir index kinds). Default: exact, and inverted.")
+]
+SettingsOption = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the indexes (visir index kinds; repeatable)."),
+]
+NameOption = Annotated[str | None, typer.Option(help="What to call the library. Default: the folder's name.")]
+VerifyOption = Annotated[
+    bool, typer.Option("--verify", help="Read every file, also those whose size and time are as they were.")
+]
+SettleOption = Annotated[float, typer.Option(min=0.05, help="Seconds of quiet before a watch updates.")]
+
+
+def update_once(folder: Path, source: str | None, **options: Any) -> None:
+    """Make the library, or bring it up to date, and print what happened."""
+    from visir.library.index_migration import collections_of
+    from visir.library.updating import update
+
+    before = collections_of(folder)
+    print_update(folder, update(source, folder, **options))
+    for url, collection in before.keys() - collections_of(folder).keys():
+        typer.echo(f"  no longer used, and left there: curl -X DELETE {url.rstrip('/')}/collections/{collection}")
+
+
+def watch_on(folder: Path, settle: float, **options: Any) -> None:
+    """Update whenever something changes where the pictures lie, until Ctrl-C."""
+    from visir.library.updating import update
+    from visir.library.watch import watch
+
+    def changed() -> None:
+        report = update(None, folder, **options)
+        if not report.same:
+            print_update(folder, report)
+
+    typer.echo(f"watching {folder}; Ctrl-C ends it")
+    sys.stdout.flush()
+    callback: Callable[[str], object] = lambda message: typer.echo(message, err=True)  # noqa: E731
+    watch(folder, changed, settle=settle, callback=callback)
+
+
+def default_folder(place: str) -> Path:
+    """The default folder of a library of this place: `Photos.visir` in the current folder."""
+    path = Path(place)
+    if path.exists():
+        stem = path.absolute().name.split(".")[0] or path.absolute().name
+    else:
+        stem = re.sub(r"[^\w-]+", "-", Path(place.partition("?")[0]).name.split(".")[0]).strip("-")
+    return Path(f"{stem or 'library'}.visir")
+
+
+def print_update(folder: Path, report: UpdateReport) -> None:
+    """Print what an update did."""
+    parts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
+    counts = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
+    typer.echo(f"{folder}: {report.items:,} pictures; files: {counts or 'none'} ({report.seconds:,.1f} s)")
+    if report.duplicates:
+        typer.echo(f"  {report.duplicates:,} files are copies of others: visir library duplicates {folder}")
+    for place, reason in list(report.unavailable.items())[:10]:
+        typer.echo(f"  unavailable: {place}: {reason}; its pictures are kept")
+    for path, reason in list(report.broken.items())[:10]:
+        typer.echo(f"  set aside: {path}: {reason}")
+    if len(report.broken) > 10:
+        typer.echo(f"  … and {len(report.broken) - 10:,} more that cannot be read")

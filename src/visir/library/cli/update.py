@@ -1,0 +1,54 @@
+"""`visir library update` and `watch`: a library follows its photos."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from visir.cli.options import DeviceOption, name_value_pairs
+from visir.library.cli.parts import (
+    KindsOption,
+    LibraryFolder,
+    NameOption,
+    SettingsOption,
+    SettleOption,
+    VerifyOption,
+    update_once,
+    watch_on,
+)
+
+
+def update(
+    library: LibraryFolder,
+    verify: VerifyOption = False,
+    sparse: Annotated[
+        str | None, typer.Option(help="A sparse head over the model (visir sparsify): search by weighted words too.")
+    ] = None,
+    kind: KindsOption = None,
+    setting: SettingsOption = None,
+    name: NameOption = None,
+    device: DeviceOption = None,
+) -> None:
+    """Bring a library up to date with its photos: new, changed, moved and deleted files.
+
+    Only what is new is encoded, by the library's own model. With another --kind or --set its indexes are made anew from
+    the vectors that they hold.
+    """
+    from visir.library.layout import check_first_update_done
+
+    check_first_update_done(library)
+    settings = name_value_pairs(setting)
+    update_once(
+        library, None, head=sparse, kind=kind, settings=settings, name=name, verify=verify, device=device, loaded={}
+    )
+
+
+def watch(library: LibraryFolder, settle: SettleOption = 2.0, device: DeviceOption = None) -> None:
+    """Update a library whenever its photos change, until Ctrl-C."""
+    from visir.library.watch import require_watching
+
+    require_watching()
+    loaded: dict[str, Any] = {}
+    update_once(library, None, device=device, loaded=loaded)
+    watch_on(library, settle, device=device, loaded=loaded)

@@ -1,0 +1,39 @@
+"""Arrays of other libraries as NumPy arrays: tensors of torch on any device, sparse matrices, lists of vectors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+def as_array(values: Any) -> NDArray[Any]:
+    """Return numbers as a NumPy array, whatever library holds them.
+
+    Args:
+        values: A NumPy array, a torch tensor (on any device, with or without a gradient, of any floating type), a
+            sparse matrix of SciPy, something with `__array__`, or nested lists of these.
+
+    Raises:
+        ValueError: Rows differ in length.
+
+    Example:
+        >>> as_array([[1, 2], [3, 4]]).shape
+        (2, 2)
+    """
+    if hasattr(values, "detach") and hasattr(values, "cpu"):  # torch, without importing it
+        values = values.detach().cpu()
+        if str(values.dtype) == "torch.bfloat16":  # a type that NumPy lacks
+            values = values.float()
+        return np.asarray(values)
+    if hasattr(values, "toarray"):
+        return np.asarray(values.toarray())
+    rows = values.tolist() if str(getattr(values, "dtype", "")) == "object" else values
+    if isinstance(rows, list | tuple) and any(hasattr(row, "shape") for row in rows):  # an array for each item
+        rows = [as_array(row) for row in rows]
+        if len({row.shape for row in rows}) > 1:
+            raise ValueError(f"rows of unequal shapes: {rows[0].shape} and others")
+        stacked = np.stack(rows)
+        return stacked[:, 0] if stacked.ndim == 3 and stacked.shape[1] == 1 else stacked  # rows of a sparse matrix
+    return np.asarray(rows)

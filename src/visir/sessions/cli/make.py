@@ -1,0 +1,95 @@
+"""`visir sessions make`: raw events in, sessions out, everything counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from visir.sessions import LogCounts, LogMapping
+
+
+def make(
+    log: Annotated[
+        list[Path], typer.Argument(metavar="LOG...", help="Files, folders or tar archives.", show_default=False)
+    ],
+    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.", show_default=False)],
+    preset: Annotated[str | None, typer.Option("--preset", "-p", help="A mapping that comes with visir.")] = None,
+    mapping: Annotated[Path | None, typer.Option("--mapping", "-m", help="A mapping of your own: a TOML file.")] = None,
+    idle: Annotated[float, typer.Option(help="More minutes than this without a request end a session.")] = 30.0,
+    buckets: Annotated[int | None, typer.Option(min=1, help="Parts of the work. Default: by the log's rows.")] = None,
+    threads: Annotated[int | None, typer.Option(min=1, help="Default: one per core.")] = None,
+    memory: Annotated[str | None, typer.Option(help="What the engine may hold, for example 2GB.")] = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
+) -> None:
+    """Find the sessions of a raw log. Rejected rows are counted by reason and written beside them."""
+    from visir.sessions import sessionise
+
+    counts = sessionise(
+        log,
+        _mapping(preset, mapping),
+        out,
+        idle_minutes=idle,
+        buckets=buckets,
+        threads=threads,
+        memory=memory,
+        replace=replace,
+    )
+    _show(counts, out)
+
+
+def _mapping(name: str | None, path: Path | None) -> LogMapping:
+    from visir.errors import ConfigurationError
+    from visir.sessions import load_mapping, preset, presets
+
+    if name is not None and path is None:
+        return preset(name)
+    if path is not None and name is None:
+        return load_mapping(path)
+    raise ConfigurationError(
+        "sessions make: say how the log's columns become events, in one of two ways.",
+        hint=f"--preset NAME ({', '.join(presets())}) or --mapping FILE",
+    )
+
+
+def _show(counts: LogCounts, out: Path) -> None:
+    """Every count with what it means; reasons and flags that did not occur are left out."""
+    from rich.table import Table
+
+    from visir.console import Console
+    from visir.sessions import FLAGS, REASONS
+
+    def share(part: int, whole: int) -> str:
+        return f"{part / whole:.2%}" if whole else ""
+
+    table = Table("", "count", "share", "what it is", show_edge=False)
+    for column in table.columns[1:3]:
+        column.justify = "right"
+    table.add_row("rows read", f"{counts.read:,}", "", "")
+    table.add_row("accepted", f"{counts.accepted:,}", share(counts.accepted, counts.read), "of the rows")
+    for reason, count in counts.rejected.items():
+        if count:
+            table.add_row(f"  rejected: {reason}", f"{count:,}", share(count, counts.read), REASONS[reason])
+    for flag, count in counts.flags.items():
+        if count:
+            table.add_row(f"  accepted: {flag}", f"{count:,}", share(count, counts.read), FLAGS[flag])
+    if counts.malformed:
+        table.add_row("malformed lines", f"{counts.malformed:,}", "", "no rows; listed in malformed.parquet")
+    if counts.passed_over:
+        names = ", ".join(counts.passed_over[:5]) + (", …" if len(counts.passed_over) > 5 else "")
+        table.add_row("files passed over", f"{len(counts.passed_over):,}", "", f"of another format: {names}")
+    table.add_row("visitors", f"{counts.visitors:,}", "", "")
+    table.add_row("sessions", f"{counts.sessions:,}", "", "")
+    for name, part, whole, meaning in (
+        ("identified", counts.identified, counts.sessions, "of the sessions: a customer is known"),
+        ("with a purchase", counts.purchases, counts.sessions, "of the sessions"),
+        ("both", counts.purchases_identified, counts.purchases, "of the purchase sessions are identified"),
+    ):
+        table.add_row(f"  {name}", f"{part:,}", share(part, whole), meaning)
+    Console().print(table, markup=False)
+    if counts.read and not counts.accepted:
+        most = max(counts.rejected, key=lambda reason: counts.rejected[reason])
+        typer.echo(f"no row was accepted, most because of {most}: are the mapping's columns, unit and limits right?")
+    typer.echo(f"{out}: sessions, events, rejected, counts.json")

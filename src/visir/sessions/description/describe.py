@@ -1,0 +1,114 @@
+"""Everything of thesis sections 6.3 and 6.4 from one folder of sessions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from visir.errors import VisirError
+from visir.sessions.description.channels import channels
+from visir.sessions.description.customers import devices_per_customer
+from visir.sessions.description.devices import devices
+from visir.sessions.description.hours import hours
+from visir.sessions.description.lengths import lengths
+from visir.sessions.description.queries import queries
+from visir.sessions.description.session_log import open_log
+from visir.sessions.description.statistic import Statistic, suppressed
+from visir.sessions.description.switches import READINGS, switches
+from visir.sessions.description.totals import totals
+from visir.sessions.description.unique_queries import unique_queries
+from visir.sessions.description.weekdays import weekdays
+
+
+@dataclass(frozen=True)
+class Characterisation:
+    """What distinguishes the sessions that buy.
+
+    Args:
+        name: Of the folder.
+        counts: The counts of `counts.json`.
+        declared: The declarations of `counts.json`.
+        engine: The engine of `counts.json`.
+        statistics: In the order of the thesis, also those that cannot be computed from this log.
+        suppress: Cells of fewer sessions than this are hidden; 0 for none.
+    """
+
+    name: str
+    counts: dict[str, Any]
+    declared: dict[str, Any]
+    engine: str
+    statistics: tuple[Statistic, ...]
+    suppress: int
+
+    def statistic(self, name: str) -> Statistic:
+        """A statistic by its name.
+
+        Raises:
+            KeyError: There is none of this name; the names are listed.
+        """
+        for statistic in self.statistics:
+            if statistic.name == name:
+                return statistic
+        raise KeyError(f"{name}: one of {', '.join(statistic.name for statistic in self.statistics)}")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values for JSON."""
+        return {
+            "name": self.name,
+            "counts": self.counts,
+            "declared": self.declared,
+            "engine": self.engine,
+            "suppress": self.suppress,
+            "statistics": [statistic.to_dict() for statistic in self.statistics],
+        }
+
+
+def describe(
+    folder: str | Path, *, suppress: int = 0, threads: int | None = None, memory: str | None = None
+) -> Characterisation:
+    """Tables 6.1 to 6.6 and Figures 6.2 to 6.5 of a folder that `sessionise` wrote.
+
+    Shares and rates have 95 % intervals (`intervals`). What cannot be computed from the log says why in
+    `Statistic.unavailable`. The same folder gives the same numbers, whatever the threads.
+
+    Args:
+        folder: A folder of sessions.
+        suppress: Hide cells of fewer sessions than this (see `suppressed`); 0 for none.
+        threads: Default: one per core.
+        memory: What the engine may hold ("2GB").
+
+    Raises:
+        VisirError: The folder is no folder of sessions, or holds none.
+
+    Example:
+        >>> import pyarrow as pa, pyarrow.parquet as pq
+        >>> from visir.sessions import preset, sessionise
+        >>> log = pa.table({"visitor": ["ann", "bob"], "time": [0, 0], "action": ["order", "page"]})
+        >>> pq.write_table(log, "log.parquet")
+        >>> _ = sessionise("log.parquet", preset("events"), "out")
+        >>> describe("out").statistic("table-6-1").value("Purchase sessions", "Total").value
+        1
+    """
+    if suppress < 0:
+        raise VisirError(f"cells of fewer than {suppress} sessions: there are none.", hint="0 hides nothing")
+    with open_log(folder, threads=threads, memory=memory) as log:
+        if not log.counts["sessions"]:
+            raise VisirError(f"{folder} holds no sessions.", hint="its counts.json says what was rejected, and why")
+        statistics = (
+            totals(log),
+            *lengths(log),
+            weekdays(log),
+            hours(log),
+            channels(log),
+            devices_per_customer(log),
+            devices(log),
+            *(switches(log, reading) for reading in READINGS),
+            queries(log),
+            unique_queries(log),
+        )
+        counts, declared, engine = log.counts, log.declared, log.engine
+    name = Path(folder).resolve().name
+    return Characterisation(
+        name, counts, declared, engine, tuple(suppressed(statistic, suppress) for statistic in statistics), suppress
+    )

@@ -1,0 +1,167 @@
+"""Intervals of shares and rates over sessions, when sessions of one visitor are not independent.
+
+A share is estimated from visitors, each of whom brings all sessions; so its variance is that of a ratio of two sums
+over visitors (linearised): with y sessions of n counted at visitor u, p = Σy / Σn,
+
+    var p = m / (m − 1) · Σ (y − p·n)² / (Σn)²,   m visitors.
+
+The *design effect* is that variance over p(1 − p) / Σn, and Wilson's interval is taken over Σn / design effect sessions
+with the quantile of Student's t at m − 1 degrees of freedom (Korn and Graubard 1998; Dean and Pagano 2015). The other
+common way, Wilson over all sessions as if they were independent, is too narrow where visitors come often.
+
+None of these says how another week, or another shop, would differ.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.sessions.description.statistic import StatisticCell
+
+CONFIDENCE = 0.95
+DRAWS = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Moments:
+    """Sums over visitors, of a count y among a count n.
+
+    Args:
+        y: Σ y.
+        yy: Σ y².
+        yn: Σ y·n.
+        n: Σ n.
+        nn: Σ n².
+        units: Visitors with n > 0.
+    """
+
+    y: float
+    yy: float
+    yn: float
+    n: float
+    nn: float
+    units: int
+
+    @property
+    def variance(self) -> float:
+        """Variance of y / n; infinite where fewer than two visitors leave it open."""
+        if self.units < 2:
+            return float("inf")
+        p = self.y / self.n
+        left = max(self.yy - 2 * p * self.yn + p * p * self.nn, 0.0)
+        return self.units / (self.units - 1) * left / self.n**2
+
+    @property
+    def effective(self) -> float:
+        """How many independent sessions the share is worth.
+
+        Where all or none count, the variance says nothing: sessions of a visitor are then taken to be all alike.
+        """
+        p = self.y / self.n
+        if not 0 < p < 1 or self.variance in (0.0, float("inf")):
+            return self.n**2 / self.nn
+        return p * (1 - p) / self.variance
+
+
+def share(moments: Moments, *, scale: float = 100.0) -> StatisticCell:
+    """y / n in percent with its interval; no value where n is 0.
+
+    Args:
+        moments: Sums over visitors.
+        scale: 100 for percent.
+    """
+    if not moments.n:
+        return StatisticCell(None, support=0)
+    low, high = wilson(moments.y / moments.n, moments.effective, quantile(moments.units))
+    return StatisticCell(scale * moments.y / moments.n, scale * low, scale * high, support=int(moments.y))
+
+
+def mean(moments: Moments, *, support: int) -> StatisticCell:
+    """y / n for a y that is no part of n (queries per session), with its interval; no value where n is 0.
+
+    The interval is Garwood's for a Poisson count, of as many counts as the mean is worth by its variance over visitors:
+    that many, r² / var, give the mean that much spread. It stays above 0 and is wide where little was counted, where a
+    normal interval would be a point at 0. Where nothing was counted, all sessions of a visitor are taken to be alike.
+
+    Args:
+        moments: Sums over visitors.
+        support: The sessions that the value rests on.
+    """
+    from scipy.special import chdtri
+
+    if not moments.n:
+        return StatisticCell(None, support=0)
+    value = moments.y / moments.n
+    tail = (1 - CONFIDENCE) / 2
+    if not moments.y:
+        return StatisticCell(value, 0.0, float(chdtri(2, tail)) / 2 * moments.nn / moments.n**2, support=support)
+    spread = moments.variance if 0 < moments.variance < float("inf") else value / moments.n
+    counts = value**2 / spread
+    low, high = (
+        float(chdtri(2 * k, probability)) / (2 * counts) for k, probability in ((counts, 1 - tail), (counts + 1, tail))
+    )
+    return StatisticCell(value, value * low, value * high, support=support)
+
+
+def wilson(p: float, n: float, z: float) -> tuple[float, float]:
+    """Wilson's interval of a share; it stays in [0, 1] and is never a point.
+
+    Args:
+        p: The share, 0–1.
+        n: Of how many; need not be whole.
+        z: Quantile of the interval.
+
+    Example:
+        >>> [round(end, 3) for end in wilson(0.5, 100, 1.96)]
+        [0.404, 0.596]
+    """
+    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
+    half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
+    return min(p, max(0.0, middle - half)), max(p, min(1.0, middle + half))
+
+
+def quantile(units: int) -> float:
+    """Student's t at the upper 2.5 % for so many visitors; 1.96 for many."""
+    from scipy.special import stdtrit
+
+    return float(stdtrit(max(units - 1, 1), 0.5 + CONFIDENCE / 2))
+
+
+def standardised(groups: Sequence[Moments]) -> list[StatisticCell]:
+    """Rates y / n, minus their mean over the groups, divided by their standard deviation over the groups.
+
+    The deviation is that of a population: rates {0.5, 0.2, 0.3} give {1.34, −1.07, −0.27} (thesis section 6.2). That of
+    a sample (n − 1), which Table 6.2 seems to use, would make all values smaller by √((k − 1) / k) of k groups. Mean
+    and deviation are over groups, not over sessions: a rare device counts as much as a common one. There are no values
+    where all rates are equal or there is only one group.
+
+    Intervals are of `DRAWS` draws of all rates: each from the Beta distribution of Jeffreys with as many sessions as
+    the rate is worth, the groups independent. The derivatives of z (delta method) would do for common groups, but not
+    where one has hardly any purchases: it moves all the others.
+
+    Args:
+        groups: Sums over visitors, per group.
+    """
+    rates = np.array([group.y / group.n for group in groups])
+    if len(rates) < 2 or rates.std() <= 1e-12:
+        return [StatisticCell(None) for _ in groups]
+    worth = np.array([group.effective for group in groups])
+    drawn = np.random.default_rng(0).beta(rates * worth + 0.5, (1 - rates) * worth + 0.5, (DRAWS, len(rates)))
+    ends = np.quantile(_standard(drawn), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
+    z = _standard(rates[None])[0]
+    # Near the bound of √(k − 1) all draws can lie on one side of the value.
+    return [
+        StatisticCell(float(value), min(float(low), float(value)), max(float(high), float(value)))
+        for value, low, high in zip(z, *ends, strict=True)
+    ]
+
+
+def _standard(rates: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Row by row: rates minus their mean, divided by their standard deviation."""
+    standard: NDArray[np.float64] = (rates - rates.mean(axis=1, keepdims=True)) / rates.std(axis=1, keepdims=True)
+    return standard

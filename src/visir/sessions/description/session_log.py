@@ -1,0 +1,234 @@
+"""A folder of sessions, opened for counting: the engine adds up, Python sees only sums.
+
+Sessions are hashed into buckets by visitor (and by customer, for what is about customers), so that everything of a
+visitor is in one bucket: sums over visitors are sums over buckets, and memory follows a bucket, not the log.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from visir.files import read_json
+from visir.sessions.description.intervals import Moments
+from visir.sessions.dialect import path_literal
+from visir.sessions.engine import duckdb_engine
+from visir.sessions.folder import parts_of, table_of
+from visir.storage import Scratch
+
+if TYPE_CHECKING:
+    from duckdb import DuckDBPyConnection
+
+SESSIONS_PER_BUCKET = 5_000_000
+"""Sessions of the log per bucket."""
+
+By = Literal["visitors", "customers"]
+
+
+@dataclass(frozen=True)
+class SessionLog:
+    """The sessions of a folder that `sessionise` wrote.
+
+    What belongs together when intervals are computed is a *unit*: a visitor (browser), or all browsers of one customer.
+    A browser with several customers is with the first of them by the alphabet.
+
+    Args:
+        folder: The folder.
+        parts: Its files of sessions, each with the file of their events.
+        scratch: Where buckets are written.
+        db: The engine.
+        counts: The counts of `counts.json`.
+        declared: The declarations of `counts.json`.
+        engine: The engine that found the sessions, of `counts.json`.
+    """
+
+    folder: Path
+    parts: list[tuple[Path, Path]]
+    scratch: Scratch
+    db: DuckDBPyConnection = field(repr=False)
+    counts: dict[str, Any]
+    declared: dict[str, Any]
+    engine: str
+
+    @property
+    def sessions(self) -> str:
+        """The table expression of all sessions."""
+        return table_of(*(sessions for sessions, _ in self.parts))
+
+    def rows(self, query: str) -> list[tuple[Any, ...]]:
+        """The rows of an answer of the engine, for answers that are small."""
+        rows: list[tuple[Any, ...]] = self.db.execute(query).fetchall()
+        return rows
+
+    def value(self, query: str) -> Any:
+        """The single value of an answer of the engine."""
+        return self.rows(query)[0][0]
+
+    @cached_property
+    def known_counts(self) -> dict[str, int]:
+        """How many sessions have a known customer, device and channel, and how many hold a query."""
+        counts = self.rows(
+            "SELECT count(customer), count(device), count(channel), count(*) FILTER (WHERE queries > 0) "
+            f"FROM {self.sessions}"
+        )[0]
+        return dict(zip(("customer", "device", "channel", "query"), map(int, counts), strict=True))
+
+    @cached_property
+    def devices(self) -> tuple[str, ...]:
+        """The device types, the most common first."""
+        return self.names("device")
+
+    def names(self, column: str) -> tuple[str, ...]:
+        """The values of a column of text, those of most sessions first, equal ones by the alphabet."""
+        query = (
+            f"SELECT {column}, count(*) FROM {self.sessions} WHERE {column} IS NOT NULL GROUP BY 1 ORDER BY 2 DESC, 1"
+        )
+        return tuple(str(name) for name, _ in self.rows(query))
+
+    def buckets(self, by: By) -> Iterator[None]:
+        """For each bucket in turn the view `bucket`, whose column `unit` is the visitor or the customer."""
+        for folder in sorted(self._buckets(by).glob("part=*")):
+            self.db.execute(f"CREATE OR REPLACE TEMP VIEW bucket AS SELECT * FROM {path_literal(folder / '*.parquet')}")
+            yield
+
+    def shares(
+        self,
+        base: str,
+        cell: str,
+        *,
+        source: str = "bucket",
+        where: str = "true",
+        weight: str = "1",
+        by: By = "visitors",
+    ) -> dict[Any, dict[Any, Moments]]:
+        """How many of the sessions of each `base` are of each `cell`.
+
+        Args:
+            base: SQL over `source`; never null.
+            cell: SQL over `source`; never null.
+            source: SQL over the view `bucket`, with a column `unit`.
+            where: SQL over `source`: which sessions count.
+            weight: SQL over `source`: what one session counts.
+            by: What the units are.
+
+        Returns:
+            base → cell → moments, in no order.
+        """
+        y: dict[Any, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(lambda: [0, 0, 0]))
+        n: dict[Any, list[float]] = defaultdict(lambda: [0, 0, 0])
+        for _ in self.buckets(by):
+            self.db.execute(
+                f"CREATE OR REPLACE TEMP TABLE counted AS SELECT *, sum(y) OVER (PARTITION BY unit, base) AS n FROM ("
+                f"SELECT unit, {base} AS base, {cell} AS cell, sum({weight}) AS y FROM {source} WHERE {where} "
+                "GROUP BY 1, 2, 3)"
+            )
+            for base_value, cell_value, *sums in self.rows(
+                "SELECT base, cell, sum(y), sum(y * y), sum(y * n) FROM counted GROUP BY 1, 2"
+            ):
+                _add(y[base_value][cell_value], sums)
+            # Every unit and base once: n is spread over its cells, Σy = n.
+            for base_value, *sums in self.rows(
+                "SELECT base, sum(n), sum(n * n), count(*) FROM "
+                "(SELECT base, unit, any_value(n) AS n FROM counted GROUP BY 1, 2) GROUP BY 1"
+            ):
+                _add(n[base_value], sums)
+        return {
+            base_value: {
+                cell_value: Moments(
+                    sums[0], sums[1], sums[2], n[base_value][0], n[base_value][1], int(n[base_value][2])
+                )
+                for cell_value, sums in cells.items()
+            }
+            for base_value, cells in y.items()
+        }
+
+    def means(self, base: str, counted: str, *, where: str = "true") -> dict[Any, Moments]:
+        """The sum of a quantity over the sessions of each `base`.
+
+        Args:
+            base: SQL over sessions; never null.
+            counted: SQL over sessions: the quantity.
+            where: SQL over sessions: which of them count.
+
+        Returns:
+            base → moments whose y / n is the mean per session.
+        """
+        total: dict[Any, list[float]] = defaultdict(lambda: [0, 0, 0, 0, 0, 0])
+        for _ in self.buckets("visitors"):
+            for base_value, *sums in self.rows(
+                "SELECT base, sum(y), sum(y * y), sum(y * n), sum(n), sum(n * n), count(*) FROM ("
+                f"SELECT unit, {base} AS base, sum({counted}) AS y, count(*) AS n FROM bucket WHERE {where} "
+                "GROUP BY 1, 2) GROUP BY 1"
+            ):
+                _add(total[base_value], sums)
+        return {
+            base_value: Moments(sums[0], sums[1], sums[2], sums[3], sums[4], int(sums[5]))
+            for base_value, sums in total.items()
+        }
+
+    def _buckets(self, by: By) -> Path:
+        """The sessions, hashed by unit; written on the first call."""
+        if (self.scratch.path / by).exists():
+            return self.scratch.path / by
+        target = self.scratch.folder(by, "part=*/*.parquet")
+        count = max(1, -(-int(self.counts["sessions"]) // SESSIONS_PER_BUCKET))
+        columns = "visitor, session, began, length, queries, hour, weekday, purchase, device, channel"
+        if by == "customers":
+            query = f"SELECT customer AS unit, {columns} FROM {self.sessions} WHERE customer IS NOT NULL"
+            self._write(query, target, count, "all")
+            return target
+        for number, (sessions, _) in enumerate(self.parts):
+            unit = "coalesce('c' || min(customer) OVER (PARTITION BY visitor), 'v' || visitor)"
+            query = f"SELECT {unit} AS unit, {columns} FROM {path_literal(sessions)}"
+            self._write(query, target, count, f"from{number}_")
+        return target
+
+    def _write(self, query: str, target: Path, count: int, name: str) -> None:
+        self.db.execute(
+            f"COPY (SELECT *, hash(unit) % {count} AS part FROM ({query})) TO {path_literal(target)} (FORMAT parquet, "
+            f"PARTITION_BY (part), COMPRESSION lz4, OVERWRITE_OR_IGNORE, FILENAME_PATTERN '{name}{{i}}')"
+        )
+
+
+def moments(moments_by_base: dict[Any, dict[Any, Moments]], base: Any, cell: Any) -> Moments:
+    """The moments of one base and cell in an answer of `SessionLog.shares`, also where nothing was counted."""
+    cells = moments_by_base.get(base, {})
+    if cell in cells or not cells:
+        return cells.get(cell, Moments(0, 0, 0, 0, 0, 0))
+    other_cell = next(iter(cells.values()))
+    return Moments(0, 0, 0, other_cell.n, other_cell.nn, other_cell.units)
+
+
+@contextmanager
+def open_log(folder: str | Path, *, threads: int | None = None, memory: str | None = None) -> Iterator[SessionLog]:
+    """Open a folder of sessions. Scratch files are in the system's temporary folder and are removed at the end.
+
+    Args:
+        folder: A folder that `sessionise` wrote.
+        threads: Default: one per core.
+        memory: What the engine may hold ("2GB").
+
+    Raises:
+        VisirError: It is not such a folder.
+    """
+    folder = Path(folder)
+    parts = parts_of(folder)
+    document = read_json(folder / "counts.json")
+    any_order = {"preserve_insertion_order": False}
+    with (
+        Scratch.temporary("sessions") as scratch,
+        duckdb_engine(
+            folder, "Describing sessions", scratch=scratch, threads=threads, memory=memory, **any_order
+        ) as engine,
+    ):
+        yield SessionLog(folder, parts, scratch, engine, document["counts"], document["declared"], document["engine"])
+
+
+def _add(sums: list[float], more: list[Any]) -> None:
+    for position, value in enumerate(more):
+        sums[position] += int(value)
