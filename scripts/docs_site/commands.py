@@ -19,7 +19,7 @@ def pages() -> dict[str, str]:
     shown = {name: verb for name, verb in verbs.items() if not verb.hidden}
     made = {f"{FOLDER}/index.md": _index(shown)}
     for name, verb in shown.items():
-        made[f"{FOLDER}/{name}.md"] = "\n\n".join(_page(f"visir {name}", verb, level=1)) + "\n"
+        made[f"{FOLDER}/visir-{name}.md"] = "\n\n".join(_page(f"visir {name}", verb, level=1)) + "\n"
     return made
 
 
@@ -28,7 +28,7 @@ def _index(verbs: dict[str, Any]) -> str:
     for name, verb in verbs.items():
         panel = getattr(verb, "rich_help_panel", None)
         title = panel if isinstance(panel, str) else "Commands"
-        rows.setdefault(title, []).append(f"| [`visir {name}`]({name}.md) | {_cell(_first(verb))} |")
+        rows.setdefault(title, []).append(f"| [`visir {name}`](visir-{name}.md) | {_cell(_first(verb))} |")
     tables = "\n\n".join(
         f"## {title}\n\n| command | what it does |\n|---|---|\n" + "\n".join(lines) for title, lines in rows.items()
     )
@@ -60,7 +60,9 @@ def _page(path: str, verb: Any, *, level: int) -> Iterator[str]:
 
 
 def _usage(verb: Any, is_group: bool) -> str:
-    words = [_name(one) + ("..." if one.nargs == -1 else "") for one in verb.params if one.param_type_name == "argument"]
+    words = [
+        _name(one) + ("..." if one.nargs == -1 else "") for one in verb.params if one.param_type_name == "argument"
+    ]
     return " ".join([*words, "COMMAND"] if is_group else [*words, "[OPTIONS]"])
 
 

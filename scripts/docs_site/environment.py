@@ -34,7 +34,9 @@ def page() -> dict[str, str]:
         for name in re.findall(r"\bVISIR_[A-Z_]+\b", path.read_text(encoding="utf-8"))
     }
     if used != set(OWN):
-        raise ValueError(f"environment variables: the code has {sorted(used)}, scripts/docs_site/environment.py {sorted(OWN)}")
+        raise ValueError(
+            f"environment variables: the code has {sorted(used)}, scripts/docs_site/environment.py {sorted(OWN)}"
+        )
     return {
         "reference/environment.md": "# Environment variables\n\n"
         "## Of visir\n\n" + _table(OWN) + "\n\n## Of libraries that visir uses\n\n" + _table(OTHERS) + "\n"
@@ -42,4 +44,6 @@ def page() -> dict[str, str]:
 
 
 def _table(rows: dict[str, str]) -> str:
-    return "| variable | what it does |\n|---|---|\n" + "\n".join(f"| `{name}` | {text} |" for name, text in rows.items())
+    return "| variable | what it does |\n|---|---|\n" + "\n".join(
+        f"| `{name}` | {text} |" for name, text in rows.items()
+    )

@@ -12,7 +12,15 @@ from mkdocs.structure.files import File, Files
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
 from docs_site import (
-    code_links, commands, environment, http_api, protocol_fields, python_pages, tables, tutorial_pages, tutorials,
+    code_links,
+    commands,
+    environment,
+    http_api,
+    protocol_fields,
+    python_pages,
+    tables,
+    tutorial_pages,
+    tutorials,
 )
 
 GENERATED: dict[str, str] = {}

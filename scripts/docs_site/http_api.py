@@ -10,15 +10,9 @@ MAX_ROWS = 40
 
 def page() -> dict[str, str]:
     """Path → Markdown."""
-    from fastapi import FastAPI
+    from visir.library import openapi
 
-    from visir.library.service import app as service
-    from visir.library.service.routers import about, admin, items, search
-
-    app = FastAPI(title="visir", version="1")
-    for router in (about.router, search.router, items.router, admin.router):
-        app.include_router(router)
-    schema = service._openapi(app, with_tokens=True)
+    schema = openapi()
     schemas = schema["components"]["schemas"]
     parts = [
         "# HTTP service",
@@ -49,7 +43,7 @@ def _operation(path: str, method: str, operation: dict[str, Any]) -> list[str]:
     if bodies:
         parts.append("Body: " + ", ".join(f"`{kind}` ({_kind(one.get('schema', {}))})" for kind, one in bodies.items()))
     answers = {
-        status: _kind(next(iter(one.get("content", {}).values()), {}).get("schema", {}))
+        status: _kind(next(iter(one.get("content", {"": {}}).values())).get("schema", {}))
         for status, one in operation.get("responses", {}).items()
         if status.startswith("2")
     }

@@ -71,7 +71,7 @@ FIELDS: dict[str, Entry] = {
     ),
     "folds": Entry(
         "Into how many equal parts the gallery was divided. The result is the mean over the parts.",
-        "COCO's \"5-fold 1k\" has galleries of 1,000 images, COCO's \"5k\" one of 5,000. The first gives far higher numbers.",
+        'COCO\'s "5-fold 1k" has galleries of 1,000 images, COCO\'s "5k" one of 5,000. The first gives far higher numbers.',
         "`1`, `5`",
     ),
     "estimator": Entry(
@@ -81,7 +81,7 @@ FIELDS: dict[str, Entry] = {
     ),
     "query_template": Entry(
         "The text around each query.",
-        "\"a photo of {}\" changes the vector of a query, and so its answers.",
+        '"a photo of {}" changes the vector of a query, and so its answers.',
         "`a photo of {}`",
     ),
     "rerank": Entry(
@@ -113,7 +113,9 @@ FIELDS: dict[str, Entry] = {
         "`77 tokens; 12 of 5,000 texts cut`",
     ),
     "vocabulary": Entry(
-        "The words of sparse vectors: name, size and hash.", "It belongs to the system.", "`bert-base-uncased, 30,522 · 1c9d…`"
+        "The words of sparse vectors: name, size and hash.",
+        "It belongs to the system.",
+        "`bert-base-uncased, 30,522 · 1c9d…`",
     ),
     "matcher": Entry(
         "The model of a second stage, and which of its scores is used.",
@@ -129,7 +131,9 @@ def page() -> dict[str, str]:
 
     declared = [field.name for field in fields(Protocol)]
     if declared != list(FIELDS):
-        raise ValueError(f"fields of Protocol: {declared}; described: {list(FIELDS)} (scripts/docs_site/protocol_fields.py)")
+        raise ValueError(
+            f"fields of Protocol: {declared}; described: {list(FIELDS)} (scripts/docs_site/protocol_fields.py)"
+        )
     parts = [
         "# Fields of a protocol",
         "Every result of visir carries a *protocol*: what was searched, with which queries, and how it was measured. "

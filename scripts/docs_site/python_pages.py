@@ -22,13 +22,38 @@ class Part(NamedTuple):
 
 PARTS: dict[str, Part] = {
     "visir": Part("visir", "What `import visir` offers.", ("visir.*",)),
-    "records": Part("visir.records", "The records that are passed around: collections, runs, results.", ("visir.records.*",)),
+    "collection-records": Part(
+        "visir.records: collections and tasks",
+        "What is searched.",
+        tuple(
+            f"visir.records.{name}" for name in ("Collection", "Items", "Task", "TaskFile", "Gallery", "Pools", "Qrels")
+        ),
+    ),
+    "result-records": Part(
+        "visir.records: runs and results",
+        "What a search answers, and what is measured.",
+        tuple(f"visir.records.{name}" for name in ("Run", "Ranks", "Protocol", "Result")),
+    ),
+    "vector-records": Part(
+        "visir.records: vectors",
+        "What encoders give.",
+        tuple(f"visir.records.{name}" for name in ("Embeddings", "SparseEmbeddings", "Vocabulary", "EncoderCard")),
+    ),
+    "catalogue-records": Part(
+        "visir.records: catalogues and views",
+        "Products, and collections that were changed on purpose.",
+        tuple(f"visir.records.{name}" for name in ("Catalogue", "Corrupted", "Shortcuts", "Injected")),
+    ),
     "collections": Part(
         "visir.collections",
         "Collections and tasks are read, drawn, saved.",
         (
             "visir.collections.*",
-            *("visir.collections.images.ImageReader", "visir.collections.portable.save", "visir.collections.portable.load"),
+            *(
+                "visir.collections.images.ImageReader",
+                "visir.collections.portable.save",
+                "visir.collections.portable.load",
+            ),
             *("visir.collections.scenes.scenes", "visir.collections.scenes.Scene", "visir.collections.scenes.render"),
         ),
     ),
@@ -48,15 +73,38 @@ PARTS: dict[str, Part] = {
         "Exact search, indexes, runs.",
         (
             "visir.retrieval.*",
-            *("visir.retrieval.exact.search", "visir.retrieval.exact.search_both", "visir.retrieval.exact.SearchResult"),
+            *(
+                "visir.retrieval.exact.search",
+                "visir.retrieval.exact.search_both",
+                "visir.retrieval.exact.SearchResult",
+            ),
             *("visir.retrieval.ranks.ranks_of", "visir.retrieval.fusion.fuse", "visir.retrieval.rerank.rerank"),
         ),
     ),
     "training": Part("visir.training", "Recipes go in, trained models come out.", ("visir.training.*",)),
-    "objectives": Part("visir.training.objectives", "What is minimised in training.", ("visir.training.objectives.*",)),
-    "evaluation": Part(
-        "visir.evaluation", "Systems are measured, compared and explained.", ("visir.evaluation.*",)
+    "objectives": Part(
+        "visir.training.objectives",
+        "What is minimised in training.",
+        tuple(
+            f"visir.training.objectives.{name}"
+            for name in ("infonce.InfoNCE", "triplet.Triplet", "ifm.IFM", "cosine.Cosine", "ltd.LTD", "itd.ITD")
+        ),
     ),
+    "training-loop": Part(
+        "visir.training: the loop",
+        "For models of your own.",
+        tuple(
+            f"visir.training.{name}"
+            for name in (
+                "fit.fit",
+                "fit.FitResult",
+                "learner.Learner",
+                "dual_encoder.DualEncoder",
+                "checkpoint.Checkpoint",
+            )
+        ),
+    ),
+    "evaluation": Part("visir.evaluation", "Systems are measured, compared and explained.", ("visir.evaluation.*",)),
     "measures": Part(
         "visir.evaluation.measures",
         "The measures, and significance.",
@@ -80,7 +128,12 @@ PARTS: dict[str, Part] = {
     "library": Part(
         "visir.library",
         "A folder of photos, made searchable.",
-        ("visir.library.*", "visir.library.searcher.Searcher", "visir.library.query.Query", "visir.library.results.ResultPage"),
+        (
+            "visir.library.*",
+            "visir.library.searcher.Searcher",
+            "visir.library.query.Query",
+            "visir.library.results.ResultPage",
+        ),
     ),
     "service": Part(
         "visir.library.service",
@@ -89,7 +142,11 @@ PARTS: dict[str, Part] = {
     ),
     "products": Part("visir.products", "Catalogues of products, and their categories.", ("visir.products.*",)),
     "sessions": Part("visir.sessions", "Logs of shops become sessions.", ("visir.sessions.*",)),
-    "papers": Part("visir.papers", "Tables and figures of papers, as studies.", ("visir.papers.*",)),
+    "papers": Part(
+        "visir.papers",
+        "Tables and figures of papers, as studies.",
+        ("visir.papers.study.read_study", "visir.papers.study.Study"),
+    ),
     "reports": Part("visir.reports", "Tables and pages.", ("visir.reports.*",)),
     "display": Part("visir.display", "How records show themselves.", ("visir.display.Displayed",)),
     "errors": Part("visir.errors", "What is raised.", ("visir.errors.VisirError",)),

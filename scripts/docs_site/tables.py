@@ -71,7 +71,12 @@ def _formats() -> str:
 
 def _format(name: str, one: Any) -> str:
     layout = one.layout.strip().replace("<", "&lt;")
-    parts = [f"## {name}", f"**{one.title}.**", f"Layout: {layout}", f"Source: {one.reference}" if one.reference else ""]
+    parts = [
+        f"## {name}",
+        f"**{one.title}.**",
+        f"Layout: {layout}",
+        f"Source: {one.reference}" if one.reference else "",
+    ]
     if one.options:
         rows = ((f"`{option.name}`", option.about, _shown_default(option.default)) for option in one.options)
         parts.append(_table(("option", "what it is", "default"), rows))
