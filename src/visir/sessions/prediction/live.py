@@ -93,14 +93,13 @@ class LiveScorer:
     Example:
         >>> import pyarrow as pa, pyarrow.parquet as pq
         >>> from visir.sessions import preset, sessionise
-        >>> from visir.sessions.examples import Sample
         >>> from visir.sessions.prediction.purchase_model import train
         >>> rows = [(f"v{k}", page, "page") for k in range(20) for page in range(4)]
         >>> rows += [(f"v{k}", 9, "order") for k in range(0, 20, 2)]
         >>> columns = dict(zip(("visitor", "time", "action"), map(list, zip(*rows))))
         >>> pq.write_table(pa.table(columns), "log.parquet")
         >>> _ = sessionise("log.parquet", preset("events"), "sessions")
-        >>> scorer = LiveScorer(train("sessions", [Sample("anonymous", min_pages=4)], "rf"))
+        >>> scorer = LiveScorer(train("sessions", "rf", settings=["anonymous"], min_pages=4))
         >>> scores = scorer.observe({"visitor": "ann", "time": 0, "action": "page"})
         >>> [(score.step, score.setting) for score in scores]
         [(0, 'anonymous'), (1, 'anonymous')]
