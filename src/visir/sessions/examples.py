@@ -211,7 +211,9 @@ def draw(folder: str | Path, sample: Sample) -> SessionExamples:
         _gather(engine, folder, sample)
         rows = _columns(engine, "SELECT * FROM examples ORDER BY began, visitor, session")
         if not len(rows["began"]):
-            raise NoSessionError(f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=_hint(engine))
+            raise NoSessionError(
+                f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=_hint(engine)
+            )
         earlier = _columns(engine, earlier_sql("examples", idle))
     return _examples(rows, earlier)
 

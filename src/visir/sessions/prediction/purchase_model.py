@@ -172,13 +172,24 @@ def _drawn(sessions: str | Path, samples: Sequence[Sample]) -> dict[Sample, Sess
     missing: list[VisirError] = []
     for sample in samples:
         try:
-            examples[sample] = draw(sessions, sample)
+            drawn = draw(sessions, sample)
         except NoSessionError as fault:
             missing.append(fault)
+            continue
+        buyers = int(drawn.purchase.sum())
+        if 0 < buyers < len(drawn):
+            examples[sample] = drawn
+        else:
+            same_outcome = NoSessionError(
+                f"{sessions}: of {len(drawn):,} {sample.setting} sessions of {sample.min_pages} pages {buyers:,} buy: "
+                "nothing to tell apart.",
+                hint="learn from shorter sessions too (--min-pages), or from a longer log",
+            )
+            missing.append(same_outcome)
     if not examples:
         raise missing[0]
-    for fault in missing:
-        warnings.warn(f"{fault.message} No model for it. {fault.hint}", stacklevel=3)
+    for lacking in missing:
+        warnings.warn(f"{lacking.message} No model for it. {lacking.hint}", stacklevel=3)
     return examples
 
 

@@ -11,8 +11,6 @@ from visir.sessions.reports.tables import rejected_table
 
 def blocks(sessions: Sessions) -> list[Block]:
     """The counts, and why rows were rejected."""
-    from visir.reports.blocks import TableBlock
-
     counts = sessions.counts
     heading = facts(
         str(sessions.folder),
@@ -20,7 +18,7 @@ def blocks(sessions: Sessions) -> list[Block]:
         (counts["purchases"], "with a purchase"),
         (counts["visitors"], "visitors"),
     )
-    return [heading, TableBlock(table(sessions))]
+    return [heading, table(sessions)]
 
 
 def table(sessions: Sessions) -> Table:
