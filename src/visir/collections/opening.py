@@ -14,6 +14,7 @@ from visir.collections.images import ImageReader
 from visir.collections.in_memory import read_memory
 from visir.collections.readers.huggingface import from_dataset
 from visir.collections.readers.locate import place_images
+from visir.collections.readers.table import COLUMN_OPTIONS
 from visir.collections.sources import SourceKind, find_source
 from visir.collections.task_draft import TaskDraft
 from visir.errors import CollectionError
@@ -138,7 +139,7 @@ def open_source(
         rule = options.pop("split_by", None)
         record = _with_judgements(_from_object(path_or_spec, images, options), judgements)
         return _with_splits(record, rule).split(split)
-    source = find_source(str(path_or_spec), COLLECTIONS, format)
+    source = find_source(str(path_or_spec), COLLECTIONS, format, options)
     judgements = source.take("judgements", judgements)
     split = source.take("split", split)
     rule = source.take("split_by", options.pop("split_by", None))
@@ -181,7 +182,7 @@ def read_draft(
     path_or_spec: str, *, format: str | None = None, images: object = None, **options: Any
 ) -> Draft | TaskDraft | Collection:
     """The same, before it is checked: for `visir data check`, which reports faults instead of raising them."""
-    source = find_source(path_or_spec, COLLECTIONS, format)
+    source = find_source(path_or_spec, COLLECTIONS, format, options)
     for name in ("judgements", "split", "split_by"):  # these do not change what is wrong with the source
         source.take(name)
     contents: Draft | TaskDraft | Collection = source.read(images=source.take("images", images), **options)
@@ -209,8 +210,10 @@ def _from_object(value: Any, images: object, options: dict[str, Any]) -> Collect
     if hasattr(value, "save_to_disk"):
         draft = from_dataset(value, **FORMATS.get("huggingface").resolve(options))
     else:
-        known = FORMATS.get("table").resolve({name: v for name, v in options.items() if name != "name"})
-        draft = read_memory(value, name=options.get("name", ""), **known)
+        columns = {name: str(option) for name, option in options.items() if name != "name" and option is not None}
+        known = FORMATS.get("table").resolve(columns)
+        names = {option.name: known[option.name] for option in COLUMN_OPTIONS}
+        draft = read_memory(value, name=options.get("name", ""), **names)
     place_images(draft, images)
     return draft.build()
 
