@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from visir.retrieval import read_run
     from visir.sparse import sparsify
     from visir.training import recipes, train
-    from visir.training import train
     from visir.version import __version__
 
 __getattr__, __dir__ = lazy(
