@@ -17,9 +17,11 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir import papers, shortcuts
     from visir.collections import open
-    from visir.encoders import encode, load
+    from visir.encoders import Encoder, encode, load
     from visir.evaluation import compare, evaluate, explain
+    from visir.library.query import Query
     from visir.retrieval import read_run
+    from visir.retrieval.searching import search
     from visir.sparse import sparsify
     from visir.training import train
     from visir.version import __version__
@@ -29,10 +31,13 @@ __getattr__, __dir__ = lazy(
     {
         "open": "visir.collections",
         "__version__": "visir.version",
+        "Encoder": "visir.encoders",
         "load": "visir.encoders",
         "encode": "visir.encoders",
         "train": "visir.training",
+        "Query": "visir.library.query",
         "read_run": "visir.retrieval",
+        "search": "visir.retrieval.searching",
         "sparsify": "visir.sparse",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
@@ -43,6 +48,8 @@ __getattr__, __dir__ = lazy(
 )
 
 __all__ = [
+    "Encoder",
+    "Query",
     "__version__",
     "compare",
     "encode",
@@ -52,6 +59,7 @@ __all__ = [
     "open",
     "papers",
     "read_run",
+    "search",
     "shortcuts",
     "sparsify",
     "train",

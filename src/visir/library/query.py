@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from PIL.Image import Image
 from pydantic import BaseModel, ConfigDict, Field, SkipValidation, ValidationError, field_validator, model_validator
 
+from visir.collections.images import decode
 from visir.errors import VisirError, nearest, raise_faults
 from visir.library.filters import FieldCondition, FilterError, read_condition
 from visir.library.prepared_image import PreparedImage
@@ -96,7 +98,7 @@ class Query(QueryFields):
 
     Args:
         text: What to look for, in words.
-        image: A PIL picture, or one from `Searcher.prepare`.
+        image: A PIL picture, the path of one, or one from `Searcher.prepare`.
         like: A picture of the library, by its id, path or name; it is left out of the answer.
         text_weight: Weight of the text beside an image or a picture of the library, from 0 to 1.
         system: "dense", "sparse" or "hybrid"; None takes dense where the library has it.
@@ -193,7 +195,11 @@ class Query(QueryFields):
     def _check_image(cls, value: object) -> object:
         if value is None or isinstance(value, Image | PreparedImage):
             return value
-        raise ValueError("must be a PIL picture, or one from Searcher.prepare")
+        if isinstance(value, str | Path):
+            if not Path(value).is_file():
+                raise ValueError(f"there is no picture {str(value)!r}")
+            return decode(Path(value).read_bytes(), str(value))
+        raise ValueError("must be a PIL picture, the path of one, or one from Searcher.prepare")
 
     @field_validator("where", mode="before")
     @classmethod
