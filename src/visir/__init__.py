@@ -19,11 +19,12 @@ if TYPE_CHECKING:
     from visir.collections import open
     from visir.encoders import Encoder, encode, load
     from visir.evaluation import compare, evaluate, explain
+    from visir.library import Library, index
     from visir.library.query import Query
     from visir.retrieval import read_run
     from visir.retrieval.searching import search
     from visir.sparse import sparsify
-    from visir.training import train
+    from visir.training import recipes, train
     from visir.version import __version__
 
 __getattr__, __dir__ = lazy(
@@ -34,6 +35,7 @@ __getattr__, __dir__ = lazy(
         "Encoder": "visir.encoders",
         "load": "visir.encoders",
         "encode": "visir.encoders",
+        "recipes": "visir.training",
         "train": "visir.training",
         "Query": "visir.library.query",
         "read_run": "visir.retrieval",
@@ -42,6 +44,8 @@ __getattr__, __dir__ = lazy(
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
+        "index": "visir.library",
+        "Library": "visir.library",
         "papers": "visir.papers",
         "shortcuts": "visir.shortcuts",
     },
@@ -49,16 +53,19 @@ __getattr__, __dir__ = lazy(
 
 __all__ = [
     "Encoder",
+    "Library",
     "Query",
     "__version__",
     "compare",
     "encode",
     "evaluate",
     "explain",
+    "index",
     "load",
     "open",
     "papers",
     "read_run",
+    "recipes",
     "search",
     "shortcuts",
     "sparsify",

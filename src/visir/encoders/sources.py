@@ -51,13 +51,7 @@ def items_of(
         modality = "image" if "image" in encoder.modalities and len(opened.images) else "text"
     if modality == "text" and not len(opened.captions) and "text" not in encoder.modalities:
         raise encoder.cannot("image")
-    items = opened.items(modality)
-    if len(items) == 0:
-        raise CollectionError(
-            f"{opened.name}: there are no {'images' if modality == 'image' else 'captions'} to encode.",
-            hint="texts of your own go in a list: visir.encode(model, ['a dog'])",
-        )
-    return items
+    return opened.items(modality)
 
 
 def is_picture(value: object) -> bool:

@@ -14,7 +14,7 @@ from visir.encoders.encoding import EncodeOptions, encode_items
 from visir.encoders.loading import load
 from visir.encoders.sources import items_of
 from visir.errors import ConfigurationError, RunError, nearest
-from visir.records import Collection, Embeddings, Gallery, Modality, Run, SparseEmbeddings, TaskFile, Vectors
+from visir.records import Collection, Embeddings, Gallery, Modality, Run, SparseEmbeddings, Vectors
 from visir.retrieval.bm25 import Bm25
 from visir.retrieval.depth import depth_fault
 from visir.retrieval.exact import search as search_exactly
@@ -108,16 +108,16 @@ def search(
 
 
 def _opened(source: Any, split: str | None, images: object) -> Any:
-    """A collection, a task, items or an index; a source of texts stays as it is."""
-    if not isinstance(source, str | Path):
-        return source if split is None and images is None else open_anything(source, split=split, images=images)
-    opened = open_anything(source, split=split, images=images)
-    if isinstance(opened, Collection | TaskFile | Index):
-        return opened
-    raise ConfigurationError(
-        f"{source}: a {type(opened).__name__} is no source of a search.",
-        hint=f'a library is searched by its own models: visir.open("{source}").search("a dog")',
-    )
+    """A collection, a task, items, an index, or a list of texts as it is."""
+    opened = source
+    if isinstance(source, str | Path) or split is not None or images is not None:
+        opened = open_anything(source, split=split, images=images)
+    if hasattr(opened, "search") and not isinstance(opened, Index):
+        place = f"visir.open({str(source)!r})" if isinstance(source, str | Path) else "library"
+        raise ConfigurationError(
+            f"a {type(opened).__name__} is searched by its own models.", hint=f'{place}.search("a dog")'
+        )
+    return opened
 
 
 def _encoder(model: Any, ready: Any, *, needed: bool) -> Encoder | None:
