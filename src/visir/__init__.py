@@ -17,10 +17,12 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir import papers, shortcuts
     from visir.collections import open
-    from visir.encoders import encode, load
+    from visir.encoders import Encoder, encode, load
     from visir.evaluation import compare, evaluate, explain
     from visir.library import Library, index
+    from visir.library.query import Query
     from visir.retrieval import read_run
+    from visir.retrieval.searching import search
     from visir.sparse import sparsify
     from visir.training import recipes, train
     from visir.version import __version__
@@ -30,11 +32,14 @@ __getattr__, __dir__ = lazy(
     {
         "open": "visir.collections",
         "__version__": "visir.version",
+        "Encoder": "visir.encoders",
         "load": "visir.encoders",
         "encode": "visir.encoders",
         "recipes": "visir.training",
         "train": "visir.training",
+        "Query": "visir.library.query",
         "read_run": "visir.retrieval",
+        "search": "visir.retrieval.searching",
         "sparsify": "visir.sparse",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
@@ -47,7 +52,9 @@ __getattr__, __dir__ = lazy(
 )
 
 __all__ = [
+    "Encoder",
     "Library",
+    "Query",
     "__version__",
     "compare",
     "encode",
@@ -59,6 +66,7 @@ __all__ = [
     "papers",
     "read_run",
     "recipes",
+    "search",
     "shortcuts",
     "sparsify",
     "train",
