@@ -6,7 +6,8 @@ compare([load("results/clip"), load("results/siglip")]).differences
 explain(evaluation, published.load("brittleness-table-3").row("CLIP", "Flickr30k")).sentence
 """
 
-from visir.evaluation.compare import Comparison, Difference, compare
+from visir.evaluation.compare import compare
+from visir.evaluation.comparison import Comparison, Difference
 from visir.evaluation.evaluate import Evaluation, evaluate
 from visir.evaluation.explain import Explanation, Fit, explain
 from visir.evaluation.rescoring import Material

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, ProtocolError, VisirError, nearest, raise_faults
+from visir.evaluation.comparison import Comparison, Difference
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
@@ -19,66 +20,6 @@ from visir.records import Protocol, Result
 
 By = Literal["image", "caption"]
 """The unit of a sample: an image with all its captions, or a single caption."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One measure of one task: `system` against `baseline`.
-
-    Attributes:
-        task: The task.
-        measure: The measure, with its cutoff.
-        system: The system that is compared.
-        baseline: The first system, with which all others are compared.
-        value: The aggregate of the system: a fraction; rsum in points.
-        baseline_value: The aggregate of the baseline.
-        difference: `value` − `baseline_value`.
-        low: The lower end of the 95 % interval of the mean difference.
-        high: The upper end.
-        p: The p-value of this test alone, in [0, 1].
-        p_corrected: The p-value corrected for all comparisons made together.
-        better: Whether the difference is an improvement (lower ranks are better).
-        untested: Why the difference cannot be tested, or ""; if so, p and the interval are NaN.
-    """
-
-    task: str
-    measure: str
-    system: str
-    baseline: str
-    value: float
-    baseline_value: float
-    difference: float
-    low: float
-    high: float
-    p: float
-    p_corrected: float
-    better: bool
-    untested: str = ""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All differences of one comparison, and how they were tested.
-
-    Attributes:
-        systems: The names of the systems, the baseline first.
-        differences: One for each further system, task and measure.
-        how: The test in words.
-        correction: The name of the correction.
-        family: The number of comparisons that the correction counts (those that were tested).
-        allowed: The protocol fields that differ and were allowed: {field: values in the order of the systems}.
-        system_differences: The fields in which systems may always differ (preprocessing), in the same form.
-        notes: Warnings for the reader.
-    """
-
-    systems: tuple[str, ...]
-    differences: tuple[Difference, ...]
-    how: str
-    correction: str
-    family: int
-    allowed: Mapping[str, tuple[Any, ...]]
-    system_differences: Mapping[str, tuple[Any, ...]]
-    notes: tuple[str, ...] = ()
 
 
 def check_comparable(results: Sequence[Result], allow: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:

@@ -10,6 +10,7 @@ from typing import Any, Literal
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import Plotted, Tabular
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.errors import ConfigurationError
@@ -27,7 +28,7 @@ from visir.retrieval.vectors import Similarity
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
     """A result with its runs and judgements.
 
     Attributes:
@@ -39,6 +40,9 @@ class Evaluation:
     result: Result
     runs: Mapping[str, Run]
     qrels: Mapping[str, Qrels] = field(default_factory=dict)
+
+    def __repr__(self) -> str:
+        return repr(self.result).replace("Result(", "Evaluation(", 1)
 
     @property
     def captions(self) -> pa.Table | None:

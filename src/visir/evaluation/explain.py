@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from visir.display import Displayed, Tabular, brief
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.folds import folds_of
@@ -24,7 +25,7 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True)
-class Fit:
+class Fit(Displayed):
     """One reading, compared with the published values.
 
     Attributes:
@@ -41,6 +42,10 @@ class Fit:
     distance: float
     candidates: Mapping[str, tuple[int, ...]]
     same: tuple[Reading, ...] = ()
+
+    def __repr__(self) -> str:
+        equal = f"{self.reproduced} of {len(self.values)} values equal as printed"
+        return brief(self, f"{self.reading}: {100 * self.distance:.2f} % off, {equal}")
 
     @property
     def reproduced(self) -> int:
@@ -60,7 +65,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Tabular, view="visir.reports.views.explanation"):
     """All readings, the nearest first, and one sentence on the nearest.
 
     Attributes:
@@ -76,6 +81,11 @@ class Explanation:
     not_computable: tuple[tuple[str, str], ...]
     scored: str
     remarks: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        nearest = [f"{100 * fit.distance:.2f} % off: {fit.reading}" for fit in self.fits[:3]]
+        more = f"{len(self.fits) - 3:,} more readings" if len(self.fits) > 3 else ""
+        return brief(self, self.sentence, *nearest, more)
 
     @property
     def best(self) -> Fit:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.errors import EmbeddingError, VisirError
 from visir.evaluation.latent_facts import ROLES, Role
 from visir.evaluation.linear_probe import held_out_hits
@@ -52,8 +53,8 @@ class ProbeReading:
         return (self.accuracy - self.chance) / (1 - self.chance)
 
 
-@dataclass(frozen=True)
-class ProbedFact:
+@dataclass(frozen=True, repr=False)
+class ProbedFact(Displayed):
     """One fact and its readings.
 
     Attributes:
@@ -95,7 +96,7 @@ class RoleMean:
 
 
 @dataclass(frozen=True)
-class ProbeResult:
+class ProbeResult(Tabular, Plotted, view="visir.reports.views.probes"):
     """The results of all probes of a collection and its vectors.
 
     Attributes:
@@ -129,6 +130,19 @@ class ProbeResult:
     seed: int
     facts: tuple[ProbedFact, ...]
     roles: tuple[RoleMean, ...]
+
+    def __repr__(self) -> str:
+        means = [
+            f"{role}: "
+            + ", ".join(f"{mean.source} {100 * mean.mean:.1f} %" for mean in self.roles if mean.role == role)
+            for role in ROLES
+        ]
+        return brief(
+            self,
+            f"{' and '.join(dict.fromkeys((self.image_encoder, self.text_encoder)))} on {self.collection}: "
+            f"{counted(len(self.facts), 'facts')}, {counted(self.images, 'images')}",
+            *(line for line in means if not line.endswith(": ")),
+        )
 
     def fact(self, name: str) -> ProbedFact:
         """Look up a fact.

@@ -11,7 +11,8 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, nearest
-from visir.evaluation.compare import Comparison, Difference, untested_notes
+from visir.evaluation.compare import untested_notes
+from visir.evaluation.comparison import Comparison, Difference
 from visir.evaluation.evaluate import evaluate as evaluate_system
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
