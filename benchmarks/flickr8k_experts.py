@@ -150,7 +150,7 @@ def main() -> None:
     arguments = parser.parse_args()
     folder = data_directory() / "flickr8k"
     source = f"karpathy:{folder / 'dataset_flickr8k.karpathy_schema.json.xz'}"
-    part = visir.open_collection(source, judgements=folder).split("test")
+    part = visir.open(source, judgements=folder).split("test")
     judged = Judged.of(part)
     # A label is what stands before "=", unless that is a part of a name ("npz:a?b=c", a path).
     labelled = [one.split("=", 1) if re.match(r"[\w +.-]+=", one) else [one, one] for one in arguments.models]

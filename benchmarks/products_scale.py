@@ -47,14 +47,14 @@ def main() -> None:
         import numpy as np
         import torch
 
-        from visir.products.evaluate import evaluate_task
+        from visir.products.evaluation import evaluate_task
         from visir.products.generated_vectors import generate_vectors
         from visir.products.model.recipe import CategoriesRecipe
         from visir.products.relevance import SETTINGS
         from visir.products.split import Split
         from visir.products.systems import CategoryVectorSystem
         from visir.products.task import category_task
-        from visir.products.train import train_categories
+        from visir.products.training import train_categories
     torch.set_num_threads(asked.threads)
     began, processor = time.perf_counter(), time.process_time()
     with tempfile.TemporaryDirectory() as scratch:

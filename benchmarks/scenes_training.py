@@ -34,7 +34,7 @@ def main() -> None:
             began = time.perf_counter()
             checkpoint = visir.train(read_recipe(find_recipe("scenes-vse"), [f"seed={seed}"]), Path(folder) / "model")
             took = time.perf_counter() - began
-            evaluation = visir.evaluate(visir.open_collection(UNSEEN), visir.load(checkpoint, device="cpu"))
+            evaluation = visir.evaluate(visir.open(UNSEEN), visir.load(checkpoint, device="cpu"))
         hits = [100 * evaluation.result.mean(one, f"hit@{k}") for one in ("i2t", "t2i") for k in CUTOFFS]
         table.add_row(str(seed), *(f"{hit:.1f}" for hit in hits), f"{took:.0f}")
     Console().print(table)

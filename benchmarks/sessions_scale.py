@@ -33,7 +33,7 @@ from visir.sessions import load_mapping, sessionise
 sessionise(folder / "log/events", load_mapping(folder / "log/mapping.toml"), folder / "sessions", **options)
 """,
     "describe": """
-from visir.sessions.describe import describe
+from visir.sessions.description import describe
 describe(folder / "sessions", **options)
 """,
     "examples": """

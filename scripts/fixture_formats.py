@@ -176,8 +176,8 @@ def _write_towers(path: Path) -> None:
 def _write_categories_model(path: Path) -> None:
     from visir.products.encoding import encode_catalogue
     from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
-    from visir.products.open import open_catalogue
-    from visir.products.train import train_categories
+    from visir.products.opening import open_catalogue
+    from visir.products.training import train_categories
 
     changes = ["optimiser.epochs=1", "category.head.hidden=[2]", "product.head.hidden=[2]", "dimension=2"]
     changes += ['encoders.image="pixels"', 'encoders.text="bow:8"']
@@ -277,7 +277,7 @@ def _write_sessions(path: Path) -> None:
 
 
 def _read_sessions(path: Path) -> None:
-    from visir.sessions.describe.session_log import open_log
+    from visir.sessions.description.session_log import open_log
 
     with open_log(path) as log:
         assert log.counts["sessions"] > 0
@@ -286,7 +286,7 @@ def _read_sessions(path: Path) -> None:
 def _write_purchase_model(path: Path) -> None:
     from visir.sessions import load_mapping, sessionise
     from visir.sessions.examples import Sample
-    from visir.sessions.predict.purchase_model import save_model, train
+    from visir.sessions.prediction.purchase_model import save_model, train
     from visir.sessions.simulator import generate
 
     with tempfile.TemporaryDirectory() as folder:
@@ -297,20 +297,20 @@ def _write_purchase_model(path: Path) -> None:
 
 
 def _read_purchase_model(path: Path) -> None:
-    from visir.sessions.predict.purchase_model import load_model
+    from visir.sessions.prediction.purchase_model import load_model
 
     assert load_model(path).card["model"] == "lr"
 
 
 def _write_prediction_study(path: Path) -> None:
-    from visir.sessions.predict.study import STUDY
+    from visir.sessions.prediction.study import STUDY
     from visir.storage import put
 
     put(path, STUDY, {"study.json": json_bytes({"plan": {}, "found": {}})})
 
 
 def _read_prediction_study(path: Path) -> None:
-    from visir.sessions.predict.study import load_study
+    from visir.sessions.prediction.study import load_study
 
     assert load_study(path)[1] == []
 

@@ -2,7 +2,7 @@
 
     import visir
 
-    collection = visir.open_collection("scenes:500")
+    collection = visir.open("scenes:500")
     result = visir.evaluate(collection, visir.load("path/to/checkpoint"), split="test").result
 
 Names are imported when first used, so that `import visir` stays instant.
@@ -16,7 +16,7 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir import papers, shortcuts
-    from visir.collections import open_collection
+    from visir.collections import open
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
     from visir.retrieval import read_run
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "open": "visir.collections",
         "__version__": "visir.version",
-        "open_collection": "visir.collections",
         "load": "visir.encoders",
         "encode": "visir.encoders",
         "train": "visir.training",
@@ -49,7 +49,7 @@ __all__ = [
     "evaluate",
     "explain",
     "load",
-    "open_collection",
+    "open",
     "papers",
     "read_run",
     "shortcuts",

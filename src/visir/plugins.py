@@ -10,6 +10,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterator
 from importlib import import_module
+from operator import attrgetter
 from typing import Any
 
 APPLICATIONS = "visir.applications"
@@ -27,9 +28,9 @@ BUILT_IN = {
 
 
 def load_target(target: str) -> Any:
-    """The object that "module:attribute" names."""
+    """The object that "module:attribute" or "module:Class.method" names."""
     module, _, attribute = target.partition(":")
-    return getattr(import_module(module), attribute)
+    return attrgetter(attribute)(import_module(module))
 
 
 def plugins(group: str) -> Iterator[tuple[str, Any]]:

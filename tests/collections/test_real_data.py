@@ -139,6 +139,6 @@ def test_products(data_dir: Path) -> None:
     assert counts(fashion)[:2] == (1601, 1601)
     assert fashion.images["path"].null_count == 0
     path = data_dir / "products_flipkart_1050" / "products.jsonl.xz"
-    flipkart = open_collection(path, caption_column="title,description", id_column="id")
+    flipkart = open_collection(path, caption="title,description", id="id")
     assert counts(flipkart)[:2] == (1050, 2100)
     assert flipkart.images["path"].null_count == 3

@@ -21,7 +21,7 @@ from visir.papers.registries import TREND_CHECKS
 from visir.papers.run import run
 from visir.papers.study import read_study
 from visir.products import open_catalogue
-from visir.products.evaluate import evaluate
+from visir.products.evaluation import evaluate
 from visir.products.experiments.categories import LABELS, SETTINGS, CategoriesExperiment
 from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
 from visir.products.split import folds

@@ -51,7 +51,7 @@ def prediction(path: Path, number: int, cells: list[str], log: str = "generated:
 def test_figures_6_6_and_6_7_share_one_prediction_study_that_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("visir.sessions.predict.study.usable_cores", lambda: 1)  # no processes, which take seconds
+    monkeypatch.setattr("visir.sessions.prediction.study.usable_cores", lambda: 1)  # no processes, which take seconds
     out = tmp_path / "out"
     curves = [
         f'system = "anonymous, RF, {one}", setting = "anonymous", model = "rf", features = "{one}"'

@@ -175,7 +175,7 @@ def test_trials_of_a_recipe() -> None:
 
 @pytest.mark.slow
 def test_a_small_study_really(tmp_path: Path) -> None:
-    whole = visir.open_collection("scenes:60?size=64")
+    whole = visir.open("scenes:60?size=64")
     rng = np.random.default_rng(0)
     ids = whole.images["id"].to_pylist()
     images = rng.standard_normal((len(ids), 16)).astype(np.float32)

@@ -17,7 +17,7 @@ from visir.errors import CollectionError, ImageError, VisirError
 from visir.products import open_catalogue
 from visir.products.cli import app
 from visir.products.encoding import encode_catalogue
-from visir.products.evaluate import evaluate
+from visir.products.evaluation import evaluate
 from visir.products.split import folds
 from visir.products.systems import TitleBm25
 from visir.records import Catalogue

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.products import CategoryTree
-from visir.products.evaluate import TABLE, CategoryEvaluation, evaluate
+from visir.products.evaluation import TABLE, CategoryEvaluation, evaluate
 from visir.products.first_answers import first_answers, hits
 from visir.products.generated import generate_catalogue
 from visir.products.split import Split, folds

@@ -11,7 +11,7 @@ import visir
 from visir.encoders import load
 from visir.errors import CollectionError, ConfigurationError
 from visir.evaluation.systems.bm25 import Bm25System
-from visir.products.evaluate import evaluate, evaluate_task
+from visir.products.evaluation import evaluate, evaluate_task
 from visir.products.generated import generate_catalogue
 from visir.products.pairs import drawn_categories
 from visir.products.relevance import SETTINGS

@@ -21,7 +21,7 @@ from visir.products.model.recipe import (
     shipped_categories_recipes,
 )
 from visir.products.model.trained import CategoriesModel, load_categories_model
-from visir.products.train import train_categories
+from visir.products.training import train_categories
 from visir.products.tree import CategoryTree
 from visir.products.vectors import CatalogueVectors
 from visir.training.curve import Epoch

@@ -12,7 +12,7 @@ from PIL import Image
 from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError, EncoderError
-from visir.products.evaluate import evaluate
+from visir.products.evaluation import evaluate
 from visir.products.generated import generate_catalogue
 from visir.products.split import Split, folds
 from visir.products.systems import CategoryVectorSystem, TitleBm25

@@ -11,7 +11,7 @@ import tokenizers
 import torch
 
 from visir.collections.images import ImageReader
-from visir.collections.open import open_collection
+from visir.collections.opening import open_collection
 from visir.encoders import load
 from visir.library import update
 from visir.sparse.encoder import SparseEncoder, write_sparse

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 
 from visir.errors import VisirError
 from visir.evaluation.published import open_table
-from visir.sessions.describe import Statistic, StatisticCell, describe, suppressed
-from visir.sessions.describe import session_log as log_module
-from visir.sessions.describe.intervals import Moments, mean, share, standardised, wilson
+from visir.sessions.description import Statistic, StatisticCell, describe, suppressed
+from visir.sessions.description import session_log as log_module
+from visir.sessions.description.intervals import Moments, mean, share, standardised, wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 

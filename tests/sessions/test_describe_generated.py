@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from visir.sessions import load_mapping, sessionise
-from visir.sessions.describe import Characterisation, StatisticCell, describe
+from visir.sessions.description import Characterisation, StatisticCell, describe
 from visir.sessions.simulator import Truth, generate, truth
 from visir.sessions.simulator.truth import CauseShares
 

@@ -44,7 +44,7 @@ def test_one_session_has_its_own_texts_and_many_share_theirs() -> None:
 
 def test_table_6_6_of_a_log_is_what_was_planted(tmp_path: Path) -> None:
     from visir.sessions import load_mapping, sessionise
-    from visir.sessions.describe import describe
+    from visir.sessions.description import describe
     from visir.sessions.simulator import generate
 
     generate(tmp_path / "log", 30_000, seed=5)

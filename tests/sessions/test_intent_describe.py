@@ -13,7 +13,7 @@ from visir.errors import VisirError
 from visir.files import data_directory
 from visir.sessions import preset, sessionise
 from visir.sessions.cli import app
-from visir.sessions.describe import describe
+from visir.sessions.description import describe
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 

@@ -8,9 +8,9 @@ from intent_log import folder_of, random_log
 
 from visir.errors import VisirError
 from visir.sessions.examples import Sample, draw
-from visir.sessions.predict.folds import assign_folds, people_of, splits, temporal_split
-from visir.sessions.predict.measures import calibration_error, f1, measure_predictions
-from visir.sessions.predict.models import at_share
+from visir.sessions.prediction.folds import assign_folds, people_of, splits, temporal_split
+from visir.sessions.prediction.measures import calibration_error, f1, measure_predictions
+from visir.sessions.prediction.models import at_share
 from visir.sessions.records import SessionExamples
 
 for package in ("duckdb", "sklearn"):

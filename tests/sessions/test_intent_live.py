@@ -10,9 +10,9 @@ from intent_log import BEGAN, MINUTE, Row, event, folder_of, random_log
 
 from visir.errors import VisirError
 from visir.sessions.examples import SETTINGS, Sample, draw
-from visir.sessions.predict.live import LiveScorer, Score
-from visir.sessions.predict.models import MODELS
-from visir.sessions.predict.purchase_model import PurchaseModel, load_model, save_model, train
+from visir.sessions.prediction.live import LiveScorer, Score
+from visir.sessions.prediction.models import MODELS
+from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, save_model, train
 
 for package in ("duckdb", "sklearn", "skops"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")

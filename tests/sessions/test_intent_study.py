@@ -9,10 +9,10 @@ from intent_log import folder_of, random_log
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
-from visir.sessions.predict.encoding import MISSING, Scaling, expanded, for_trees
-from visir.sessions.predict.models import MODELS, fit
-from visir.sessions.predict.study import StudyPlan, load_study, run_study
-from visir.sessions.predict.summary import FeatureSetComparison, corrected_t, summarise
+from visir.sessions.prediction.encoding import MISSING, Scaling, expanded, for_trees
+from visir.sessions.prediction.models import MODELS, fit
+from visir.sessions.prediction.study import StudyPlan, load_study, run_study
+from visir.sessions.prediction.summary import FeatureSetComparison, corrected_t, summarise
 
 for package in ("duckdb", "sklearn"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")

@@ -10,17 +10,18 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir.collections.open import attach_judgements, open_collection, open_source
+    from visir.collections.opening import attach_judgements, open, open_collection, open_source
     from visir.collections.qrels_reading import read_qrels
 
-__all__ = ["attach_judgements", "open_collection", "open_source", "read_qrels"]
+__all__ = ["attach_judgements", "open", "open_collection", "open_source", "read_qrels"]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "attach_judgements": "visir.collections.open",
-        "open_collection": "visir.collections.open",
-        "open_source": "visir.collections.open",
+        "attach_judgements": "visir.collections.opening",
+        "open": "visir.collections.opening",
+        "open_collection": "visir.collections.opening",
+        "open_source": "visir.collections.opening",
         "read_qrels": "visir.collections.qrels_reading",
     },
 )

@@ -3,10 +3,43 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import threading
 from collections.abc import Iterator
 
+from visir.errors import ConfigurationError
 from visir.threads import cores
+
+LIMIT_VARIABLE = "VISIR_MAX_PIXELS"
+"""The environment variable that raises the limit of pixels of a picture."""
+_PIXELS = 89_478_485
+"""Pictures with more pixels are refused before they are decoded (a quarter GiB as RGB; Pillow's own warning limit)."""
+
+
+def pixel_limit() -> int | None:
+    """Return how many pixels a picture may have: `VISIR_MAX_PIXELS`, otherwise 89 million; None for any number.
+
+    Raises:
+        ConfigurationError: The variable is neither a number nor "none".
+
+    Example:
+        >>> f"{pixel_limit():,}"
+        '89,478,485'
+    """
+    text = os.environ.get(LIMIT_VARIABLE, "").strip().lower().replace("_", "")
+    if not text:
+        return _PIXELS
+    if text == "none":
+        return None
+    try:
+        pixels = int(float(text))
+    except (ValueError, OverflowError):
+        pixels = 0
+    if pixels < 1:
+        raise ConfigurationError(
+            f"{LIMIT_VARIABLE}={text!r} is no number of pixels.", hint=f"for example {LIMIT_VARIABLE}=300e6, or none"
+        )
+    return pixels
 
 
 class Budget:

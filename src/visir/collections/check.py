@@ -40,7 +40,7 @@ def check_source(
         >>> report.ok, report.counts, report.decoded
         (True, {'images': 3, 'captions': 15}, 3)
     """
-    from visir.collections.open import read_draft
+    from visir.collections.opening import read_draft
 
     try:
         contents = read_draft(spec, format=format, images=images, **options)

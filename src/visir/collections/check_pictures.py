@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.collections.findings import Report
-from visir.collections.images import MAX_PIXELS, SCENE, ImageReader, decode, readable
+from visir.collections.images import SCENE, ImageReader, decode, readable
 from visir.errors import VisirError
 from visir.progress import Progress
 from visir.records import Collection
@@ -56,7 +56,7 @@ def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bo
     def look(row: int) -> tuple[str, str, tuple[int, int]] | str:
         try:
             data = reader.read(row)
-            size = decode(data, reader.where(row), max_pixels=MAX_PIXELS).size
+            size = decode(data, reader.where(row)).size
         except VisirError as fault:
             return fault.message
         return hashlib.blake2b(data, digest_size=16).hexdigest(), _format(data), size

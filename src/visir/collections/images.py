@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 from PIL import Image, UnidentifiedImageError
 
 from visir.collections.archives import Archive, open_archive
-from visir.collections.budget import DECODING
+from visir.collections.budget import DECODING, LIMIT_VARIABLE, pixel_limit
 from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
+from visir.collections.picture_kinds import looks_like, register_heif
 from visir.errors import CollectionError, ImageError
 from visir.records import HasImages
 
@@ -23,8 +24,6 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-MAX_PIXELS = 89_478_485
-"""Images with more pixels are refused before they are decoded (a quarter GiB as RGB; Pillow's own warning limit)."""
 FORMATS = ("JPEG", "MPO", "PNG", "GIF", "WEBP", "AVIF", "HEIF", "BMP", "DIB", "TIFF", "PPM", "JPEG2000", "ICO", "TGA")
 """What is decoded, by Pillow's names (HEIF where a plugin brings it). Not all that Pillow knows: an EPS file is a
 program, which Pillow hands to Ghostscript, and decoders of what nobody keeps photos in are seldom looked at."""
@@ -37,6 +36,8 @@ _ESCAPED = re.compile(r"\\ud[c-f][0-9a-f]{2}")
 SCENE = "scene:"
 """Paths with this prefix are not files: the picture is rendered by `visir.collections.scenes`."""
 
+PROCESS_LIMIT = -1
+"""Stands for the limit of this process: `VISIR_MAX_PIXELS`, otherwise 89 million pixels."""
 _ORIENTATION = 0x0112
 _TURNS = {
     2: Image.Transpose.FLIP_LEFT_RIGHT,
@@ -110,7 +111,7 @@ def to_rgb(image: Image.Image) -> Image.Image:
 
 @contextlib.contextmanager
 def opened(
-    data: bytes, where: str, *, max_pixels: int | None = MAX_PIXELS, max_bytes: int | None = None
+    data: bytes, where: str, *, max_pixels: int | None = PROCESS_LIMIT, max_bytes: int | None = None
 ) -> Iterator[Image.Image]:
     """The picture in the bytes of one image, upright RGB, for the length of a block.
 
@@ -120,7 +121,8 @@ def opened(
     Args:
         data: The bytes of a file of any of `FORMATS`, whatever its name ends in.
         where: The name of the image in errors.
-        max_pixels: Larger pictures are not decoded (decompression bombs); None sets no limit.
+        max_pixels: Larger pictures are not decoded (decompression bombs). By default the environment variable
+            `VISIR_MAX_PIXELS` says how many, otherwise 89 million; None sets no limit.
         max_bytes: The same for memory.
 
     Raises:
@@ -134,7 +136,7 @@ def opened(
 
 
 def decode(
-    data: bytes, where: str, *, max_pixels: int | None = MAX_PIXELS, max_bytes: int | None = None
+    data: bytes, where: str, *, max_pixels: int | None = PROCESS_LIMIT, max_bytes: int | None = None
 ) -> Image.Image:
     """The picture in the bytes of one image, upright RGB; arguments and errors as of `opened`.
 
@@ -151,10 +153,11 @@ def decode(
 
 @contextlib.contextmanager
 def header(
-    data: bytes, where: str, *, max_pixels: int | None = MAX_PIXELS, max_bytes: int | None = None
+    data: bytes, where: str, *, max_pixels: int | None = PROCESS_LIMIT, max_bytes: int | None = None
 ) -> Iterator[Undecoded]:
     """The image opened and not decoded, for the length of a block; arguments and errors as of `opened`."""
-    with _faults(data, where, max_pixels):
+    max_pixels = _limit(max_pixels)
+    with _faults(data, where):
         image = _header(data, where, max_pixels)
         scans = data.count(b"\xff\xda") if image.format in ("JPEG", "MPO") else 0
         if scans > MAX_SCANS:
@@ -186,7 +189,7 @@ def upright(undecoded: Undecoded, *, least: int | None = None) -> Iterator[Image
     """
     image = undecoded.image
     with DECODING.reserve(undecoded.size):
-        with _faults(undecoded.data, undecoded.where, None):
+        with _faults(undecoded.data, undecoded.where):
             if least is not None and image.format in ("JPEG", "MPO") and max(image.size) > least:
                 image.draft("RGB", (least, least))
             picture = to_rgb(image)
@@ -201,7 +204,7 @@ class ImageReader:
 
     Args:
         source: Anything with a table `images` (`id`, `path`, `archive`) and a `root`.
-        max_pixels: Larger pictures are not decoded; None sets no limit.
+        max_pixels: Larger pictures are not decoded, as `opened` says; None sets no limit.
 
     Example:
         >>> from visir.collections import open_collection
@@ -209,11 +212,11 @@ class ImageReader:
         (64, 64)
     """
 
-    def __init__(self, source: HasImages, *, max_pixels: int | None = MAX_PIXELS) -> None:
+    def __init__(self, source: HasImages, *, max_pixels: int | None = PROCESS_LIMIT) -> None:
         images = source.images
         self._ids, self._paths, self._archives = images["id"], images["path"], images["archive"]
         self._root = Path(source.root)
-        self._max_pixels = max_pixels
+        self._max_pixels = _limit(max_pixels)
         self._opened: dict[str, Archive] = {}
         self._lock = threading.Lock()
 
@@ -286,7 +289,7 @@ class ImageReader:
 
 
 def _header(data: bytes, where: str, max_pixels: int | None) -> Image.Image:
-    """Open without decoding. Pillow refuses above a global limit of its own; it is lifted only when ours is higher."""
+    """Open without decoding. Pillow has a global limit of its own, which is lifted: ours is looked at next."""
     if not data:
         raise ImageError(f"{where}: the file is empty (0 bytes).", hint=_AGAIN)
     if max_pixels is not None and (pixels := icon_pixels(data)) > min(max_pixels, MAX_ICON):
@@ -295,9 +298,7 @@ def _header(data: bytes, where: str, max_pixels: int | None) -> Image.Image:
     try:
         return Image.open(io.BytesIO(data), formats=formats)
     except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        if own is None or (max_pixels is not None and max_pixels <= own):
-            raise
-        with _unlimited:
+        with _unlimited:  # the size is looked at by `header`
             Image.MAX_IMAGE_PIXELS = None
             try:
                 return Image.open(io.BytesIO(data), formats=formats)
@@ -306,16 +307,15 @@ def _header(data: bytes, where: str, max_pixels: int | None) -> Image.Image:
 
 
 @contextlib.contextmanager
-def _faults(data: bytes, where: str, max_pixels: int | None) -> Iterator[None]:
+def _faults(data: bytes, where: str) -> Iterator[None]:
     """Whatever a decoder raises as an `ImageError` that names the image."""
     try:
         yield
     except (ImageError, MemoryError):
         raise
     except UnidentifiedImageError as fault:
-        raise ImageError(f"{where}: not an image: {_looks_like(data)}.", hint=_AGAIN) from fault
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as fault:
-        raise _bomb(where, str(fault).split(",")[0], max_pixels or MAX_PIXELS) from fault
+        likeness, remedy = looks_like(data)
+        raise ImageError(f"{where}: not an image: {likeness}.", hint=remedy or _AGAIN) from fault
     except Exception as fault:
         # Decoders fed damaged bytes raise nearly anything (OSError, SyntaxError, struct.error, ValueError, KeyError…);
         # whatever it is, this image cannot be had.
@@ -324,6 +324,7 @@ def _faults(data: bytes, where: str, max_pixels: int | None) -> Iterator[None]:
 
 def readable() -> list[str]:
     """Those of `FORMATS` that this Pillow can decode."""
+    register_heif()
     Image.init()
     return [name for name in FORMATS if name in Image.OPEN]
 
@@ -372,25 +373,14 @@ def _greys_of(image: Image.Image) -> Callable[[Image.Image], Image.Image]:
     return stretched
 
 
+def _limit(max_pixels: int | None) -> int | None:
+    return pixel_limit() if max_pixels == PROCESS_LIMIT else max_pixels
+
+
 def _bomb(where: str, size: str, limit: int) -> ImageError:
+    own = limit == pixel_limit()
     return TooLargeError(
-        f"{where}: {size} is over the limit of {limit:,} pixels (a decompression bomb?).",
-        hint="if the picture is meant, raise the limit: ImageReader(collection, max_pixels=…)",
-    )
-
-
-def _looks_like(data: bytes) -> str:
-    """What a file that is no image probably is: what a failed download leaves behind most often."""
-    head = data[:512].lstrip().lower()
-    if head.startswith((b"<!doctype html", b"<html")):
-        return "an HTML page (the error page of a download?)"
-    if head.startswith(b"version https://git-lfs"):
-        return "a Git LFS pointer, not the file itself"
-    if head.startswith((b"<?xml", b"<svg")):
-        return "XML or SVG, which has no pixels"
-    if head.startswith((b"%!ps", b"%pdf")):
-        return "PostScript or PDF, which is a program and no picture"
-    for start, name in ((b"\x89PNG", "PNG"), (b"\xff\xd8", "JPEG"), (b"GIF8", "GIF"), (b"RIFF", "WebP")):
-        if data.startswith(start):
-            return f"it begins like a {name}, but is damaged"
-    return f"{len(data):,} bytes that no decoder knows"
+        f"{where}: {size}, over the limit of {limit:,} pixels (a decompression bomb?).",
+        hint=f"if the picture is meant, raise the limit: {LIMIT_VARIABLE}=300e6 before the command, or in Python "
+        f'os.environ["{LIMIT_VARIABLE}"] = "300e6"' if own else "make it smaller",
+    )  # fmt: skip

@@ -13,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.collections.images import SCENE
-from visir.collections.open import COLLECTIONS, open_collection
+from visir.collections.opening import COLLECTIONS, open_collection
 from visir.collections.readers.names import escaped
 from visir.collections.sources import find_source
 from visir.encoders.content import image_marks

@@ -23,12 +23,12 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.products.encoding import encode_catalogue
+    from visir.products.free_search import search_products
     from visir.products.model.trained import load_categories_model
-    from visir.products.open import open_catalogue
+    from visir.products.opening import open_catalogue
     from visir.products.relevance import relevant_products
-    from visir.products.search import search_products
     from visir.products.task import CatalogueTasks, CategoryTask, category_task
-    from visir.products.train import train_categories
+    from visir.products.training import train_categories
     from visir.products.tree import CategoryTree, tree_errors
 
 __all__ = [
@@ -54,10 +54,10 @@ __getattr__, __dir__ = lazy(
         "category_task": "visir.products.task",
         "encode_catalogue": "visir.products.encoding",
         "load_categories_model": "visir.products.model.trained",
-        "open_catalogue": "visir.products.open",
+        "open_catalogue": "visir.products.opening",
         "relevant_products": "visir.products.relevance",
-        "search_products": "visir.products.search",
-        "train_categories": "visir.products.train",
+        "search_products": "visir.products.free_search",
+        "train_categories": "visir.products.training",
         "tree_errors": "visir.products.tree",
     },
 )

@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.products.evaluate import Trial
+from visir.products.evaluation import Trial
 from visir.products.relevance import Setting
 from visir.products.tree import TreeErrors, tree_errors
 

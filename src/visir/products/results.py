@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.evaluation.scoring import versions
-from visir.products.evaluate import CategoryEvaluation, Trial
+from visir.products.evaluation import CategoryEvaluation, Trial
 from visir.products.first_answers import first_answers, hits
 from visir.products.relevance import Setting
 from visir.storage import FolderChange, FolderKind, new_folder

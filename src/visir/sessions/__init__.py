@@ -3,7 +3,7 @@
 This application needs nothing of images or captions. `mapping` declares how the columns of a log become events;
 `definition` says what a session is, as SQL text in the `dialect` of an engine; `source` finds the files of a log;
 `sessionisation` runs the definition in bounded memory, `bucket` by bucket; `spark` runs it on a cluster. On the
-sessions build `describe` (what distinguishes sessions that buy), `predict` (predicting a purchase) and `simulator`
+sessions build `description` (what distinguishes sessions that buy), `prediction` (predicting a purchase) and `simulator`
 (logs with known causes). Names are imported when first used.
 
 Example:

@@ -9,9 +9,9 @@ import typer
 
 def colours(collection: Annotated[str, typer.Argument(metavar="COLLECTION", show_default=False)]) -> None:
     """Count the captions that name a colour."""
-    from visir import open_collection  # inside, because `visir --help` imports this file
+    import visir  # inside, because `visir --help` imports this file
     from visir_example.encoder import COLOURS
 
-    texts = [text.lower().split() for text in open_collection(collection).captions["text"].to_pylist()]
+    texts = [text.lower().split() for text in visir.open(collection).captions["text"].to_pylist()]
     for colour in COLOURS:
         typer.echo(f"{colour}: {sum(colour in words for words in texts)} of {len(texts)}")

@@ -63,7 +63,9 @@ def sniffed_columns(path: Path) -> list[str]:
     return list(row) if isinstance(row, dict) else []
 
 
-def one_column(path: Path, columns: list[str], name: str | None, usual: tuple[str, ...], content: str) -> str | None:
+def one_column(
+    path: Path | str, columns: list[str], name: str | None, usual: tuple[str, ...], content: str
+) -> str | None:
     """The column that holds something.
 
     Args:
@@ -87,9 +89,15 @@ def one_column(path: Path, columns: list[str], name: str | None, usual: tuple[st
     if len(candidates) > 1:
         raise CollectionError(
             f"{path}: the {content} could be in {' or '.join(map(repr, candidates))}.",
-            hint=f"say which: {content.replace(' ', '_')}_column={candidates[0]}",
+            hint=f"say which: {_option(content)}={candidates[0]}",
         )
     return candidates[0] if candidates else None
+
+
+def _option(content: str) -> str:
+    """The option that names the column of a content."""
+    name = content.replace(" ", "_")
+    return name if name in ("image", "caption", "id", "caption_id") else f"{name}_column"
 
 
 class ColumnPicker:

@@ -38,10 +38,10 @@ class _SplitFile:
 def read(
     path: Path,
     *,
-    image_column: str | None = None,
-    caption_column: str | None = None,
-    id_column: str | None = None,
-    caption_id_column: str | None = None,
+    image: str | None = None,
+    caption: str | None = None,
+    id: str | None = None,
+    caption_id: str | None = None,
 ) -> Draft:
     """Read what `save_to_disk` wrote, or a folder of `data/train-00000-of-00004.parquet` from the hub.
 
@@ -50,16 +50,16 @@ def read(
 
     Args:
         path: The folder.
-        image_column: The column of images; by default the only one that holds images.
-        caption_column: The column of captions, which may be lists (default: text, caption, captions, …); several
+        image: The column of images; by default the only one that holds images.
+        caption: The column of captions, which may be lists (default: text, caption, captions, …); several
             columns, comma-separated, give several captions.
-        id_column: The column of image ids; by default the pictures' own file names, if every picture has one and no two
+        id: The column of image ids; by default the pictures' own file names, if every picture has one and no two
             are equal; else split and row ("test/17").
-        caption_id_column: The column of caption ids; by default "image#n".
+        caption_id: The column of caption ids; by default "image#n".
     """
     parts = _parts(path)
     draft = Draft(path.absolute().name, path, f"Hugging Face dataset {path.absolute().name}")
-    columns = _columns(path, _schema(parts[0].file), image_column, caption_column, id_column, caption_id_column)
+    columns = _columns(path, _schema(parts[0].file), image, caption, id, caption_id)
     rows = [row for part in parts for row in _rows(part, columns, path)]
     names = [row["name"] for row in rows]
     named = None not in names and len(set(names)) == len(names)
@@ -148,9 +148,7 @@ def _columns(
     declared = _declared_images(schema) or image_columns(schema)
     if image is None and len(declared) != 1:
         problem = f"several columns of images: {', '.join(declared)}" if declared else "no column of images"
-        raise CollectionError(
-            f"{path}: {problem}.", hint=f"image_column= says which; there are {', '.join(schema.names)}"
-        )
+        raise CollectionError(f"{path}: {problem}.", hint=f"image= says which; there are {', '.join(schema.names)}")
     image = image or declared[0]
     rest = [name for name in schema.names if name != image]
     if image not in schema.names:
@@ -222,10 +220,10 @@ FORMAT = Format(
     reference="Hugging Face datasets",
     sniff=_sniff,
     options=(
-        Option("image_column", "the column of pictures (default: the only one)"),
-        Option("caption_column", "the column of the caption(s), or several, comma-separated (default: text, …)"),
-        Option("id_column", "the column of the image's id (default: file names, else split/row)"),
-        Option("caption_id_column", "the column of the caption ids (default: image#n)"),
+        Option("image", "the column of pictures (default: the only one)"),
+        Option("caption", "the column of the caption(s), or several, comma-separated (default: text, …)"),
+        Option("id", "the column of the image's id (default: file names, else split/row)"),
+        Option("caption_id", "the column of the caption ids (default: image#n)"),
     ),
     read=read,
 )

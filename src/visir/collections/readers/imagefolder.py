@@ -6,8 +6,9 @@ from pathlib import Path
 
 from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
+from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.columns import first_columns
-from visir.collections.readers.locate import PICTURES, note_unread, walk
+from visir.collections.readers.locate import note_unread, walk
 from visir.collections.readers.names import SPLITS
 from visir.collections.readers.rows import read_rows
 from visir.collections.readers.table import COLUMN_OPTIONS, DraftFiller, TableColumns
@@ -21,7 +22,7 @@ def read(path: Path, **columns: str | None) -> Draft:
 
     - `file_name` is relative to the metadata file's folder. Image ids are the pictures' paths relative to `path`.
     - Splits are folders called train, test, val, validation or dev, or values of a column `split`.
-    - Captions are in `text` or whatever `caption_column` says; they may be lists.
+    - Captions are in `text` or whatever `caption` says; they may be lists.
     - Pictures that no metadata names are left out, and counted in the source; names without a picture keep a null path.
 
     Args:
@@ -44,7 +45,7 @@ def read(path: Path, **columns: str | None) -> Draft:
         filler.columns, filler.folder = table_columns, file.rsplit("/", 1)[0] + "/" if "/" in file else ""
         filler.split = _split_of(filler.folder)
         filler.add(read_rows(path / file), where=f"{file}, ")
-    pictures = {file for file in files if Path(file).suffix.lower() in PICTURES}
+    pictures = {file for file in files if is_picture_name(file)}
     named = [name or "" for name in draft.names]
     draft.splits = [split or _split_of(name) for split, name in zip(draft.splits, named, strict=True)]
     # The metadata says exactly where pictures are, so nothing needs to be looked for elsewhere.

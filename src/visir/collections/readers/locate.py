@@ -14,10 +14,6 @@ from visir.collections.readers.names import escaped
 from visir.errors import CollectionError
 from visir.remote import local_path
 
-PICTURES = frozenset(
-    (".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif", ".jfif")
-)
-"""Suffixes by which a folder is searched for pictures; what a file really is, decoding decides."""
 DEPTH = 4
 """How many folders deep pictures are looked for when nobody said where they are."""
 _COCO = re.compile(r"^COCO_(?:train|val|test)20\d\d_(?=\d{12}\.)")

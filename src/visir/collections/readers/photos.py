@@ -2,31 +2,47 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from pathlib import Path
 
 from visir.collections.archives import open_archive
 from visir.collections.descriptor import Format
 from visir.collections.draft import Draft
-from visir.collections.readers.locate import PICTURES, note_unread, walk
+from visir.collections.picture_kinds import (
+    HEIF,
+    RAW,
+    begins_like_picture,
+    has_no_ending,
+    is_picture_name,
+    left_out,
+    picture_endings,
+)
+from visir.collections.readers.locate import note_unread, walk
 from visir.collections.readers.names import SPLITS, escaped
 from visir.errors import CollectionError
+
+_DEPTH, _LOOKED_AT = 8, 20_000
+"""How deep, and at how many files, a folder is looked at to tell whether there are pictures in it."""
 
 
 def read(path: Path) -> Draft:
     """Read all pictures under a folder (or in a zip or tar), whatever lies between them.
 
     Image ids are paths relative to the folder. A first folder called train, val or test (or the like) is the split.
-    Hidden files and folders are left out, as are files whose names do not end like a picture's. A name that is not
+    Hidden files and folders are left out, as are files whose names do not end like a picture's; the source counts them
+    by kind. In a folder, a file whose name has no ending is a picture when it begins like one. A name that is not
     Unicode (a byte of Latin-1 from an old disk) appears with that byte escaped, `caf\\udce9.jpg`; reading that picture
     raises an error until it is renamed.
     """
     archive = None if path.is_dir() else path.name
     unread: dict[str, str] = {}
     files = list(walk(path, unread=unread)) if path.is_dir() else sorted(open_archive(path).names())
-    pictures = [name for name in files if _is_picture(name)]
+    visible = [name for name in files if not _is_hidden(name)]
+    pictures = [name for name in visible if is_picture_name(name) or _is_unnamed_picture(path, name)]
+    others = left_out(sorted(set(visible) - set(pictures)))
     if not pictures:
-        endings = ", ".join(sorted(PICTURES))
-        raise CollectionError(f"{path}: no pictures in it.", hint=f"it looks for names that end in {endings}")
+        endings = f"it looks for names that end in {', '.join(sorted(picture_endings()))}"
+        raise CollectionError(f"{path}: no pictures in it that can be read.", hint=others or endings)
     root = path if path.is_dir() else path.parent
     draft = Draft(path.absolute().name, root, f"photos in {path.absolute().name}")
     used_names = set(pictures)
@@ -41,18 +57,26 @@ def read(path: Path) -> Draft:
         draft.archives.append(archive)
     draft.names = []
     note_unread(draft, unread)
+    if others:
+        draft.notes.append(others)
     return draft
 
 
-def _is_picture(name: str) -> bool:
-    hidden = any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
-    return not hidden and Path(name).suffix.lower() in PICTURES
+def _is_hidden(name: str) -> bool:
+    return any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+
+
+def _is_unnamed_picture(path: Path, name: str) -> bool:
+    return has_no_ending(name) and path.is_dir() and begins_like_picture(path / name)
 
 
 def _sniff(path: Path) -> bool:
-    if path.is_dir():
-        return any(_is_picture(name) for name in walk(path, depth=2))
-    return path.suffix.lower() == ".zip"
+    if not path.is_dir():
+        return path.suffix.lower() == ".zip"
+    names = islice(walk(path, depth=_DEPTH), _LOOKED_AT)
+    return any(
+        Path(name).suffix.lower() in picture_endings() | HEIF | RAW or _is_unnamed_picture(path, name) for name in names
+    )
 
 
 FORMAT = Format(

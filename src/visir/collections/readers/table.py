@@ -19,10 +19,10 @@ from visir.collections.readers.sniffing import plain_stem
 from visir.errors import CollectionError, VisirError
 
 COLUMN_OPTIONS = (
-    Option("image_column", "the column of the picture's file name (default: file_name, image, file, …)"),
-    Option("caption_column", "the column of the caption(s), or several, comma-separated (default: text, caption, …)"),
-    Option("id_column", "the column of the image's id (default: image_id, else the file name)"),
-    Option("caption_id_column", "the column of the caption's id (default: caption_id; else image#n)"),
+    Option("image", "the column of the picture's file name (default: file_name, image, file, …)"),
+    Option("caption", "the column of the caption(s), or several, comma-separated (default: text, caption, …)"),
+    Option("id", "the column of the image's id (default: image_id, else the file name)"),
+    Option("caption_id", "the column of the caption's id (default: caption_id; else image#n)"),
     Option("split_column", "the column of the split (default: split)"),
 )
 
@@ -48,22 +48,22 @@ class TableColumns:
     @classmethod
     def find(
         cls,
-        path: Path,
+        path: Path | str,
         columns: list[str],
-        image_column: str | None = None,
-        caption_column: str | None = None,
-        id_column: str | None = None,
-        caption_id_column: str | None = None,
+        image: str | None = None,
+        caption: str | None = None,
+        id: str | None = None,
+        caption_id: str | None = None,
         split_column: str | None = None,
     ) -> TableColumns:
         """Find them among the columns of a table, by the names that somebody gave and the usual ones."""
-        names = caption_column.split(",") if caption_column else [None]
+        names = caption.split(",") if caption else [None]
         captions = [one_column(path, columns, name, usual.CAPTION_COLUMNS, "caption") for name in names]
         return cls(
-            one_column(path, columns, image_column, usual.IMAGE_COLUMNS, "image"),
+            one_column(path, columns, image, usual.IMAGE_COLUMNS, "image"),
             tuple(caption for caption in captions if caption is not None),
-            one_column(path, columns, id_column, usual.IMAGE_ID_COLUMNS, "id"),
-            one_column(path, columns, caption_id_column, usual.CAPTION_ID_COLUMNS, "caption id"),
+            one_column(path, columns, id, usual.IMAGE_ID_COLUMNS, "id"),
+            one_column(path, columns, caption_id, usual.CAPTION_ID_COLUMNS, "caption id"),
             one_column(path, columns, split_column, usual.SPLIT_COLUMNS, "split"),
         )
 
@@ -83,15 +83,14 @@ def read(path: Path, **columns: str | None) -> Draft:
 
     Args:
         path: The file.
-        **columns: The columns where they have no usual name: `image_column`, `caption_column` (several,
-            comma-separated, give several captions: "title,description"), `id_column`, `caption_id_column`,
-            `split_column`.
+        **columns: The columns where they have no usual name: `image`, `caption` (several, comma-separated, give
+            several captions: "title,description"), `id`, `caption_id`, `split_column`.
     """
     draft = Draft(plain_stem(path), path.parent, f"table {path.name}")
     names = first_columns(path)
     table_columns = TableColumns.find(path, names, **columns)
     if table_columns.image is None and table_columns.image_id is None:
-        raise CollectionError(f"{path}: no column of images.", hint=f"image_column= names it; there are {names}")
+        raise CollectionError(f"{path}: no column of images.", hint=f"image= names it; there are {names}")
     DraftFiller(draft, table_columns).add(read_rows(path))
     return draft
 

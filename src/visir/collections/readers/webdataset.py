@@ -12,8 +12,9 @@ import orjson
 from visir.collections.archives import TarArchive
 from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
+from visir.collections.picture_kinds import picture_endings
 from visir.collections.readers.columns import CAPTION_COLUMNS
-from visir.collections.readers.locate import PICTURES, relative
+from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
 from visir.errors import CollectionError
 
@@ -21,12 +22,12 @@ TEXTS = ("txt", "text", "caption", "captions")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
 
-def read(path: Path, *, newline: str = "separates", caption_column: str | None = None) -> Draft:
+def read(path: Path, *, newline: str = "separates", caption: str | None = None) -> Draft:
     """Read shards: one tar, a folder of tars, or a pattern such as `train-{000000..000099}.tar`.
 
     - A sample is the files `key.jpg`, `key.txt`, `key.json`, …; its image id is the key (its path up to the first dot
       of the last part). Pictures are read in place, at their offset in the tar.
-    - Captions are in `.txt`, or else in `.json` under `caption_column`, as text or as a list. Other files of a sample
+    - Captions are in `.txt`, or else in `.json` under `caption`, as text or as a list. Other files of a sample
       are not read.
     - Folders called train, val or test above the shards name the split.
 
@@ -36,17 +37,18 @@ def read(path: Path, *, newline: str = "separates", caption_column: str | None =
         path: The tar, the folder, or the pattern.
         newline: With "separates" every line of a `.txt` is a caption, as in CLIP_benchmark's retrieval shards; with
             "belongs" the whole file is one, as img2dataset writes them.
-        caption_column: The key of the captions in `.json` (default: text, caption, captions, …).
+        caption: The key of the captions in `.json` (default: text, caption, captions, …).
     """
     shards = _shards(path)
     root = path if path.is_dir() else path.parent
     draft = Draft(path.name.partition(".")[0] or root.name, root, f"WebDataset, {len(shards)} shards")
+    endings = picture_endings()
     for shard in shards:
         archive, place = TarArchive(shard), relative(shard, root)
         split = SPLITS.get(shard.parent.name.lower(), "")
         for key, parts in _samples(archive):
-            picture = next((name for end, name in parts.items() if f".{end.rsplit('.', 1)[-1]}" in PICTURES), None)
-            texts = _captions(draft, archive, f"{place}: {key}", parts, newline == "separates", caption_column)
+            picture = next((name for end, name in parts.items() if f".{end.rsplit('.', 1)[-1]}" in endings), None)
+            texts = _captions(draft, archive, f"{place}: {key}", parts, newline == "separates", caption)
             if picture is None:
                 if texts:
                     draft.fault(f"{place}: {key}: captions, but no picture")
@@ -151,7 +153,7 @@ FORMAT = Format(
             "separates",
             one_of("separates", "belongs"),
         ),
-        Option("caption_column", "the key of the caption(s) in .json (default: text, caption, captions, …)"),
+        Option("caption", "the key of the caption(s) in .json (default: text, caption, captions, …)"),
     ),
     read=read,
 )

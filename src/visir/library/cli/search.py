@@ -62,7 +62,7 @@ def search(context: typer.Context, **options: Any) -> None:
     In a library (visir library make PLACE --model M) it takes a moment; a collection is encoded first. With a model of
     weighted words (visir sparsify) the terms that matched are shown, and how much each gave.
     """
-    from visir.collections.open import COLLECTIONS
+    from visir.collections.opening import COLLECTIONS
     from visir.collections.sources import find_source
     from visir.errors import ConfigurationError, raise_faults
     from visir.library.layout import check_first_update_done, is_library

@@ -57,7 +57,7 @@ def evaluate(
     """
     from visir.console import Console
     from visir.errors import ConfigurationError, nearest, raise_faults
-    from visir.products.evaluate import evaluate as evaluate_systems
+    from visir.products.evaluation import evaluate as evaluate_systems
     from visir.products.first_answers import first_answers
     from visir.products.relevance import SETTINGS
     from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table

@@ -13,7 +13,7 @@ from visir.cli.data import Images
 from visir.products.cli.source import WIDTH, FormatName, Options, Source, opened
 
 if TYPE_CHECKING:
-    from visir.products.search import ProductAnswer
+    from visir.products.free_search import ProductAnswer
     from visir.records.catalogue import Catalogue
 
 
@@ -34,7 +34,7 @@ def search(
 
     When the words are the name of a category, answers that belong to it are marked.
     """
-    from visir.products.search import search_products
+    from visir.products.free_search import search_products
 
     products = opened(catalogue, format, images, option)
     answer = search_products(products, query, model, k, device=device)

@@ -30,6 +30,6 @@ Options = Annotated[
 
 def opened(source: str, format: str | None, images: list[str] | None, options: list[str] | None) -> Catalogue:
     """The catalogue that was named."""
-    from visir.products.open import open_catalogue
+    from visir.products.opening import open_catalogue
 
     return open_catalogue(source, format=format, images=single_or_all(images), **options_of(options))

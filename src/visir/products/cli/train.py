@@ -103,7 +103,7 @@ def _train(
     recipe: CategoriesRecipe, train: CatalogueVectors, validation: CatalogueVectors, out: Path, resume: bool
 ) -> None:
     from visir.cli.epochs import EpochLines, print_epochs
-    from visir.products.train import UNIT, train_categories
+    from visir.products.training import UNIT, train_categories
 
     model = print_epochs(
         lambda report: train_categories(recipe, train, validation, out, resume=resume, report=report),
@@ -126,7 +126,7 @@ def _print_recipes() -> None:
 
 def _print_plan(recipe: CategoriesRecipe, products: int, out: Path) -> None:
     from visir.cli.epochs import print_steps
-    from visir.products.train import recipe_text
+    from visir.products.training import recipe_text
 
     typer.echo(recipe_text(recipe))
     print_steps(recipe, products)

@@ -14,7 +14,7 @@ from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
 
 if TYPE_CHECKING:
-    from visir.products.evaluate import CategoryEvaluation
+    from visir.products.evaluation import CategoryEvaluation
     from visir.products.split import Split
     from visir.products.systems import CategorySystem
     from visir.records.catalogue import Catalogue
@@ -33,7 +33,7 @@ LABELS = {
     "map@10": "capped_map@10",
     "rprecision": "rprecision",
 }
-"""Label of Tables 7.1 and 7.3 → measure; mAP@k is read as in `visir.products.evaluate`, over min(R, k)."""
+"""Label of Tables 7.1 and 7.3 → measure; mAP@k is read as in `visir.products.evaluation`, over min(R, k)."""
 _RIGHT: dict[Relevance, str] = {
     "path": "a product is right for every category on its path",
     "drawn": "a product is right for the category that stands for it in the setting (drawn for all categories, seed 0)",
@@ -97,7 +97,7 @@ class CategoriesExperiment(Experiment):
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
-        from visir.products.evaluate import evaluate
+        from visir.products.evaluation import evaluate
         from visir.products.split import folds
 
         with context.locks.process:
@@ -195,6 +195,6 @@ def _notes(evaluation: CategoryEvaluation) -> list[str]:
 
 @lru_cache(maxsize=2)
 def _opened(source: str, images: str | None) -> Catalogue:
-    from visir.products.open import open_catalogue
+    from visir.products.opening import open_catalogue
 
     return open_catalogue(source, images=images)

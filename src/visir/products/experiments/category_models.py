@@ -33,7 +33,7 @@ def category_models(
     """
     from visir.encoders.families import CHECKPOINT_FILE
     from visir.products.encoding import encode_catalogue
-    from visir.products.train import train_categories
+    from visir.products.training import train_categories
     from visir.storage import locked
 
     training = {"recipe": recipe.model_dump(mode="json"), "catalogue": catalogue.fingerprint}

@@ -8,7 +8,7 @@ from pathlib import Path
 from markupsafe import Markup
 
 from visir.errors import ConfigurationError, nearest
-from visir.products.evaluate import TABLE, CategoryEvaluation, Trial
+from visir.products.evaluation import TABLE, CategoryEvaluation, Trial
 from visir.products.first_answers import FirstAnswers, first_answers
 from visir.products.relevance import Setting
 from visir.products.reports.pictures import CategoryPath, category_paths, product_thumbnails

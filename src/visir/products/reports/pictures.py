@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from PIL.Image import Image
 
 from visir.errors import ImageError
-from visir.products.evaluate import Trial
+from visir.products.evaluation import Trial
 from visir.products.first_answers import hits
 from visir.products.tree import NONE
 from visir.records.catalogue import Catalogue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from visir.products.evaluate import CategoryEvaluation
+from visir.products.evaluation import CategoryEvaluation
 from visir.products.first_answers import FirstAnswers
 from visir.products.relevance import Setting
 from visir.products.reports.tables import SETTING_WORDS, systems_in_setting

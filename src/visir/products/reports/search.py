@@ -8,8 +8,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
+from visir.products.free_search import ProductAnswer
 from visir.products.reports.pictures import Products, ShownProduct, product_thumbnails
-from visir.products.search import ProductAnswer
 from visir.records.catalogue import Catalogue
 from visir.reports.blocks import Block, Branch, Code, Paragraph, Tree, inline
 from visir.reports.gallery import Strip, Tile

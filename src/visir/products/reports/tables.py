@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from visir.products.evaluate import TABLE, CategoryEvaluation
+from visir.products.evaluation import TABLE, CategoryEvaluation
 from visir.products.first_answers import FirstAnswers
 from visir.products.relevance import Setting
 from visir.reports.table import Cell, Column, Table, between

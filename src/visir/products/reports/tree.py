@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from visir.products.evaluate import Trial
+from visir.products.evaluation import Trial
 from visir.products.tree import NONE, CategoryTree
 
 

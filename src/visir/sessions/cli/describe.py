@@ -31,7 +31,7 @@ def describe(
 
     from visir.console import Console
     from visir.reports import to_terminal
-    from visir.sessions.describe import describe as described
+    from visir.sessions.description import describe as described
     from visir.sessions.reports.findings import findings
     from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
     from visir.sessions.reports.tables import statistic_table, unavailable_table

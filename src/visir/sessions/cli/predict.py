@@ -34,10 +34,10 @@ def predict(
     """Compare models and feature sets at every step of a session; then look at it: visir sessions report."""
     from visir.console import Console
     from visir.reports import to_terminal
-    from visir.sessions.predict.folds import SCHEMES
-    from visir.sessions.predict.models import MODELS
-    from visir.sessions.predict.study import StudyPlan, load_study, run_study
-    from visir.sessions.predict.summary import summarise
+    from visir.sessions.prediction.folds import SCHEMES
+    from visir.sessions.prediction.models import MODELS
+    from visir.sessions.prediction.study import StudyPlan, load_study, run_study
+    from visir.sessions.prediction.summary import summarise
     from visir.sessions.reports.intent import f1_table
 
     samples = samples_of(

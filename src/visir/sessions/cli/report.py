@@ -17,8 +17,8 @@ def report(
 ) -> None:
     """Show a prediction study: Figures 6.6 and 6.7, what more features bring, what folds flatter, and the protocol."""
     from visir.files import json_bytes
-    from visir.sessions.predict.study import load_study
-    from visir.sessions.predict.summary import summarise
+    from visir.sessions.prediction.study import load_study
+    from visir.sessions.prediction.summary import summarise
     from visir.sessions.reports.intent import write_intent_report
     from visir.storage import check_new_file, write_new
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 import typer
 
 if TYPE_CHECKING:
-    from visir.sessions.predict.live import LiveScorer
+    from visir.sessions.prediction.live import LiveScorer
 
 
 def score(
@@ -30,8 +30,8 @@ def score(
 
     import orjson
 
-    from visir.sessions.predict.live import LiveScorer
-    from visir.sessions.predict.purchase_model import load_model
+    from visir.sessions.prediction.live import LiveScorer
+    from visir.sessions.prediction.purchase_model import load_model
 
     live = LiveScorer(load_model(model))
     if history is not None:

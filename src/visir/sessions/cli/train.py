@@ -27,9 +27,9 @@ def train(
     from visir.errors import ConfigurationError, VisirError, nearest
     from visir.sessions.examples import SETTINGS
     from visir.sessions.features import FEATURE_SETS
-    from visir.sessions.predict.models import MODELS
-    from visir.sessions.predict.purchase_model import save_model
-    from visir.sessions.predict.purchase_model import train as run
+    from visir.sessions.prediction.models import MODELS
+    from visir.sessions.prediction.purchase_model import save_model
+    from visir.sessions.prediction.purchase_model import train as run
 
     for name, value, choices in (("model", model, MODELS), ("features", features, FEATURE_SETS)):
         if value not in choices:

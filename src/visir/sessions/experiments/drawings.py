@@ -7,8 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from visir.sessions.describe import Statistic, StatisticCell
-from visir.sessions.describe.outcome_shares import BUYING, OTHER, OUTCOME_LABELS
+from visir.sessions.description import Statistic, StatisticCell
+from visir.sessions.description.outcome_shares import BUYING, OTHER, OUTCOME_LABELS
 from visir.sessions.experiments.plots import over_steps, prediction_panels, shares
 from visir.sessions.reports.plots import outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.table_labels import DEVICES

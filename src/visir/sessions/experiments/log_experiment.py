@@ -101,7 +101,7 @@ def counts_of(folder: Path) -> dict[str, Any]:
 
 def description_of(folder: Path, context: ExperimentContext) -> dict[str, dict[str, Any]]:
     """Everything of thesis section 6.4, by name, as `visir sessions describe` writes it; computed once."""
-    from visir.sessions.describe import describe
+    from visir.sessions.description import describe
 
     path = folder / _DESCRIBED
     with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):

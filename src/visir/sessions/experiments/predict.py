@@ -84,8 +84,8 @@ class PredictExperiment(SessionLogExperiment):
     def _study(self, folder: Path, context: ExperimentContext) -> dict[str, Any]:
         """The summary of the study, which is run where it is missing."""
         from visir.sessions.examples import Sample, draw
-        from visir.sessions.predict.study import STUDY, StudyPlan, load_study, run_study
-        from visir.sessions.predict.summary import summarise
+        from visir.sessions.prediction.study import STUDY, StudyPlan, load_study, run_study
+        from visir.sessions.prediction.summary import summarise
 
         sample = Sample(self.setting, self.sessions, context.seed, self.min_pages)
         plan = StudyPlan((sample,), folds=self.folds, schemes=("grouped",), seed=context.seed)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from visir.sessions.describe import Characterisation, Statistic, StatisticCell
-from visir.sessions.describe.outcome_shares import BUYING, OTHER, RATE
-from visir.sessions.describe.queries import ALL
+from visir.sessions.description import Characterisation, Statistic, StatisticCell
+from visir.sessions.description.outcome_shares import BUYING, OTHER, RATE
+from visir.sessions.description.queries import ALL
 
 _SPACE = "\N{NO-BREAK SPACE}"
 

@@ -13,8 +13,8 @@ from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.features import FEATURE_SETS
-from visir.sessions.predict.models import TITLES
-from visir.sessions.predict.summary import COMPARED, FeatureSetComparison, Summary, SummaryRow
+from visir.sessions.prediction.models import TITLES
+from visir.sessions.prediction.summary import COMPARED, FeatureSetComparison, Summary, SummaryRow
 from visir.sessions.reports import intent_plots as plots
 
 if TYPE_CHECKING:

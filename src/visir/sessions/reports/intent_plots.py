@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 from visir.reports.svg import DASHES, INK, SERIES, drawing
 from visir.sessions.features import FEATURE_SETS
-from visir.sessions.predict.models import TITLES
-from visir.sessions.predict.summary import Summary
+from visir.sessions.prediction.models import TITLES
+from visir.sessions.prediction.summary import Summary
 
 if TYPE_CHECKING:
     from visir.reports.plot import Plot

@@ -9,7 +9,7 @@ import numpy as np
 
 from visir.errors import VisirError
 from visir.reports.table import Cell, Column, Table
-from visir.sessions.describe import Characterisation, Statistic, describe
+from visir.sessions.description import Characterisation, Statistic, describe
 from visir.sessions.examples import MIN_PAGES, SETTINGS, Sample, Setting, draw
 from visir.sessions.features import LearntFeatures, features_of
 from visir.sessions.table_labels import CHANNELS, DEVICES, TOTALS, table_label

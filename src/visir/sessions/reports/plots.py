@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from visir.reports.svg import DASHES, FAINT, INK, SERIES, drawing
 from visir.reports.table import one_line
-from visir.sessions.describe import Statistic, StatisticCell
+from visir.sessions.description import Statistic, StatisticCell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

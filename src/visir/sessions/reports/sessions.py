@@ -24,8 +24,8 @@ from visir.reports.formats import to_csv, to_latex, to_markdown
 from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
 from visir.reports.table import Column, Table
-from visir.sessions.describe import Characterisation, Statistic
-from visir.sessions.describe.outcome_shares import BUYING, OTHER, OUTCOME_LABELS, RATE
+from visir.sessions.description import Characterisation, Statistic
+from visir.sessions.description.outcome_shares import BUYING, OTHER, OUTCOME_LABELS, RATE
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.plots import lying_bars, outcome_bars, survival, transition_diagram, transition_map
 from visir.sessions.reports.tables import card_rows, rejected_table, statistic_table, tidy_statistic, unavailable_table

@@ -7,8 +7,8 @@ from typing import Any
 
 from visir.reports.table import Cell, Column, Table
 from visir.sessions.definition import FLAGS, REASONS
-from visir.sessions.describe import Characterisation, Statistic, StatisticCell
-from visir.sessions.describe.statistic import percent
+from visir.sessions.description import Characterisation, Statistic, StatisticCell
+from visir.sessions.description.statistic import percent
 
 HIDDEN = "hidden"
 _DIGITS = {"%": 2, "σ": 2}

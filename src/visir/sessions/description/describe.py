@@ -7,18 +7,18 @@ from pathlib import Path
 from typing import Any
 
 from visir.errors import VisirError
-from visir.sessions.describe.channels import channels
-from visir.sessions.describe.customers import devices_per_customer
-from visir.sessions.describe.devices import devices
-from visir.sessions.describe.hours import hours
-from visir.sessions.describe.lengths import lengths
-from visir.sessions.describe.queries import queries
-from visir.sessions.describe.session_log import open_log
-from visir.sessions.describe.statistic import Statistic, suppressed
-from visir.sessions.describe.switches import READINGS, switches
-from visir.sessions.describe.totals import totals
-from visir.sessions.describe.unique_queries import unique_queries
-from visir.sessions.describe.weekdays import weekdays
+from visir.sessions.description.channels import channels
+from visir.sessions.description.customers import devices_per_customer
+from visir.sessions.description.devices import devices
+from visir.sessions.description.hours import hours
+from visir.sessions.description.lengths import lengths
+from visir.sessions.description.queries import queries
+from visir.sessions.description.session_log import open_log
+from visir.sessions.description.statistic import Statistic, suppressed
+from visir.sessions.description.switches import READINGS, switches
+from visir.sessions.description.totals import totals
+from visir.sessions.description.unique_queries import unique_queries
+from visir.sessions.description.weekdays import weekdays
 
 
 @dataclass(frozen=True)

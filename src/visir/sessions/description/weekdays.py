@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from visir.sessions.describe.outcome_shares import StatisticHeading, shares_by_outcome
-from visir.sessions.describe.session_log import SessionLog
-from visir.sessions.describe.statistic import Statistic, StatisticCell
-from visir.sessions.describe.totals import local_day
+from visir.sessions.description.outcome_shares import StatisticHeading, shares_by_outcome
+from visir.sessions.description.session_log import SessionLog
+from visir.sessions.description.statistic import Statistic, StatisticCell
+from visir.sessions.description.totals import local_day
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from visir.sessions.describe.session_log import SessionLog
-from visir.sessions.describe.statistic import Statistic, StatisticCell
+from visir.sessions.description.session_log import SessionLog
+from visir.sessions.description.statistic import Statistic, StatisticCell
 from visir.sessions.dialect import DUCKDB
 
 

@@ -1,4 +1,4 @@
-"""A path or a short text becomes a collection."""
+"""The door: a path, a short text or an object becomes a collection, or whatever else can be opened."""
 
 from __future__ import annotations
 
@@ -9,15 +9,89 @@ from typing import Any
 
 from visir.collections.draft import Draft, SourceDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
+from visir.collections.in_memory import read_memory
+from visir.collections.readers.huggingface import from_dataset
+from visir.collections.readers.locate import place_images
 from visir.collections.sources import SourceKind, find_source
 from visir.collections.task_draft import TaskDraft
 from visir.errors import CollectionError
+from visir.plugins import load_target
 from visir.records import Collection, TaskFile
+from visir.storage.manifest import read_manifest
 
+_FOLDERS = {
+    "library": "visir.library.snapshot:LibrarySnapshot.open",
+    "result": "visir.evaluation.results:load_evaluation",
+    "index": "visir.retrieval.kinds:load",
+}
+"""What opens the folders that later rooms made: kind of folder → its function."""
 COLLECTIONS = SourceKind("collection", "collections", FORMATS, without_path="generated scenes need none: scenes:2000")
 JUDGEMENT_SETS = SourceKind(
     "set of judgements", "judgements", JUDGEMENTS, how_to_name="put its name before it (name:path)"
 )
+
+
+def open(
+    source: Any,
+    *,
+    images: object = None,
+    format: str | None = None,
+    split: str | None = None,
+    judgements: object = None,
+    **options: Any,
+) -> Any:
+    """Open images and captions, whatever form they have; or a folder that visir made.
+
+    Args:
+        source: One of
+
+            - a folder of photos, or a file or folder of any known format (`visir data formats` lists them); the format
+              is told from the content, or named: `"FORMAT:PATH"`,
+            - `"scenes:50"` for generated pictures, a place elsewhere (`"s3://bucket/photos.tar"`), or a data set of the
+              Hugging Face hub (`"hf:user/name"`),
+            - a list of image files; a list of `(image, caption)` or `(image, [caption, …])`; `{image: caption}`. An
+              image is a path, a PIL picture or an array,
+            - a pandas or polars DataFrame or an Arrow table with a column of images and one of captions,
+            - a `datasets.Dataset`,
+            - a library, or the folder of a result or of an index, that visir made.
+
+            A collection that is open already is returned as it is.
+        images: Where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
+            the source. "none" goes without.
+        format: The name of the format, when it cannot be told.
+        split: Keep one split, or several ("train+val").
+        judgements: Further relevance judgements to attach: a file of qrels (TREC, CSV, JSON), `{query: {document:
+            grade}}`, a DataFrame, or those of CxC, ECCV Caption, or Flickr8k's experts.
+        **options: Those of the format: `image="file", caption="text"` name columns of a table. Every collection has
+            `split_by="random(0.8, 0.1, 0.1, seed=0)"`, which makes splits.
+
+    Returns:
+        A `Collection`; a `TaskFile` for a task with queries and documents of its own; a `Library`, an `Evaluation` or
+        an index for folders that visir made.
+
+    Raises:
+        CollectionError: With all faults of the source at once.
+
+    Example:
+        >>> import visir
+        >>> scenes = visir.open("scenes:12?size=64")
+        >>> scenes.images.num_rows, scenes.captions.num_rows
+        (12, 60)
+        >>> from PIL import Image
+        >>> Image.new("RGB", (64, 48), "red").save("red.png")
+        >>> mine = visir.open([("red.png", ["all red", "a red picture"])])
+        >>> mine.captions["text"].to_pylist()
+        ['all red', 'a red picture']
+    """
+    if isinstance(source, (str, Path)) and format is None:
+        manifest = read_manifest(Path(source)) if Path(source).is_dir() else None
+        if manifest is not None and manifest.kind in _FOLDERS:
+            given = {"images": images, "split": split, "judgements": judgements}
+            unused = [name for name, value in given.items() if value is not None]
+            if unused:
+                raise CollectionError(f"{source}: a folder that visir made ({manifest.kind}) takes no {unused[0]}=.")
+            return load_target(_FOLDERS[manifest.kind])(source, **options)
+    return open_source(source, images=images, format=format, split=split, judgements=judgements, **options)
 
 
 def open_source(
@@ -56,7 +130,7 @@ def open_source(
     if isinstance(path_or_spec, (Collection, TaskFile)):
         return path_or_spec.split(split)
     if not isinstance(path_or_spec, (str, Path)):
-        return _with_judgements(_from_object(path_or_spec, options), judgements).split(split)
+        return _with_judgements(_from_object(path_or_spec, images, options), judgements).split(split)
     source = find_source(str(path_or_spec), COLLECTIONS, format)
     judgements = source.take("judgements", judgements)
     split = source.take("split", split)
@@ -122,15 +196,15 @@ def attach_judgements(collection: Collection, path_or_spec: str | Path, **option
     return replace(collection, source=f"{collection.source}; {judged.note}")
 
 
-def _from_object(value: Any, options: dict[str, Any]) -> Collection:
-    if not hasattr(value, "save_to_disk"):
-        raise CollectionError(
-            f"cannot open a {type(value).__name__} as a collection.",
-            hint="give a path, a text such as scenes:2000, or a datasets.Dataset",
-        )
-    from visir.collections.readers.huggingface import from_dataset
-
-    return from_dataset(value, **FORMATS.get("huggingface").resolve(options)).build()
+def _from_object(value: Any, images: object, options: dict[str, Any]) -> Collection:
+    draft: Draft
+    if hasattr(value, "save_to_disk"):
+        draft = from_dataset(value, **FORMATS.get("huggingface").resolve(options))
+    else:
+        known = FORMATS.get("table").resolve({name: v for name, v in options.items() if name != "name"})
+        draft = read_memory(value, name=options.get("name", ""), **known)
+    place_images(draft, images)
+    return draft.build()
 
 
 def _with_judgements(collection: Collection, judgements: object) -> Collection:

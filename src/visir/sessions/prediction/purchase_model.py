@@ -16,8 +16,8 @@ from visir.errors import VisirError, require
 from visir.files import read_json
 from visir.sessions.examples import Sample, Setting, draw, idle_minutes
 from visir.sessions.features import FEATURES, FeatureSet, LearntFeatures, features_of
-from visir.sessions.predict.encoding import Scaling
-from visir.sessions.predict.models import FittedClassifier, fit
+from visir.sessions.prediction.encoding import Scaling
+from visir.sessions.prediction.models import FittedClassifier, fit
 from visir.sessions.records import Floats, SessionExamples
 from visir.storage import FolderKind, check_version, new_folder
 

@@ -25,10 +25,10 @@ from visir.fingerprint import hash_json
 from visir.progress import Progress
 from visir.sessions.examples import Sample, Setting, draw
 from visir.sessions.features import FEATURE_SETS, LearntFeatures, features_of
-from visir.sessions.predict.folds import SCHEMES, Scheme, TrainTestSplit, splits
-from visir.sessions.predict.importance import impurity, permutation
-from visir.sessions.predict.measures import measure_predictions
-from visir.sessions.predict.models import MODELS, fit
+from visir.sessions.prediction.folds import SCHEMES, Scheme, TrainTestSplit, splits
+from visir.sessions.prediction.importance import impurity, permutation
+from visir.sessions.prediction.measures import measure_predictions
+from visir.sessions.prediction.models import MODELS, fit
 from visir.sessions.records import SessionExamples
 from visir.storage import MANIFEST, FolderKind, Manifest, counted, put
 from visir.threads import usable_cores

@@ -21,7 +21,7 @@ from math import sqrt
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.sessions.describe.statistic import StatisticCell
+from visir.sessions.description.statistic import StatisticCell
 
 CONFIDENCE = 0.95
 DRAWS = 4000

@@ -30,7 +30,7 @@ import numpy as np
 
 from visir.errors import require
 from visir.sessions.features import FeatureState, SessionFeature
-from visir.sessions.predict.encoding import Scaling, expanded, for_trees
+from visir.sessions.prediction.encoding import Scaling, expanded, for_trees
 from visir.sessions.records import Bools, Floats
 
 

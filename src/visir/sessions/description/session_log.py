@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from visir.files import read_json
-from visir.sessions.describe.intervals import Moments
+from visir.sessions.description.intervals import Moments
 from visir.sessions.dialect import path_literal
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import parts_of, table_of

@@ -12,9 +12,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from visir.sessions.describe.intervals import share, standardised
-from visir.sessions.describe.session_log import SessionLog, moments
-from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
+from visir.sessions.description.intervals import share, standardised
+from visir.sessions.description.session_log import SessionLog, moments
+from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow
 
 OUTCOMES = {True: "Purchase", False: "Non-purchase"}
 BUYING, OTHER = "Purchase sessions", "Non-purchase sessions"

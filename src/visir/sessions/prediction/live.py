@@ -22,7 +22,7 @@ import numpy as np
 
 from visir.sessions.examples import Setting
 from visir.sessions.mapping import ACTIONS, COLUMNS
-from visir.sessions.predict.purchase_model import PurchaseModel
+from visir.sessions.prediction.purchase_model import PurchaseModel
 from visir.sessions.records import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples
 
 Event = Mapping[str, Any]
@@ -94,7 +94,7 @@ class LiveScorer:
         >>> import pyarrow as pa, pyarrow.parquet as pq
         >>> from visir.sessions import preset, sessionise
         >>> from visir.sessions.examples import Sample
-        >>> from visir.sessions.predict.purchase_model import train
+        >>> from visir.sessions.prediction.purchase_model import train
         >>> rows = [(f"v{k}", page, "page") for k in range(20) for page in range(4)]
         >>> rows += [(f"v{k}", 9, "order") for k in range(0, 20, 2)]
         >>> columns = dict(zip(("visitor", "time", "action"), map(list, zip(*rows))))

@@ -6,10 +6,10 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 
-from visir.sessions.describe.intervals import Moments, quantile, wilson
-from visir.sessions.describe.outcome_shares import OUTCOMES
-from visir.sessions.describe.session_log import SessionLog
-from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
+from visir.sessions.description.intervals import Moments, quantile, wilson
+from visir.sessions.description.outcome_shares import OUTCOMES
+from visir.sessions.description.session_log import SessionLog
+from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow
 
 PERCENTILES = (50, 90)
 _SHORT, _PER_DECADE = 20, 16

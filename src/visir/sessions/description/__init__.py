@@ -5,8 +5,8 @@
 `switches` (Fig. 6.5), `queries` (6.5), `unique_queries` (6.6). `describe` makes them all. Each gives a `Statistic`.
 """
 
-from visir.sessions.describe.describe import Characterisation, describe
-from visir.sessions.describe.session_log import SessionLog, open_log
-from visir.sessions.describe.statistic import Statistic, StatisticCell, suppressed
+from visir.sessions.description.describe import Characterisation, describe
+from visir.sessions.description.session_log import SessionLog, open_log
+from visir.sessions.description.statistic import Statistic, StatisticCell, suppressed
 
 __all__ = ["Characterisation", "SessionLog", "Statistic", "StatisticCell", "describe", "open_log", "suppressed"]

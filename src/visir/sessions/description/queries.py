@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from visir.sessions.describe.intervals import Moments, mean, share
-from visir.sessions.describe.outcome_shares import OUTCOMES
-from visir.sessions.describe.session_log import SessionLog, moments
-from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
+from visir.sessions.description.intervals import Moments, mean, share
+from visir.sessions.description.outcome_shares import OUTCOMES
+from visir.sessions.description.session_log import SessionLog, moments
+from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow
 
 ALL = "All devices"
 _NONE = Moments(0, 0, 0, 0, 0, 0)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from visir.sessions.describe.outcome_shares import StatisticHeading, shares_by_outcome
-from visir.sessions.describe.session_log import SessionLog
-from visir.sessions.describe.statistic import Statistic
+from visir.sessions.description.outcome_shares import StatisticHeading, shares_by_outcome
+from visir.sessions.description.session_log import SessionLog
+from visir.sessions.description.statistic import Statistic
 
 
 def hours(log: SessionLog) -> Statistic:

@@ -17,8 +17,8 @@ import numpy as np
 
 from visir.evaluation.significance import corrected
 from visir.sessions.features import FEATURE_SETS, FEATURES
-from visir.sessions.predict.measures import MEASURES
-from visir.sessions.predict.study import PredictionCell
+from visir.sessions.prediction.measures import MEASURES
+from visir.sessions.prediction.study import PredictionCell
 from visir.sessions.records import Floats
 
 COMPARED = ("f1", "roc_auc")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from visir.sessions.features import FeatureState, SessionFeature
-from visir.sessions.predict.models import FittedClassifier
+from visir.sessions.prediction.models import FittedClassifier
 from visir.sessions.records import Bools, Floats
 
 

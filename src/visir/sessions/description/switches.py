@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from visir.sessions.describe.intervals import share
-from visir.sessions.describe.session_log import SessionLog, moments
-from visir.sessions.describe.statistic import Statistic, StatisticCell, StatisticRow
+from visir.sessions.description.intervals import share
+from visir.sessions.description.session_log import SessionLog, moments
+from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow
 
 Reading = Literal["last", "journey", "all"]
 READINGS: dict[Reading, tuple[str, str, str]] = {

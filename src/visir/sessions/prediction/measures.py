@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from visir.sessions.predict.models import at_share
+from visir.sessions.prediction.models import at_share
 from visir.sessions.records import Bools, Floats
 
 MEASURES = ("f1", "roc_auc", "pr_auc", "brier", "ece")

@@ -1,0 +1,258 @@
+"""Images and captions that are in memory: lists, pairs, dictionaries, data frames, pictures of PIL."""
+
+from __future__ import annotations
+
+import hashlib
+import io
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from visir.collections.draft import Draft
+from visir.collections.frames import columns_of
+from visir.collections.picture_kinds import is_picture_name
+from visir.collections.readers.table import DraftFiller, TableColumns
+from visir.errors import CollectionError
+from visir.remote import local_path
+from visir.storage import ContentStore, FolderKind
+
+HELD = FolderKind("held-pictures", "pictures from memory", remedy="delete it: it is made again")
+FORMS = (
+    'a path or a text ("photos/", "mine.csv", "scenes:50"), a list of image files, a list of (image, caption) or '
+    "(image, [caption, …]), a dictionary {image: caption}, a pandas or polars DataFrame, an Arrow table, or a "
+    "datasets.Dataset"
+)
+"""What can be opened, in words."""
+_FILE = "cells.arrow"
+
+
+@dataclass(frozen=True)
+class _Entry:
+    """One image in memory, or its file, and its captions."""
+
+    place: str
+    image: Any
+    captions: Any = None
+
+
+def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
+    """Read images and captions that are in memory.
+
+    Pictures in memory are written into visir's cache once, without loss, under a hash of their content; files stay
+    where they are. An image id is the path as it was written; pictures in memory are numbered from 0.
+
+    Args:
+        source: A list of image files; a list of `(image, caption)` or `(image, [caption, …])`; `{image: caption(s)}` or
+            `{id: image}`; a DataFrame or an Arrow table; anything with a length whose entries are such pairs, as the
+            data sets of torchvision. An image is a path, a PIL picture, an array (height, width, 3), or encoded bytes.
+        name: The name of the collection.
+        **columns: Of a table: the columns of images, captions, ids, caption ids and splits, where they have no usual
+            names (`image`, `caption`, `id`, `caption_id`, `split_column`).
+
+    Raises:
+        CollectionError: For anything else; for files that are not there, all at once.
+    """
+    table = columns_of(source)
+    if table is not None:
+        return _of_table(table, name or "table", columns)
+    given = [key for key, value in columns.items() if value is not None]
+    if given:
+        raise CollectionError(f"{given[0]}= names a column of a table; a {type(source).__name__} has no columns.")
+    draft = Draft(name or "collection", Path.cwd(), f"a {type(source).__name__} in memory")
+    _fill(draft, list(_entries(source)))
+    return draft
+
+
+def _of_table(table: dict[str, list[Any]], name: str, columns: dict[str, str | None]) -> Draft:
+    draft = Draft(name, Path.cwd(), f"a table in memory with the columns {', '.join(table)}")
+    table_columns = TableColumns.find("the table", list(table), **columns)
+    if table_columns.image is None and table_columns.image_id is None:
+        raise CollectionError(
+            f"the table has no column of images; there are: {', '.join(table) or 'none'}.",
+            hint='name it: visir.open(table, image="COLUMN", caption="COLUMN")',
+        )
+    cells = table.get(table_columns.image or "", [])
+    if any(_is_picture(cell) for cell in cells):
+        held = _Held()
+        places = [None if cell is None else held.add(cell, f"row {row}") for row, cell in enumerate(cells, 1)]
+        archive = held.write()
+        table = {**table, str(table_columns.image): [None if p is None else f"image-{p}" for p in places]}
+    rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
+    DraftFiller(draft, table_columns).add((f"row {number}", row) for number, row in enumerate(rows, 1))
+    if any(_is_picture(cell) for cell in cells):
+        draft.paths = [None if n is None else f"image#{n.removeprefix('image-')}" for n in draft.names]
+        draft.archives = [None if n is None else str(archive) for n in draft.names]
+        draft.names = []
+    return draft
+
+
+def _entries(source: Any) -> Iterator[_Entry]:
+    if isinstance(source, Mapping):
+        yield from _of_mapping(source)
+        return
+    if isinstance(source, (str, bytes, int, float)) or not (
+        isinstance(source, Iterable) or (hasattr(source, "__getitem__") and hasattr(source, "__len__"))
+    ):
+        raise CollectionError(
+            f"cannot open a {type(source).__name__} as a collection.", hint=f"visir.open takes {FORMS}"
+        )
+    entries = source if isinstance(source, Iterable) else (source[row] for row in range(len(source)))
+    for number, entry in enumerate(entries):
+        where = f"entry {number}"
+        if _is_image(entry):
+            yield _Entry(where, entry)
+        elif isinstance(entry, (list, tuple)) and len(entry) == 2 and _is_image(entry[0]):
+            yield _Entry(where, entry[0], entry[1])
+        elif isinstance(entry, Mapping):
+            raise CollectionError(
+                f"{where} is a dictionary.", hint="make a table of it: visir.open(pandas.DataFrame(entries))"
+            )
+        else:
+            raise CollectionError(
+                f"{where}: expected an image or (image, caption), not {_shown(entry)}.",
+                hint=f'visir.open([("a.jpg", "a dog"), ("b.jpg", "a cat")]) works; it takes {FORMS}',
+            )
+
+
+def _of_mapping(source: Mapping[Any, Any]) -> Iterator[_Entry]:
+    pictures = {key: value for key, value in source.items() if _names_image(value)}
+    if pictures and len(pictures) == len(source) and not all(_names_image(key) for key in source):
+        for key, value in source.items():  # {id: image}
+            yield _Entry(str(key), value)
+        return
+    for key, value in source.items():
+        if not _is_image(key):
+            raise CollectionError(
+                f"{_shown(key)} is no image.", hint='visir.open({"a.jpg": "a dog", "b.jpg": ["a cat", "a pet"]}) works'
+            )
+        yield _Entry(str(key), key, value)
+
+
+def _fill(draft: Draft, entries: list[_Entry]) -> None:
+    held = _Held()
+    rows: dict[str, int] = {}
+    by_id = any(_is_picture(entry.image) for entry in entries)
+    counts: Counter[str] = Counter()
+    for number, entry in enumerate(entries):
+        in_memory = _is_picture(entry.image)
+        named = not entry.place.startswith("entry ") and entry.captions is None
+        identifier = entry.place if named else str(number) if in_memory else Path(entry.image).as_posix()
+        if identifier not in rows:
+            rows[identifier] = len(rows)
+            draft.ids.append(identifier)
+            draft.splits.append("")
+            if in_memory:
+                draft.paths.append(f"image#{held.add(entry.image, entry.place)}")
+                draft.archives.append("")
+            else:
+                draft.paths.append(_existing(draft, entry.image))
+                draft.archives.append(None)
+        for text in _texts(entry.captions):
+            if not isinstance(text, str):
+                draft.fault(f"{entry.place}: a caption must be text, not {_shown(text)}")
+                continue
+            draft.add_caption(f"{identifier}#{counts[identifier]}", text, identifier)
+            counts[identifier] += 1
+    if by_id:
+        archive = str(held.write())
+        draft.archives = [archive if place == "" else place for place in draft.archives]
+
+
+def _existing(draft: Draft, image: Any) -> str | None:
+    path = Path(local_path(str(image))).expanduser()
+    if not path.is_file():
+        draft.fault(f"{image}: no such file")
+        return None
+    return str(path.absolute())
+
+
+class _Held:
+    """Pictures from memory as cells of one Arrow file in the cache."""
+
+    def __init__(self) -> None:
+        self._cells: list[bytes] = []
+        self._digest = hashlib.blake2b(digest_size=16)
+
+    def add(self, picture: Any, where: str) -> int:
+        """Take a picture; return the number of its cell."""
+        data = _encoded(picture, where)
+        self._digest.update(len(data).to_bytes(8, "little"))
+        self._digest.update(data)
+        self._cells.append(data)
+        return len(self._cells) - 1
+
+    def write(self) -> Path:
+        """Write the file, unless the same pictures were written before; return its path."""
+        store, key = ContentStore(HELD), self._digest.hexdigest()
+        if store.find(key, hashed=lambda name: False) is None:
+            with store.writing(key, waiting="another process is writing the same pictures; waiting for it") as change:
+                if change.manifest.generation == 0:
+                    table = pa.table({"image": pa.array(self._cells, pa.large_binary())})
+                    with pa.ipc.new_file(str(change.file(_FILE)), table.schema) as writer:
+                        writer.write_table(table, max_chunksize=256)
+        return (store.path(key) / _FILE).absolute()
+
+
+def _encoded(picture: Any, where: str) -> bytes:
+    if isinstance(picture, (bytes, bytearray)):
+        return bytes(picture)
+    if isinstance(picture, Mapping):
+        if picture.get("bytes") is not None:
+            return bytes(picture["bytes"])
+        path = Path(str(picture.get("path"))).expanduser()
+        if not path.is_file():
+            raise CollectionError(f"{where}: {path}: no such file.")
+        return path.read_bytes()
+    from PIL import Image
+
+    if isinstance(picture, (str, Path)):
+        path = Path(local_path(str(picture))).expanduser()
+        if not path.is_file():
+            raise CollectionError(f"{where}: {path}: no such file.")
+        return path.read_bytes()
+    if not isinstance(picture, Image.Image):
+        try:
+            picture = Image.fromarray(picture)
+        except (TypeError, ValueError, AttributeError, KeyError) as fault:
+            raise CollectionError(
+                f"{where}: an array of this shape or type is no picture ({fault}).",
+                hint="give (height, width, 3) numbers of type uint8",
+            ) from None
+    from visir.collections.images import to_rgb
+
+    stream = io.BytesIO()
+    to_rgb(picture.copy()).save(stream, "PNG", compress_level=1)
+    return stream.getvalue()
+
+
+def _is_picture(value: Any) -> bool:
+    """Whether a value holds the picture itself, rather than the name of its file."""
+    if isinstance(value, (bytes, bytearray)):
+        return True
+    if isinstance(value, Mapping):
+        return "bytes" in value or "path" in value
+    module = type(value).__module__.partition(".")[0]
+    return module == "PIL" or (module == "numpy" and getattr(value, "ndim", 0) in (2, 3))
+
+
+def _is_image(value: Any) -> bool:
+    return isinstance(value, (str, Path)) or (_is_picture(value) and not isinstance(value, Mapping))
+
+
+def _names_image(value: Any) -> bool:
+    return isinstance(value, Path) or _is_picture(value) or (isinstance(value, str) and is_picture_name(value))
+
+
+def _texts(captions: Any) -> list[Any]:
+    if captions is None:
+        return []
+    return [captions] if isinstance(captions, str) or not isinstance(captions, Iterable) else list(captions)
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:57]}…"

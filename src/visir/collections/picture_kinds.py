@@ -1,0 +1,141 @@
+"""Which files are pictures: by the endings of their names, or by their first bytes; and what to do about the others."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+from functools import cache
+from importlib.util import find_spec
+from pathlib import Path, PurePosixPath
+
+PICTURES = frozenset(
+    (".jpg", ".jpeg", ".png", ".gif", ".webp", ".bmp", ".tif", ".tiff", ".ppm", ".pgm", ".jp2", ".avif", ".jfif")
+)
+"""Endings of pictures that are always read; what a file really is, decoding decides."""
+HEIF = frozenset((".heic", ".heif", ".hif"))
+"""Endings of the pictures of phones, which need the package pillow-heif."""
+RAW = frozenset(
+    (".cr2", ".cr3", ".nef", ".arw", ".dng", ".orf", ".rw2", ".raf", ".pef", ".srw", ".raw", ".nrw", ".x3f", ".iiq")
+)
+"""Endings of what cameras record before it is a picture."""
+_VIDEO = frozenset((".mov", ".mp4", ".m4v", ".avi", ".mkv", ".mts", ".webm", ".3gp"))
+_GET_HEIF = "pip install 'visir[heif]'"
+_NO_RAW = "camera RAW: save them as JPEG first"
+_ORDER = (HEIF, RAW, _VIDEO)
+
+
+def picture_endings() -> frozenset[str]:
+    """Return the endings of the names of pictures that are read here: with HEIC where pillow-heif is installed."""
+    return PICTURES | HEIF if has_heif() else PICTURES
+
+
+def is_picture_name(name: str) -> bool:
+    """Whether a file of this name is taken for a picture.
+
+    Example:
+        >>> is_picture_name("holiday/IMG_01.JPG"), is_picture_name("notes.txt")
+        (True, False)
+    """
+    return PurePosixPath(name).suffix.lower() in picture_endings()
+
+
+@cache
+def has_heif() -> bool:
+    """Whether pictures of phones (HEIC) can be read."""
+    return find_spec("pillow_heif") is not None
+
+
+@cache
+def register_heif() -> None:
+    """Make Pillow read HEIC, where pillow-heif is installed."""
+    if has_heif():
+        import pillow_heif
+
+        pillow_heif.register_heif_opener()
+
+
+def has_no_ending(name: str) -> bool:
+    """Whether a file name ends in nothing that tells a kind: no dot, or digits behind it."""
+    ending = PurePosixPath(name).suffix
+    return ending in ("", ".") or ending[1:].isdigit()
+
+
+def begins_like_picture(path: Path) -> bool:
+    """Whether the first bytes of a file are those of a picture that can be read."""
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(32)
+    except OSError:
+        return False
+    return kind_of(head) in ("JPEG", "PNG", "GIF", "WebP", "TIFF", "BMP", "AVIF", *(("HEIC",) if has_heif() else ()))
+
+
+def kind_of(head: bytes) -> str:
+    """Return the kind of picture that some first bytes belong to; "" for none that is known."""
+    for start, name in (
+        (b"\x89PNG", "PNG"), (b"\xff\xd8", "JPEG"), (b"GIF8", "GIF"), (b"II*\0", "TIFF"), (b"MM\0*", "TIFF"),
+    ):  # fmt: skip
+        if head.startswith(start):
+            return name
+    if head[:4] == b"RIFF" and head[8:12] == b"WEBP":
+        return "WebP"
+    if head[:2] == b"BM" and head[6:10] == bytes(4):
+        return "BMP"
+    if head[4:8] == b"ftyp":
+        brands = head[8:12]
+        return "AVIF" if brands in (b"avif", b"avis") else "HEIC" if brands in _HEIC_BRANDS else ""
+    return ""
+
+
+_HEIC_BRANDS = (b"heic", b"heix", b"hevc", b"heim", b"heis", b"mif1", b"msf1")
+
+
+def left_out(names: Iterable[str]) -> str:
+    """Return how many files of which kind were left out, and how the kinds that matter could be read.
+
+    Args:
+        names: The names of the files that are not read.
+
+    Returns:
+        "left out: 2 .mov, 1 .txt"; "" when there are none.
+
+    Example:
+        >>> left_out(["a.mov", "b.MOV", "notes.txt", "c.cr2"])
+        'left out: 1 .cr2 (camera RAW: save them as JPEG first), 2 .mov, 1 .txt'
+    """
+    counts = Counter(PurePosixPath(name).suffix.lower() or "without ending" for name in names)
+    if not counts:
+        return ""
+    ordered = sorted(counts, key=lambda ending: (_place(ending), -counts[ending], ending))
+    parts = [f"{counts[ending]:,} {ending}{_remedy(ending)}" for ending in ordered[:6]]
+    rest = sum(counts[ending] for ending in ordered[6:])
+    return "left out: " + ", ".join(parts) + (f" and {rest:,} of other kinds" if rest else "")
+
+
+def looks_like(data: bytes) -> tuple[str, str]:
+    """Return what a file that is no readable picture probably is, and what to do about it ("" for nothing special)."""
+    head = data[:512].lstrip().lower()
+    if head.startswith((b"<!doctype html", b"<html")):
+        return "an HTML page (the error page of a download?)", ""
+    if head.startswith(b"version https://git-lfs"):
+        return "a Git LFS pointer, not the file itself", "git lfs pull fetches the files"
+    if head.startswith((b"<?xml", b"<svg")):
+        return "XML or SVG, which has no pixels", ""
+    if head.startswith((b"%!ps", b"%pdf")):
+        return "PostScript or PDF, which is a program and no picture", ""
+    kind = kind_of(data[:32])
+    if kind == "HEIC" and not has_heif():
+        return "a HEIC picture, as phones make them", _GET_HEIF
+    if kind:
+        return f"it begins like a {kind}, but is damaged", ""
+    return f"{len(data):,} bytes that no decoder knows", ""
+
+
+def _place(ending: str) -> int:
+    return next((place for place, endings in enumerate(_ORDER) if ending in endings), len(_ORDER))
+
+
+def _remedy(ending: str) -> str:
+    if ending in HEIF:
+        return "" if has_heif() else f" ({_GET_HEIF})"
+    return f" ({_NO_RAW})" if ending in RAW else ""
