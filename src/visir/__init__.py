@@ -18,8 +18,13 @@ if TYPE_CHECKING:
     from visir import papers, shortcuts
     from visir.collections import open
     from visir.encoders import encode, load
-    from visir.evaluation import compare, evaluate, explain
+    from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
+    from visir.evaluation.granularity import granularity
+    from visir.evaluation.measures.listing import measures
+    from visir.evaluation.probes import probe
+    from visir.evaluation.stress.stress import stress
     from visir.retrieval import read_run
+    from visir.robustness.perturb import perturb
     from visir.sparse import sparsify
     from visir.training import train
     from visir.version import __version__
@@ -37,22 +42,36 @@ __getattr__, __dir__ = lazy(
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
+        "measures": "visir.evaluation.measures.listing",
+        "Comparison": "visir.evaluation",
+        "Evaluation": "visir.evaluation",
+        "stress": "visir.evaluation.stress.stress",
+        "probe": "visir.evaluation.probes",
+        "perturb": "visir.robustness.perturb",
+        "granularity": "visir.evaluation.granularity",
         "papers": "visir.papers",
         "shortcuts": "visir.shortcuts",
     },
 )
 
 __all__ = [
+    "Comparison",
+    "Evaluation",
     "__version__",
     "compare",
     "encode",
     "evaluate",
     "explain",
+    "granularity",
     "load",
+    "measures",
     "open",
     "papers",
+    "perturb",
+    "probe",
     "read_run",
     "shortcuts",
     "sparsify",
+    "stress",
     "train",
 ]
