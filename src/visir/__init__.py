@@ -23,9 +23,12 @@ if TYPE_CHECKING:
     from visir.evaluation.measures.listing import measures
     from visir.evaluation.probes import probe
     from visir.evaluation.stress.stress import stress
+    from visir.evaluation import compare, evaluate, explain
+    from visir.library import Library, index
     from visir.retrieval import read_run
     from visir.robustness.perturb import perturb
     from visir.sparse import sparsify
+    from visir.training import recipes, train
     from visir.training import train
     from visir.version import __version__
 
@@ -36,6 +39,7 @@ __getattr__, __dir__ = lazy(
         "__version__": "visir.version",
         "load": "visir.encoders",
         "encode": "visir.encoders",
+        "recipes": "visir.training",
         "train": "visir.training",
         "read_run": "visir.retrieval",
         "sparsify": "visir.sparse",
@@ -49,6 +53,8 @@ __getattr__, __dir__ = lazy(
         "probe": "visir.evaluation.probes",
         "perturb": "visir.robustness.perturb",
         "granularity": "visir.evaluation.granularity",
+        "index": "visir.library",
+        "Library": "visir.library",
         "papers": "visir.papers",
         "shortcuts": "visir.shortcuts",
     },
@@ -57,12 +63,14 @@ __getattr__, __dir__ = lazy(
 __all__ = [
     "Comparison",
     "Evaluation",
+    "Library",
     "__version__",
     "compare",
     "encode",
     "evaluate",
     "explain",
     "granularity",
+    "index",
     "load",
     "measures",
     "open",
@@ -70,6 +78,7 @@ __all__ = [
     "perturb",
     "probe",
     "read_run",
+    "recipes",
     "shortcuts",
     "sparsify",
     "stress",

@@ -73,10 +73,10 @@ class SparseTrial(TrainingTrial):
     def _is_measured(self, folder: Path) -> bool:
         return is_result(folder / EVALUATION) and (folder / COSTS_FILE).is_file()
 
-    def _train(self, checkpoint: Path, collection: Collection) -> None:
+    def _train(self, checkpoint: Path) -> None:
         from visir.sparse.run import sparsify
 
-        sparsify(self.recipe, checkpoint, collection=collection, resume=True)
+        sparsify(recipe=self.recipe, out=checkpoint, resume=True)
 
     def _measure(self, folder: Path, collection: Collection, encoder: Encoder) -> None:
         from visir.sparse.encoder import SparseEncoder, encode_sparse
