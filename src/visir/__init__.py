@@ -18,11 +18,18 @@ if TYPE_CHECKING:
     from visir import papers, shortcuts
     from visir.collections import open
     from visir.encoders import Encoder, encode, load
+    from visir.encoders import encode, load
+    from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
+    from visir.evaluation.granularity import granularity
+    from visir.evaluation.measures.listing import measures
+    from visir.evaluation.probes import probe
+    from visir.evaluation.stress.stress import stress
     from visir.evaluation import compare, evaluate, explain
     from visir.library import Library, index
     from visir.library.query import Query
     from visir.retrieval import read_run
     from visir.retrieval.searching import search
+    from visir.robustness.perturb import perturb
     from visir.sparse import sparsify
     from visir.training import recipes, train
     from visir.version import __version__
@@ -44,6 +51,13 @@ __getattr__, __dir__ = lazy(
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
+        "measures": "visir.evaluation.measures.listing",
+        "Comparison": "visir.evaluation",
+        "Evaluation": "visir.evaluation",
+        "stress": "visir.evaluation.stress.stress",
+        "probe": "visir.evaluation.probes",
+        "perturb": "visir.robustness.perturb",
+        "granularity": "visir.evaluation.granularity",
         "index": "visir.library",
         "Library": "visir.library",
         "papers": "visir.papers",
@@ -53,6 +67,8 @@ __getattr__, __dir__ = lazy(
 
 __all__ = [
     "Encoder",
+    "Comparison",
+    "Evaluation",
     "Library",
     "Query",
     "__version__",
@@ -60,14 +76,19 @@ __all__ = [
     "encode",
     "evaluate",
     "explain",
+    "granularity",
     "index",
     "load",
+    "measures",
     "open",
     "papers",
+    "perturb",
+    "probe",
     "read_run",
     "recipes",
     "search",
     "shortcuts",
     "sparsify",
+    "stress",
     "train",
 ]
