@@ -134,8 +134,9 @@ class _NotebookBar:
             self._write(line, f"<div>{html.escape(line)}</div>" if line else "")
 
     def _write(self, text: str, markup: str) -> None:
-        from IPython.display import display
+        import IPython.display
 
+        display: Any = IPython.display.display
         bundle = {"text/plain": text, "text/html": markup}
         if self._handle is None:
             self._handle = display(bundle, raw=True, display_id=True)
