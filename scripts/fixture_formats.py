@@ -170,7 +170,7 @@ def _write_towers(path: Path) -> None:
             "device": "cpu",
         }
     )
-    visir.train(recipe, path)
+    visir.train(recipe, out=path)
 
 
 def _write_categories_model(path: Path) -> None:

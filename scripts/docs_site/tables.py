@@ -268,6 +268,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "published": _published,
     "published-doubts": _published_doubts,
     "corruptions": _corruptions,
+    "recipes-own": lambda: _recipes("own"),
     "recipes-small": lambda: _recipes("recipes"),
     "recipes-ltd": lambda: _recipes("ltd"),
     "recipes-shortcuts": lambda: _recipes("shortcuts"),

@@ -19,9 +19,10 @@ if TYPE_CHECKING:
     from visir.collections import open
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
+    from visir.library import Library, index
     from visir.retrieval import read_run
     from visir.sparse import sparsify
-    from visir.training import train
+    from visir.training import recipes, train
     from visir.version import __version__
 
 __getattr__, __dir__ = lazy(
@@ -31,27 +32,33 @@ __getattr__, __dir__ = lazy(
         "__version__": "visir.version",
         "load": "visir.encoders",
         "encode": "visir.encoders",
+        "recipes": "visir.training",
         "train": "visir.training",
         "read_run": "visir.retrieval",
         "sparsify": "visir.sparse",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
+        "index": "visir.library",
+        "Library": "visir.library",
         "papers": "visir.papers",
         "shortcuts": "visir.shortcuts",
     },
 )
 
 __all__ = [
+    "Library",
     "__version__",
     "compare",
     "encode",
     "evaluate",
     "explain",
+    "index",
     "load",
     "open",
     "papers",
     "read_run",
+    "recipes",
     "shortcuts",
     "sparsify",
     "train",

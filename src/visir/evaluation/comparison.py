@@ -1,13 +1,14 @@
-"""The record of a comparison: the differences of systems, and how they were tested."""
+"""The record of a comparison: what differs, by how much, and how it was tested."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
+from visir.evaluation.measures import is_called
 
 
 @dataclass(frozen=True)
@@ -104,3 +105,33 @@ class Comparison(Tabular, Plotted, view="visir.reports.views.comparison"):
         if not parts:
             return f"no difference is significant, of {measures}"
         return f"significantly {' and '.join(parts)} of {measures}"
+
+    def __getitem__(self, name: tuple[str, ...]) -> Difference:
+        """The difference of a system in a measure: `comparison["b", "t2i R@1"]`, `comparison["b", "nDCG@10"]`."""
+        system, measure = name
+        first, _, rest = measure.partition(" ")
+        tasks = list(dict.fromkeys(difference.task for difference in self.differences))
+        task, typed = (first, rest) if rest and first in tasks else (tasks[0] if len(tasks) == 1 else "", measure)
+        for difference in self.differences:
+            if (difference.system, difference.task) == (system, task) and is_called(difference.measure, typed):
+                return difference
+        known = [f"[{entry.system!r}, {f'{entry.task} {entry.measure}'!r}]" for entry in self.differences[:12]]
+        raise VisirError(f"there is no difference [{system!r}, {measure!r}].", hint=f"there are {', '.join(known)}")
+
+
+def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:
+    """Notes on the differences that could not be tested.
+
+    Args:
+        differences: The differences.
+
+    Returns:
+        One note for each reason.
+    """
+    by_reason: dict[str, list[str]] = {}
+    for difference in differences:
+        if difference.untested:
+            by_reason.setdefault(difference.untested, []).append(
+                f"{difference.task} {difference.measure} of {difference.system}"
+            )
+    return tuple(f"not testable, because {reason}: {', '.join(names)}" for reason, names in by_reason.items())

@@ -12,7 +12,7 @@ from visir.errors import ConfigurationError, nearest
 from visir.evaluation.significance import TestName, corrected
 from visir.evaluation.stress.effect import ConditionOutcome, Effect, effects
 from visir.evaluation.stress.jaccard import Jaccard, jaccard
-from visir.records import Protocol, Qrels, Result, Run
+from visir.records import Collection, Protocol, Qrels, Result, Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,6 +34,7 @@ class Stress(Tabular, Plotted, view="visir.reports.views.stress"):
         family: The number of effects that the correction counts.
         timing: Seconds by stage.
         notes: Notes for the reader.
+        source: What was searched, to show pictures; None where it is not at hand.
     """
 
     system: str
@@ -49,6 +50,7 @@ class Stress(Tabular, Plotted, view="visir.reports.views.stress"):
     family: int
     timing: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    source: Collection | None = field(default=None, repr=False)
 
     def __repr__(self) -> str:
         rsum = {task: values["rsum"] for task, values in self.plain.aggregates.items() if "rsum" in values}

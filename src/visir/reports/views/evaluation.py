@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from visir.evaluation.evaluate import Evaluation
+from visir.evaluation.results import Evaluation
 from visir.records import Result
 from visir.reports.blocks import Block, Definitions, Fold, Notice, Paragraph, inline
 from visir.reports.measure_plots import measure_dots
