@@ -18,11 +18,8 @@ OUTPUTS: dict[str, dict[str, str]] = {}
 
 def on_files(files: Files, config: Any, **_: Any) -> Files:
     """Add what is generated: every tutorial as a notebook."""
-    import nbformat
-
     for path in tutorials.every_tutorial():
-        text = nbformat.writes(tutorials.notebook(path))
-        files.append(File.generated(config, f"tutorials/{path.stem}.ipynb", content=text))
+        files.append(File.generated(config, f"tutorials/{path.stem}.ipynb", content=tutorials.as_ipynb(path)))
     return files
 
 

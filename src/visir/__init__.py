@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from visir.collections import open
     from visir.encoders import encode, load
     from visir.evaluation import compare, evaluate, explain
+    from visir.library import Library, index
     from visir.retrieval import read_run
     from visir.sparse import sparsify
     from visir.training import recipes, train
@@ -39,17 +40,21 @@ __getattr__, __dir__ = lazy(
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
+        "index": "visir.library",
+        "Library": "visir.library",
         "papers": "visir.papers",
         "shortcuts": "visir.shortcuts",
     },
 )
 
 __all__ = [
+    "Library",
     "__version__",
     "compare",
     "encode",
     "evaluate",
     "explain",
+    "index",
     "load",
     "open",
     "papers",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 from visir.collections.draft import Draft, SourceDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
+from visir.collections.images import ImageReader
 from visir.collections.in_memory import read_memory
 from visir.collections.readers.huggingface import from_dataset
 from visir.collections.readers.locate import place_images
@@ -16,7 +18,8 @@ from visir.collections.sources import SourceKind, find_source
 from visir.collections.task_draft import TaskDraft
 from visir.errors import CollectionError
 from visir.plugins import load_target
-from visir.records import Collection, TaskFile
+from visir.progress import Progress
+from visir.records import Collection, SplitRule, TaskFile
 from visir.storage.manifest import read_manifest
 
 _FOLDERS = {
@@ -117,30 +120,35 @@ def open_source(
         split: Keep one split, or several ("train+val").
         judgements: Files or folders of further relevance judgements to attach to a collection (CxC, ECCV Caption,
             Flickr8k experts).
-        **options: Those of the format; `visir data formats` lists them.
+        **options: Those of the format; `visir data formats` lists them. Every collection has `split_by`, a rule that
+            makes splits (`visir.records.Collection.split_by`): "random(0.8, 0.1, 0.1, seed=0)", or "group(COLUMN, 0.8,
+            0.1, 0.1, seed=0)"; the column "content" keeps the same pictures, byte for byte, together.
 
     Raises:
         CollectionError: With all faults of the source at once.
 
     Example:
         >>> source = open_source("scenes:12?size=64")
-        >>> source.tasks, source.split("test").task("t2i")
-        (('i2t', 't2i'), Task(t2i: 5 captions, 1 images of scenes))
+        >>> source.tasks, len(source.split("test").task("t2i").queries)
+        (('i2t', 't2i'), 5)
     """
     if isinstance(path_or_spec, (Collection, TaskFile)):
-        return path_or_spec.split(split)
+        return _with_splits(path_or_spec, options.get("split_by")).split(split)
     if not isinstance(path_or_spec, (str, Path)):
-        return _with_judgements(_from_object(path_or_spec, images, options), judgements).split(split)
+        rule = options.pop("split_by", None)
+        record = _with_judgements(_from_object(path_or_spec, images, options), judgements)
+        return _with_splits(record, rule).split(split)
     source = find_source(str(path_or_spec), COLLECTIONS, format)
     judgements = source.take("judgements", judgements)
     split = source.take("split", split)
+    rule = source.take("split_by", options.pop("split_by", None))
     contents = source.read(images=source.take("images", images), **options)
-    record: Collection | TaskFile = contents.build() if isinstance(contents, SourceDraft) else contents
+    record = contents.build() if isinstance(contents, SourceDraft) else contents
     if isinstance(record, Collection):
         record = _with_judgements(record, judgements)
     elif judgements is not None:
         raise CollectionError(f"{path_or_spec}: a task has judgements of its own; judgements= does not apply.")
-    return record.split(split)
+    return _with_splits(record, rule).split(split)
 
 
 def open_collection(path_or_spec: Any, **options: Any) -> Collection:
@@ -174,7 +182,7 @@ def read_draft(
 ) -> Draft | TaskDraft | Collection:
     """The same, before it is checked: for `visir data check`, which reports faults instead of raising them."""
     source = find_source(path_or_spec, COLLECTIONS, format)
-    for name in ("judgements", "split"):  # these do not change what is wrong with the source
+    for name in ("judgements", "split", "split_by"):  # these do not change what is wrong with the source
         source.take(name)
     contents: Draft | TaskDraft | Collection = source.read(images=source.take("images", images), **options)
     return contents
@@ -211,6 +219,24 @@ def _with_judgements(collection: Collection, judgements: object) -> Collection:
     for path_or_spec in _as_list(judgements):
         collection = attach_judgements(collection, path_or_spec)
     return collection
+
+
+def _with_splits(record: Collection | TaskFile, rule: str | SplitRule | None) -> Collection | TaskFile:
+    if rule is None:
+        return record
+    if isinstance(record, TaskFile):
+        raise CollectionError(f"{record.name}: a task has splits of its own; split_by= does not apply.")
+    parsed = SplitRule.parse(rule) if isinstance(rule, str) else rule
+    facts = record.facts.column_names if record.facts is not None else []
+    if parsed.group != "content" or "content" in facts:
+        return record.split_by(parsed)
+    reader, ids = ImageReader(record), record.images["id"].to_pylist()
+    with Progress("comparing", len(ids), "images") as advance:
+        digests: list[str | None] = []
+        for row in range(len(ids)):
+            digests.append(hashlib.blake2b(reader.read(row), digest_size=16).hexdigest())
+            advance(1)
+    return record.with_splits(parsed.assign(ids, digests), str(parsed))
 
 
 def _as_list(value: object) -> Sequence[str | Path]:

@@ -9,7 +9,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from visir.errors import ConfigurationError, VisirError
-from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.folds import folds_of
 from visir.evaluation.measures import MEASURES, measure
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
@@ -17,6 +16,7 @@ from visir.evaluation.published import Judgement, PublishedRow
 from visir.evaluation.published.judge import Digits, judge_one, measure_of, printed_value, sums_of_rounded
 from visir.evaluation.readings import NEVER, Reading, all_readings, recall_values
 from visir.evaluation.rescoring import Material, NotComputable, rank, similarity_of_run
+from visir.evaluation.results import Evaluation
 from visir.evaluation.signatures import remarks
 from visir.records import TASKS, UNDECLARED, Ranks
 

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from visir.evaluation.evaluate import Evaluation, evaluate
+from visir.evaluation.evaluate import evaluate
 from visir.evaluation.measures import DEFAULT_MEASURES
-from visir.evaluation.results import is_result, load_evaluation, save
+from visir.evaluation.results import Evaluation, is_result, load_evaluation, save
 from visir.files import read_json
 from visir.records import Collection, SparseEmbeddings
 from visir.sparse.recipe import SparseRecipe

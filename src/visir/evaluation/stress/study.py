@@ -11,7 +11,7 @@ from visir.errors import ConfigurationError, nearest
 from visir.evaluation.significance import TestName, corrected
 from visir.evaluation.stress.effect import ConditionOutcome, Effect, effects
 from visir.evaluation.stress.jaccard import Jaccard, jaccard
-from visir.records import Protocol, Qrels, Result, Run
+from visir.records import Collection, Protocol, Qrels, Result, Run
 
 
 @dataclass(frozen=True, eq=False)
@@ -33,6 +33,7 @@ class Stress:
         family: The number of effects that the correction counts.
         timing: Seconds by stage.
         notes: Notes for the reader.
+        source: What was searched, to show pictures; None where it is not at hand.
     """
 
     system: str
@@ -48,6 +49,7 @@ class Stress:
     family: int
     timing: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    source: Collection | None = field(default=None, repr=False)
 
     @property
     def protocol(self) -> Protocol:
