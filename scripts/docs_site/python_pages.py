@@ -161,7 +161,10 @@ def pages() -> dict[str, str]:
         f"name or path as well.\n\n{_surface()}\n\n"
         "## Parts\n\n| part | what it is |\n|---|---|\n" + "\n".join(rows) + "\n"
     )
-    return {f"{FOLDER}/index.md": index, **{f"{FOLDER}/{name}.md": _page(part) for name, part in PARTS.items()}}
+    elsewhere = {place for part in PARTS.values() for place in _all_places(part)}
+    rest = tuple(place for place in _places("visir.*") if place not in elsewhere)
+    parts = {"visir": Part("visir", "What `import visir` offers and no other page has.", rest), **PARTS}
+    return {f"{FOLDER}/index.md": index, **{f"{FOLDER}/{name}.md": _page(part) for name, part in parts.items()}}
 
 
 def _surface() -> str:
@@ -180,9 +183,13 @@ def _surface() -> str:
 
 def _page(part: Part) -> str:
     parts = [f"# {part.title}", part.about]
-    places = list(dict.fromkeys(place for target in part.targets for place in _places(target)))
+    places = _all_places(part)
     parts += [f"::: {place}\n    options: {{ heading_level: 2 }}" for place in places]
     return "\n\n".join(parts) + "\n"
+
+
+def _all_places(part: Part) -> list[str]:
+    return list(dict.fromkeys(place for target in part.targets for place in _places(target)))
 
 
 def _places(target: str) -> list[str]:
