@@ -44,3 +44,18 @@ def test_every_command_names_verbs_and_options_that_exist() -> None:
         known = {option for parameter in command.params for option in parameter.opts}
         used = {word for word in words if word.startswith("-")}
         assert used <= known, f"visir {verb}: {used - known}"
+
+
+def test_it_is_short_and_its_links_work_on_pypi() -> None:
+    assert len(README.splitlines()) <= 120
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert [link for link in links if not link.startswith("https://")] == []
+    site, source = "https://visir-project.github.io/visir/", "https://github.com/visir-project/visir/blob/main/"
+    raw = "https://raw.githubusercontent.com/visir-project/visir/main/"
+    root = Path(__file__).parent.parent
+    for link in links:
+        if link.startswith(site):
+            page = root / "docs" / link.removeprefix(site)
+            assert page.with_suffix(".md").is_file() or (page / "index.md").is_file(), link
+        else:
+            assert (root / link.removeprefix(source).removeprefix(raw)).is_file(), link
