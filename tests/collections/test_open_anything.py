@@ -164,3 +164,24 @@ def test_what_is_open_already_and_folders_of_visir(here: Path) -> None:
     update("pics", "pics.visir", model="pixels")
     with visir.open("pics.visir") as library:
         assert len(library) == 2
+
+
+def test_a_data_set_of_the_hub(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    loaded: list[tuple[object, ...]] = []
+
+    def load(name: str, configuration: str | None) -> Any:
+        loaded.append((name, configuration))
+        if name == "nobody/nothing":
+            raise FileNotFoundError("not on the hub")
+        rows = datasets.Dataset.from_dict({"image": ["pics/a.png", "pics/b.png"], "title": ["red", "blue"]})
+        rows = rows.cast_column("image", datasets.Image())
+        return datasets.DatasetDict({"train": rows, "test": rows.select([1])})
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    collection = visir.open("hf:user/name:large?split=test&caption=title")
+    assert loaded == [("user/name", "large")]
+    assert captions_of(collection) == {collection.images["id"][0].as_py(): ["blue"]}
+    with pytest.raises(CollectionError, match="hf:nobody/nothing: cannot be loaded from the Hugging Face hub") as fault:
+        visir.open("hf:nobody/nothing")
+    assert "hf:user/name" in fault.value.hint

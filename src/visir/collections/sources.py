@@ -90,7 +90,7 @@ class FoundSource(Generic[AnyFormat]):
 
 
 def find_source(
-    spec: str, kind: SourceKind[AnyFormat], format: str | None = None, named: Collection[str] = ()
+    spec: str, kind: SourceKind[AnyFormat], format: str | None = None, given: Collection[str] = ()
 ) -> FoundSource[AnyFormat]:
     """Find out what a text names; what lies elsewhere is copied into the cache first.
 
@@ -98,7 +98,7 @@ def find_source(
         spec: A path, `"format:path"`, `"path?option=value"`, or a place elsewhere (`"s3://bucket/photos.tar"`).
         kind: Which formats there are.
         format: The name of the format; by default the text names it, else the content of the path decides.
-        named: Options that are given beside the text. They may tell the format of a file that looks like none.
+        given: Options that are given beside the text. They may tell the format of a file that looks like none.
 
     Raises:
         CollectionError: Where there is nothing, several sources lie in one folder, or no format fits.
@@ -113,7 +113,7 @@ def find_source(
     if name is None:
         if "{" not in path.name:  # a pattern of shards
             _check_exists(path, spec, kind)
-        return FoundSource(*_sniffed(path, kind, {*options, *named} - set(_OF_ALL)), options)
+        return FoundSource(*_sniffed(path, kind, {*options, *given} - set(_OF_ALL)), options)
     named = kind.formats.get(name)
     if named.one_file and path.is_dir():
         raise CollectionError(f"{path}: a folder; {named.name} is a file.", hint=f"layout: {named.layout}")
