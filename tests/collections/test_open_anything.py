@@ -117,6 +117,13 @@ def test_tables_in_memory(here: Path) -> None:
         assert 'visir.open(table, image="COLUMN", caption="COLUMN")' in fault.value.hint
 
 
+def test_a_dictionary_of_columns(here: Path) -> None:
+    columns = {"image": ["pics/a.png", "pics/b.png"], "caption": ["red", ["blue", "sea"]]}
+    assert captions_of(visir.open(columns)) == {"pics/a.png": ["red"], "pics/b.png": ["blue", "sea"]}
+    with pytest.raises(CollectionError, match="the columns differ in length: image 1, caption 2"):
+        visir.open({"image": ["a"], "caption": ["x", "y"]})
+
+
 def test_pictures_in_the_cells_of_a_table(here: Path) -> None:
     import pandas as pd
 

@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from visir.collections.descriptor import Format
 from visir.collections.draft import SourceDraft
+from visir.collections.picture_kinds import left_out
 from visir.collections.readers.gc_paused import gc_paused
 from visir.collections.readers.locate import place_images
 from visir.errors import CollectionError, nearest
@@ -44,7 +45,7 @@ class SourceKind(Generic[AnyFormat]):
     name: str
     plural: str
     formats: Registry[AnyFormat]
-    how_to_name: str = "name it with --format"
+    how_to_name: str = "name it with --format, or format= in Python"
     where_listed: str = "visir data formats explains them"
     without_path: str = ""
 
@@ -179,7 +180,11 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
     if advice:
         raise CollectionError(f"{path}: which of its columns has what?", hint=advice)
     hint = f"{kind.how_to_name}; known: {', '.join(kind.formats)} ({kind.where_listed})"
-    raise CollectionError(f"{path}: no known format of {kind.plural}.", hint=hint)
+    holds = ""
+    if path.is_dir():
+        files = left_out(file.name for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+        holds = f" (its files: {files.removeprefix('left out: ')})" if files else " (no files in it)"
+    raise CollectionError(f"{path}: no known format of {kind.plural}{holds}.", hint=hint)
 
 
 def _first_format(path: Path, kind: SourceKind[AnyFormat]) -> AnyFormat | None:
