@@ -25,7 +25,7 @@ from visir.records import Collection, SplitRule, TaskFile
 from visir.storage.manifest import read_manifest
 
 _FOLDERS = {
-    "library": "visir.library.snapshot:LibrarySnapshot.open",
+    "library": "visir.library.library:Library.open",
     "result": "visir.evaluation.results:load_evaluation",
     "index": "visir.retrieval.kinds:load",
 }

@@ -182,8 +182,8 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
     hint = f"{kind.how_to_name}; known: {', '.join(kind.formats)} ({kind.where_listed})"
     holds = ""
     if path.is_dir():
-        files = left_out(file.name for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
-        holds = f" (its files: {files.removeprefix('left out: ')})" if files else " (no files in it)"
+        names = left_out(file.name for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+        holds = f" (its files: {names.removeprefix('left out: ')})" if names else " (no files in it)"
     raise CollectionError(f"{path}: no known format of {kind.plural}{holds}.", hint=hint)
 
 
