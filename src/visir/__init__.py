@@ -17,7 +17,7 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir import papers, shortcuts
     from visir.collections import open
-    from visir.encoders import Encoder, encode, load
+    from visir.encoders import Encoder, encode, load, models
     from visir.evaluation import compare, evaluate, explain
     from visir.library import Library, index
     from visir.library.query import Query
@@ -34,6 +34,7 @@ __getattr__, __dir__ = lazy(
         "__version__": "visir.version",
         "Encoder": "visir.encoders",
         "load": "visir.encoders",
+        "models": "visir.encoders",
         "encode": "visir.encoders",
         "recipes": "visir.training",
         "train": "visir.training",
@@ -62,6 +63,7 @@ __all__ = [
     "explain",
     "index",
     "load",
+    "models",
     "open",
     "papers",
     "read_run",

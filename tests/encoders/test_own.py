@@ -271,3 +271,18 @@ def test_the_hash_of_code() -> None:
     assert hash_code(helper) == hash_code(helper) != hash_code(lengths)
     assert hash_code(partial(helper, 1)) != hash_code(partial(helper, 2))
     assert hash_code(torch.nn.Linear(2, 2)) == hash_code(torch.nn.Linear(2, 2))
+
+
+def test_a_system_that_is_evaluated_again_computes_its_vectors_anew(tmp_path: Path) -> None:
+    from visir.evaluation.systems import EncoderSystem
+
+    factor = [1.0]
+    model = Encoder.wrap(
+        "mine",
+        image=lambda images: colours(images) + 1,
+        text=lambda texts: [[factor[0] * len(text), 1.0, text.count("very")] for text in texts],
+    )
+    collection, system = photos(tmp_path, 6), EncoderSystem(model)
+    first = visir.evaluate(collection, system).result.mean("t2i", "mrr")
+    factor[0] = -1.0
+    assert visir.evaluate(collection, system).result.mean("t2i", "mrr") != first
