@@ -22,7 +22,7 @@ _BLOCK = 65_536  # rows checked at once, so that a memory-mapped matrix need not
 
 
 @dataclass(frozen=True, repr=False)
-class EncoderCard(Displayed):
+class EncoderCard(Displayed, view="visir.reports.views.embeddings"):
     """Which encoder computed vectors, and how: everything that changes the numbers.
 
     Args:
@@ -143,7 +143,7 @@ def _settings(values: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Embeddings(Columnar):
+class Embeddings(Columnar, view="visir.reports.views.embeddings"):
     """Dense vectors and their ids; `vectors[i]` belongs to `ids[i]`.
 
     A zero vector is allowed here (an empty bag of words is one). A search by cosine refuses it, because it has no

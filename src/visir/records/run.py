@@ -19,7 +19,7 @@ from visir.records.items import Items
 
 
 @dataclass(frozen=True, eq=False)
-class Run(Columnar):
+class Run(Columnar, view="visir.reports.views.run"):
     """The ranked documents of each query.
 
     Dense, sparse, BM25, re-ranked, perturbed and imported results are all this record. The *order* of the documents is
