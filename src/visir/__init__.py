@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from visir import papers, products, sessions, shortcuts
     from visir.collections import open
     from visir.encoders import Encoder, encode, load, models
-    from visir.evaluation import compare, evaluate, explain
-    from visir.encoders import Encoder, encode, load
     from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
     from visir.evaluation.granularity import granularity
     from visir.evaluation.measures.listing import measures
@@ -82,8 +80,8 @@ __all__ = [
     "granularity",
     "index",
     "load",
-    "models",
     "measures",
+    "models",
     "open",
     "papers",
     "perturb",

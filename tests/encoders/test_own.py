@@ -245,10 +245,10 @@ def test_an_edited_script_is_evaluated_anew(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_vectors_of_edited_code_do_not_meet_in_an_index(tmp_path: Path) -> None:
-    from visir.retrieval.kinds import build
+    from visir.retrieval.kinds import build_index
 
     before = Encoder.wrap("mine", text=lengths)
-    index = build("exact", visir.encode(before, TEXTS))
+    index = build_index(visir.encode(before, TEXTS), "exact")
     after = Encoder.wrap("mine", text=lambda texts: [[len(text) + 1, 0] for text in texts])
     with pytest.raises(EmbeddingError, match="the index is by mine, which is another model"):
         index.search(visir.encode(after, TEXTS), k=1)
