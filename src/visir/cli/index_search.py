@@ -42,6 +42,7 @@ def search_command(
     from visir.cli.vectors import read_queries
     from visir.errors import ConfigurationError, raise_faults
     from visir.retrieval.formats import write_run
+    from visir.retrieval.kinds import open_index
     from visir.storage import check_new_file
 
     faults = []
