@@ -18,7 +18,7 @@ from visir.evaluation.results import save
 from visir.evaluation.scoring import score
 from visir.library import update
 from visir.records import Collection, Embeddings, EncoderCard, Protocol, Ranks
-from visir.retrieval.kinds import build
+from visir.retrieval.kinds import build_index
 
 RED, BLUE = jpeg("red", form="PNG"), jpeg("blue", form="PNG")
 
@@ -160,7 +160,7 @@ def test_what_is_open_already_and_folders_of_visir(here: Path) -> None:
     collection = visir.open("scenes:6?size=64")
     assert visir.open(collection) is collection
     card = EncoderCard("by hand", "example", revision="1")
-    build("exact", Embeddings("image", ["a"], np.ones((1, 2), np.float32), card), here / "vectors")
+    build_index(Embeddings("image", ["a"], np.ones((1, 2), np.float32), card), "exact", here / "vectors")
     assert visir.open("vectors").ids.to_pylist() == ["a"]
     ranks = Ranks(pa.array(["q"]), np.array([0, 1]), np.array([1]), np.ones(1, np.float32), None, 4)
     protocol = Protocol(collection="toy", collection_fingerprint="stated", split="test")

@@ -27,7 +27,7 @@ from visir.storage.manifest import read_manifest
 _FOLDERS = {
     "library": "visir.library.library:Library.open",
     "result": "visir.evaluation.results:load_evaluation",
-    "index": "visir.retrieval.kinds:load",
+    "index": "visir.retrieval.kinds:open_index",
 }
 """What opens the folders that later rooms made: kind of folder → its function."""
 COLLECTIONS = SourceKind("collection", "collections", FORMATS, without_path="generated scenes need none: scenes:2000")
