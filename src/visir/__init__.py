@@ -17,6 +17,7 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir import papers, shortcuts
     from visir.collections import open
+    from visir.encoders import Encoder, encode, load
     from visir.encoders import encode, load
     from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
     from visir.evaluation.granularity import granularity
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
     from visir.evaluation.stress.stress import stress
     from visir.evaluation import compare, evaluate, explain
     from visir.library import Library, index
+    from visir.library.query import Query
     from visir.retrieval import read_run
+    from visir.retrieval.searching import search
     from visir.robustness.perturb import perturb
     from visir.sparse import sparsify
     from visir.training import recipes, train
-    from visir.training import train
     from visir.version import __version__
 
 __getattr__, __dir__ = lazy(
@@ -37,11 +39,14 @@ __getattr__, __dir__ = lazy(
     {
         "open": "visir.collections",
         "__version__": "visir.version",
+        "Encoder": "visir.encoders",
         "load": "visir.encoders",
         "encode": "visir.encoders",
         "recipes": "visir.training",
         "train": "visir.training",
+        "Query": "visir.library.query",
         "read_run": "visir.retrieval",
+        "search": "visir.retrieval.searching",
         "sparsify": "visir.sparse",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
@@ -61,9 +66,11 @@ __getattr__, __dir__ = lazy(
 )
 
 __all__ = [
+    "Encoder",
     "Comparison",
     "Evaluation",
     "Library",
+    "Query",
     "__version__",
     "compare",
     "encode",
@@ -79,6 +86,7 @@ __all__ = [
     "probe",
     "read_run",
     "recipes",
+    "search",
     "shortcuts",
     "sparsify",
     "stress",
