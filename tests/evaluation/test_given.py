@@ -42,6 +42,19 @@ def test_own_vectors_in_three_forms_give_the_same_numbers() -> None:
     assert one.aggregates["t2i"] == arrays.aggregates["t2i"]
 
 
+def test_two_functions_are_a_model() -> None:
+    def colours(images: list[Any]) -> list[Any]:
+        return [image.resize((1, 1)).getpixel((0, 0)) for image in images]
+
+    def lengths(texts: list[str]) -> list[list[int]]:
+        return [[len(text), 1, 1] for text in texts]
+
+    pair = visir.evaluate("scenes:12?size=64", (colours, lengths), split="test", name="pair")
+    named = visir.evaluate("scenes:12?size=64", {"image": colours, "text": lengths}, split="test")
+    wrapped = visir.evaluate("scenes:12?size=64", visir.Encoder.wrap("w", image=colours, text=lengths), split="test")
+    assert pair.aggregates == named.aggregates == wrapped.aggregates and pair.system == "pair"
+
+
 @pytest.mark.parametrize(
     ("given", "line"),
     [

@@ -123,11 +123,13 @@ def evaluate(
 
     Example:
         >>> import visir
-        >>> pictures = visir.open("scenes:12?size=64")
-        >>> own = {"image": (pictures.images["id"], range(12)), "text": (pictures.captions["id"], range(60))}
-        >>> own = {side: {row: [1.0, float(number)] for row, number in zip(*pair)} for side, pair in own.items()}
-        >>> evaluation = visir.evaluate(pictures, vectors=own, name="mine", measures=["R@1", "R@5", "MRR"])
-        >>> evaluation.tasks, 0 <= evaluation["t2i R@5"] <= 1
+        >>> def colours(images):
+        ...     return [image.resize((1, 1)).getpixel((0, 0)) for image in images]
+        >>> def words(texts):
+        ...     return [[1 + 99 * (name in text) for name in ("red", "green", "blue")] for text in texts]
+        >>> mine = visir.Encoder.wrap("mine", image=colours, text=words)
+        >>> evaluation = visir.evaluate("scenes:12?size=64", mine, split="test", measures=["R@1", "MRR"])
+        >>> evaluation.tasks, 0 <= evaluation["t2i MRR"] <= 1
         (('i2t', 't2i'), True)
         >>> judged, run = {"q": {"a": 1, "b": 1}}, {"q": {"a": 0.9, "c": 0.5, "b": 0.1}}
         >>> visir.evaluate(judged, run, measures=["P@2", "RR"]).aggregates
