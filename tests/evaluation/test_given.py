@@ -166,6 +166,16 @@ def test_judgements_alone_say_what_they_declare() -> None:
     )
 
 
+def test_one_measure_needs_no_list_and_all_are_shown() -> None:
+    assert visir.evaluate(JUDGED, ANSWERS, measures="MRR").measures == ("mrr",)
+    with pytest.raises(ConfigurationError, match="measures are named measures="):
+        visir.evaluate(JUDGED, ANSWERS, ["MRR"])
+    evaluation = visir.evaluate(JUDGED, ANSWERS, measures=["AP(rel=2)", "R@10"])
+    assert "map(rel=2)" in evaluation.to_markdown() and "map(rel=2)" in repr(evaluation)
+    swapped = visir.evaluate(ANSWERS, JUDGED)
+    assert any("are judgements and run swapped?" in note for note in swapped.notes)
+
+
 def test_judgements_alone_refuse_what_needs_a_collection() -> None:
     with pytest.raises(ConfigurationError, match="3 faults") as fault:
         visir.evaluate(JUDGED, ANSWERS, split="test", folds=5, measures=["RRR"])

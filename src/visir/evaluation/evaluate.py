@@ -47,7 +47,7 @@ def evaluate(
     folds: int = 1,
     depth: int = 100,
     similarity: Similarity | None = None,
-    measures: Sequence[str] | None = None,
+    measures: Sequence[str] | str | None = None,
     estimator: AnySystem | str | None = None,
     rerank: CrossEncoder | Encoder | str | None = None,
     k_test: int | None = None,
@@ -135,6 +135,7 @@ def evaluate(
         >>> visir.evaluate(judged, run, measures=["P@2", "RR"]).aggregates
         {'run': {'precision@2': 0.5, 'mrr': 1.0}}
     """
+    measures = [measures] if isinstance(measures, str) else measures
     if qrels is not None or is_judgements(source):
         if source is not None and qrels is not None:
             raise ConfigurationError(
