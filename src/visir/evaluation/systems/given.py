@@ -106,9 +106,9 @@ def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, 
         run = read_run(given)
         return run if run.task in tasks else read_run(run, task=_task_of(run, tasks))
     if isinstance(given, (str, Path)):
-        return load(str(given), device=device, dtype=dtype)  # type: ignore[arg-type]
+        return load(str(given), device=device, dtype=dtype)
     functions = _functions(given)
-    return Encoder.wrap("functions", **functions) if functions else given  # type: ignore[attr-defined]
+    return Encoder.wrap("functions", **functions) if functions else given
 
 
 def _functions(given: object) -> dict[str, Any]:
