@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.display import Displayed, brief, counted
 from visir.encoders.inputs import Pixels
 from visir.errors import EncoderError
 from visir.records import Embeddings, EncoderCard, Items, Modality, Role, Vectors, strings
@@ -22,7 +23,7 @@ PLURALS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image"
 """What people call the inputs of a modality."""
 
 
-class Encoder(ABC):
+class Encoder(Displayed, ABC):
     """A model that turns images, texts, or both into vectors of one space.
 
     The work on an image is split in two, so that a loader can decode and resize in threads while the model computes:
@@ -51,6 +52,15 @@ class Encoder(ABC):
     """Whether it embeds queries and documents in different ways (`for_role`)."""
     precomputed: bool = False
     """Whether its vectors exist already (`existing_vectors`); then it embeds nothing new."""
+
+    def __repr__(self) -> str:
+        card = getattr(self, "card", None)  # an encoder of one's own may lack what it should have
+        takes = " and ".join(PLURALS[modality] for modality in sorted(getattr(self, "modalities", ())))
+        size = getattr(self, "dimension", None)
+        parts = [f"takes {takes or 'nothing'}", "" if size is None else counted(size, "dimensions")]
+        parts += ["sparse vectors" if self.form == "sparse" else "", "re-ranks" if self.cross_encoder else ""]
+        name = "without a card" if card is None else f"{card.name!r}, {card.family}"
+        return brief(self, f"{name}; {', '.join(filter(None, parts))}")
 
     def preprocess(self, image: Image) -> Pixels:
         """One RGB image to the model's input.

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow.compute as pc
 
+from visir.display import Displayed
 from visir.encoders.base import PLURALS, Encoder
 from visir.encoders.broken import check_broken, usable_entry
 from visir.encoders.compute import ForwardOptions, complete
@@ -18,8 +19,8 @@ from visir.errors import CollectionError, EmbeddingError, EncoderError
 from visir.records import Collection, Embeddings, Items, Modality, Role, SparseEmbeddings, Vectors
 
 
-@dataclass(frozen=True, eq=False)
-class Encoding:
+@dataclass(frozen=True, eq=False, repr=False)
+class Encoding(Displayed):
     """What `encode_detailed` did.
 
     Attributes:

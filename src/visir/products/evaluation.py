@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir.display import Displayed
 from visir.errors import ConfigurationError, nearest
 from visir.evaluation.comparison import Comparison, Difference, untested_notes
 from visir.evaluation.evaluate import evaluate as evaluate_system
@@ -73,8 +74,8 @@ class SplitMean:
     splits: int
 
 
-@dataclass(frozen=True, eq=False)
-class CategoryEvaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class CategoryEvaluation(Displayed):
     """All trials of several systems.
 
     Args:
