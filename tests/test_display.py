@@ -132,7 +132,7 @@ def test_a_repr_says_what_matters(things: dict[str, Any]) -> None:
     assert repr(things["collection"]).startswith("Collection(scenes: 30 images, 150 captions)\n  splits: test 3, ")
     assert repr(things["evaluation"]).startswith("Evaluation(first on scenes, split all)\n  i2t: R@1 ")
     assert repr(things["index"]).startswith("FlatIndex(exact: 30 vectors, in memory)")
-    assert repr(things["encoder"]) == "PixelStatistics('pixels', pixels; takes images, 216 dimensions)"
+    assert repr(things["encoder"]).startswith("Encoder(pixels, images")
     assert repr(things["embeddings"]).startswith("Embeddings(30 image vectors, 8 dimensions, float32)\n  ids: scene-0-")
 
 

@@ -1,4 +1,4 @@
-"""The record of a comparison: what differs, by how much, and how it was tested."""
+"""The record of a comparison: the differences of systems, and how they were tested."""
 
 from __future__ import annotations
 
@@ -79,6 +79,18 @@ class Comparison(Tabular, Plotted, view="visir.reports.views.comparison"):
     system_differences: Mapping[str, tuple[Any, ...]]
     notes: tuple[str, ...] = ()
 
+    def __getitem__(self, name: tuple[str, ...]) -> Difference:
+        """The difference of a system in a measure: `comparison["b", "t2i R@1"]`, `comparison["b", "nDCG@10"]`."""
+        system, measure = name
+        first, _, rest = measure.partition(" ")
+        tasks = list(dict.fromkeys(difference.task for difference in self.differences))
+        task, typed = (first, rest) if rest and first in tasks else (tasks[0] if len(tasks) == 1 else "", measure)
+        for difference in self.differences:
+            if (difference.system, difference.task) == (system, task) and is_called(difference.measure, typed):
+                return difference
+        known = [f"[{entry.system!r}, {f'{entry.task} {entry.measure}'!r}]" for entry in self.differences[:12]]
+        raise VisirError(f"there is no difference [{system!r}, {measure!r}].", hint=f"there are {', '.join(known)}")
+
     def __repr__(self) -> str:
         lines = [f"{system}: {self.verdict(system)}" for system in self.systems[1:]]
         return brief(self, f"against {self.systems[0]}", *lines[:3], f"{self.how}, correction: {self.correction}")
@@ -105,18 +117,6 @@ class Comparison(Tabular, Plotted, view="visir.reports.views.comparison"):
         if not parts:
             return f"no difference is significant, of {measures}"
         return f"significantly {' and '.join(parts)} of {measures}"
-
-    def __getitem__(self, name: tuple[str, ...]) -> Difference:
-        """The difference of a system in a measure: `comparison["b", "t2i R@1"]`, `comparison["b", "nDCG@10"]`."""
-        system, measure = name
-        first, _, rest = measure.partition(" ")
-        tasks = list(dict.fromkeys(difference.task for difference in self.differences))
-        task, typed = (first, rest) if rest and first in tasks else (tasks[0] if len(tasks) == 1 else "", measure)
-        for difference in self.differences:
-            if (difference.system, difference.task) == (system, task) and is_called(difference.measure, typed):
-                return difference
-        known = [f"[{entry.system!r}, {f'{entry.task} {entry.measure}'!r}]" for entry in self.differences[:12]]
-        raise VisirError(f"there is no difference [{system!r}, {measure!r}].", hint=f"there are {', '.join(known)}")
 
 
 def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:

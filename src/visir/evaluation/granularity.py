@@ -13,6 +13,7 @@ from visir.display import Plotted, Tabular, brief
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import choose
 from visir.evaluation.granularity_statistics import GranularityComparison, Mean, compare, means
+from visir.evaluation.saved import Saved
 from visir.evaluation.significance import Correction, corrected
 from visir.evaluation.sources import open_collection_of
 from visir.records import Collection
@@ -23,7 +24,9 @@ BOTH: tuple[Profile, ...] = ("paper", "strict")
 
 
 @dataclass(frozen=True)
-class GranularityStudy(Tabular, Plotted, view="visir.reports.views.granularity"):
+class GranularityStudy(
+    Tabular, Plotted, Saved, view="visir.reports.views.granularity", writer="visir.reports.saving:save_granularity"
+):
     """The granularity of one or two collections, by profile.
 
     Attributes:

@@ -172,9 +172,7 @@ def to_html(table: Table, *, row_headers: bool = True) -> str:
     for number, row in enumerate(table.texts()):
         cells = []
         for position, cell in enumerate(row):
-            escaped = html.escape(
-                cell.replace(" … ", "\N{NO-BREAK SPACE}…\N{NO-BREAK SPACE}")
-            )
+            escaped = html.escape(cell.replace(" … ", "\N{NO-BREAK SPACE}…\N{NO-BREAK SPACE}"))
             text = f"<strong>{escaped}</strong>" if (number, position) in best else escaped
             value = table.rows[number][position]
             if isinstance(value, Spread):

@@ -114,6 +114,8 @@ def sparsify(
         )
     checkpoint = Checkpoint.begin(resolved, "sparsify", out, LAYOUT, resume=resume)
     splits = split_for_training(collection, resolved.data, resolved.selection)
+    if checkpoint.is_finished_with(resolved, trained_on=splits.train, validated_on=splits.validation):
+        return TrainedModel(checkpoint.path)
     device_of_head = Processes.join(resolved.device).device
     tokenizer = load_tokenizer(resolved.head.language_model)
     dense = load(expand(resolved.encoder))

@@ -12,6 +12,9 @@ from typing import Any
 import orjson
 
 from visir.encoders.checkpoints import Layout
+from visir.errors import VisirError
+from visir.records import Collection
+from visir.storage import is_made_by_visir
 from visir.training.facts import facts_of
 from visir.training.fit import SAVE_SECONDS, FitResult, L, Report, fit
 from visir.training.folder import RECIPE_FILE, TrainingFolder, check_free, open_training_folder
@@ -20,6 +23,7 @@ from visir.training.loop import TrainingError
 from visir.training.processes import Processes
 from visir.training.regime import Regime
 from visir.training.settings import to_toml
+from visir.training.trained import TrainedModel
 
 STOPPED_FILE = "stopped-batch.json"
 
@@ -82,8 +86,35 @@ class Checkpoint:
             VisirError: The folder holds something that a training must not write over.
         """
         path = default_folder(recipe) if out is None else Path(out)
-        Processes.join(recipe.device).run_on_first(lambda: check_free(path, resume))
+        if not (resume and is_made_by_visir(path, layout.kind.name)):
+            Processes.join(recipe.device).run_on_first(lambda: check_free(path, resume))
         return cls(path, layout, recipe_text(recipe, verb), resume, events)
+
+    def is_finished_with(self, recipe: Regime, **splits: Collection) -> bool:
+        """Whether the folder holds this very training, finished, so that going on has nothing left to do.
+
+        Args:
+            recipe: The resolved recipe.
+            **splits: "trained_on" and "validated_on".
+
+        Raises:
+            VisirError: It holds a finished training of another recipe, or of other data.
+        """
+        if not (self.resume and is_made_by_visir(self.path, self.layout.kind.name)):
+            return False
+        facts = TrainedModel(self.path).facts
+        was, now = (
+            {**values, "data": {**values["data"], "obtain": ""}, "title": "", "group": ""}
+            for values in (facts["recipe"], recipe.model_dump(mode="json"))
+        )
+        differing = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
+        differing += [name for name, split in splits.items() if facts[name]["split"] != split.fingerprint]
+        if differing:
+            raise VisirError(
+                f"{self.path} holds a finished checkpoint of another training: {', '.join(differing)} differ.",
+                hint='train into another folder: --out DIR (out="DIR" in Python)',
+            )
+        return True
 
     def train(
         self,

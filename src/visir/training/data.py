@@ -71,18 +71,21 @@ def settled(data: Data, collection: Collection) -> Data:
     usual = Data()
     if data.split_by is not None or (data.train, data.validation) != (usual.train, usual.validation):
         return data
-    splits = set(collection.splits)
+    splits = set(filter(None, collection.splits))
     if usual.train in splits:
         for name in (usual.validation, "validation", "valid", "dev"):
             if name in splits:
                 return data.model_copy(update={"validation": name})
     elif splits:
         return data  # of other splits the person chooses: the error lists them
-    state = "no split to validate on" if splits else "no splits"
+    part = collection.split(usual.train) if splits else collection
+    divided = RandomDivision.parse(DEFAULT).divide(part)
+    train, validation = (divided.split(name).images.num_rows for name in ("train", "val"))
     warnings.warn(
-        f"{collection.name} has {state}: 9 of 10 pictures are trained on, 1 of 10 validates, drawn at random with seed "
-        f'0. Another way: --split-by "random(0.8, 0.2, seed=1)" (split_by=… in Python)',
-        stacklevel=3,
+        f"{collection.name} has no split {'to validate on' if splits else 'at all'}: {train:,} pictures are trained on "
+        f"and {validation:,} validate, drawn at random with seed 0{'; so few say little' if validation < 50 else ''}. "
+        'Another way: --split-by "random(0.8, 0.2, seed=1)" (split_by=… in Python)',
+        stacklevel=4,
     )
     return data.model_copy(update={"split_by": DEFAULT})
 
@@ -143,7 +146,9 @@ def _split(collection: Collection, name: str, key: str) -> Collection:
     try:
         split = collection.split(name)
     except VisirError as fault:
-        hint = fault.hint if collection.splits else f'it has no splits: --split-by "{DEFAULT}" (split_by=… in Python)'
+        hint = (
+            fault.hint if any(collection.splits) else f'it has no splits: --split-by "{DEFAULT}" (split_by=… in Python)'
+        )
         raise CollectionError(f"{key}: {fault.message}", hint=hint) from fault
     captioned = pc.count_distinct(split.captions["image_id"]).as_py()
     if captioned < 2:

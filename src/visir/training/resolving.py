@@ -94,9 +94,18 @@ class RecipeKind(Generic[R]):
         changes = changes_of(given, sections or {}, more, known=self.keywords, top=self.top, verb=self.verb)
         if data is not None:
             changes = [*data_changes(data if opened is None else opened, _label(recipe)), *changes]
-        read = self.read(self._source(recipe), changes)
+        read = self._read(recipe, changes)
         collection = opened or self._open(read, data)
         return read.model_copy(update={"data": settled(read.data, collection)}), collection
+
+    def _read(self, recipe: object, changes: Sequence[Change]) -> R:
+        try:
+            return self.read(self._source(recipe), changes)
+        except ConfigurationError as fault:
+            if "model=" not in fault.message or ".encoder': did you" not in fault.message:
+                raise
+            hint = "this recipe begins a side from nothing, which takes no model; clip-finetune and heads take one"
+            raise ConfigurationError(fault.message, hint=hint) from fault
 
     def _open(self, recipe: R, data: object) -> Collection:
         try:

@@ -73,7 +73,8 @@ def train(
         seed: Of everything that is random.
         device: "cpu", "cuda", "cuda:1", or "auto".
         set: Any other keys of the recipe: {"objective.temperature": 0.05, "optimiser.chunk": 32}.
-        resume: Go on from the state that an interrupted training left in `out`; without one, begin.
+        resume: Go on from the state that an interrupted training left in `out`; without one, begin. A training that
+            is finished is not done again.
         report: Called with each epoch.
         **sections: Keys at the top of the recipe: `dimension=256`, `objective={"name": "ifm"}`.
 
@@ -108,6 +109,8 @@ def train(
     events = {TENSORBOARD_FOLDER: EVENTS}
     checkpoint = Checkpoint.begin(resolved, "train", out, LAYOUT, resume=resume, events=events)
     splits = open_splits(resolved, collection)
+    if checkpoint.is_finished_with(resolved, trained_on=splits.train, validated_on=splits.validation):
+        return TrainedModel(checkpoint.path)
     built = build_model(resolved, splits.train, str(Processes.join(resolved.device).device))
 
     def write(path: Path, result: FitResult[DualEncoder], facts: dict[str, Any]) -> Mapping[str, Any]:

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, nearest
+from visir.evaluation.saved import Saved
 from visir.evaluation.significance import TestName, corrected
 from visir.evaluation.stress.effect import ConditionOutcome, Effect, effects
 from visir.evaluation.stress.jaccard import Jaccard, jaccard
@@ -16,7 +17,7 @@ from visir.records import Collection, Protocol, Qrels, Result, Run
 
 
 @dataclass(frozen=True, eq=False)
-class Stress(Tabular, Plotted, view="visir.reports.views.stress"):
+class Stress(Tabular, Plotted, Saved, view="visir.reports.views.stress", writer="visir.reports.saving:save_stress"):
     """The result of a stress study: one system, one collection, many perturbations.
 
     Attributes:
