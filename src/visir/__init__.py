@@ -15,16 +15,14 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
-    from visir import papers, shortcuts
+    from visir import papers, products, sessions, shortcuts
     from visir.collections import open
     from visir.encoders import Encoder, encode, load
-    from visir.encoders import encode, load
     from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
     from visir.evaluation.granularity import granularity
     from visir.evaluation.measures.listing import measures
     from visir.evaluation.probes import probe
     from visir.evaluation.stress.stress import stress
-    from visir.evaluation import compare, evaluate, explain
     from visir.library import Library, index
     from visir.library.query import Query
     from visir.retrieval import read_run
@@ -61,13 +59,15 @@ __getattr__, __dir__ = lazy(
         "index": "visir.library",
         "Library": "visir.library",
         "papers": "visir.papers",
+        "products": "visir.products",
+        "sessions": "visir.sessions",
         "shortcuts": "visir.shortcuts",
     },
 )
 
 __all__ = [
-    "Encoder",
     "Comparison",
+    "Encoder",
     "Evaluation",
     "Library",
     "Query",
@@ -84,9 +84,11 @@ __all__ = [
     "papers",
     "perturb",
     "probe",
+    "products",
     "read_run",
     "recipes",
     "search",
+    "sessions",
     "shortcuts",
     "sparsify",
     "stress",
