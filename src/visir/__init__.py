@@ -30,7 +30,8 @@ Applications
 
 A name (a string or a path) is accepted wherever an object is. What you get shows itself: in a notebook with pictures,
 tables and plots; `.to_pandas()`, `.to_arrow()`, `.to_latex()`, `.to_markdown()`, `.plot()` where they make sense.
-Errors are `visir.errors.VisirError` and say what to do next. Names are imported when first used: `import visir` is instant.
+Errors are `visir.errors.VisirError` and say what to do next. Names are
+imported when first used: `import visir` is instant.
 """
 
 from __future__ import annotations
