@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir.display import Displayed
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.comparison import Comparison, Difference, untested_notes
 from visir.evaluation.evaluate import evaluate as evaluate_system
@@ -77,8 +78,8 @@ class SplitMean:
     splits: int
 
 
-@dataclass(frozen=True, eq=False)
-class CategoryEvaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class CategoryEvaluation(Displayed):
     """All trials of several systems.
 
     Args:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visir.display import Displayed
 from visir.records import Collection, Modality, SparseEmbeddings
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from visir.sparse.encoder import SparseEncoder
 
 
-@dataclass(frozen=True, eq=False)
-class TopTerms:
+@dataclass(frozen=True, eq=False, repr=False)
+class TopTerms(Displayed):
     """The heaviest terms of a vector.
 
     Attributes:

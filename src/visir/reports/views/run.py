@@ -40,24 +40,18 @@ def blocks(run: Run) -> list[Block]:
     return [*([heading] if len(run) > 1 else []), QueryGallery(entries), *more]
 
 
-def _entry(
-    run: Run,
-    name: str,
-    answer: list[tuple[str, float]],
-    documents: Items,
-    shown: ShownItems,
-) -> GalleryEntry:
+def _entry(run: Run, name: str, answer: list[tuple[str, float]], documents: Items, shown: ShownItems) -> GalleryEntry:
     text, pictures = "", []
     if run.query_items is not None:
         tile = shown.tile(run.query_items, name)
-        text = shown.text(run.query_items, name) if run.query_items.texts is not None else ""
+        text = tile.text if run.query_items.texts is not None else ""
         pictures = [] if tile.picture is None else [Tile(picture=tile.picture, alt=tile.alt, hint=name)]
     tiles = []
     for rank, (document, score) in enumerate(answer, 1):
         tile = shown.tile(documents, document, f"{rank} · {score:.3f}")
         lines = () if tile.text else (document.rpartition("/")[2],)
         tiles.append(Tile(tile.text, tile.picture, tile.alt, tile.note, None, document, lines))
-    title = f"“{text}”" if text and text != name else ("" if pictures else name)
+    title = f"“{text}”" if text else ("" if pictures else name)
     verdict = inline("{} best of {}", len(tiles), counted(run.gallery.size, run.gallery.title))
     return GalleryEntry(title, verdict, [Strip(tiles)], pictures)
 
