@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from visir.evaluation import compare, evaluate, explain
     from visir.library import Library, index
     from visir.retrieval import read_run
-    from visir.sparse import sparsify
+    from visir.sparse import sparsify, words
     from visir.training import recipes, train
     from visir.training import train
     from visir.version import __version__
@@ -37,6 +37,7 @@ __getattr__, __dir__ = lazy(
         "train": "visir.training",
         "read_run": "visir.retrieval",
         "sparsify": "visir.sparse",
+        "words": "visir.sparse",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
@@ -63,4 +64,5 @@ __all__ = [
     "shortcuts",
     "sparsify",
     "train",
+    "words",
 ]
