@@ -123,7 +123,6 @@ def test_the_recipes_are_listed_without_torch() -> None:
     assert listed <= set(shipped_recipes()) and len(listed) == 23, listed
 
 
-
 def point(number: int, rsum: float, **losses: float) -> Epoch:
     facts = {"temperature": 0.05, "ltd multiplier": 100.0, "itd multiplier": 12.25}
     return Epoch(number, {"loss": 12.5, **losses}, facts, {"rsum": rsum}, 60.0, 12345.6)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +14,7 @@ import pytest
 from evaluation_toys import embed
 from numpy.typing import NDArray
 
+import visir
 from visir.errors import CollectionError, EmbeddingError, VisirError
 from visir.evaluation.latent_facts import latent_facts, shortcut_digits
 from visir.evaluation.linear_probe import held_out_hits
@@ -301,3 +304,17 @@ def test_generated_scenes_say_all_that_is_needed() -> None:
     assert facts["weather"].is_told[:5].tolist() == [False, False, False, True, False]
     assert facts["subject"].is_told.all() and not facts["ground"].is_told.any()
     assert facts["weather"].of_captions.tolist() == np.repeat(facts["weather"].of_images, 5).tolist()
+
+
+def test_names_and_vectors_of_ones_own(tmp_path: Path) -> None:
+    collection, (images, texts) = scenes(), vectors(scenes())
+    own = {"image": (images.ids.to_pylist(), images.vectors), "text": (texts.ids.to_pylist(), texts.vectors)}
+    by_side = visir.probe(collection, own, folds=3)
+    by_pair = visir.probe(collection, (images, texts), folds=3)
+    assert [fact.readings for fact in by_side.facts] == [fact.readings for fact in by_pair.facts]
+    saved = by_side.save(tmp_path / "probes")
+    assert json.loads((saved / "probes.json").read_text())["folds"] == 3 and (saved / "probes.html").is_file()
+    with pytest.raises(VisirError, match="folds=2"):
+        visir.probe("nowhere", "no model", folds=2)
+    with pytest.raises(VisirError, match="given for 'image'"):
+        visir.probe(collection, {"image": images}, folds=3)

@@ -1,4 +1,4 @@
-"""The record of a comparison: what differs, by how much, and how it was tested."""
+"""The record of a comparison: the differences of systems, and how they were tested."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from visir.errors import VisirError
+from visir.display import Displayed, Plotted, Tabular, brief, counted
+from visir.errors import VisirError, nearest
 from visir.evaluation.measures import is_called
 
 
 @dataclass(frozen=True)
-class Difference:
+class Difference(Displayed):
     """One measure of one task: `system` against `baseline`.
 
     Attributes:
@@ -44,9 +45,18 @@ class Difference:
     better: bool
     untested: str = ""
 
+    def __repr__(self) -> str:
+        p = f"not tested: {self.untested}" if self.untested else f"p = {self.p_corrected:.2g} (corrected)"
+        return brief(
+            self,
+            f"{self.task} {self.measure}: {self.system} {self.value:.4g}, {self.baseline} {self.baseline_value:.4g}, "
+            f"{self.difference:+.4g}",
+            f"95 % interval {self.low:+.4g} to {self.high:+.4g}, {p}",
+        )
+
 
 @dataclass(frozen=True)
-class Comparison:
+class Comparison(Tabular, Plotted, view="visir.reports.views.comparison"):
     """All differences of one comparison, and how they were tested.
 
     Attributes:
@@ -78,8 +88,35 @@ class Comparison:
         for difference in self.differences:
             if (difference.system, difference.task) == (system, task) and is_called(difference.measure, typed):
                 return difference
-        known = [f"[{one.system!r}, {f'{one.task} {one.measure}'!r}]" for one in self.differences[:12]]
+        known = [f"[{entry.system!r}, {f'{entry.task} {entry.measure}'!r}]" for entry in self.differences[:12]]
         raise VisirError(f"there is no difference [{system!r}, {measure!r}].", hint=f"there are {', '.join(known)}")
+
+    def __repr__(self) -> str:
+        lines = [f"{system}: {self.verdict(system)}" for system in self.systems[1:]]
+        return brief(self, f"against {self.systems[0]}", *lines[:3], f"{self.how}, correction: {self.correction}")
+
+    def verdict(self, system: str, *, level: float = 0.05) -> str:
+        """Say in words how one system differs from the baseline.
+
+        Args:
+            system: The name of the system.
+            level: The level of significance, of the corrected p-values.
+
+        Raises:
+            VisirError: The comparison has no such system.
+        """
+        if system not in self.systems[1:]:
+            raise VisirError(f"the comparison has no system {system!r}", hint=nearest(system, self.systems[1:]))
+        tested = [entry for entry in self.differences if entry.system == system and not entry.untested]
+        if not tested:
+            return "no measure could be tested"
+        significant = [entry.better for entry in tested if entry.p_corrected < level]
+        parts = [f"better in {sum(significant)}"] if any(significant) else []
+        parts += [f"worse in {len(significant) - sum(significant)}"] if not all(significant) else []
+        measures = f"{counted(len(tested), 'measures')} (corrected p < {level:g})"
+        if not parts:
+            return f"no difference is significant, of {measures}"
+        return f"significantly {' and '.join(parts)} of {measures}"
 
 
 def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:

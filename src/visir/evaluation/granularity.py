@@ -9,9 +9,11 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from visir.display import Plotted, Tabular, brief
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import choose
 from visir.evaluation.granularity_statistics import GranularityComparison, Mean, compare, means
+from visir.evaluation.saved import Saved
 from visir.evaluation.significance import Correction, corrected
 from visir.evaluation.sources import open_collection_of
 from visir.records import Collection
@@ -22,7 +24,9 @@ BOTH: tuple[Profile, ...] = ("paper", "strict")
 
 
 @dataclass(frozen=True)
-class GranularityStudy:
+class GranularityStudy(
+    Tabular, Plotted, Saved, view="visir.reports.views.granularity", writer="visir.reports.saving:save_granularity"
+):
     """The granularity of one or two collections, by profile.
 
     Attributes:
@@ -36,6 +40,15 @@ class GranularityStudy:
     means: tuple[Mapping[Profile, tuple[Mean, ...]], ...]
     comparisons: Mapping[Profile, GranularityComparison]
     protocol: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        profile = self.profiles[0]
+        names = [next(iter(counted.values())).name for counted in self.counted]
+        lines = [
+            f"{name}: " + ", ".join(f"{mean.feature} {mean.mean:.2f}" for mean in of_one[profile][:4])
+            for name, of_one in zip(names, self.means, strict=True)
+        ]
+        return brief(self, " against ".join(names), *lines, f"profiles: {', '.join(self.profiles)}")
 
     @property
     def profiles(self) -> tuple[Profile, ...]:

@@ -18,11 +18,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.encoders import encode, load
 from visir.errors import EmbeddingError, VisirError, require
 from visir.evaluation.latent_facts import ROLES, Role
 from visir.evaluation.linear_probe import held_out_hits
 from visir.evaluation.probe_examples import SOURCES, Examples, Source, deal, examples_of, groups_of, in_order
+from visir.evaluation.saved import Saved
 from visir.evaluation.significance import bootstrap_interval
 from visir.evaluation.sources import open_collection_of
 from visir.evaluation.systems.given import vectors_by_side
@@ -57,8 +59,8 @@ class ProbeReading:
         return (self.accuracy - self.chance) / (1 - self.chance)
 
 
-@dataclass(frozen=True)
-class ProbedFact:
+@dataclass(frozen=True, repr=False)
+class ProbedFact(Displayed):
     """One fact and its readings.
 
     Attributes:
@@ -100,7 +102,9 @@ class RoleMean:
 
 
 @dataclass(frozen=True)
-class ProbeResult:
+class ProbeResult(
+    Tabular, Plotted, Saved, view="visir.reports.views.probes", writer="visir.reports.saving:save_probes"
+):
     """The results of all probes of a collection and its vectors.
 
     Attributes:
@@ -134,6 +138,19 @@ class ProbeResult:
     seed: int
     facts: tuple[ProbedFact, ...]
     roles: tuple[RoleMean, ...]
+
+    def __repr__(self) -> str:
+        means = [
+            f"{role}: "
+            + ", ".join(f"{mean.source} {100 * mean.mean:.1f} %" for mean in self.roles if mean.role == role)
+            for role in ROLES
+        ]
+        return brief(
+            self,
+            f"{' and '.join(dict.fromkeys((self.image_encoder, self.text_encoder)))} on {self.collection}: "
+            f"{counted(len(self.facts), 'facts')}, {counted(self.images, 'images')}",
+            *(line for line in means if not line.endswith(": ")),
+        )
 
     def fact(self, name: str) -> ProbedFact:
         """Look up a fact.
@@ -214,15 +231,21 @@ def probe(
         VisirError: There are fewer than three folds.
 
     Example:
-        >>> import numpy as np
+        >>> import pyarrow as pa
         >>> import visir
-        >>> scenes = visir.open("scenes:60?size=64")
-        >>> rng = np.random.default_rng(0)
-        >>> ids = {"image": scenes.images["id"], "text": scenes.captions["id"]}
-        >>> vectors = {side: (column.to_pylist(), rng.normal(size=(len(column), 8))) for side, column in ids.items()}
-        >>> probed = visir.probe(scenes, vectors, folds=3)
-        >>> probed.facts[0].role, 0 <= probed.facts[0].readings["image"].accuracy <= 1
-        ('shared', True)
+        >>> ids, shapes = [f"i{number}" for number in range(12)], ["ball", "cube"] * 6
+        >>> shape = pa.field("shape", pa.string(), metadata={"role": "shared"})
+        >>> schema = pa.schema([pa.field("image_id", pa.string()), shape])
+        >>> pictures = Collection.build(
+        ...     "by hand",
+        ...     images={"id": ids},
+        ...     captions={"id": ids, "text": shapes, "image_id": ids},
+        ...     facts=pa.table([ids, shapes], schema=schema),
+        ...     caption_facts=pa.table({"caption_id": ids, "tells": [["shape"]] * 12}),
+        ... )
+        >>> vectors = {name: [1.0, 0.1] if shape == "ball" else [0.1, 1.0] for name, shape in zip(ids, shapes)}
+        >>> visir.probe(pictures, {"image": vectors, "text": vectors}, folds=3).facts[0].readings["image"].accuracy
+        1.0
     """
     require("sklearn", extra="shortcuts", purpose="visir.probe")  # before an hour of encoding, not after
     if folds < 3:

@@ -21,6 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.display import Plotted, Tabular
 from visir.errors import VisirError
 from visir.evaluation.measures import Named, read_measure
 from visir.files import read_json
@@ -33,7 +34,7 @@ RESULT = FolderKind("result", "a result", remedy="evaluate again: visir evaluate
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
     """What was measured: the numbers of a system, query by query, its answers, and the protocol.
 
     `evaluation["t2i R@1"]` is a number; fractions are in [0, 1], rsum is in percentage points. `visir.evaluate` makes

@@ -26,7 +26,7 @@ must be, because the number of candidates of a second stage limits what it can f
 
 
 @dataclass(frozen=True)
-class Protocol(Displayed):
+class Protocol(Displayed, view="visir.reports.views.protocol"):
     """What was searched, with which queries, over which candidates, and how it was measured.
 
     Two numbers may be compared only if all fields except `SYSTEM_FIELDS` are equal (see `differences`). The hash of

@@ -29,6 +29,13 @@ def result_table(result: Result, measures: Sequence[str] | None = None) -> Table
     return Table.of(columns, rows, caption=result.system, notes=_notes(result))
 
 
+def headline_table(result: Result) -> Table:
+    """The recall that the protocol names and `rsum`, by task; a result without them shows all it has."""
+    names = _aggregated(result)
+    named = [name for name in names if name.partition("@")[0] == result.protocol.recall or name == "rsum"]
+    return result_table(result, in_reading_order(named or names, result.protocol))
+
+
 def measures_table(result: Result) -> Table:
     """The same numbers turned: measures × tasks, for a narrow terminal or a long list of measures."""
     tasks = [task for task, _ in _rows(result)]
