@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import overload
 
+from visir.display import Tabular
 from visir.errors import ConfigurationError, nearest
 
 OWN = ("name", "title", "group")
@@ -56,7 +57,7 @@ class RecipeEntry:
 
 
 @dataclass(frozen=True, repr=False)
-class RecipeList(Sequence[RecipeEntry]):
+class RecipeList(Tabular, Sequence[RecipeEntry], view="visir.reports.views.recipes"):
     """Recipes in the order in which they are listed: those for own data first, those of papers last.
 
     Attributes:
