@@ -17,7 +17,7 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir import papers, products, sessions, shortcuts
     from visir.collections import open
-    from visir.encoders import Encoder, encode, load
+    from visir.encoders import Encoder, encode, load, models
     from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
     from visir.evaluation.granularity import granularity
     from visir.evaluation.measures.listing import measures
@@ -40,6 +40,7 @@ __getattr__, __dir__ = lazy(
         "__version__": "visir.version",
         "Encoder": "visir.encoders",
         "load": "visir.encoders",
+        "models": "visir.encoders",
         "encode": "visir.encoders",
         "recipes": "visir.training",
         "train": "visir.training",
@@ -82,6 +83,7 @@ __all__ = [
     "index",
     "load",
     "measures",
+    "models",
     "open",
     "papers",
     "perturb",

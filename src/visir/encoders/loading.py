@@ -9,6 +9,7 @@ from typing import Literal, get_args
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.families import Family, family_of
+from visir.encoders.known_models import where_to_begin
 from visir.errors import EncoderError, nearest, raise_faults, require
 from visir.remote import local_path
 
@@ -92,6 +93,7 @@ def hub_unreachable(name: str, cause: BaseException) -> EncoderError:
     """The error for a model that is neither on this disk nor to be had: for families that load from the hub."""
     return EncoderError(
         f"{name}: not on this machine, and the hub could not be reached ({type(cause).__name__}).",
-        hint="connect to the network once (later loads come from the local cache), copy the model's folder here and "
-        "pass its path, or use a name that needs no download: pixels, bow, mobilenet_v2[:FOLDER], onnx:FILE, npz:FILE",
+        hint="connect to the network once (later loads come from the local cache), or copy the model's folder here and "
+        f"pass its path;\n    {where_to_begin()}.\n    Without a download: pixels, mobilenet_v2[:FOLDER] and onnx:FILE "
+        "take pictures only, bow takes texts only, npz:FILE has vectors made elsewhere",
     )

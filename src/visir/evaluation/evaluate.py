@@ -123,7 +123,7 @@ def evaluate(
 
     Example:
         >>> import visir
-        >>> pictures = visir.open_collection("scenes:12?size=64")
+        >>> pictures = visir.open("scenes:12?size=64")
         >>> own = {"image": (pictures.images["id"], range(12)), "text": (pictures.captions["id"], range(60))}
         >>> own = {side: {row: [1.0, float(number)] for row, number in zip(*pair)} for side, pair in own.items()}
         >>> evaluation = visir.evaluate(pictures, vectors=own, name="mine", measures=["R@1", "R@5", "MRR"])
