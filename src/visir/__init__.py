@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from visir.library import Library, index
     from visir.library.query import Query
     from visir.retrieval import read_run
+    from visir.sparse import sparsify, words
     from visir.retrieval.searching import search
     from visir.robustness.perturb import perturb
     from visir.sparse import sparsify
@@ -73,6 +74,7 @@ __getattr__, __dir__ = lazy(
         "read_run": "visir.retrieval",
         "search": "visir.retrieval.searching",
         "sparsify": "visir.sparse",
+        "words": "visir.sparse",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
@@ -121,4 +123,5 @@ __all__ = [
     "sparsify",
     "stress",
     "train",
+    "words",
 ]

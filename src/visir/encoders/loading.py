@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
+from os import PathLike
 from typing import Literal, get_args
 
 from visir.encoders.base import Encoder
@@ -18,7 +18,7 @@ PRECISIONS: tuple[str, ...] = get_args(Precision)
 
 
 def load(
-    name: str | Path, *, device: str | None = None, dtype: str = "float32", revision: str | None = None
+    name: str | PathLike[str], *, device: str | None = None, dtype: str = "float32", revision: str | None = None
 ) -> Encoder:
     """Load the encoder called `name`.
 
@@ -54,7 +54,7 @@ def load(
 
 
 def load_cross_encoder(
-    name: str | Path, *, device: str | None = None, dtype: str = "float32", revision: str | None = None
+    name: str | PathLike[str], *, device: str | None = None, dtype: str = "float32", revision: str | None = None
 ) -> CrossEncoder:
     """The cross-encoder of the model called `name` (the options of `visir.encoders.load`): `load(name).cross_encoder`.
 

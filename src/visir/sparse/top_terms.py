@@ -35,6 +35,10 @@ class TopTerms(Displayed):
     picture: Image | None = None
     caption: TopTerms | None = None
 
+    def __repr__(self) -> str:
+        heaviest = ", ".join(f"{term} {weight:.2f}" for term, weight in self.terms[:8])
+        return f"TopTerms({self.title!r}: {heaviest or 'no words'}{', …' if len(self.terms) > 8 else ''})"
+
 
 def top_terms_of_sample(encoder: SparseEncoder, opened: Collection, count: int, k: int) -> list[TopTerms]:
     """The `k` heaviest terms of `count` images, evenly spaced, each with its first caption."""

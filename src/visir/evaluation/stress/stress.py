@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -274,7 +274,8 @@ def _listed(names: Sequence[str] | str | None) -> Sequence[str] | None:
 
 def _system(model: Any, name: str | None, device: str | None, dtype: str, encoding: Mapping[str, Any]) -> System:
     """The system. An encoder with precomputed vectors is refused, because it cannot encode perturbed queries."""
-    if isinstance(model, (str, Path)):
+    if isinstance(model, (str, PathLike)):
+        model = fspath(model)
         model = RunFolder(model, name) if is_run_folder(model) else load(str(model), device=device, dtype=dtype)
     system: Encoder | System = model
     if not isinstance(system, (Encoder, System)):
