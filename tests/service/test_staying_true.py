@@ -295,7 +295,7 @@ def test_of_two_services_on_one_port_one_serves(made: Path) -> None:
         (loser,) = [one for one in both if one.poll() is not None]
         (winner,) = [one for one in both if one is not loser]
         said, fault = loser.communicate()
-        assert loser.returncode == 2 and f"port {port} is in use already" in fault and "serves" not in said
+        assert loser.returncode == 2 and f"port {port} is in use by" in fault and "serves" not in said
         assert winner.stdout is not None and "serves" in winner.stdout.readline()
         assert httpx.get(f"http://127.0.0.1:{port}/v1/ready").status_code == 200
     finally:

@@ -20,7 +20,7 @@ from visir.records import Collection, TaskFile
 from visir.storage.manifest import read_manifest
 
 _FOLDERS = {
-    "library": "visir.library.snapshot:LibrarySnapshot.open",
+    "library": "visir.library.library:Library.open",
     "result": "visir.evaluation.results:load_evaluation",
     "index": "visir.retrieval.kinds:load",
 }
