@@ -10,7 +10,7 @@ const LOOK = 20_000; // milliseconds between two looks whether the service still
 const PAUSE = 250; // milliseconds without a key before a search: fewer would search for halves of words
 const SIGNS = { ">=": "≥", "<=": "≤", "!=": "≠" };
 const DESCRIBE = matchMedia("(hover: hover)").matches ? "Describe a picture, or drop one" : "Describe a picture";
-const NAMES = "File name or folder, or drop a photo";
+const NAMES = "File name or folder";
 const MEANING = {
   dense: "Compares what pictures and words mean, as vectors",
   sparse: "Compares weighted words, which can be read",
@@ -212,7 +212,7 @@ function notes(of) {
     : of.state && of.state.status !== "current"
       ? `What you see may be out of date: ${of.state.fault ?? "the library on disk is another one"}.`
     : of.texts === false
-      ? "The model of this library takes no words: they are looked for in file names and folders. To search by content, drop a photo, or open a picture and press “More like this”."
+      ? "This library takes no words: what you type is looked for in file names. To search by content, drop a photo, or use “More like this”."
     : state.photo
       ? "The photo is sent for the search only; a link to this page does not carry it."
       : "";
