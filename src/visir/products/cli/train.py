@@ -126,8 +126,9 @@ def _print_recipes() -> None:
 
 def _print_plan(recipe: CategoriesRecipe, products: int, out: Path) -> None:
     from visir.cli.epochs import print_steps
-    from visir.products.training import recipe_text
+    from visir.products.training import COMMAND
+    from visir.training.checkpoint import recipe_text
 
-    typer.echo(recipe_text(recipe))
+    typer.echo(recipe_text(recipe, COMMAND))
     print_steps(recipe, products)
     typer.echo(f"would write: {out}")

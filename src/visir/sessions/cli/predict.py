@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from visir.sessions.cli.samples import CountedPages, MinPages, Seed, SettingFrom, SettingsOption, samples_of
+from visir.sessions.cli.samples import CountedPages, MinPages, Seed, SettingFrom, SettingsOption
 
 
 def predict(
@@ -34,19 +34,29 @@ def predict(
     """Compare models and feature sets at every step of a session; then look at it: visir sessions report."""
     from visir.console import Console
     from visir.reports import to_terminal
+    from visir.sessions.examples import SETTINGS
     from visir.sessions.prediction.folds import SCHEMES
     from visir.sessions.prediction.models import MODELS
-    from visir.sessions.prediction.study import StudyPlan, load_study, run_study
-    from visir.sessions.prediction.summary import summarise
+    from visir.sessions.prediction.predicting import predict as run
     from visir.sessions.reports.intent import f1_table
 
-    samples = samples_of(
-        settings, {"anonymous": anonymous, "identified": identified}, min_pages, counted_pages, setting_from, seed
+    chosen = settings or SETTINGS
+    sizes = {"anonymous": anonymous, "identified": identified}
+    summary = run(
+        sessions,
+        out,
+        settings=chosen,  # type: ignore[arg-type]  # checked by `Sample`
+        n={setting: size for setting, size in sizes.items() if size is not None},  # type: ignore[misc]
+        models=models or MODELS,
+        folds=folds,
+        schemes=schemes or SCHEMES,  # type: ignore[arg-type]  # checked by `StudyPlan`
+        min_pages=min_pages,
+        counted_pages=counted_pages,  # type: ignore[arg-type]  # checked by `Sample`
+        setting_from=setting_from,  # type: ignore[arg-type]  # likewise
+        seed=seed,
+        jobs=jobs,
     )
-    plan = StudyPlan(samples, tuple(models or MODELS), folds, tuple(schemes or SCHEMES), seed)  # type: ignore[arg-type]
-    cells = run_study(sessions, plan, out, jobs=jobs)
-    summary = summarise(load_study(out)[0], cells)
-    for sample in samples:
-        Console().print(to_terminal(f1_table(summary, sample.setting)))
-    typer.echo(f"{out}: study.json, cells ({len(cells)}, {summary.seconds:,.0f} s of processor time)")
+    for setting in chosen:
+        Console().print(to_terminal(f1_table(summary, setting)))
+    typer.echo(f"{out}: study.json, cells ({summary.seconds:,.0f} s of processor time)")
     typer.echo(f"look at it: visir sessions report {out} --out {out}.html")
