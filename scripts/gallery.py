@@ -95,7 +95,7 @@ def photograph(folder: Path) -> None:
                         place = next(iter(sorted(folder.glob(pattern))))
                         page.goto(place.resolve().as_uri())
                         if section:
-                            page.evaluate(f"document.getElementById('{section}').scrollIntoView({{behavior: 'instant'}})")
+                            page.locator(f"#{section}").evaluate("one => one.scrollIntoView({behavior: 'instant'})")
                             page.wait_for_timeout(300)
                         save(page, name, scheme)
                     page.goto(SEARCH)

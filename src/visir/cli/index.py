@@ -35,9 +35,9 @@ def info_command(folder: FolderArgument) -> None:
     from rich.table import Table
 
     from visir.console import Console
-    from visir.retrieval.kinds import load
+    from visir.retrieval.kinds import open_index
 
-    info = load(folder).info()
+    info = open_index(folder).info()
     table = Table("index", str(folder), show_edge=False)
     rows = {
         "kind": f"{info.kind} ({'exact' if info.exact else 'approximate'})",

@@ -74,6 +74,8 @@ def print_update(folder: Path, report: UpdateReport) -> None:
         typer.echo(f"  {report.duplicates:,} files are copies of others: visir library duplicates {folder}")
     for place, reason in list(report.unavailable.items())[:10]:
         typer.echo(f"  unavailable: {place}: {reason}; its pictures are kept")
+    if report.left_out:
+        typer.echo(f"  {report.left_out}")
     for path, reason in list(report.broken.items())[:10]:
         typer.echo(f"  set aside: {path}: {reason}")
     if len(report.broken) > 10:

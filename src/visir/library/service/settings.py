@@ -129,7 +129,7 @@ def settings_of_host(
     raise_faults(ConfigurationError, "no such settings of a service", faults, hint="see visir library serve --help")
     if is_loopback(host):
         alone = not hosts and not settings.get("origins") and settings.get("tokens") is None
-        settings = {"paths": alone, "connections_per_address": 0, **settings}
+        settings = {"paths": alone, **settings, "connections_per_address": 0}
         hosts = (*hosts, "localhost", "127.0.0.1", "[::1]", host)
     return ServiceSettings(libraries, hosts=tuple(hosts), **settings)
 

@@ -14,7 +14,6 @@ from visir.products.cli.source import WIDTH, FormatName, Options, Source, opened
 
 if TYPE_CHECKING:
     from visir.products.free_search import ProductAnswer
-    from visir.records.catalogue import Catalogue
 
 
 def search(
@@ -34,20 +33,20 @@ def search(
 
     When the words are the name of a category, answers that belong to it are marked.
     """
-    from visir.products.free_search import search_products
+    from visir.products.free_search import search as run
 
     products = opened(catalogue, format, images, option)
-    answer = search_products(products, query, model, k, device=device)
+    answer = run(products, query, model, k, device=device)
     if html is not None:
         from visir.products.reports.search import write_search_page
 
-        write_search_page(html, products, answer, command=shlex.join(["visir", *sys.argv[1:]]))
-    _show(products, answer)
+        write_search_page(html, answer, command=shlex.join(["visir", *sys.argv[1:]]))
+    _show(answer)
     if html is not None:
         typer.echo(f"page: {html}")
 
 
-def _show(catalogue: Catalogue, answer: ProductAnswer) -> None:
+def _show(answer: ProductAnswer) -> None:
     from visir.console import Console
     from visir.products.reports.search import answer_table
     from visir.reports.formats import to_terminal
@@ -55,4 +54,4 @@ def _show(catalogue: Catalogue, answer: ProductAnswer) -> None:
     console = Console()
     if not console.is_terminal:
         console.width = WIDTH
-    console.print(to_terminal(answer_table(catalogue, answer)))
+    console.print(to_terminal(answer_table(answer)))
