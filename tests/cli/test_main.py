@@ -56,7 +56,7 @@ def test_what_is_not_there_is_said_to_be_so(tmp_path: Path) -> None:
         change.file("items-1.sqlite").touch()
         raise KeyboardInterrupt
     for command, told in (
-        (("search", "nope.visir", "cat", "--where", "width > 1"), "nope.visir: no such file or folder"),
+        (("search", "nope.visir", "cat", "--split", "x"), "nope.visir: no such file or folder"),
         (("compare", "nope"), "nope: no such folder"),
         (("library", "info", "begun.visir"), "begun.visir: the first update of this library was interrupted"),
         (("search", "begun.visir", "cat"), "give the same visir library make PLACE again: it goes on from there"),

@@ -22,14 +22,14 @@ from visir.sparse.top_terms import TopTerms
 
 def test_faults_of_sparsify() -> None:
     assert "which collection and which model?" in say(sparsify).text
-    said = say(sparsify, "--collection", "scenes:20", "--model", "bow", "--variant", "non", "--eta", "-1")
+    said = say(sparsify, "--data", "scenes:20", "--model", "bow", "--variant", "non", "--eta", "-1")
     assert said.status == 2 and "did you mean 'none'?" in said.text and "loss.eta" in said.text
     assert "did you mean 'sparse-scenes'?" in say(sparsify, "sparse-scene").text
 
 
 def test_the_list_and_the_plan() -> None:
     assert "d2s-coco-blip-caption-word-1e-3" in say(sparsify, "--list").text
-    said = say(sparsify, "--collection", "scenes:40?size=64", "-m", "bow", "--eta", "0.01", "--dry-run")
+    said = say(sparsify, "--data", "scenes:40?size=64", "-m", "bow", "--eta", "0.01", "--dry-run")
     assert said.status == 0 and "eta = 0.01" in said.text and "would write: runs/sparse-any-seed0" in said.text
     assert "train: 32 images, 160 captions" in said.text
 
@@ -66,7 +66,7 @@ def test_from_vectors_to_words(tmp_path: Path) -> None:
     said = say(sparsify, "sparse-scenes", "--model", model, *change, *steps, "--out", out)
     assert said.status == 0 and "2/2" in said.text and f"checkpoint: {out}" in said.text, said.text
     sheet = tmp_path / "words.html"
-    said = say(explain_vector, "-m", out, "-c", "scenes:100?size=64", "-n", "2", "-k", "5", "-o", sheet)
+    said = say(explain_vector, "-m", out, "--data", "scenes:100?size=64", "-n", "2", "--terms", "5", "-o", sheet)
     assert said.status == 0 and "█" in said.text and sheet.read_text().count("data:image/jpeg") == 2
     said = say(explain_vector, "a red car", "-m", f"{out}?expansion=none", "-k", "5")
     assert said.status == 0
@@ -76,6 +76,6 @@ def test_from_vectors_to_words(tmp_path: Path) -> None:
     assert say(evaluate, scenes, "-m", out, "--split", "test", "--depth", "3", "--out", result).status == 0
     values = {f"R@{k}": round(100 * load(result).mean("t2i", f"hit@{k}"), 2) for k in (1, 5, 10)}
     write_json(paper, {"title": "T", "source": "S", "rows": [{"system": "theirs", "t2i": values}]})
-    said = say(explain, result, "--published", paper, "--collection", scenes, "--model", out)
+    said = say(explain, result, "--published", paper, "--data", scenes, "--model", out)
     assert "Ranks: searched anew; similarity: dot" in said.text, said.text
     assert "reproduces 3 of 3 published values" in said.text

@@ -8,6 +8,10 @@ from typing import Annotated
 import typer
 
 from visir.cli.headings import heading
+from visir.cli.options import (
+    out_option,
+)
+from visir.cli.verbs import streams
 
 SCENES = "scenes:2000"
 FLICKR8K = "flickr8k/dataset_flickr8k.karpathy_schema.json.xz"
@@ -18,9 +22,10 @@ QUERIES = {
 """What is asked at the end, so that one sees an answer and not only numbers."""
 
 
+@streams
 def demo(
     context: typer.Context,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for everything the demo makes.")] = Path("demo"),
+    out: Annotated[Path, out_option("a folder for everything the demo makes")] = Path("demo"),
     data: Annotated[
         str, typer.Option(help="scenes (drawn here, nothing to download), or flickr8k (real photos under VISIR_DATA).")
     ] = "scenes",

@@ -8,7 +8,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli import output
 from visir.cli.headings import heading
+from visir.cli.options import (
+    DryRunOption,
+    ListOption,
+    OptionalModelOption,
+    ResumeOption,
+    SetOption,
+    out_option,
+)
 
 if TYPE_CHECKING:
     from visir.sparse.recipe import SparseRecipe
@@ -22,26 +31,22 @@ def sparsify(
     recipe: Annotated[
         str | None, typer.Argument(help="A recipe: a TOML file, or the name of one that comes with visir (--list).")
     ] = None,
-    collection: Annotated[str | None, typer.Option(help="What to learn from, instead of the recipe's.")] = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Whose vectors: a model, a checkpoint, npz:FILE.")
+    data: Annotated[
+        str | None,
+        typer.Option("--data", metavar="COLLECTION", help="A collection: what to learn from, instead of the recipe's."),
     ] = None,
+    model: OptionalModelOption = None,
     variant: Annotated[
         str | None, typer.Option(help="Expansion of captions: none, free, caption, caption+word.")
     ] = None,
     eta: Annotated[
         float | None, typer.Option(help="η, the weight of sparsity: 1e-5 (many terms) to 1e-2 (few).")
     ] = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change one key: --set optimiser.epochs=5. May be repeated."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="The checkpoint folder. Default: runs/NAME-seedSEED.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted training in that folder.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the resolved recipe and the steps.")] = False,
-    show: Annotated[bool, typer.Option("--list", help="Only print the recipes that come with visir.")] = False,
+    changes: SetOption = None,
+    out: Annotated[Path | None, out_option("the folder of the model. Default: runs/NAME-seedSEED")] = None,
+    resume: ResumeOption = False,
+    dry_run: DryRunOption = False,
+    show: ListOption = False,
 ) -> None:
     """Train a sparse head over the vectors of any encoder; nothing is encoded again that is in the store.
 
@@ -53,22 +58,22 @@ def sparsify(
     if show:
         for name, path in shipped_recipes("sparsify").items():
             heading(name)
-            typer.echo(f"    {summary(path)}")
+            output.line(f"    {summary(path)}")
         return
     from visir.errors import ConfigurationError, require
 
-    if recipe is None and (collection is None or model is None):
+    if recipe is None and (data is None or model is None):
         raise ConfigurationError(
             "which collection and which model?",
-            hint="visir sparsify --collection COLLECTION --model MODEL, or name a recipe of `visir sparsify --list`",
+            hint="visir sparsify --data COLLECTION --model MODEL, or name a recipe of `visir sparsify --list`",
         )
     require("torch", "safetensors", "tokenizers", extra="sparse", purpose="sparse heads")
     from visir.sparse.recipe import read_sparse_recipe
 
     # What a recipe says of where to get its own collection is no help with another one.
-    obtain = None if collection is None else ""
+    obtain = None if data is None else ""
     options = {
-        "data.collection": collection,
+        "data.collection": data,
         "data.obtain": obtain,
         "encoder": model,
         "expansion.variant": variant,
@@ -90,7 +95,8 @@ def _train(recipe: SparseRecipe, out: Path, resume: bool) -> None:
 
     lines = EpochLines(recipe.optimiser.epochs, _columns, ("mrr@10", "MRR@10"))
     path = print_epochs(lambda report: run(recipe, out, resume=resume, report=report), out, lines)
-    typer.echo(f"checkpoint: {path}\nlook at it: visir explain-vector --model {path} “a dog on a beach”")
+    output.facts(model=Path(path).absolute())
+    output.line(f"checkpoint: {path}\nlook at it: visir explain-vector --model {path} “a dog on a beach”")
 
 
 def _columns(epoch: Epoch) -> dict[str, str]:
@@ -109,8 +115,8 @@ def _print_plan(recipe: SparseRecipe, out: Path) -> None:
     from visir.training.data import open_whole, split_for_training
 
     splits = split_for_training(open_whole(recipe.data), recipe.data, recipe.selection)
-    typer.echo(recipe_text(recipe))
+    output.line(recipe_text(recipe))
     for name, split in (("train", splits.train), ("validation", splits.validation)):
-        typer.echo(f"{name}: {split.images.num_rows:,} images, {split.captions.num_rows:,} captions")
+        output.line(f"{name}: {split.images.num_rows:,} images, {split.captions.num_rows:,} captions")
     print_steps(recipe, splits.train.captions.num_rows)
-    typer.echo(f"would write: {out}")
+    output.line(f"would write: {out}")

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli import output
 from visir.cli.headings import heading
+from visir.cli.options import (
+    DryRunOption,
+    ListOption,
+    ResumeOption,
+    SetOption,
+    out_option,
+)
 
 if TYPE_CHECKING:
     from visir.training.recipe import Recipe
@@ -20,21 +28,14 @@ def train(
     recipe: Annotated[
         str | None, typer.Argument(help="A recipe: a TOML file, or the name of one that comes with visir (--list).")
     ] = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change one key: --set optimiser.epochs=5. May be repeated."),
-    ] = None,
-    out: Annotated[Path | None, typer.Option(help="The checkpoint folder. Default: runs/NAME-seedSEED.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted training in that folder.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print the resolved recipe, parameters, steps and memory.")
-    ] = False,
+    changes: SetOption = None,
+    out: Annotated[Path | None, out_option("the folder of the model. Default: runs/NAME-seedSEED")] = None,
+    resume: ResumeOption = False,
+    dry_run: DryRunOption = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write event files into the folder's tensorboard/.")
     ] = False,
-    show: Annotated[bool, typer.Option("--list", help="Only print the recipes that come with visir.")] = False,
+    show: ListOption = False,
 ) -> None:
     """Train a dual encoder as a recipe says: from scratch, fine-tuned, or heads over frozen encoders.
 
@@ -81,7 +82,8 @@ def _train(recipe: Recipe, out: Path, resume: bool, tensorboard: bool) -> None:
     )
     if launched()[0] == 0:
         page = _report(path)
-        typer.echo(f"checkpoint: {path}\ncurves:     {page}")
+        output.facts(model=Path(path).absolute(), curves=Path(page).absolute())
+        output.line(f"checkpoint: {path}\ncurves:     {page}")
 
 
 def _report(folder: Path) -> Path:
@@ -101,7 +103,7 @@ def _print_recipes() -> None:
 
     for name, path in shipped_recipes().items():
         heading(name)
-        typer.echo(textwrap.fill(summary(path), 100, initial_indent="    ", subsequent_indent="    "))
+        output.line(textwrap.fill(summary(path), 100, initial_indent="    ", subsequent_indent="    "))
 
 
 def _print_plan(recipe: Recipe, out: Path) -> None:
@@ -110,24 +112,24 @@ def _print_plan(recipe: Recipe, out: Path) -> None:
     from visir.training.run import recipe_text
 
     planned = plan(recipe)
-    typer.echo(recipe_text(recipe))
+    output.line(recipe_text(recipe))
     for split, images in planned.images.items():
-        typer.echo(f"{split}: {images:,} images, {planned.captions[split]:,} captions")
+        output.line(f"{split}: {images:,} images, {planned.captions[split]:,} captions")
     for name, count in planned.parameters.items():
         parts = [f"{count.trained:,} parameter{'' if count.trained == 1 else 's'} trained"]
         if count.first_fixed and recipe.schedule.frozen_epochs:
             parts.append(f"{count.first_fixed:,} of them held fixed for {recipe.schedule.frozen_epochs} epochs")
         if count.fixed:
             parts.append(f"{count.fixed:,} held fixed")
-        typer.echo(f"{name}: {', '.join(parts)}")
+        output.line(f"{name}: {', '.join(parts)}")
     print_steps(recipe, planned.captions["train"])
     memory = planned.memory
-    typer.echo(f"memory: about {memory.total / 2**20:,.0f} MiB, of which")
+    output.line(f"memory: about {memory.total / 2**20:,.0f} MiB, of which")
     for name, size in (
         ("libraries, encoders, fresh weights", memory.process),
         ("gradients, moments, copies of the weights", memory.weights),
         ("frozen vectors, prepared pictures, captions", memory.features),
         ("activations of a step", memory.activations),
     ):
-        typer.echo(f"  {size / 2**20:>9,.0f}  {name}")
-    typer.echo(f"would write: {out}")
+        output.line(f"  {size / 2**20:>9,.0f}  {name}")
+    output.line(f"would write: {out}")

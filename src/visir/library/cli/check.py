@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import typer
-
+from visir.cli import output
 from visir.library.cli.parts import LibraryFolder
 
 
@@ -13,9 +12,10 @@ def check(library: LibraryFolder) -> None:
     from visir.library.layout import LibraryError
 
     faults = check(library)
+    output.answer({"library": library.absolute(), "faults": [str(fault) for fault in faults]})
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
         raise LibraryError(
             f"{library}: {len(faults):,} faults:\n{listed}", hint="docs/background/libraries.md says what to do"
         )
-    typer.echo(f"{library}: everything is as it was written")
+    output.line(f"{library}: everything is as it was written")

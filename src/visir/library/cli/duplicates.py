@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from visir.cli import output
 from visir.library.cli.parts import LibraryFolder
 
 
@@ -23,9 +24,11 @@ def duplicates(
     most = NEAR if near is None else near
     with LibrarySnapshot.open(library) as opened:
         groups = duplicates(opened.database, near=most)
-        typer.echo(f"exact: {len(groups.exact):,} groups of files with the same content")
+        near_groups = [[item.files[0].path for item in opened.items(items)] for items in groups.near]
+        output.answer({"exact": groups.exact, "near": near_groups, "bits": most})
+        output.line(f"exact: {len(groups.exact):,} groups of files with the same content")
         for group in groups.exact:
-            typer.echo("  " + "\n  ".join(group) + "\n")
-        typer.echo(f"near: {len(groups.near):,} groups of pictures that differ in at most {most} of 256 bits")
-        for items in groups.near:
-            typer.echo("  " + "\n  ".join(item.files[0].path for item in opened.items(items)) + "\n")
+            output.line("  " + "\n  ".join(group) + "\n")
+        output.line(f"near: {len(groups.near):,} groups of pictures that differ in at most {most} of 256 bits")
+        for paths in near_groups:
+            output.line("  " + "\n  ".join(paths) + "\n")

@@ -6,12 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from visir.cli.options import DeviceOption, name_value_pairs
-from visir.library.cli.parts import (
+from visir.cli.options import (
+    DeviceOption,
+    IndexSetOption,
     KindsOption,
+    name_value_pairs,
+)
+from visir.cli.verbs import streams
+from visir.library.cli.parts import (
     LibraryFolder,
     NameOption,
-    SettingsOption,
     SettleOption,
     VerifyOption,
     update_once,
@@ -26,7 +30,7 @@ def update(
         str | None, typer.Option(help="A sparse head over the model (visir sparsify): search by weighted words too.")
     ] = None,
     kind: KindsOption = None,
-    setting: SettingsOption = None,
+    setting: IndexSetOption = None,
     name: NameOption = None,
     device: DeviceOption = None,
 ) -> None:
@@ -44,6 +48,7 @@ def update(
     )
 
 
+@streams
 def watch(library: LibraryFolder, settle: SettleOption = 2.0, device: DeviceOption = None) -> None:
     """Update a library whenever its photos change, until Ctrl-C."""
     from visir.library.watch import require_watching
