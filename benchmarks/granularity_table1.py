@@ -13,7 +13,8 @@ import time
 
 from visir.collections import open_collection
 from visir.evaluation.captions import choose
-from visir.evaluation.granularity import GranularityStudy, study
+from visir.evaluation.granularity import GranularityStudy
+from visir.evaluation.granularity import granularity as study
 from visir.files import data_directory
 from visir.robustness.granularity import cut_captions, granularity
 from visir.robustness.granularity.published import table_1

@@ -223,10 +223,9 @@ def served(library: Path | None) -> Iterator[str]:
 def made(scratch: Path) -> Path:
     """300 scenes, and a model trained for one epoch."""
     from visir.library import update
-    from visir.training import find_recipe, read_recipe, train
+    from visir.training import train
 
-    changes = ["data.collection=scenes:100?size=64", "optimiser.epochs=1"]
-    model = train(read_recipe(find_recipe("scenes-heads"), changes), scratch / "model")
+    model = train("scenes-heads", "scenes:100?size=64", out=scratch / "model", epochs=1)
     update("scenes:300?size=224", scratch / "scenes", model=str(model))
     return scratch / "scenes"
 

@@ -18,7 +18,6 @@ from rich.console import Console
 from rich.table import Table
 
 import visir
-from visir.training import find_recipe, read_recipe
 
 UNSEEN = "scenes:500?seed=1&size=64"
 CUTOFFS = (1, 5, 10)
@@ -32,7 +31,7 @@ def main() -> None:
     for seed in seeds:
         with tempfile.TemporaryDirectory() as folder:
             began = time.perf_counter()
-            checkpoint = visir.train(read_recipe(find_recipe("scenes-vse"), [f"seed={seed}"]), Path(folder) / "model")
+            checkpoint = visir.train("scenes-vse", out=Path(folder) / "model", seed=seed)
             took = time.perf_counter() - began
             evaluation = visir.evaluate(visir.open(UNSEEN), visir.load(checkpoint, device="cpu"))
         hits = [100 * evaluation.result.mean(one, f"hit@{k}") for one in ("i2t", "t2i") for k in CUTOFFS]

@@ -170,7 +170,7 @@ def _write_towers(path: Path) -> None:
             "device": "cpu",
         }
     )
-    visir.train(recipe, path)
+    visir.train(recipe, out=path)
 
 
 def _write_categories_model(path: Path) -> None:
@@ -285,15 +285,14 @@ def _read_sessions(path: Path) -> None:
 
 def _write_purchase_model(path: Path) -> None:
     from visir.sessions import load_mapping, sessionise
-    from visir.sessions.examples import Sample
-    from visir.sessions.prediction.purchase_model import save_model, train
+    from visir.sessions.prediction.purchase_model import train
     from visir.sessions.simulator import generate
 
     with tempfile.TemporaryDirectory() as folder:
         log, sessions = Path(folder, "log"), Path(folder, "sessions")
         generate(log, 2000, seed=0)
         sessionise(log / "events", load_mapping(log / "mapping.toml"), sessions)
-        save_model(train(sessions, [Sample("anonymous", min_pages=4)], "lr", feature_set="baseline"), path)
+        train(sessions, "lr", settings=["anonymous"], min_pages=4, features="baseline").save(path)
 
 
 def _read_purchase_model(path: Path) -> None:

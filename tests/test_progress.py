@@ -54,3 +54,57 @@ def test_answering_a_question_is_no_long_work(
         monkeypatch.setattr(visir.progress.time, "monotonic", lambda: 80.0)
         advance(3)
     assert "searching: 3 of 3 scores" in capsys.readouterr().err
+
+
+@pytest.fixture
+def shown(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, str]]:
+    """What a notebook would show, one after the other, in one place."""
+    written: list[dict[str, str]] = []
+
+    class Handle:
+        def update(self, bundle: dict[str, str], *, raw: bool) -> None:
+            written.append(bundle)
+
+    def display(bundle: dict[str, str], *, raw: bool, display_id: bool) -> Handle:
+        written.append(bundle)
+        return Handle()
+
+    monkeypatch.setattr("IPython.display.display", display)
+    monkeypatch.setattr(visir.progress, "in_notebook", lambda: True)
+    return written
+
+
+def test_a_notebook_has_a_bar_that_goes_when_the_work_is_done(
+    monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    # Begun at 0; 0.4 s is too short for a bar; 2 s is not; 2.1 s is too soon to move it; done at 3 s.
+    monkeypatch.setattr(visir.progress.time, "monotonic", iter([0.0, 0.4, 2.0, 2.1, 3.0]).__next__)
+    with Progress("encoding <b>", 400, "images") as advance:
+        for _ in range(3):
+            advance(50)
+    assert [bundle["text/plain"] for bundle in shown] == [
+        "encoding <b>: 100 of 400 images, 50 a second, 6 s left",
+        "",
+    ]
+    assert 'value="100" max="400"' in shown[0]["text/html"]
+    assert "&lt;b&gt;" in shown[0]["text/html"] and "<b>" not in shown[0]["text/html"]
+    assert capsys.readouterr().err == ""
+
+
+def test_work_that_is_stopped_leaves_a_line(monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, str]]) -> None:
+    monkeypatch.setattr(visir.progress.time, "monotonic", iter([0.0, 2.0, 4.0]).__next__)
+    with pytest.raises(KeyboardInterrupt), Progress("reading", None, "lines") as advance:
+        advance(8)
+        raise KeyboardInterrupt
+    assert "<progress  style" in shown[0]["text/html"], "without a total the bar only moves"
+    assert shown[-1]["text/plain"] == "reading: 8 lines, 2 a second (stopped)"
+
+
+def test_quiet_holds_in_notebooks_too(monkeypatch: pytest.MonkeyPatch, shown: list[dict[str, str]]) -> None:
+    monkeypatch.setattr(visir.progress.time, "monotonic", iter(range(100)).__next__)
+    with quiet(), Progress("searching", 3) as advance:
+        advance(1)
+    monkeypatch.setenv("VISIR_QUIET", "1")
+    with Progress("searching", 3) as advance:
+        advance(1)
+    assert shown == []

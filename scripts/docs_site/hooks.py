@@ -11,18 +11,48 @@ from mkdocs.structure.files import File, Files
 
 sys.path.insert(0, str(Path(__file__).parents[1]))
 
-from docs_site import code_links, tables, tutorial_pages, tutorials
+from docs_site import (
+    code_links,
+    commands,
+    environment,
+    http_api,
+    protocol_fields,
+    python_pages,
+    tables,
+    tutorial_pages,
+    tutorials,
+)
 
+GENERATED: dict[str, str] = {}
 OUTPUTS: dict[str, dict[str, str]] = {}
 
 
-def on_files(files: Files, config: Any, **_: Any) -> Files:
-    """Add what is generated: every tutorial as a notebook."""
-    import nbformat
+def on_config(config: Any, **_: Any) -> Any:
+    """Make the generated pages, and put them where the navigation says "generated: FOLDER"."""
+    GENERATED.clear()
+    for made in (commands.pages, python_pages.pages, protocol_fields.page, environment.page, http_api.page):
+        GENERATED.update(made())
+    config.nav = _with_generated(config.nav)
+    return config
 
-    for path in tutorials.every_tutorial():
-        text = nbformat.writes(tutorials.notebook(path))
-        files.append(File.generated(config, f"tutorials/{path.stem}.ipynb", content=text))
+
+def _with_generated(nav: Any) -> Any:
+    if isinstance(nav, list):
+        return [_with_generated(one) for one in nav]
+    if isinstance(nav, dict):
+        return {title: _with_generated(one) for title, one in nav.items()}
+    if isinstance(nav, str) and nav.startswith("generated: "):
+        folder = nav.removeprefix("generated: ")
+        return [path for path in GENERATED if path.startswith(f"{folder}/")]
+    return nav
+
+
+def on_files(files: Files, config: Any, **_: Any) -> Files:
+    """Add what is generated: pages, and every tutorial as a notebook."""
+    for path, text in GENERATED.items():
+        files.append(File.generated(config, path, content=text))
+    for page in tutorials.every_tutorial():
+        files.append(File.generated(config, f"tutorials/{page.stem}.ipynb", content=tutorials.as_ipynb(page)))
     return files
 
 

@@ -42,20 +42,78 @@ def _families() -> str:
 
 
 def _measures() -> str:
+    """One section for every measure."""
     from visir.evaluation.measures import MEASURES
 
-    return _table(
-        ("name", "what it is", "formula", "papers on image–caption retrieval call it", "source"),
-        ((f"`{m.pattern}`", m.says, m.formula, m.papers, m.source) for _, m in MEASURES.items()),
-    )
+    return "\n\n".join(_measure(measure) for _, measure in MEASURES.items())
+
+
+def _measure(measure: Any) -> str:
+    rows = {
+        "formula": measure.formula,
+        "k": measure.cutoff_says,
+        "you may also type": ", ".join(f"`{alias}`" for alias in measure.aliases),
+        "papers call it": measure.papers,
+        "do not confuse with": measure.differs,
+        "better": "lower" if measure.best == "low" else "higher",
+        "source": measure.source,
+    }
+    table = _table((f"`{measure.pattern}`", ""), ((name, text) for name, text in rows.items() if text))
+    return f"## {measure.title}\n\n{measure.says}\n\n{table}"
 
 
 def _formats() -> str:
+    """One section for every format of collections."""
     from visir.collections.formats import FORMATS
 
+    return "\n\n".join(_format(name, one) for name, one in FORMATS.items())
+
+
+def _format(name: str, one: Any) -> str:
+    layout = one.layout.strip().replace("<", "&lt;")
+    parts = [
+        f"## {name}",
+        f"**{one.title}.**",
+        f"Layout: {layout}",
+        f"Source: {one.reference}" if one.reference else "",
+    ]
+    if one.options:
+        rows = ((f"`{option.name}`", option.about, _shown_default(option.default)) for option in one.options)
+        parts.append(_table(("option", "what it is", "default"), rows))
+    return "\n\n".join(part for part in parts if part)
+
+
+def _shown_default(value: Any) -> str:
+    return "" if value is None else f"`{value}`"
+
+
+def _formats_short() -> str:
+    from visir.collections.formats import FORMATS
+
+    return _table(("name", "what it is"), ((f"`{name}`", f.title) for name, f in FORMATS.items()))
+
+
+def _perturbations() -> str:
+    from visir.robustness.perturbations import PERTURBATIONS
+
     return _table(
-        ("format", "what it is", "layout"),
-        ((f"`{name}`", f.title, f.layout) for name, f in FORMATS.items()),
+        ("name", "title", "family", "what it does", "`severity` counts", "in the profile `paper`"),
+        (
+            (f"`{name}`", one.title, one.family, one.about, one.severity, _paper_profile(one))
+            for name, one in PERTURBATIONS.items()
+        ),
+    )
+
+
+def _paper_profile(one: Any) -> str:
+    return "not there" if one.paper is None else one.paper_about or "the same"
+
+
+def _layouts_of_catalogues() -> str:
+    from visir.products.formats import FORMATS
+
+    return _table(
+        ("name", "what it is", "layout"), ((f"`{name}`", one.title, one.layout) for name, one in FORMATS.items())
     )
 
 
@@ -260,6 +318,9 @@ TABLES: dict[str, Callable[[], str]] = {
     "families": _families,
     "measures": _measures,
     "formats": _formats,
+    "formats-short": _formats_short,
+    "perturbations": _perturbations,
+    "catalogues": _layouts_of_catalogues,
     "judgements": _judgements,
     "index-kinds": _index_kinds,
     "export-forms": _export_forms,
@@ -268,6 +329,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "published": _published,
     "published-doubts": _published_doubts,
     "corruptions": _corruptions,
+    "recipes-own": lambda: _recipes("own"),
     "recipes-small": lambda: _recipes("recipes"),
     "recipes-ltd": lambda: _recipes("ltd"),
     "recipes-shortcuts": lambda: _recipes("shortcuts"),

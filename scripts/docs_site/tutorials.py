@@ -1,10 +1,10 @@
 """Tutorials: Markdown pages whose code is run, and shown with what it gave.
 
-A page in `docs/tutorials` is plain Markdown. Every block ```` ```python ```` or ```` ```bash ```` is a cell (Jupytext's
-Markdown notebooks); blocks of other languages are shown and not run. A cell with `tags=["hide"]` after the language is
-run and not shown; with `tags=["raises-exception"]` its error is shown. The page is run by nbclient in an empty home of
-a stranger, whose files must be as before afterwards. What came out is kept in `build/tutorials`, under the content of
-the page, of `src/visir` and the versions of all packages: tests and site run each page once.
+A page in `docs/tutorials` is plain Markdown. Every block of Python or Bash is a cell (Jupytext's Markdown notebooks);
+blocks of other languages are shown and not run. After the language, `tags=["hide"]` runs a cell without showing it, and
+`tags=["raises-exception"]` shows its error. nbclient runs the page in the home of a stranger, whose files must be as
+before afterwards. What came out is kept in `build/tutorials`, under the content of the page, of `src/visir` and the
+versions of all packages: tests and site run each page once.
 
 With `TUTORIALS=skip` in the environment the site shows the code without output.
 """
@@ -39,7 +39,7 @@ jupyter:
 ---
 
 """
-# `!command` does not fail in IPython when the command does.
+# `!command` does not fail in IPython when the command does; and text without colour codes is what a page shows.
 PREAMBLE = """
 def _checked(command, _shell=get_ipython(), _system=get_ipython().system):
     _system(command)
@@ -48,6 +48,11 @@ def _checked(command, _shell=get_ipython(), _system=get_ipython().system):
 
 get_ipython().system = _checked
 del _checked
+
+import os
+for _name in ("FORCE_COLOR", "CLICOLOR_FORCE", "CLICOLOR"):  # ipykernel sets them
+    os.environ.pop(_name, None)
+del os, _name
 """
 
 
@@ -65,6 +70,13 @@ def notebook(path: Path) -> Any:
     for number, cell in enumerate(made.cells):
         cell["id"] = f"cell-{number}"
     return made
+
+
+def as_ipynb(path: Path) -> str:
+    """The page as the text of a notebook file."""
+    import nbformat
+
+    return str(nbformat.writes(notebook(path)))
 
 
 def executed(path: Path) -> Any:
@@ -85,9 +97,7 @@ def executed(path: Path) -> Any:
 
 
 def run(path: Path) -> Any:
-    """Run the page in the home of a stranger. An error of a cell ends it, and so does a file of hers that has
-    changed.
-    """
+    """Run the page in the home of a stranger. An error in a cell is raised, and so is a file of hers that changed."""
     from nbclient import NotebookClient
 
     made = notebook(path)

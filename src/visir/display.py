@@ -15,6 +15,7 @@ view is a new file and its name in the line of the class.
 
 from __future__ import annotations
 
+import io
 import reprlib
 from collections.abc import Iterable, Mapping
 from dataclasses import Field, fields, is_dataclass
@@ -89,9 +90,17 @@ class Columnar(Displayed):
         require("pandas", extra="interop", purpose="a DataFrame")
         return self.to_arrow().to_pandas()
 
+    def to_csv(self) -> str:
+        """Return the columns as comma-separated values, numbers in full precision; missing values are empty."""
+        from pyarrow import csv
+
+        stream = io.BytesIO()
+        csv.write_csv(self.to_arrow(), stream, csv.WriteOptions(quoting_style="needed"))
+        return stream.getvalue().decode("utf-8")
+
 
 class Tabular(Columnar):
-    """An object that is printed as a table: in text, in a paper, in a document, in a spreadsheet."""
+    """An object that is printed as a table, in a document or a paper."""
 
     def to_latex(self) -> str:
         """Return a LaTeX table with booktabs rules; every cell is escaped."""
@@ -100,10 +109,6 @@ class Tabular(Columnar):
     def to_markdown(self) -> str:
         """Return a Markdown table."""
         return str(_formats().to_markdown(_view(self).table(self)))
-
-    def to_csv(self) -> str:
-        """Return comma-separated values, numbers in full precision."""
-        return str(_formats().to_csv(_view(self).table(self)))
 
 
 class Plotted(Displayed):
@@ -147,7 +152,7 @@ def listed(names: Iterable[object], total: int, *, limit: int = 3, width: int = 
     return ", ".join(shown) + (", …" if total > len(shown) else "")
 
 
-def quoted(text: str, width: int = 40) -> str:
+def quoted(text: str, width: int = 38) -> str:
     """A text in quotes, cut."""
     return f"'{cut(text, width)}'"
 

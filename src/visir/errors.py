@@ -8,8 +8,13 @@ from __future__ import annotations
 
 import difflib
 import errno
+import os
+import traceback
 from collections.abc import Iterable, Sequence
 from importlib.util import find_spec
+from pathlib import Path
+
+from visir.terminal import safe
 
 
 class VisirError(Exception):
@@ -22,6 +27,28 @@ class VisirError(Exception):
         self.message = message
         self.hint = hint
         super().__init__(f"{message}\n  → {hint}" if hint else message)
+
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows in place of a traceback through visir: the caller's line, the fault, the next action.
+
+        With the environment variable `VISIR_TRACEBACK` (in a notebook: `%env VISIR_TRACEBACK=1`) it is the traceback.
+        """
+        if os.environ.get("VISIR_TRACEBACK"):
+            return traceback.format_exception(self)
+        places = [place for place in traceback.extract_tb(self.__traceback__) if not _is_own(place.filename)]
+        lines = [f"{_where(place)}: {place.line}" for place in places[-1:] if place.line]
+        return [*lines, f"\x1b[31m{type(self).__name__}\x1b[39m: {safe(str(self))}"]
+
+
+def _where(place: traceback.FrameSummary) -> str:
+    """The line of a cell, or of a file."""
+    name = Path(place.filename)
+    is_cell = place.filename.startswith("<") or name.parent.name.startswith("ipykernel_")
+    return f"line {place.lineno}" if is_cell else f"{name.name}, line {place.lineno}"
+
+
+def _is_own(filename: str) -> bool:
+    return Path(filename).is_relative_to(Path(__file__).parent)
 
 
 NO_ROOM = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})

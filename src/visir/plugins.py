@@ -17,6 +17,9 @@ APPLICATIONS = "visir.applications"
 ENCODERS = "visir.encoders"
 FORMATS = "visir.formats"
 MEASURES = "visir.measures"
+PERTURBATIONS = "visir.perturbations"
+CORRUPTIONS = "visir.corruptions"
+INDEX_KINDS = "visir.index_kinds"
 
 BUILT_IN = {
     "products": "visir.products.application:APPLICATION",

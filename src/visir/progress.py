@@ -1,14 +1,20 @@
-"""Progress of long work: a bar with rate and time left on a terminal, a line now and then in a log."""
+"""Progress of long work: a bar with rate and time left on a terminal or in a notebook, a line now and then in a log.
+
+Nothing is shown with the environment variable `VISIR_QUIET` (in a notebook: `%env VISIR_QUIET=1`), and inside
+`with quiet():`.
+"""
 
 from __future__ import annotations
 
+import html
+import os
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from types import TracebackType
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from visir.launched import launched_here
 
@@ -17,7 +23,8 @@ if TYPE_CHECKING:
 
 LOG_SECONDS = 30.0
 """Where standard error is no terminal, a line this often; work that is shorter stays silent."""
-
+NOTEBOOK_SECONDS = (0.5, 0.25)
+"""In a notebook: work that is shorter than the first shows no bar; the second is how often a bar moves."""
 
 _SPANS = ((1.0, "a second"), (60.0, "a minute"), (3600.0, "an hour"))
 
@@ -40,8 +47,9 @@ class Progress:
         self.title, self.total, self.unit = title, total, unit
         self.done = 0
         self._started = self._logged = time.monotonic()
-        self._silent = _quiet.get() or launched_here()[0] != 0
-        self._bar = _terminal_bar(unit) if sys.stderr.isatty() and not self._silent else None
+        self._silent = _quiet.get() or bool(os.environ.get("VISIR_QUIET")) or launched_here()[0] != 0
+        self._notebook = _NotebookBar() if in_notebook() and not self._silent else None
+        self._bar = _terminal_bar(unit) if sys.stderr.isatty() and not self._silent and not self._notebook else None
         if self._bar is not None:
             self._bar.start()
             self._task = self._bar.add_task(title, total=total)
@@ -51,6 +59,8 @@ class Progress:
         self.done += done
         if self._bar is not None:
             self._bar.advance(self._task, done)
+        elif self._notebook is not None:
+            self._notebook.show(self, time.monotonic() - self._started)
         elif not self._silent and (now := time.monotonic()) - self._logged >= LOG_SECONDS:
             self._logged = now
             print(self.line(now - self._started), file=sys.stderr, flush=True)  # noqa: T201
@@ -71,6 +81,8 @@ class Progress:
     ) -> None:
         if self._bar is not None:
             self._bar.stop()
+        if self._notebook is not None:
+            self._notebook.close(f"{self.line(time.monotonic() - self._started)} (stopped)" if kind else "")
 
 
 _quiet: ContextVar[bool] = ContextVar("quiet", default=False)
@@ -84,6 +96,52 @@ def quiet() -> Iterator[None]:
         yield
     finally:
         _quiet.reset(before)
+
+
+def in_notebook() -> bool:
+    """Whether this process is the kernel of a notebook."""
+    if "ipykernel" not in sys.modules:  # a kernel has it from the beginning; nothing is imported to find out
+        return False
+    from IPython.core.getipython import get_ipython
+
+    return getattr(get_ipython(), "kernel", None) is not None
+
+
+class _NotebookBar:
+    """A bar in the output of the running cell: it appears when work takes long, and goes when the work is done.
+
+    What was stopped, by an error or by hand, leaves a line that says how far it was.
+    """
+
+    def __init__(self) -> None:
+        self._handle: Any = None
+        self._shown = 0.0
+
+    def show(self, progress: Progress, seconds: float) -> None:
+        """Show the bar as it is now."""
+        first, step = NOTEBOOK_SECONDS
+        if seconds < first or seconds - self._shown < step:
+            return
+        self._shown = seconds
+        part = f'value="{progress.done}" max="{progress.total}"' if progress.total else ""
+        line = progress.line(seconds)
+        bar = f'<progress {part} style="width:16em;max-width:100%;vertical-align:middle"></progress>'
+        self._write(line, f"<div>{bar} <span>{html.escape(line)}</span></div>")
+
+    def close(self, line: str) -> None:
+        """Take the bar away, or leave this line in its place."""
+        if line or self._handle is not None:
+            self._write(line, f"<div>{html.escape(line)}</div>" if line else "")
+
+    def _write(self, text: str, markup: str) -> None:
+        import IPython.display
+
+        display: Any = IPython.display.display
+        bundle = {"text/plain": text, "text/html": markup}
+        if self._handle is None:
+            self._handle = display(bundle, raw=True, display_id=True)
+        else:
+            self._handle.update(bundle, raw=True)
 
 
 def _terminal_bar(unit: str) -> RichProgress:

@@ -68,13 +68,15 @@ def test_options_images_and_split(source: Path) -> None:
 def test_check_passes_and_fails_with_its_status(source: Path) -> None:
     output = run("check", source)
     assert "decoded 3 pictures: 3 PNG; 8–8 × 8–8 pixels" in output
-    assert "nothing wrong (0 kinds of error" in output
+    assert "no errors found (checked: ids, links between images and captions, texts; " in output
+    assert "pictures decoded; not whether captions fit their pictures)\n(0 kinds of error" in output
     (source.parent / "1.png").write_bytes(b"")
     output = run("check", source, status=1)
     assert "error: pictures that cannot be had: 1" in output
     assert "image '1.png' (1.png): the file is empty (0 bytes)." in output
-    assert "not fit for use as it is (1 kinds of error" in output
-    assert "nothing wrong" in run("check", source, "--no-decode")
+    assert "not fit for use as it is (checked: ids, " in output
+    assert "(1 kinds of error" in output
+    assert "pictures were not decoded" in run("check", source, "--no-decode")
 
 
 def test_check_of_something_unreadable(tmp_path: Path) -> None:
@@ -118,7 +120,7 @@ def test_a_task_is_inspected_and_checked(tmp_path: Path) -> None:
     output = run("inspect", tmp_path)
     assert "task t2t: 1 queries (text), 2 documents (text), 1 judgements" in output
     assert "candidates: all documents" in output
-    assert "nothing wrong" in run("check", tmp_path)
+    assert "no errors found" in run("check", tmp_path)
     (tmp_path / "qrels.csv").write_text("query-id,corpus-id\nq1,d3\n")
     output = run("check", tmp_path, status=1)
     assert "error: faults of the source: 1" in output

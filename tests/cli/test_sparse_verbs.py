@@ -21,16 +21,18 @@ from visir.sparse.top_terms import TopTerms
 
 
 def test_faults_of_sparsify() -> None:
-    assert "which collection and which model?" in say(sparsify).text
+    assert "sparse: which pictures and captions?" in say(sparsify).text
+    assert "sparse: whose vectors? No model is named." in say(sparsify, "--data", "scenes:20").text
     said = say(sparsify, "--data", "scenes:20", "--model", "bow", "--variant", "non", "--eta", "-1")
     assert said.status == 2 and "did you mean 'none'?" in said.text and "loss.eta" in said.text
     assert "did you mean 'sparse-scenes'?" in say(sparsify, "sparse-scene").text
 
 
 def test_the_list_and_the_plan() -> None:
-    assert "d2s-coco-blip-caption-word-1e-3" in say(sparsify, "--list").text
+    assert "32 recipes: visir sparsify d2s --list" in say(sparsify, "--list").text
+    assert "d2s-coco-blip-caption-word-1e-3" in say(sparsify, "d2s", "--list").text
     said = say(sparsify, "--data", "scenes:40?size=64", "-m", "bow", "--eta", "0.01", "--dry-run")
-    assert said.status == 0 and "eta = 0.01" in said.text and "would write: runs/sparse-any-seed0" in said.text
+    assert said.status == 0 and "eta = 0.01" in said.text and "would write: runs/sparse-seed0" in said.text
     assert "train: 32 images, 160 captions" in said.text
 
 

@@ -176,3 +176,22 @@ def test_a_zip_of_bombs_is_a_source_with_broken_pictures(tmp_path: Path) -> None
     done = update(tmp_path / "x.zip", tmp_path / "library", model="pixels")
     assert done.added == 1 and len(done.broken) == 4
     assert "more than 200 to 1 (a decompression bomb?)" in str(done.broken)
+
+
+def test_names_of_a_tar_that_are_no_utf_8(tmp_path: Path) -> None:
+    import io
+    import tarfile
+
+    from visir.collections import open_collection
+    from visir.collections.images import ImageReader
+
+    with tarfile.open(tmp_path / "old.tar", "w", encoding="latin-1", format=tarfile.GNU_FORMAT) as tar:
+        for name in ("café.jpg", "café.txt"):
+            data = jpeg() if name.endswith("jpg") else b"a cup"
+            member = tarfile.TarInfo(name)
+            member.size = len(data)
+            tar.addfile(member, io.BytesIO(data))
+    for format in ("photos", "webdataset"):
+        collection = open_collection(tmp_path / "old.tar", format=format)
+        assert collection.images["path"].to_pylist() == ["caf\\udce9.jpg"]
+        assert ImageReader(collection).open(0).size == (12, 8)

@@ -177,6 +177,8 @@ def test_flickr8k_faults(write) -> None:
 
 def test_unknown_judgements(write, toy) -> None:
     with pytest.raises(CollectionError, match="no known format of judgements"):
+        attach_judgements(toy, write("x.bin", "nothing"))
+    with pytest.raises(CollectionError, match=r"x\.json: no judgements"):
         attach_judgements(toy, write("x.json", {}))
     with pytest.raises(CollectionError, match="unknown judgement format 'cxcc'\n  → did you mean 'cxc'"):
         attach_judgements(toy, "cxcc:nowhere")

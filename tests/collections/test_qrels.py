@@ -9,9 +9,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from visir.collections import read_qrels
+import visir
+from visir.collections import attach_judgements, read_qrels
 from visir.errors import CollectionError
-from visir.records import Qrels, show_id_forms
+from visir.records import Collection, Qrels, show_id_forms
 
 EXPECTED = {"q1": {"a.jpg": 2.0, "b.jpg": 0.0}, "q2": {"c d.jpg": 1.0}}
 ROWS = [("q1", "a.jpg", 2), ("q1", "b.jpg", 0), ("q2", "c d.jpg", 1)]
@@ -116,3 +117,48 @@ def test_both_forms_of_ids_are_shown(left: str, right: str, difference: str) -> 
     shown = show_id_forms("collection", ["other", left], "qrels", [right, "else"])
     first = "other" if not difference else left
     assert shown == f"collection: {first!r}; qrels: {right!r}{difference}"
+
+
+def toy() -> Collection:
+    return Collection.build(
+        "toy",
+        images={"id": ["images/0001.jpg", "images/0002.jpg"]},
+        captions={
+            "id": ["images/0001.jpg#0", "images/0002.jpg#0"],
+            "text": ["x", "y"],
+            "image_id": ["images/0001.jpg", "images/0002.jpg"],
+        },
+    )
+
+
+@pytest.mark.parametrize("task", ["t2i", "i2t"])
+def test_qrels_become_judgements_of_a_collection(tmp_path: Path, task: str) -> None:
+    caption, image = "images/0001.jpg#0", "images/0002.jpg"
+    query, document = (caption, image) if task == "t2i" else (image, caption)
+    (tmp_path / "people.txt").write_text(f"{query} 0 {document} 2\n{query} 0 elsewhere 1\n")
+    judged = visir.open(toy(), judgements=tmp_path / "people.txt")
+    assert judged.relevances == ("links", "people")
+    assert judged.qrels(task, "people").to_dict() == {query: {document: 2.0}}
+    assert judged.source.endswith("people.txt: 1, 1 about other images or captions left out")
+    for form in ({query: {document: 2}}, [(query, document, 2)], Qrels.of([query], [document], [2], name="qrels")):
+        assert visir.open(toy(), judgements=form).qrels(task, "qrels").to_dict() == {query: {document: 2.0}}
+
+
+def test_ids_of_another_form_are_shown_side_by_side(tmp_path: Path) -> None:
+    with pytest.raises(CollectionError, match="none of its 1 judgements is about a caption") as fault:
+        visir.open(toy(), judgements={"0001.jpg#0": {"0002": 1}})
+    assert fault.value.hint == (
+        "the ids are different: captions of the collection: 'images/0001.jpg#0'; queries: '0001.jpg#0' "
+        "(they differ by a folder); images of the collection: 'images/0002.jpg'; documents: '0002' "
+        "(they differ by a folder and a file ending); give both the same form"
+    )
+
+
+def test_a_collection_whose_ids_do_not_tell_the_direction() -> None:
+    both = Collection.build(
+        "toy", images={"id": ["1", "2"]}, captions={"id": ["1", "2"], "text": ["x", "y"], "image_id": ["1", "2"]}
+    )
+    with pytest.raises(CollectionError, match="its queries could be captions or images") as fault:
+        visir.open(both, judgements={"1": {"2": 1}})
+    assert "task=t2i" in fault.value.hint
+    assert attach_judgements(both, {"1": {"2": 1}}, task="i2t").qrels("i2t", "qrels").to_dict() == {"1": {"2": 1.0}}

@@ -68,7 +68,7 @@ def test_shards_join_to_the_bytes_of_one_process(tmp_path: Path, side: Modality,
     make(store, collection, side, count)
     entry = join_shards(Means(), collection.items(side), store=store)
     assert whole(entry.folder) == whole(one.folder)
-    card = Store(tmp_path / "one").find(store.key(Means().card, collection.items(side))).card  # type: ignore[union-attr]
+    card = Store(tmp_path / "one").find(store.key(Means().stored_card, collection.items(side))).card  # type: ignore[union-attr]
     assert entry.card | {"seconds": 0, "made": ""} == card | {"seconds": 0, "made": ""}
     again = Means()
     found = encode_detailed(again, collection.items(side), store=store)  # as if one process had made it
@@ -176,6 +176,8 @@ def test_a_finished_shard_is_skipped_and_a_killed_one_goes_on(tmp_path: Path) ->
     collection, store = photos(tmp_path / "photos", 20), Store(tmp_path / "store")
 
     class Dies(Means):
+        stored_card = Means().stored_card  # as if its code were that of the sound one
+
         def embed_images(self, batch: Any) -> Any:
             if len(self.seen) == 2:
                 raise KeyboardInterrupt
@@ -204,6 +206,8 @@ def test_joining_goes_on_over_what_one_process_had_encoded(tmp_path: Path) -> No
         (tmp_path / "photos" / f"p{row:03}.png").write_bytes(b"no")
 
     class Dies(Means):
+        stored_card = Means().stored_card  # as if its code were that of the sound one
+
         def embed_images(self, batch: Any) -> Any:
             if len(self.seen) == 2:
                 raise KeyboardInterrupt

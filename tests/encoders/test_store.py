@@ -21,7 +21,7 @@ from encoder_toys import Means, photos
 from visir.encoders import Store, encode, encode_detailed
 from visir.encoders.journal import HEADER_BYTES, Journal
 from visir.encoders.store import VECTORS
-from visir.errors import EmbeddingError, VisirError
+from visir.errors import EmbeddingError, EncoderError, VisirError
 from visir.records import Collection, EncoderCard
 from visir.storage import changing
 
@@ -306,6 +306,8 @@ def test_journal_trusts_only_what_still_holds(tmp_path: Path, damage: str, done:
 
 def test_nan_is_refused_with_its_ids_and_what_came_before_is_kept(tmp_path: Path) -> None:
     class Breaks(Means):
+        stored_card = Means().stored_card  # as if its code were that of the sound one
+
         def embed_images(self, batch):  # type: ignore[no-untyped-def]
             vectors = super().embed_images(batch)
             vectors[vectors[:, 0] == 6] = np.nan
@@ -326,7 +328,7 @@ def test_wrong_shape_from_an_encoder_is_refused(tmp_path: Path) -> None:
         def embed_images(self, batch):  # type: ignore[no-untyped-def]
             return super().embed_images(batch)[:-1]
 
-    with pytest.raises(EmbeddingError, match=r"returned \(3, 3\) for 4 inputs of dimension 3"):
+    with pytest.raises(EncoderError, match=r"means: for 4 images it returned numbers of the shape \(3, 3\)"):
         encode(Short(), photos(tmp_path / "photos", 10), "image")
 
 

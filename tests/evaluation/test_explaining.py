@@ -14,12 +14,13 @@ from evaluation_toys import make_collection, random_pair
 from visir.errors import ProtocolError, RunError, VisirError
 from visir.evaluation.brittleness_runs import Log, evaluate_log, is_log, read
 from visir.evaluation.compare import compare
-from visir.evaluation.evaluate import Evaluation, evaluate
+from visir.evaluation.evaluate import evaluate
 from visir.evaluation.explain import Explanation, explain
 from visir.evaluation.measures import aggregate, measure
 from visir.evaluation.published import PublishedRow, judge, load
 from visir.evaluation.readings import RECALLS, Reading, all_readings, recall_values
 from visir.evaluation.rescoring import Material
+from visir.evaluation.results import Evaluation
 from visir.records import Embeddings, Result
 from visir.retrieval.ranks import ranks_of
 

@@ -9,8 +9,8 @@ from scipy.stats import pearsonr
 
 import visir
 from visir.errors import ProtocolError, RunError
-from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.faithfulness import correlations, overlap_at
+from visir.evaluation.results import Evaluation
 from visir.records import Gallery, Run
 
 MEASURES = ["hit@1", "hit@5", "mrr@10"]

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,11 +14,12 @@ import pytest
 from evaluation_toys import embed
 from numpy.typing import NDArray
 
+import visir
 from visir.errors import CollectionError, EmbeddingError, VisirError
 from visir.evaluation.latent_facts import latent_facts, shortcut_digits
 from visir.evaluation.linear_probe import held_out_hits
 from visir.evaluation.probe_examples import deal, examples_of, groups_of, in_order
-from visir.evaluation.probes import ProbeResult, _reading, probe
+from visir.evaluation.probes import ProbeResult, _reading, probe_vectors
 from visir.records import Collection, Embeddings
 from visir.shortcuts.view import inject
 
@@ -73,7 +76,7 @@ def vectors(collection: Collection) -> tuple[Embeddings, Embeddings]:
 
 @cache
 def probed() -> ProbeResult:
-    return probe(scenes(), *vectors(scenes()))
+    return probe_vectors(scenes(), *vectors(scenes()))
 
 
 def test_what_is_in_the_vectors_is_read_and_nothing_else() -> None:
@@ -100,7 +103,7 @@ def test_what_is_in_the_vectors_is_read_and_nothing_else() -> None:
 
 def test_normalised_accuracy_and_the_means_of_roles() -> None:
     collection = scenes({"shape": "shared", "tone": "specific", "side": "specific"})
-    result = probe(collection, *vectors(collection))
+    result = probe_vectors(collection, *vectors(collection))
     tone, side = result.fact("tone").readings["image"], result.fact("side").readings["image"]
     # Chance is 1/2: (a − 1/2) / (1/2) = 2a − 1. The side is named every time: 1.
     assert tone.normalised == pytest.approx(2 * tone.accuracy - 1)
@@ -165,8 +168,8 @@ def test_the_same_in_any_order_and_by_seed() -> None:
         captions=collection.captions.take(np.random.default_rng(6).permutation(2 * IMAGES)),
         facts=collection.facts and collection.facts.take(order[::-1]),
     )
-    assert probe(shuffled, images.select(shuffled.images["id"]), texts) == first
-    other = probe(collection, images, texts, seed=1)
+    assert probe_vectors(shuffled, images.select(shuffled.images["id"]), texts) == first
+    other = probe_vectors(collection, images, texts, seed=1)
     assert other != first and other.fact("shape").readings["image"].accuracy == 1
 
 
@@ -187,7 +190,7 @@ def test_only_directions_count_not_lengths() -> None:
     collection = scenes()
     images, texts = vectors(collection)
     longer = replace(images, vectors=images.vectors * (1 + TONE[:, None]).astype(np.float32))
-    found = probe(collection, longer, texts).fact("tone").readings["image"]
+    found = probe_vectors(collection, longer, texts).fact("tone").readings["image"]
     assert found.accuracy == probed().fact("tone").readings["image"].accuracy
 
 
@@ -213,7 +216,7 @@ def test_digits_of_shortcuts_are_a_role_of_their_own() -> None:
     images, texts = vectors(collection)
     written = embed("image", images.ids.to_pylist(), np.hstack([one_hot(numbers % 10), noise(IMAGES, 5, 4)]))
     said = embed("text", texts.ids.to_pylist(), np.repeat(one_hot(numbers // 10 % 10), 2, axis=0))
-    result = probe(collection, written, said)
+    result = probe_vectors(collection, written, said)
     found = {one.name: one for one in result.facts if one.role == "shortcut"}
     # 000000 to 000239: hundreds 0, 1, 2; tens and ones 0 to 9. The first three digits do not vary.
     assert {name: one.values for name, one in found.items()} == {"digit 4": 3, "digit 5": 10, "digit 6": 10}
@@ -257,7 +260,7 @@ def test_too_few_examples_are_refused_by_name() -> None:
     collection = scenes()
     few = collection.keep_images(np.arange(IMAGES) < 13)  # shapes 5, 4, 4; tones 7, 6; sides 7, 6
     with pytest.raises(CollectionError) as raised:
-        probe(few, *vectors(collection))
+        probe_vectors(few, *vectors(collection))
     message = str(raised.value)
     assert "toy: too few examples to probe with 5 folds (2 faults)" in message
     assert "fact 'shape', images: 2 of 3 values in fewer than 5 images" in message
@@ -265,25 +268,25 @@ def test_too_few_examples_are_refused_by_name() -> None:
     assert "'tone'" not in message and "scenes:2000?seed=1" in message
     one_shape = collection.keep_images(SHAPE == 0)
     with pytest.raises(CollectionError, match="fact 'shape', images: all 80 have the same value"):
-        probe(one_shape, *vectors(collection))
+        probe_vectors(one_shape, *vectors(collection))
 
 
 def test_what_cannot_be_probed_is_refused() -> None:
     collection = scenes()
     images, texts = vectors(collection)
     with pytest.raises(CollectionError, match="no latent facts are known of its images"):
-        probe(replace(collection, facts=None), images, texts)
+        probe_vectors(replace(collection, facts=None), images, texts)
     with pytest.raises(CollectionError, match=r"fact 'tone' has the role 'specifc' \(did you mean 'specific'"):
-        probe(scenes({"shape": "shared", "tone": "specifc", "side": "irrelevant"}), images, texts)
+        probe_vectors(scenes({"shape": "shared", "tone": "specifc", "side": "irrelevant"}), images, texts)
     assert collection.facts is not None
     with pytest.raises(CollectionError, match="3 images have no row in the table of facts"):
-        probe(replace(collection, facts=collection.facts.slice(3)), images, texts)
+        probe_vectors(replace(collection, facts=collection.facts.slice(3)), images, texts)
     with pytest.raises(EmbeddingError, match="text vectors were given where image vectors belong"):
-        probe(collection, texts, images)
+        probe_vectors(collection, texts, images)
     with pytest.raises(EmbeddingError, match="no image vector by toy for 1 ids: 'i000'"):
-        probe(collection, images.select(images.ids[1:]), texts)
+        probe_vectors(collection, images.select(images.ids[1:]), texts)
     with pytest.raises(VisirError, match="folds=2, but one is held out, one chooses the penalty"):
-        probe(collection, images, texts, folds=2)
+        probe_vectors(collection, images, texts, folds=2)
     result = probed()
     with pytest.raises(VisirError, match="there is no fact 'shap'"):
         result.fact("shap")
@@ -301,3 +304,17 @@ def test_generated_scenes_say_all_that_is_needed() -> None:
     assert facts["weather"].is_told[:5].tolist() == [False, False, False, True, False]
     assert facts["subject"].is_told.all() and not facts["ground"].is_told.any()
     assert facts["weather"].of_captions.tolist() == np.repeat(facts["weather"].of_images, 5).tolist()
+
+
+def test_names_and_vectors_of_ones_own(tmp_path: Path) -> None:
+    collection, (images, texts) = scenes(), vectors(scenes())
+    own = {"image": (images.ids.to_pylist(), images.vectors), "text": (texts.ids.to_pylist(), texts.vectors)}
+    by_side = visir.probe(collection, own, folds=3)
+    by_pair = visir.probe(collection, (images, texts), folds=3)
+    assert [fact.readings for fact in by_side.facts] == [fact.readings for fact in by_pair.facts]
+    saved = by_side.save(tmp_path / "probes")
+    assert json.loads((saved / "probes.json").read_text())["folds"] == 3 and (saved / "probes.html").is_file()
+    with pytest.raises(VisirError, match="folds=2"):
+        visir.probe("nowhere", "no model", folds=2)
+    with pytest.raises(VisirError, match="given for 'image'"):
+        visir.probe(collection, {"image": images}, folds=3)

@@ -11,8 +11,8 @@ from evaluation_toys import make_collection, random_pair
 from manifests import write_json
 from visir.errors import VisirError
 from visir.evaluation.compare import compare
-from visir.evaluation.evaluate import Evaluation, evaluate
-from visir.evaluation.results import is_result, load, load_evaluation, save
+from visir.evaluation.evaluate import evaluate
+from visir.evaluation.results import Evaluation, is_result, load, load_evaluation, save
 from visir.files import read_json
 from visir.records import Gallery
 

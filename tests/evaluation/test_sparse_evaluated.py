@@ -10,7 +10,7 @@ from evaluation_toys import embed, make_collection
 from scipy.sparse import csr_array
 
 import visir
-from visir.errors import ConfigurationError, EmbeddingError, ProtocolError
+from visir.errors import ConfigurationError, EmbeddingError
 from visir.evaluation.compare import compare
 from visir.evaluation.explain import explain
 from visir.evaluation.published import PublishedRow
@@ -65,11 +65,10 @@ def test_the_protocol_says_dot_expansion_and_vocabulary() -> None:
     assert card["text preprocessing"] == "expansion own terms only" and card["truncation"] == "max length 77"
     assert card["vocabulary"] == f"toy · 50 terms · {words().fingerprint[:12]}"
     assert "vocabulary" not in dict(other.protocol.card())
-    # The similarity is a difference of the task, allowed by name; vocabulary and expansion are the system's own.
-    with pytest.raises(ProtocolError, match=r"similarity: 'cosine' \| 'dot'"):
-        compare([other, one])
-    compared = compare([other, one], allow=("similarity",))
-    assert {"vocabulary", "text_preprocessing"} <= set(compared.system_differences)
+    # Similarity, vocabulary and expansion are the system's own.
+    compared = compare([other, one])
+    assert {"similarity", "vocabulary", "text_preprocessing"} <= set(compared.system_differences)
+    assert compared.system_differences["similarity"] == ("cosine", "dot") and not compared.allowed
 
 
 def test_faults_are_named() -> None:

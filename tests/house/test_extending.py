@@ -65,6 +65,13 @@ def test_everything_that_the_example_adds_is_used(installed: Path, pairs: Path) 
     assert found["aggregates"]["t2i"] == {"complete@1": 0.75, "complete@2": 0.75}
 
 
+def test_the_perturbation_is_one_of_visirs(installed: Path, pairs: Path) -> None:
+    done = visir(installed, pairs, "perturb", "few.pairs", "shout", "--out", "loud")
+    assert done.returncode == 0, done.stderr
+    assert "4 of 4 captions changed" in done.stdout and "+ A RED SQUARE" in done.stdout
+    assert "shout (typos)" in visir(installed, pairs, "perturb", "--list").stdout
+
+
 def test_the_verb_stands_where_it_asks_to(installed: Path, pairs: Path) -> None:
     done = visir(installed, pairs, "colours", "few.pairs")
     assert done.returncode == 0, done.stderr

@@ -14,7 +14,7 @@ from scipy.stats import pearsonr, ttest_rel
 
 import visir
 from visir.errors import ConfigurationError, VisirError
-from visir.evaluation.evaluate import Evaluation
+from visir.evaluation.results import Evaluation
 from visir.papers.reports.sparse_plots import cost_and_effect, overlap_histogram
 from visir.papers.reports.sparse_study import coactivation, deviation, effectiveness, faithfulness
 from visir.papers.sparse_study import EFFECTS, SparseStudy, VariantResults, study, trials_of

@@ -12,7 +12,7 @@ from PIL import Image
 from test_html import Page
 
 from visir.evaluation import evaluate
-from visir.evaluation.evaluate import Evaluation
+from visir.evaluation.results import Evaluation
 from visir.records import Items, Pools, Qrels, Run, Task
 from visir.reports import queries_table, write_report
 from visir.reports.plots import hit_curves, rank_distribution

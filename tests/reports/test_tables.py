@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import report_toys as toys
 
-from visir.evaluation.compare import Comparison, Difference
+from visir.evaluation.comparison import Comparison, Difference
 from visir.evaluation.explain import Explanation, Fit
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.published import Judgement, PublishedRow

@@ -18,7 +18,7 @@ from visir.sparse.encoder import SparseEncoder, write_sparse
 from visir.sparse.head import SparseHead
 from visir.sparse.language_model import WordEmbeddings
 from visir.sparse.vocabulary import Tokenizer
-from visir.training import find_recipe, read_recipe, train
+from visir.training import train
 
 HACK = "<script>window.hacked=1</script><img src=x onerror=window.hacked=1>"
 NAMES = [
@@ -34,8 +34,7 @@ CATEGORIES = ["farm/spring", "farm/autumn", "town", "a <b>bold<i>/place"]
 
 def make_model(folder: Path) -> tuple[Path, Path]:
     """A dense model trained for an epoch, and an untrained head over it: what they find is arbitrary, but the same."""
-    changes = ["data.collection=scenes:60?size=64", "optimiser.epochs=1"]
-    dense = train(read_recipe(find_recipe("scenes-heads"), changes), folder / "dense")
+    dense = train("scenes-heads", "scenes:60?size=64", out=folder / "dense", epochs=1).path
     encoder = load(str(dense))
     texts = " ".join(open_collection("scenes:60?size=64").captions["text"].to_pylist()).lower()
     pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *sorted(set(re.findall(r"[a-z]+", texts)))]

@@ -65,7 +65,7 @@ order = "order"
 
 def sessions(log: Path, mapping: Path, out: Path, *more: object) -> tuple[dict[str, Any], str]:
     """Run the verb; what it counted, and what it printed."""
-    arguments = ["sessions", log, "--mapping", mapping, "--out", out, "--threads", 1, *more]
+    arguments = ["make", log, "--mapping", mapping, "--out", out, "--threads", 1, *more]
     found = CliRunner().invoke(app, [str(argument) for argument in arguments], env={"COLUMNS": "160", "NO_COLOR": "1"})
     if found.exception is not None:
         raise found.exception

@@ -10,6 +10,7 @@ from intent_log import BEGAN, MINUTE, Row, event, folder_of, random_log
 
 from visir.errors import VisirError
 from visir.sessions.examples import SETTINGS, Sample, draw
+from visir.sessions.prediction.base_rates import base_rates, rate_at
 from visir.sessions.prediction.live import LiveScorer, Score
 from visir.sessions.prediction.models import MODELS
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, save_model, train
@@ -28,7 +29,7 @@ def log_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(log_folder: Path) -> PurchaseModel:
-    return train(log_folder, SAMPLES, "lr")
+    return train(log_folder, "lr", min_pages=8)
 
 
 @pytest.fixture(scope="module")
@@ -75,7 +76,7 @@ def test_a_stream_has_the_features_and_answers_of_the_batch(
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_saved_model_answers_as_the_one_that_was_trained(name: str, log_folder: Path, tmp_path: Path) -> None:
-    trained = train(log_folder, SAMPLES[1:], name, seed=3)
+    trained = train(log_folder, name, settings=["identified"], min_pages=8, seed=3)
     loaded = load_model(save_model(trained, tmp_path / name))
     examples = draw(log_folder, SAMPLES[1])
     for step in (0, 4):
@@ -87,9 +88,13 @@ def test_a_saved_model_answers_as_the_one_that_was_trained(name: str, log_folder
 
 
 def test_the_anonymous_baseline_knows_the_share_alone_at_step_0(log_folder: Path, tmp_path: Path) -> None:
-    loaded = load_model(save_model(train(log_folder, SAMPLES[:1], "rf", feature_set="baseline"), tmp_path / "m"))
+    trained = train(log_folder, "rf", settings=["anonymous"], min_pages=8, features="baseline")
+    loaded = load_model(save_model(trained, tmp_path / "m"))
     examples = draw(log_folder, SAMPLES[0])
-    assert loaded.parts["anonymous"].probability(examples, 0) == pytest.approx(examples.purchase.mean())
+    rates = base_rates(log_folder)
+    expected = rate_at(rates, SETTINGS, 0)  # the anonymous model is the only one: it scores every session
+    assert expected == pytest.approx(trained.card["base_rates"]["anonymous"][0])
+    assert loaded.parts["anonymous"].probability(examples, 0) == pytest.approx(expected)
     assert not (tmp_path / "m" / "anonymous-step-00.skops").exists()
 
 

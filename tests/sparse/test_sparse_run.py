@@ -63,7 +63,7 @@ def made(tmp_path_factory: pytest.TempPathFactory, collection: Collection) -> Pa
     table = WordEmbeddings(head(width=8).words.detach(), head().bias.detach(), None, "random")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("visir.sparse.run.words_of", lambda name, width: table)  # no language model of 19 words exists
-        sparsify(settings(root), root / "out", collection=collection)
+        sparsify(recipe=settings(root), out=root / "out")
     return root
 
 
@@ -172,7 +172,7 @@ def test_damaged_and_foreign_files_are_named(made: Path, tmp_path: Path) -> None
 
 def test_a_finished_checkpoint_is_not_trained_over(made: Path, collection: Collection) -> None:
     with pytest.raises(VisirError, match="holds a finished checkpoint"):
-        sparsify(settings(made), made / "out", collection=collection)
+        sparsify(recipe=settings(made), out=made / "out")
 
 
 def test_saved_and_loaded_words_are_the_same(made: Path, tmp_path: Path, collection: Collection) -> None:
@@ -213,7 +213,7 @@ def test_all_faults_of_a_recipe_at_once(tmp_path: Path) -> None:
 def test_a_shipped_recipe_is_valid_opens_with_its_command_and_says_where_data_comes_from(path: Path) -> None:
     recipe = read_sparse_recipe(path)
     assert recipe.name == path.stem and path.read_text().startswith(f"# visir sparsify {path.stem}")
-    assert recipe.data.collection.startswith("scenes:") or recipe.data.obtain
+    assert path.stem == "sparse" or recipe.data.collection.startswith("scenes:") or recipe.data.obtain
 
 
 @pytest.mark.parametrize(("model", "eta", "variant", "coco", "flops", "flickr"), TABLE_3_2)

@@ -55,7 +55,7 @@ def small(**changes: Any) -> Recipe:
 def trained(recipe: Recipe, folder: Path) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VISIR_CACHE", str(folder / "cache"))
-        return train(recipe, folder / "out")
+        return train(recipe, out=folder / "out").path
 
 
 @pytest.fixture(scope="module")
@@ -127,24 +127,24 @@ def test_an_interrupted_training_resumes_to_the_same_file(
 
     recipe = small(**changes)
     with pytest.raises(KeyboardInterrupt):
-        train(recipe, tmp_path / "out", report=interrupt)
+        train(recipe, out=tmp_path / "out", report=interrupt)
     with pytest.raises(VisirError, match="holds an interrupted training") as caught:
-        train(recipe, tmp_path / "out")
+        train(recipe, out=tmp_path / "out")
     assert "--resume" in str(caught.value)
-    again = train(recipe, tmp_path / "out", resume=True)
+    again = train(recipe, out=tmp_path / "out", resume=True).path
     for name in ("towers.safetensors", "steps.jsonl"):
         assert (again / name).read_bytes() == (unbroken / name).read_bytes()
 
 
 def test_folders_that_hold_something_are_left_alone(heads: Path, tmp_path: Path) -> None:
     with pytest.raises(VisirError, match="holds a finished checkpoint"):
-        train(small(), heads)
+        train(small(), out=heads)
     (tmp_path / "thesis.tex").write_text("x")
     with pytest.raises(VisirError, match="not a training's folder"):
-        train(small(), tmp_path)
+        train(small(), out=tmp_path)
     assert (tmp_path / "thesis.tex").read_text() == "x"
     with pytest.raises(VisirError, match=r"thesis\.tex is a file, not a folder\.\n  → train into a folder"):
-        train(small(), tmp_path / "thesis.tex")
+        train(small(), out=tmp_path / "thesis.tex")
 
 
 def test_a_training_that_would_move_nothing_is_refused(clip: str, tmp_path: Path) -> None:
@@ -152,21 +152,21 @@ def test_a_training_that_would_move_nothing_is_refused(clip: str, tmp_path: Path
     fixed = {"tower": "frozen", "encoder": clip, "head": {"identity": True}}
     width = load(clip).dimension
     with pytest.raises(ConfigurationError, match=r"nothing to train: both sides are fixed.*\n  → give a side a head"):
-        train(small(image=fixed, text=fixed, dimension=width), tmp_path / "out")
+        train(small(image=fixed, text=fixed, dimension=width), out=tmp_path / "out")
     with pytest.raises(ConfigurationError, match=r"schedule\.frozen_epochs = 1: nothing is left to train while"):
-        train(small(image=tuned, text=tuned, dimension=width, schedule={"frozen_epochs": 1}), tmp_path / "out")
+        train(small(image=tuned, text=tuned, dimension=width, schedule={"frozen_epochs": 1}), out=tmp_path / "out")
 
 
 def test_two_trainings_do_not_share_a_folder(tmp_path: Path) -> None:
     def another(_: Epoch) -> None:
         with pytest.raises(VisirError, match=r"another process is training into this folder\.\n  → wait for it"):
-            train(small(seed=1), tmp_path / "out", resume=True)
+            train(small(seed=1), out=tmp_path / "out", resume=True)
         assert "seed = 0" in (tmp_path / "out" / "recipe.toml").read_text()
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        train(small(), tmp_path / "out", report=another)
-    train(small(), tmp_path / "out", resume=True)  # the lock went with its holder
+        train(small(), out=tmp_path / "out", report=another)
+    train(small(), out=tmp_path / "out", resume=True)  # the lock went with its holder
     assert not (tmp_path / "out" / ".visir-claims").exists()
 
 
@@ -175,9 +175,9 @@ def test_a_refused_resumption_leaves_the_recipe_of_the_state(tmp_path: Path) -> 
         raise InterruptedError
 
     with pytest.raises(InterruptedError):
-        train(small(), tmp_path / "out", report=stop)
+        train(small(), out=tmp_path / "out", report=stop)
     with pytest.raises(ConfigurationError, match=r"recipe\.seed: interrupted with 0, now 1"):
-        train(small(seed=1), tmp_path / "out", resume=True)
+        train(small(seed=1), out=tmp_path / "out", resume=True)
     assert read_recipe(tmp_path / "out" / "recipe.toml") == small()
 
 
@@ -188,10 +188,10 @@ def test_a_full_disk_at_the_very_end_loses_nothing(tmp_path: Path, monkeypatch: 
     with monkeypatch.context() as patch:
         patch.setattr("visir.training.run.write_files", full)
         with pytest.raises(VisirError, match=r"could not be written \(.*No space left.*last state is whole") as caught:
-            train(small(), tmp_path / "out")
+            train(small(), out=tmp_path / "out")
     assert "the same command with --resume then writes it" in str(caught.value)
     epochs: list[Epoch] = []
-    checkpoint = train(small(), tmp_path / "out", resume=True, report=epochs.append)
+    checkpoint = train(small(), out=tmp_path / "out", resume=True, report=epochs.append).path
     assert not epochs, "nothing was trained again"
     assert load(checkpoint).dimension == 16
     modes = {(checkpoint / name).stat().st_mode & 0o777 for name in ("towers.safetensors", "visir.json")}
@@ -208,17 +208,17 @@ def test_a_broken_picture_says_what_finds_the_others(tmp_path: Path) -> None:
     (tmp_path / "pairs.csv").write_text("\n".join(rows))
     data = {"collection": str(tmp_path / "pairs.csv")}
     with pytest.raises(ImageError, match=r"image '2\.png'") as caught:
-        train(small(data=data, **{side: SCRATCH[side] for side in ("image", "text")}), tmp_path / "out")
+        train(small(data=data, **{side: SCRATCH[side] for side in ("image", "text")}), out=tmp_path / "out")
     assert f"→ all such pictures: visir data check {tmp_path / 'pairs.csv'}" in str(caught.value)
     with pytest.raises(ImageError, match="→ get the photos"):
         obtain = {"obtain": "get the photos"}
-        train(small(data=data | obtain, image=SCRATCH["image"], text=SCRATCH["text"]), tmp_path / "out")
+        train(small(data=data | obtain, image=SCRATCH["image"], text=SCRATCH["text"]), out=tmp_path / "out")
 
 
 def test_a_loss_that_is_no_number_leaves_the_ids_of_its_batch(tmp_path: Path) -> None:
     recipe = small(optimiser={"epochs": 1, "batch": 32, "rate": 1e30, "clip": None})
     with pytest.raises(VisirError, match=r"captions of the batch: '"):
-        train(recipe, tmp_path / "out")
+        train(recipe, out=tmp_path / "out")
     stopped = read_json(tmp_path / "out" / "stopped-batch.json")
     assert len(stopped["captions"]) == 32
     assert set(stopped["captions"]) <= set(open_collection(SCENES).captions["id"].to_pylist())
@@ -229,7 +229,7 @@ def test_missing_data_says_what_to_get(tmp_path: Path) -> None:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("VISIR_DATA", str(tmp_path))
         with pytest.raises(CollectionError) as caught:
-            train(small(data=data), tmp_path / "out")
+            train(small(data=data), out=tmp_path / "out")
     assert "nowhere.json: no such file" in str(caught.value)
     assert f"→ download it to {tmp_path}" in str(caught.value)
 
@@ -238,7 +238,7 @@ def test_missing_word_vectors_say_what_to_get(tmp_path: Path) -> None:
     data = {"collection": SCENES, "obtain": "get GloVe and put it under $VISIR_DATA/glove"}
     text = {"tower": "gru", "vectors": "$VISIR_DATA/glove/nowhere.txt"}
     with pytest.raises(CollectionError, match=r"text\.vectors: .*nowhere\.txt: no such file") as caught:
-        train(small(data=data, text=text), tmp_path / "out")
+        train(small(data=data, text=text), out=tmp_path / "out")
     assert "get GloVe" in str(caught.value)
 
 
@@ -268,7 +268,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_written(
     tmp_path: Path, changes: dict[str, Any], complaint: str
 ) -> None:
     with pytest.raises(VisirError, match=complaint):
-        train(small(**changes), tmp_path / "out")
+        train(small(**changes), out=tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -291,7 +291,7 @@ def test_the_seed_decides_the_fresh_weights_and_nobody_elses(tmp_path: Path) -> 
 
 def test_a_split_without_captions_is_refused(tmp_path: Path) -> None:
     with pytest.raises((CollectionError, ConfigurationError), match="train"):
-        train(small(data={"collection": SCENES, "train": "restval"}), tmp_path / "out")
+        train(small(data={"collection": SCENES, "train": "restval"}), out=tmp_path / "out")
 
 
 @pytest.fixture(scope="module")
@@ -327,7 +327,7 @@ def test_a_pretrained_model_is_loaded_once_and_tuned_at_its_own_temperature(clip
         loads: list[str] = []
         real = models.load
         patch.setattr(models, "load", lambda name, **options: loads.append(name) or real(name, **options))
-        path = train(recipe, tmp_path / "out")
+        path = train(recipe, out=tmp_path / "out").path
     assert loads == [clip]
     steps = list(read_steps(path / "steps.jsonl"))
     assert steps[0].facts["temperature"] == pytest.approx(0.07, rel=1e-3)  # open_clip begins at 1 / 0.07
@@ -353,7 +353,7 @@ def test_a_checkpoint_is_tuned_further_with_another_objective_and_stands_alone(s
         optimiser={"epochs": 2, "batch": 32, "chunk": 16, "rate": 1e-3},
     )
     started = own_temperature(load(first))
-    path = train(recipe, tmp_path / "out")
+    path = train(recipe, out=tmp_path / "out").path
     assert next(read_steps(path / "steps.jsonl")).facts["temperature"] == pytest.approx(started)
     before, split = load(first), open_collection("scenes:120?size=64&seed=1").split("val")
     shutil.rmtree(first)

@@ -225,7 +225,7 @@ def test_trained_and_evaluated_with_and_without_the_protocol_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
-    encoder = load(train(recipe(), tmp_path / "out"))
+    encoder = load(train(recipe(), out=tmp_path / "out"))
     collection = open_collection("scenes:60?size=64")
     without = visir.evaluate(collection, encoder, split="test").result
     told = visir.evaluate(inject(collection, "unique?digits=sklearn"), encoder, split="test").result

@@ -61,9 +61,10 @@ def complete_model(ctx: typer.Context, incomplete: str) -> Iterable[str]:
 @completes
 def complete_recipe(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     """Recipes of the verb that is typed, and TOML files."""
-    from visir.training.shipped import shipped_recipes
+    from visir.training.shipped import recipes
 
-    yield from shipped_recipes("sparsify" if ctx.info_name == "sparsify" else "train")
+    verb = "sparsify" if ctx.info_name == "sparsify" else "train"
+    yield from (recipe.name for recipe in recipes(verb))
     yield from _files(incomplete, ".toml")
 
 

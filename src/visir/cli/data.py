@@ -229,8 +229,8 @@ def _print_report(report: Report) -> None:
             if finding.count > len(finding.examples) > 0:
                 console.print(f"    … and {finding.count - len(finding.examples):,} more")
     by_level = {level: sum(finding.level == level for finding in report.findings) for level in colours}
-    console.print("nothing wrong" if report.ok else "[red]not fit for use as it is[/]", end="")
-    console.print(f" ({by_level['error']} kinds of error, {by_level['warning']} of warning, {by_level['note']} notes)")
+    console.print(report.verdict if report.ok else f"[red]{report.verdict}[/]")
+    console.print(f"({by_level['error']} kinds of error, {by_level['warning']} of warning, {by_level['note']} notes)")
 
 
 def _range(values: tuple[int, float, int]) -> str:

@@ -31,7 +31,7 @@ from visir.cli.options import (
 from visir.errors import ConfigurationError
 
 if TYPE_CHECKING:
-    from visir.evaluation.evaluate import Evaluation
+    from visir.evaluation.results import Evaluation
     from visir.records import Collection, Items, Role, Run, Task, TaskFile
 
 

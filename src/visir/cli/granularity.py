@@ -56,7 +56,8 @@ def granularity(
     """
     from visir.collections import open_collection
     from visir.errors import ConfigurationError, VisirError, nearest
-    from visir.evaluation.granularity import BOTH, study
+    from visir.evaluation.granularity import BOTH
+    from visir.evaluation.granularity import granularity as study
     from visir.robustness.granularity import PROFILES
 
     if out is not None and (out / _JSON).is_file() and not replace:

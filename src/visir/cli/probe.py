@@ -57,7 +57,7 @@ def probe(
     from visir.collections import open_collection
     from visir.encoders import encode, load
     from visir.errors import require
-    from visir.evaluation.probes import probe as probe_vectors
+    from visir.evaluation.probes import probe_vectors
     from visir.storage import check_new_folder
 
     if out is not None:

@@ -3,31 +3,44 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from visir.cli import output
-from visir.cli.headings import heading
 from visir.cli.options import (
+    DeviceOption,
     DryRunOption,
+    ImagesOption,
     ListOption,
+    OptionalModelOption,
+    RecipeArgument,
     ResumeOption,
     SetOption,
     out_option,
+    single_or_all,
 )
+from visir.cli.recipes import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
 
 if TYPE_CHECKING:
-    from visir.training.recipe import Recipe
+    from visir.training.planning import TrainingPlan
 
 
 _PAGE = "training.html"
 
 
 def train(
-    recipe: Annotated[
-        str | None, typer.Argument(help="A recipe: a TOML file, or the name of one that comes with visir (--list).")
-    ] = None,
+    recipe: RecipeArgument = None,
+    data: DataOption = None,
+    images: ImagesOption = None,
+    model: OptionalModelOption = None,
+    image_model: Annotated[str | None, typer.Option(help="The same for images alone.")] = None,
+    text_model: Annotated[str | None, typer.Option(help="The same for texts alone.")] = None,
+    epochs: EpochsOption = None,
+    batch: BatchOption = None,
+    split_by: SplitByOption = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Another seed draws anew.")] = None,
+    device: DeviceOption = None,
     changes: SetOption = None,
     out: Annotated[Path | None, out_option("the folder of the model. Default: runs/NAME-seedSEED")] = None,
     resume: ResumeOption = False,
@@ -37,53 +50,76 @@ def train(
     ] = False,
     show: ListOption = False,
 ) -> None:
-    """Train a dual encoder as a recipe says: from scratch, fine-tuned, or heads over frozen encoders.
+    """Train on pictures and captions as a recipe says: tune a model, train heads over a frozen one, or begin anew.
 
-    The folder that comes out is an encoder: give it to `visir evaluate`, `visir search` or `visir.load`. Its
+    The folder that comes out is a model: give it to `visir evaluate`, `visir search` or `visir.load`. Its
     training.html shows the curves.
+
+    Data without splits is divided: 9 of 10 pictures are trained on, 1 of 10 says how well it goes.
 
     Several processes: `torchrun --nproc-per-node 2 -m visir train RECIPE`, each with its share of every batch.
     """
     if show:
-        _print_recipes()
+        print_recipes("train", recipe)
         return
     from visir.errors import ConfigurationError, require
     from visir.training.shipped import find_recipe
 
     if recipe is None:
         raise ConfigurationError("which recipe?", hint="name one of `visir train --list`, or a TOML file of your own")
-    path = find_recipe(recipe)
+    find_recipe(recipe)
     require("torch", "safetensors", extra="torch", purpose="training")
-    from visir.training.recipe import read_recipe
-
-    read = read_recipe(path, changes or ())
-    target = out or Path("runs") / f"{read.name}-seed{read.seed}"
+    options = {
+        "model": model,
+        "image_model": image_model,
+        "text_model": text_model,
+        "images": single_or_all(images),
+        "split_by": split_by,
+        "epochs": epochs,
+        "batch": batch,
+        "seed": seed,
+        "device": device,
+    }
     if dry_run:
-        _print_plan(read, target)
+        from visir.training.planning import plan
+
+        _print_plan(plan(recipe, data, set=changes, **options), out)
     else:
-        _train(read, target, resume, tensorboard)
+        _train(recipe, data, options, changes, out, resume, tensorboard)
 
 
-def _train(recipe: Recipe, out: Path, resume: bool, tensorboard: bool) -> None:
+def _train(
+    recipe: str,
+    data: str | None,
+    options: dict[str, Any],
+    changes: list[str] | None,
+    out: Path | None,
+    resume: bool,
+    tensorboard: bool,
+) -> None:
     from visir.cli.epochs import EpochLines, print_epochs
     from visir.encoders.models.tower_files import LAYOUT
     from visir.launched import launched
     from visir.storage import is_made_by_visir
+    from visir.training.checkpoint import default_folder
+    from visir.training.resolving import TOWERS
     from visir.training.run import train as run
     from visir.training.tensorboard import TensorBoard
 
-    if launched()[0] == 0 and is_made_by_visir(out, LAYOUT.kind.name) and not (out / _PAGE).exists():
-        _report(out)  # a killed training had written the checkpoint and not its page
-    path = print_epochs(
-        lambda report: run(recipe, out, resume=resume, report=report),
-        out,
-        EpochLines(recipe.optimiser.epochs),
-        TensorBoard(out) if tensorboard else None,
+    resolved, _ = TOWERS.resolve(recipe, data, options, more=changes)
+    folder = out or default_folder(resolved)
+    if launched()[0] == 0 and is_made_by_visir(folder, LAYOUT.kind.name) and not (folder / _PAGE).exists():
+        _report(folder)  # a killed training had written the checkpoint and not its page
+    print_epochs(
+        lambda report: run(resolved, out=folder, resume=resume, report=report),
+        folder,
+        EpochLines(resolved.optimiser.epochs),
+        TensorBoard(folder) if tensorboard else None,
     )
     if launched()[0] == 0:
-        page = _report(path)
-        output.facts(model=Path(path).absolute(), curves=Path(page).absolute())
-        output.line(f"checkpoint: {path}\ncurves:     {page}")
+        page = _report(folder)
+        output.facts(model=folder.absolute(), curves=page.absolute())
+        output.line(f"checkpoint: {folder}\ncurves:     {page}")
 
 
 def _report(folder: Path) -> Path:
@@ -96,23 +132,12 @@ def _report(folder: Path) -> Path:
         return write_training_report(change.file(_PAGE), folder)
 
 
-def _print_recipes() -> None:
-    import textwrap
-
-    from visir.training.shipped import shipped_recipes, summary
-
-    for name, path in shipped_recipes().items():
-        heading(name)
-        output.line(textwrap.fill(summary(path), 100, initial_indent="    ", subsequent_indent="    "))
-
-
-def _print_plan(recipe: Recipe, out: Path) -> None:
+def _print_plan(planned: TrainingPlan, out: Path | None) -> None:
     from visir.cli.epochs import print_steps
-    from visir.training.planning import plan
-    from visir.training.run import recipe_text
+    from visir.training.checkpoint import default_folder, recipe_text
 
-    planned = plan(recipe)
-    output.line(recipe_text(recipe))
+    recipe = planned.recipe
+    output.line(recipe_text(recipe, "train"))
     for split, images in planned.images.items():
         output.line(f"{split}: {images:,} images, {planned.captions[split]:,} captions")
     for name, count in planned.parameters.items():
@@ -132,4 +157,4 @@ def _print_plan(recipe: Recipe, out: Path) -> None:
         ("activations of a step", memory.activations),
     ):
         output.line(f"  {size / 2**20:>9,.0f}  {name}")
-    output.line(f"would write: {out}")
+    output.line(f"would write: {out or default_folder(recipe)}")

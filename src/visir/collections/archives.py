@@ -17,6 +17,7 @@ from typing import IO, Any, Protocol
 
 import orjson
 
+from visir.collections.readers.names import escaped
 from visir.errors import CollectionError, ImageError
 from visir.fingerprint import hash_json
 from visir.storage import ContentStore, FolderKind
@@ -220,7 +221,8 @@ class TarArchive:
                         raise CollectionError(
                             f"{self.path}: the archive is truncated within {member.name!r}.", hint="copy it again"
                         )
-                    index[member.name] = (member.offset_data, member.size)
+                    # A byte that is no UTF-8 (an old disk's Latin-1) is escaped: names are text everywhere else.
+                    index[escaped(member.name)] = (member.offset_data, member.size)
         except (tarfile.TarError, OSError) as fault:
             raise CollectionError(f"{self.path}: not a readable tar ({fault}).", hint="copy it again") from fault
         return index

@@ -148,6 +148,16 @@ def image_columns(schema: Any) -> list[str]:
     return [part.name for part in schema if holds(part.type)]
 
 
+def pictures_in_cells(path: Path) -> list[str]:
+    """The columns of pictures of a Parquet file; none for any other file."""
+    if not path.name.lower().endswith(".parquet"):
+        return []
+    try:
+        return image_columns(pq.read_schema(path))
+    except (pa.ArrowInvalid, OSError):
+        return []
+
+
 def _cell_names(schema: Any, rows: int) -> Iterable[str]:
     return (f"{column}#{row}" for column in image_columns(schema) for row in range(rows))
 

@@ -42,6 +42,7 @@ def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bo
     present = images.filter(pc.is_valid(images["path"]))
     if not present.num_rows:
         return
+    report.pictures_looked_for = True
     reader = ImageReader(Collection(report.name, present, _NO_CAPTIONS, root=root))
     if not decoding:
         rows = present.select(["id", "path", "archive"]).to_pylist()

@@ -42,6 +42,8 @@ class Format:
         options: What can be chosen.
         last: Whether it is tried only when no file in a folder is a source by itself.
         one_file: Whether it is always a file, never a folder.
+        advice: What to do with a path that does not look like it, and could be read if its options were given: a line
+            that works. "" for any other path.
     """
 
     name: str
@@ -53,6 +55,7 @@ class Format:
     options: tuple[Option, ...] = ()
     last: bool = False
     one_file: bool = False
+    advice: Callable[[Path], str] = lambda path: ""
 
     def resolve(self, options: dict[str, Any]) -> dict[str, Any]:
         """The options with defaults filled in and text parsed.

@@ -38,6 +38,7 @@ class Report:
         decoded: How many pictures were decoded.
         formats: Format of pictures → how many have it.
         sizes: The range of widths and heights, in words.
+        pictures_looked_for: Whether there are places of pictures, which were looked at.
         findings: What was found, in the order of the checks.
     """
 
@@ -48,12 +49,29 @@ class Report:
     decoded: int = 0
     formats: dict[str, int] = field(default_factory=dict)
     sizes: str = ""
+    pictures_looked_for: bool = False
     findings: list[Finding] = field(default_factory=list)
 
     @property
     def ok(self) -> bool:
         """Whether nothing found is an error."""
         return not any(finding.level == "error" for finding in self.findings)
+
+    @property
+    def verdict(self) -> str:
+        """What was looked at, and whether anything is wrong with it, in one sentence."""
+        if not self.counts:
+            return "not fit for use as it is: it cannot be read"
+        looked_at = (
+            ["ids", "links between images and captions", "texts"] if "captions" in self.counts else ["ids", "texts"]
+        )
+        pictures = (
+            f"{self.decoded:,} pictures decoded"
+            if self.decoded
+            else "pictures were not decoded" if self.pictures_looked_for else "no pictures at hand"
+        )  # fmt: skip
+        scope = f"checked: {', '.join(looked_at)}; {pictures}; not whether captions fit their pictures"
+        return f"{'no errors found' if self.ok else 'not fit for use as it is'} ({scope})"
 
     def add(self, level: Level, kind: str, cases: Iterable[str]) -> None:
         """Add a finding, if there is any case of it."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from visir.collections.descriptor import Format, JudgementFormat
-from visir.collections.judgements import cxc, eccv, flickr8k
+from visir.collections.judgements import cxc, eccv, flickr8k, pairs
 from visir.collections.portable import FORMAT as PORTABLE
 from visir.collections.readers import (
     abo,
@@ -50,5 +50,5 @@ for _one in (
 ):
     FORMATS.add(_one.name, _one)
 
-for _set in (cxc.FORMAT, eccv.FORMAT, flickr8k.FORMAT):
+for _set in (cxc.FORMAT, eccv.FORMAT, flickr8k.FORMAT, pairs.FORMAT):
     JUDGEMENTS.add(_set.name, _set)

@@ -75,6 +75,8 @@ def _of_table(table: dict[str, list[Any]], name: str, columns: dict[str, str | N
             f"the table has no column of images; there are: {', '.join(table) or 'none'}.",
             hint='name it: visir.open(table, image="COLUMN", caption="COLUMN")',
         )
+    if not table_columns.captions:
+        draft.notes.append("no captions: no column has a usual name for them; caption= names it")
     cells = table.get(table_columns.image or "", [])
     if any(_is_picture(cell) for cell in cells):
         held = _Held()

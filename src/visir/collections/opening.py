@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from visir.collections.draft import Draft, SourceDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
+from visir.collections.images import ImageReader
 from visir.collections.in_memory import read_memory
+from visir.collections.judgements.pairs import judge
 from visir.collections.readers.huggingface import from_dataset
 from visir.collections.readers.locate import place_images
+from visir.collections.readers.table import COLUMN_OPTIONS
 from visir.collections.sources import SourceKind, find_source
 from visir.collections.task_draft import TaskDraft
 from visir.errors import CollectionError
 from visir.plugins import load_target
-from visir.records import Collection, TaskFile
+from visir.progress import Progress
+from visir.records import Collection, SplitRule, TaskFile
 from visir.storage.manifest import read_manifest
 
 _FOLDERS = {
@@ -117,30 +122,35 @@ def open_source(
         split: Keep one split, or several ("train+val").
         judgements: Files or folders of further relevance judgements to attach to a collection (CxC, ECCV Caption,
             Flickr8k experts).
-        **options: Those of the format; `visir data formats` lists them.
+        **options: Those of the format; `visir data formats` lists them. Every collection has `split_by`, a rule that
+            makes splits (`visir.records.Collection.split_by`): "random(0.8, 0.1, 0.1, seed=0)", or "group(COLUMN, 0.8,
+            0.1, 0.1, seed=0)"; the column "content" keeps the same pictures, byte for byte, together.
 
     Raises:
         CollectionError: With all faults of the source at once.
 
     Example:
         >>> source = open_source("scenes:12?size=64")
-        >>> source.tasks, source.split("test").task("t2i")
-        (('i2t', 't2i'), Task(t2i: 5 captions, 1 images of scenes))
+        >>> source.tasks, len(source.split("test").task("t2i").queries)
+        (('i2t', 't2i'), 5)
     """
     if isinstance(path_or_spec, (Collection, TaskFile)):
-        return path_or_spec.split(split)
+        rule = options.pop("split_by", None)
+        unused = [name for name, value in {"format": format, "images": images, **options}.items() if value is not None]
+        if unused:
+            raise CollectionError(f"{path_or_spec.name}: it is open already; {unused[0]}= does not apply.")
+        return _with_splits(_with_judgements(path_or_spec, judgements), rule).split(split)
     if not isinstance(path_or_spec, (str, Path)):
-        return _with_judgements(_from_object(path_or_spec, images, options), judgements).split(split)
-    source = find_source(str(path_or_spec), COLLECTIONS, format)
+        rule = options.pop("split_by", None)
+        record = _with_judgements(_from_object(path_or_spec, images, options), judgements)
+        return _with_splits(record, rule).split(split)
+    source = find_source(str(path_or_spec), COLLECTIONS, format, options)
     judgements = source.take("judgements", judgements)
     split = source.take("split", split)
+    rule = source.take("split_by", options.pop("split_by", None))
     contents = source.read(images=source.take("images", images), **options)
-    record: Collection | TaskFile = contents.build() if isinstance(contents, SourceDraft) else contents
-    if isinstance(record, Collection):
-        record = _with_judgements(record, judgements)
-    elif judgements is not None:
-        raise CollectionError(f"{path_or_spec}: a task has judgements of its own; judgements= does not apply.")
-    return record.split(split)
+    record = contents.build() if isinstance(contents, SourceDraft) else contents
+    return _with_splits(_with_judgements(record, judgements), rule).split(split)
 
 
 def open_collection(path_or_spec: Any, **options: Any) -> Collection:
@@ -173,25 +183,36 @@ def read_draft(
     path_or_spec: str, *, format: str | None = None, images: object = None, **options: Any
 ) -> Draft | TaskDraft | Collection:
     """The same, before it is checked: for `visir data check`, which reports faults instead of raising them."""
-    source = find_source(path_or_spec, COLLECTIONS, format)
-    for name in ("judgements", "split"):  # these do not change what is wrong with the source
+    source = find_source(path_or_spec, COLLECTIONS, format, options)
+    for name in ("judgements", "split", "split_by"):  # these do not change what is wrong with the source
         source.take(name)
     contents: Draft | TaskDraft | Collection = source.read(images=source.take("images", images), **options)
     return contents
 
 
-def attach_judgements(collection: Collection, path_or_spec: str | Path, **options: Any) -> Collection:
+def attach_judgements(collection: Collection, path_or_spec: Any, **options: Any) -> Collection:
     """The collection with the judgements of a file or folder added.
 
     Args:
         collection: The collection that is judged.
-        path_or_spec: A file or folder, as `open_collection` takes it; `visir data formats` lists the formats.
+        path_or_spec: A file or folder, as `open_collection` takes it; `visir data formats` lists the formats. Or
+            judgements in memory, as `read_qrels` takes them: `{query: {document: grade}}`, a DataFrame.
         **options: Those of the format.
 
     Raises:
         CollectionError: Where the source is no known layout of judgements, or judges other images and captions.
+
+    Example:
+        >>> toy = Collection.build("toy", images={"id": ["a.jpg"]},
+        ...                        captions={"id": ["1"], "text": ["red"], "image_id": ["a.jpg"]})
+        >>> judged = attach_judgements(toy, {"1": {"a.jpg": 2}})
+        >>> judged.relevances, judged.qrels("t2i", "qrels").to_dict()
+        (('links', 'qrels'), {'1': {'a.jpg': 2.0}})
     """
-    judged = find_source(str(path_or_spec), JUDGEMENT_SETS).read(collection, **options)
+    if isinstance(path_or_spec, (str, Path)):
+        judged = find_source(str(path_or_spec), JUDGEMENT_SETS).read(collection, **options)
+    else:
+        judged = judge(path_or_spec, collection, **options)
     collection = collection.with_judgements(judged.table)
     return replace(collection, source=f"{collection.source}; {judged.note}")
 
@@ -201,19 +222,42 @@ def _from_object(value: Any, images: object, options: dict[str, Any]) -> Collect
     if hasattr(value, "save_to_disk"):
         draft = from_dataset(value, **FORMATS.get("huggingface").resolve(options))
     else:
-        known = FORMATS.get("table").resolve({name: v for name, v in options.items() if name != "name"})
-        draft = read_memory(value, name=options.get("name", ""), **known)
+        columns = {name: str(option) for name, option in options.items() if name != "name" and option is not None}
+        known = FORMATS.get("table").resolve(columns)
+        names = {option.name: known[option.name] for option in COLUMN_OPTIONS}
+        draft = read_memory(value, name=options.get("name", ""), **names)
     place_images(draft, images)
     return draft.build()
 
 
-def _with_judgements(collection: Collection, judgements: object) -> Collection:
+def _with_judgements(record: Collection | TaskFile, judgements: object) -> Collection | TaskFile:
+    if judgements is not None and isinstance(record, TaskFile):
+        raise CollectionError(f"{record.name}: a task has judgements of its own; judgements= does not apply.")
     for path_or_spec in _as_list(judgements):
-        collection = attach_judgements(collection, path_or_spec)
-    return collection
+        record = attach_judgements(cast(Collection, record), path_or_spec)
+    return record
 
 
-def _as_list(value: object) -> Sequence[str | Path]:
+def _with_splits(record: Collection | TaskFile, rule: str | SplitRule | None) -> Collection | TaskFile:
+    if rule is None:
+        return record
+    if isinstance(record, TaskFile):
+        raise CollectionError(f"{record.name}: a task has splits of its own; split_by= does not apply.")
+    parsed = SplitRule.parse(rule) if isinstance(rule, str) else rule
+    facts = record.facts.column_names if record.facts is not None else []
+    if parsed.group != "content" or "content" in facts:
+        return record.split_by(parsed)
+    reader, ids = ImageReader(record), record.images["id"].to_pylist()
+    with Progress("comparing", len(ids), "images") as advance:
+        digests: list[str | None] = []
+        for row in range(len(ids)):
+            digests.append(hashlib.blake2b(reader.read(row), digest_size=16).hexdigest())
+            advance(1)
+    return record.with_splits(parsed.assign(ids, digests), str(parsed))
+
+
+def _as_list(value: Any) -> Sequence[Any]:
     if value is None:
         return []
-    return [value] if isinstance(value, (str, Path)) else list(value)  # type: ignore[call-overload]
+    files = isinstance(value, (list, tuple)) and all(isinstance(entry, (str, Path)) for entry in value)
+    return list(value) if files else [value]

@@ -6,6 +6,7 @@ Collections, catalogues, judgements and tasks differ in their formats alone (`So
 from __future__ import annotations
 
 import re
+from collections.abc import Collection, Set
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -24,6 +25,8 @@ AnyFormat = TypeVar("AnyFormat", bound=Format)
 
 _ELSEWHERE = re.compile(r"(?P<format>[\w-]+:)?(?P<url>[A-Za-z][A-Za-z0-9+.\-]+://[^?]*)(?P<query>\?.*)?")
 _LISTS = ("images", "judgements")
+_OF_ALL = ("images", "judgements", "split", "split_by")
+"""Options of every format."""
 
 
 @dataclass(frozen=True)
@@ -86,13 +89,16 @@ class FoundSource(Generic[AnyFormat]):
         return contents
 
 
-def find_source(spec: str, kind: SourceKind[AnyFormat], format: str | None = None) -> FoundSource[AnyFormat]:
+def find_source(
+    spec: str, kind: SourceKind[AnyFormat], format: str | None = None, named: Collection[str] = ()
+) -> FoundSource[AnyFormat]:
     """Find out what a text names; what lies elsewhere is copied into the cache first.
 
     Args:
         spec: A path, `"format:path"`, `"path?option=value"`, or a place elsewhere (`"s3://bucket/photos.tar"`).
         kind: Which formats there are.
         format: The name of the format; by default the text names it, else the content of the path decides.
+        named: Options that are given beside the text. They may tell the format of a file that looks like none.
 
     Raises:
         CollectionError: Where there is nothing, several sources lie in one folder, or no format fits.
@@ -107,7 +113,7 @@ def find_source(spec: str, kind: SourceKind[AnyFormat], format: str | None = Non
     if name is None:
         if "{" not in path.name:  # a pattern of shards
             _check_exists(path, spec, kind)
-        return FoundSource(*_sniffed(path, kind), options)
+        return FoundSource(*_sniffed(path, kind, {*options, *named} - set(_OF_ALL)), options)
     named = kind.formats.get(name)
     if named.one_file and path.is_dir():
         raise CollectionError(f"{path}: a folder; {named.name} is a file.", hint=f"layout: {named.layout}")
@@ -149,7 +155,7 @@ def _check_exists(path: Path, spec: str, kind: SourceKind[AnyFormat]) -> None:
         raise CollectionError(f"{spec}: no such file or folder.", hint=hint)
 
 
-def _sniffed(path: Path, kind: SourceKind[AnyFormat]) -> tuple[AnyFormat, Path]:
+def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tuple[AnyFormat, Path]:
     """The format of a path; of a folder that is no source itself, the one source among its files."""
     format = _first_format(path, kind)
     if format is not None and not format.last:
@@ -164,6 +170,14 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat]) -> tuple[AnyFormat, Path]:
             raise CollectionError(f"{path}: several {kind.plural} in this folder.", hint=f"name one of: {listing}")
     if format is not None:
         return format, path
+    advice = ""
+    for _, other in kind.formats.items():  # noqa: PERF102 - a registry
+        if text := other.advice(path):
+            if options and options <= {option.name for option in other.options}:
+                return other, path
+            advice = advice or text
+    if advice:
+        raise CollectionError(f"{path}: which of its columns has what?", hint=advice)
     hint = f"{kind.how_to_name}; known: {', '.join(kind.formats)} ({kind.where_listed})"
     raise CollectionError(f"{path}: no known format of {kind.plural}.", hint=hint)
 

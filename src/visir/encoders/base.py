@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.encoders.code import hash_code
 from visir.encoders.inputs import Pixels
+from visir.encoders.intake import EMBEDDING, checked
 from visir.errors import EncoderError
 from visir.records import Embeddings, EncoderCard, Items, Modality, Role, Vectors, strings
 
@@ -25,17 +28,31 @@ PLURALS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image"
 class Encoder(ABC):
     """A model that turns images, texts, or both into vectors of one space.
 
+    `visir.load(name)` gives one, `Encoder.wrap` makes one of two functions. A subclass of your own needs `embed_images`
+    or `embed_texts`, or both. What else it does not say is found out: `modalities` by the methods it has, `dimension`
+    by the first vectors, `card` by the class.
+
     The work on an image is split in two, so that a loader can decode and resize in threads while the model computes:
     `preprocess(image)` is cheap, pure and thread-safe; `embed_images(batch of preprocessed)` is the forward pass.
     `encode_images` and `encode_texts` do both for a handful of inputs; `visir.encoders.encode` does it for whole
     collections, through the store.
 
-    Vectors are returned as float32 (n, dimension), *not* normalised: what the model projects, as its reference
-    implementation returns it.
+    Vectors are float32 (n, dimension), *not* normalised: what the model projects, as its reference implementation
+    returns it. An `embed_…` method may return any array of numbers: what it returns is checked and converted.
 
     The card is the key under which vectors are kept. When it has a hash over the weights, its name does not enter the
     key (the same file under another path is the same model), so everything that changes the numbers has to be in its
-    other fields: an option in the name belongs into the preprocessing too.
+    other fields: an option in the name belongs into the preprocessing too. Vectors of an encoder whose card has neither
+    weights nor a revision are not kept: they are computed in every call, so they are never those of older code.
+
+    Example:
+        >>> import visir
+        >>> class Length(visir.Encoder):
+        ...     def embed_texts(self, texts):
+        ...         return [[len(text), text.count(" ")] for text in texts]
+        >>> encoder = Length()
+        >>> encoder.encode_texts(["a red boat"]).tolist(), sorted(encoder.modalities), encoder.card.name
+        ([[10.0, 2.0]], ['text'], 'Length')
     """
 
     card: EncoderCard
@@ -52,13 +69,158 @@ class Encoder(ABC):
     precomputed: bool = False
     """Whether its vectors exist already (`existing_vectors`); then it embeds nothing new."""
 
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        for name, modality in EMBEDDING.items():
+            method = vars(cls).get(name)
+            if method is not None and not hasattr(method, "checks_vectors"):
+                setattr(cls, name, checked(method, modality))
+
+    if not TYPE_CHECKING:  # so that a misspelt attribute is an error for type checkers
+
+        def __getattr__(self, name: str) -> Any:
+            """What a subclass does not say of itself."""
+            if name == "modalities":
+                methods = {modality: name for name, modality in EMBEDDING.items() if name != "embed_texts_alike"}
+                return frozenset(
+                    modality
+                    for modality, method in methods.items()
+                    if getattr(type(self), method) is not getattr(Encoder, method)
+                )
+            if name == "card":
+                return EncoderCard(type(self).__name__, "own", code=hash_code(*self._own_classes))
+            if name == "dimension":
+                return self._learnt_dimension()
+            raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __repr__(self) -> str:
+        accepted = " and ".join(PLURALS[kind] for kind in sorted(self.modalities))
+        sizes = [str(self.dimension_of(modality)) for modality in sorted(self.modalities)]
+        stated = "" if "None" in sizes else f", {' and '.join(dict.fromkeys(sizes))} dimensions"
+        unversioned = "" if self.card.is_versioned else ", no version: its vectors are not kept"
+        return f"Encoder({self.card.name}, {accepted or 'nothing'}{stated}{unversioned})"
+
+    @classmethod
+    def wrap(
+        cls,
+        name: str,
+        *,
+        image: Callable[[list[Any]], Any] | None = None,
+        text: Callable[[list[str]], Any] | None = None,
+        version: str | None = None,
+        batch_size: int = 32,
+        preprocess: Callable[[Image], Any] | None = None,
+    ) -> Encoder:
+        """Make an encoder of one or two functions of your own.
+
+        Args:
+            name: What the encoder is called in tables.
+            image: From a list of n PIL images (upright, RGB) to (n, d) numbers: an array of NumPy, a torch tensor on
+                any device, or lists.
+            text: From a list of n strings to (n, d) numbers.
+            version: Keeps vectors in the store, for later calls and other processes. They are found again while name,
+                version and the code of the functions stay the same. Give another version when something else changes
+                that the numbers depend on: weights, a file, a package. Without a version, vectors are computed in every
+                call and never kept, so they are never old.
+            batch_size: How many inputs the functions get at once.
+            preprocess: From one PIL image to what `image` then gets a list of, e.g. a resized tensor. It runs in
+                threads, ahead of `image`, so large photos need less memory.
+
+        Raises:
+            EncoderError: There is no function.
+
+        Example:
+            >>> import numpy as np
+            >>> import visir
+            >>> def colours(images):
+            ...     return np.stack([np.asarray(image).mean((0, 1)) for image in images])
+            >>> model = visir.Encoder.wrap("colours", image=colours)
+            >>> visir.encode(model, "scenes:3?size=64").vectors.shape
+            (3, 3)
+        """
+        for role, function in (("image", image), ("text", text), ("preprocess", preprocess)):
+            if function is not None and not callable(function):
+                raise EncoderError(
+                    f"{name}: {role} is a {type(function).__name__}, not a function.",
+                    hint=f"visir.Encoder.wrap({name!r}, {role}=function)",
+                )
+        if image is None and text is None:
+            raise EncoderError(
+                f"{name}: there is no function.",
+                hint=f"visir.Encoder.wrap({name!r}, image=function_of_pil_images, text=function_of_strings)",
+            )
+        return _Wrapped(name, image, text, version, batch_size, preprocess)
+
+    @property
+    def label(self) -> str:
+        """What error messages call the encoder."""
+        return self.card.name
+
+    def dimension_of(self, modality: Modality) -> int | None:
+        """The length of its vectors of a modality; None while nobody knows it."""
+        learnt: dict[Modality, int] = vars(self).get("_learnt", {})
+        return (self.dimension if self._states_dimension else 0) or learnt.get(modality)
+
+    def learn_dimension(self, modality: Modality, vectors: NDArray[np.float32]) -> None:
+        """Note the length of vectors that were just computed.
+
+        Raises:
+            EncoderError: It is another one than before, or than the encoder states.
+        """
+        size, known = vectors.shape[1], self.dimension_of(modality)
+        if known is None and len(vectors):
+            vars(self).setdefault("_learnt", {})[modality] = size
+        elif known != size and len(vectors):
+            raise EncoderError(
+                f"{self.label}: its {modality} vectors have {size} values, and {known} were expected.",
+                hint="let all vectors have the same length: pool or pad them; or change the dimension that it states"
+                if self._states_dimension
+                else "let all vectors have the same length: pool or pad them",
+            )
+
+    @property
+    def stored_card(self) -> EncoderCard:
+        """The card under which the store keeps its vectors: of a class of your own with the code of the class."""
+        if self.card.code is not None or not self._own_classes:
+            return self.card
+        return replace(self.card, code=hash_code(*self._own_classes))
+
+    @property
+    def _own_classes(self) -> list[type]:
+        return [
+            base
+            for base in type(self).__mro__
+            if base not in Encoder.__mro__ and base.__module__.partition(".")[0] != "visir"
+        ]
+
+    @property
+    def _states_dimension(self) -> bool:
+        return "dimension" in vars(self) or hasattr(type(self), "dimension")
+
+    def _learnt_dimension(self) -> int:
+        learnt: dict[Modality, int] = vars(self).get("_learnt", {})
+        if len(set(learnt.values())) == 1:
+            return next(iter(learnt.values()))
+        if not learnt:
+            raise EncoderError(
+                f"{self.label}: the length of its vectors is not known before it has encoded something.",
+                hint="encode something first, or say it: dimension = 512",
+            )
+        stated = ", ".join(f"{modality} vectors have {size} values" for modality, size in sorted(learnt.items()))
+        raise EncoderError(
+            f"{self.label}: {stated}: they cannot be compared with one another.",
+            hint="let both functions end in vectors of one space, or wrap them as two encoders",
+        )
+
     def preprocess(self, image: Image) -> Pixels:
-        """One RGB image to the model's input.
+        """One RGB image to the model's input; the image itself, where the encoder takes it so.
 
         Raises:
             EncoderError: The encoder takes no images.
         """
-        raise self.cannot("image")
+        if not {"image", "text+image"} & self.modalities:
+            raise self.cannot("image")
+        return image  # type: ignore[return-value]  # what pixels are is the encoder's affair
 
     def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n preprocessed images."""
@@ -180,3 +342,38 @@ class Encoder(ABC):
         else:
             hint = f"train towers over an encoder of {modality}s and this one: visir train --help"
         return EncoderError(f"{self.card.name} encodes no {PLURALS[modality]}, only {accepted}.", hint=hint)
+
+
+class _Wrapped(Encoder):
+    """What `Encoder.wrap` makes."""
+
+    def __init__(
+        self,
+        name: str,
+        image: Callable[[list[Any]], Any] | None,
+        text: Callable[[list[str]], Any] | None,
+        version: str | None,
+        batch_size: int,
+        preprocess: Callable[[Image], Any] | None,
+    ) -> None:
+        self.card = EncoderCard(name, "own", revision=version, code=hash_code(image, text, preprocess))
+        self.batch_size = batch_size
+        self._image, self._text, self._preprocess = image, text, preprocess
+        given = {"image": image, "text": text}
+        self.modalities = frozenset(modality for modality in PLURALS if given.get(modality) is not None)
+
+    def preprocess(self, image: Image) -> Pixels:
+        """What the function of images gets for one image."""
+        return super().preprocess(image) if self._preprocess is None else self._preprocess(image)
+
+    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
+        """What the function of images returns."""
+        if self._image is None:
+            raise self.cannot("image")
+        return self._image(list(batch))  # type: ignore[no-any-return]  # `checked` makes it an array
+
+    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """What the function of texts returns."""
+        if self._text is None:
+            raise self.cannot("text")
+        return self._text(list(texts))  # type: ignore[no-any-return]  # as above

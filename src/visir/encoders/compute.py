@@ -71,6 +71,27 @@ def complete(
     return journal.done - done, seconds
 
 
+def dimension_of(encoder: Encoder, items: Items) -> int:
+    """The length of an encoder's vectors; of an encoder that does not know it, the first item is encoded.
+
+    Args:
+        encoder: In the role that is wanted.
+        items: What is to be encoded.
+    """
+    known = encoder.dimension_of(items.modality)
+    if known is not None:
+        return known
+    options = ForwardOptions(workers=1, skip_broken=True)
+    for row in range(len(items)):
+        first = items.take(np.array([row]))
+        texts = items.modality == "text"
+        parts = _text_parts(encoder, first, 0, 1) if texts else _image_parts(encoder, first, 0, 1, options)
+        for part in parts:
+            if len(part.vectors):
+                return int(part.vectors.shape[1])
+    return 1  # no image can be read, which the encoding says
+
+
 def entry_card(encoder: Encoder, items: Items, count: int, seconds: float) -> dict[str, object]:
     """What the card of an entry says about where its vectors come from."""
     return {
@@ -83,7 +104,7 @@ def entry_card(encoder: Encoder, items: Items, count: int, seconds: float) -> di
             "fingerprint": items.fingerprint,
         },
         "count": count,
-        "dimension": encoder.dimension,
+        "dimension": encoder.dimension_of(items.modality),
         "seconds": round(seconds, 3),
     }
 
@@ -131,7 +152,7 @@ def _image_parts(
     with closing(batches):
         for batch in batches:
             if not batch.pixels:
-                vectors = np.zeros((0, encoder.dimension), dtype=np.float32)
+                vectors = np.zeros((0, encoder.dimension_of(items.modality) or 0), dtype=np.float32)
             elif items.texts is None:
                 vectors = encoder.embed_images(batch.pixels)
             else:
@@ -152,10 +173,10 @@ def _text_parts(encoder: Encoder, items: Items, start: int, size: int) -> Genera
             texts = with_suffixes(encoder, texts, suffixes[begin : begin + window])
         # A stable sort: equal lengths keep their order, so the batches are the same in every run.
         order = np.argsort([len(text) for text in texts], kind="stable")
-        vectors = np.empty((len(texts), encoder.dimension), dtype=np.float32)
-        for first in range(0, len(texts), size):
-            rows = order[first : first + size]
-            vectors[rows] = encoder.embed_texts([texts[row] for row in rows])
+        batches = [order[first : first + size] for first in range(0, len(texts), size)]
+        encoded = np.concatenate([encoder.embed_texts([texts[row] for row in rows]) for rows in batches])
+        vectors = np.empty_like(encoded)
+        vectors[order] = encoded
         yield _Part(begin + len(texts), vectors, {})
 
 

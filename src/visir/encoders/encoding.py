@@ -5,17 +5,20 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, TypedDict, Unpack
 
 import numpy as np
 import pyarrow.compute as pc
 
 from visir.encoders.base import PLURALS, Encoder
 from visir.encoders.broken import check_broken, usable_entry
-from visir.encoders.compute import ForwardOptions, complete
+from visir.encoders.compute import ForwardOptions, complete, dimension_of
 from visir.encoders.journal import Journal
+from visir.encoders.loading import load
+from visir.encoders.sources import items_of
 from visir.encoders.store import Entry, Store
 from visir.errors import CollectionError, EmbeddingError, EncoderError
-from visir.records import Collection, Embeddings, Items, Modality, Role, SparseEmbeddings, Vectors
+from visir.records import Embeddings, Items, Modality, Role, SparseEmbeddings, Vectors
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,51 +50,68 @@ class Encoding:
         return self.embeddings.origin + where
 
 
-def encode(
-    encoder: Encoder,
-    collection: Collection,
-    modality: Modality,
-    *,
-    store: Store | None = None,
-    batch_size: int | None = None,
-    workers: int | None = None,
-    skip_broken: bool = False,
-) -> Embeddings:
-    """The dense vectors of all images, or all captions, of a collection.
+class EncodeOptions(TypedDict, total=False):
+    """How items are encoded: the options of `encode`, `encode_items` and `encode_detailed`.
 
-    This is `encode_items(encoder, collection.items(modality))`, with its options, for an encoder that makes dense
-    vectors.
+    Attributes:
+        store: Where vectors are kept and looked for; by default the user's cache. Vectors of an encoder whose card has
+            neither weights nor a revision are not kept: nothing shows when its code changes.
+        batch_size: Inputs per forward pass; by default the encoder's own.
+        workers: Threads that read, decode and preprocess; by default one per core.
+        skip_broken: Set broken images aside instead of stopping at the first one. `encode_detailed` names them. A later
+            call without `skip_broken` refuses the incomplete result.
+    """
+
+    store: Store | None
+    batch_size: int | None
+    workers: int | None
+    skip_broken: bool
+
+
+def encode(
+    model: Encoder | str | Path,
+    source: Any,
+    modality: Modality | None = None,
+    *,
+    role: Role = "document",
+    split: str | None = None,
+    images: object = None,
+    **options: Unpack[EncodeOptions],
+) -> Embeddings:
+    """The dense vectors of texts, of pictures, or of one side of a collection.
+
+    Args:
+        model: An encoder, or a name that `visir.load` takes.
+        source: A list of texts, or {id: text}; a list of pictures (PIL images, paths, arrays), or {id: picture}; one
+            picture; anything that `visir.open` takes; `Items`, a `Task`.
+        modality: Which side of a collection: "image" or "text" (captions). None takes images, where the model takes
+            images and there are any.
+        role: "query" or "document". It matters for models that embed the two in different ways.
+        split: A split of a collection.
+        images: Where the pictures of a collection are.
+        **options: As of `EncodeOptions`: `store`, `batch_size`, `workers`, `skip_broken`.
+
+    Returns:
+        `Embeddings` with `ids` and `vectors` (n, d), in the order of the source; `np.asarray` gives the vectors, and
+        `embeddings[id]` the vector of an item. Texts of a list are their own ids.
 
     Raises:
-        EncoderError: The encoder makes sparse vectors, or does not take this modality.
+        EncoderError: The model makes weighted words (`encode_items` gives these), or does not take this modality.
+        CollectionError: The source cannot be opened.
 
     Example:
-        >>> from visir.collections import open_collection
-        >>> from visir.encoders import encode, load
-        >>> encode(load("pixels"), open_collection("scenes:3?size=64"), "image").vectors.shape[0]
+        >>> import visir
+        >>> visir.encode("bow:64", ["a red boat", "two dogs"]).vectors.shape
+        (2, 64)
+        >>> len(visir.encode("pixels", "scenes:3?size=64"))
         3
     """
-    vectors = encode_items(
-        encoder,
-        collection.items(modality),
-        store=store,
-        batch_size=batch_size,
-        workers=workers,
-        skip_broken=skip_broken,
-    )
-    return as_dense(vectors)
+    encoder = model if isinstance(model, Encoder) else load(model)
+    items = items_of(source, encoder, modality, role, split=split, images=images)
+    return as_dense(encode_items(encoder, items, role, **options))
 
 
-def encode_items(
-    encoder: Encoder,
-    items: Items,
-    role: Role = "document",
-    *,
-    store: Store | None = None,
-    batch_size: int | None = None,
-    workers: int | None = None,
-    skip_broken: bool = False,
-) -> Vectors:
+def encode_items(encoder: Encoder, items: Items, role: Role = "document", **options: Unpack[EncodeOptions]) -> Vectors:
     """Encode items, or find their vectors in the store.
 
     An interrupted call continues where it stopped when it is repeated. Vectors are float32, not normalised. On a CPU
@@ -102,12 +122,7 @@ def encode_items(
         items: Texts, images, or both.
         role: "query" or "document". It matters for models that embed the two in different ways
             (`Encoder.distinguishes_roles`).
-        store: Where vectors are kept and looked for; by default the user's cache. Vectors of an encoder whose card has
-            neither weights nor a revision are not kept: nothing shows when its code changes.
-        batch_size: Inputs per forward pass; by default the encoder's own.
-        workers: Threads that read, decode and preprocess; by default one per core.
-        skip_broken: Set broken images aside instead of stopping at the first one. `encode_detailed` names them. A later
-            call without `skip_broken` refuses the incomplete result.
+        **options: As of `EncodeOptions`: `store`, `batch_size`, `workers`, `skip_broken`.
 
     Returns:
         `Embeddings`, or `SparseEmbeddings` by an encoder that makes weighted words: (n, d), in the order of the items.
@@ -124,26 +139,11 @@ def encode_items(
         >>> encode_items(load("bow:64"), queries, "query").vectors.shape
         (2, 64)
     """
-    return encode_detailed(
-        encoder,
-        items,
-        role,
-        store=store,
-        batch_size=batch_size,
-        workers=workers,
-        skip_broken=skip_broken,
-    ).embeddings
+    return encode_detailed(encoder, items, role, **options).embeddings
 
 
 def encode_detailed(
-    encoder: Encoder,
-    items: Items,
-    role: Role = "document",
-    *,
-    store: Store | None = None,
-    batch_size: int | None = None,
-    workers: int | None = None,
-    skip_broken: bool = False,
+    encoder: Encoder, items: Items, role: Role = "document", **options: Unpack[EncodeOptions]
 ) -> Encoding:
     """`encode_items`, and what it did: the vectors, the broken images, what was computed, and where it is kept."""
     existing = encoder.existing_vectors(items)
@@ -152,22 +152,15 @@ def encode_detailed(
     check_modality(encoder, items)
     base_encoder = encoder.base_encoder(items.modality)
     if base_encoder is not None:
-        below = encode_detailed(
-            base_encoder,
-            items,
-            role,
-            store=store,
-            batch_size=batch_size,
-            workers=workers,
-            skip_broken=skip_broken,
-        )
+        below = encode_detailed(base_encoder, items, role, **options)
         return replace(below, embeddings=encoder.project_items(items, as_dense(below.embeddings)))
     check_not_empty(items)
-    options = ForwardOptions(batch_size, workers, skip_broken)
+    store = options.get("store")
+    forward = ForwardOptions(options.get("batch_size"), options.get("workers"), options.get("skip_broken", False))
     if encoder.card.is_versioned:
-        return _encode(encoder, items, role, store or Store(), options)
+        return _encode(encoder, items, role, store or Store(), forward)
     with Store.temporary() as temporary:
-        encoding = _encode(encoder, items, role, temporary, options)
+        encoding = _encode(encoder, items, role, temporary, forward)
         if os.name == "nt":  # a file that is mapped cannot be removed there
             vectors = as_dense(encoding.embeddings)
             encoding = replace(encoding, embeddings=replace(vectors, vectors=np.array(vectors.vectors)))
@@ -190,12 +183,10 @@ def as_dense(vectors: Vectors) -> Embeddings:
 
 def check_modality(encoder: Encoder, items: Items) -> None:
     """Raise `EncoderError` when the encoder does not take items of this modality."""
-    missing = [name for name in ("card", "dimension", "modalities") if not hasattr(encoder, name)]
-    if missing:
+    if not encoder.modalities:
         raise EncoderError(
-            f"{type(encoder).__name__} has no {' and no '.join(missing)}.",
-            hint="an encoder says who it is (card), how long its vectors are (dimension), and what it takes "
-            '(modalities = frozenset({"text"}))',
+            f"{encoder.label} takes neither images nor texts.",
+            hint="give the class a method embed_images(self, images) or embed_texts(self, texts)",
         )
     if items.modality not in encoder.modalities:
         raise encoder.cannot(items.modality)
@@ -213,12 +204,13 @@ def check_not_empty(items: Items) -> None:
 
 
 def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: ForwardOptions) -> Encoding:
-    key = store.key(encoder.card, items, role if encoder.distinguishes_roles else None)
+    key = store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None)
     entry, done, seconds, computed = usable_entry(store, key, items), 0, 0.0, 0
     if entry is None:
         with store.writing(key) as change:
             if change.manifest.generation == 0:  # otherwise another process finished it while this one waited
-                with Journal(change, items.ids, encoder.dimension, {"key": key}) as journal:
+                dimension = dimension_of(encoder.for_role(role), items)
+                with Journal(change, items.ids, dimension, {"key": key}) as journal:
                     done = journal.done
                     computed, seconds = complete(journal, encoder.for_role(role), items, options)
         entry = store.entry(key)

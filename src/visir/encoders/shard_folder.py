@@ -86,7 +86,7 @@ class ShardFolder:
     def __init__(self, encoder: Encoder, items: Items, role: Role, store: Store, place: str | Path | None) -> None:
         self.encoder, self.items = encoder, items
         self.label = f"{items.modality}-{role}" if encoder.distinguishes_roles else items.modality
-        self.key = store.key(encoder.card, items, role if encoder.distinguishes_roles else None)
+        self.key = store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None)
         self.remote = RemoteFolder(str(place)) if is_url(place) else None
         self.work = store.shards(self.key) if place is None or self.remote is not None else Path(place)
         self.own = place is not None

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 
 from visir.encoders.base import Encoder
 from visir.encoders.broken import check_broken, is_readable_again, usable_entry
-from visir.encoders.compute import ForwardOptions, alignment, complete, entry_card
+from visir.encoders.compute import ForwardOptions, alignment, complete, dimension_of, entry_card
 from visir.encoders.encoding import check_modality, check_not_empty
 from visir.encoders.journal import Journal
 from visir.encoders.shard_folder import Shard, ShardFolder
@@ -130,7 +130,7 @@ def encode_shard(
                 if change.manifest.generation > 0:  # of something else
                     change.keep_only()
                     change.commit({})
-                with Journal(change, part.ids, encoder.dimension, about) as journal:
+                with Journal(change, part.ids, dimension_of(encoder, items), about) as journal:
                     resumed = journal.done
                     computed, seconds = complete(
                         journal, encoder.for_role(role), part, options, whole=items, facts={"shard": about}
@@ -184,7 +184,7 @@ def join_shards(
             except EmbeddingError:
                 change.abandon()
                 raise
-            with Journal(change, items.ids, encoder.dimension, {"key": folder.key}) as journal:
+            with Journal(change, items.ids, dimension_of(encoder, items), {"key": folder.key}) as journal:
                 for shard, card in cards.items():
                     _append(journal, folder, shard, card, items.ids)
                 seconds = sum(card["seconds"] for card in cards.values())

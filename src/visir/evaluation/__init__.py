@@ -6,11 +6,12 @@ compare([load("results/clip"), load("results/siglip")]).differences
 explain(evaluation, published.load("brittleness-table-3").row("CLIP", "Flickr30k")).sentence
 """
 
-from visir.evaluation.compare import Comparison, Difference, compare
-from visir.evaluation.evaluate import Evaluation, evaluate
+from visir.evaluation.compare import compare
+from visir.evaluation.comparison import Comparison, Difference
+from visir.evaluation.evaluate import evaluate
 from visir.evaluation.explain import Explanation, Fit, explain
 from visir.evaluation.rescoring import Material
-from visir.evaluation.results import load, load_evaluation, save
+from visir.evaluation.results import Evaluation, load, load_evaluation, save
 
 # The functions have the names of their modules and hide them here. Import from a module by its full name:
 # `from visir.evaluation.compare import …`.

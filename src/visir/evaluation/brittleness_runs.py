@@ -32,7 +32,7 @@ from numpy.typing import NDArray
 
 from visir.errors import RunError, VisirError, nearest
 from visir.evaluation.cross_modal import dcg_cm
-from visir.evaluation.evaluate import Evaluation
+from visir.evaluation.results import Evaluation
 from visir.evaluation.scoring import score
 from visir.evaluation.systems.runs import origins
 from visir.files import read_bytes

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
@@ -12,73 +12,16 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, ProtocolError, VisirError, nearest, raise_faults
-from visir.evaluation.measures import MEASURES
-from visir.evaluation.measures.measure import RSUM_CUTOFFS
+from visir.evaluation.comparison import Comparison, Difference, untested_notes
+from visir.evaluation.contestants import USUAL, Contestants, contestants_of
+from visir.evaluation.measures import MEASURES, Named, base_of, read_measure
+from visir.evaluation.measures.measure import recalls_of
+from visir.evaluation.scoring import canonical
 from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
 from visir.records import Protocol, Result
 
 By = Literal["image", "caption"]
 """The unit of a sample: an image with all its captions, or a single caption."""
-
-
-@dataclass(frozen=True)
-class Difference:
-    """One measure of one task: `system` against `baseline`.
-
-    Attributes:
-        task: The task.
-        measure: The measure, with its cutoff.
-        system: The system that is compared.
-        baseline: The first system, with which all others are compared.
-        value: The aggregate of the system: a fraction; rsum in points.
-        baseline_value: The aggregate of the baseline.
-        difference: `value` − `baseline_value`.
-        low: The lower end of the 95 % interval of the mean difference.
-        high: The upper end.
-        p: The p-value of this test alone, in [0, 1].
-        p_corrected: The p-value corrected for all comparisons made together.
-        better: Whether the difference is an improvement (lower ranks are better).
-        untested: Why the difference cannot be tested, or ""; if so, p and the interval are NaN.
-    """
-
-    task: str
-    measure: str
-    system: str
-    baseline: str
-    value: float
-    baseline_value: float
-    difference: float
-    low: float
-    high: float
-    p: float
-    p_corrected: float
-    better: bool
-    untested: str = ""
-
-
-@dataclass(frozen=True)
-class Comparison:
-    """All differences of one comparison, and how they were tested.
-
-    Attributes:
-        systems: The names of the systems, the baseline first.
-        differences: One for each further system, task and measure.
-        how: The test in words.
-        correction: The name of the correction.
-        family: The number of comparisons that the correction counts (those that were tested).
-        allowed: The protocol fields that differ and were allowed: {field: values in the order of the systems}.
-        system_differences: The fields in which systems may always differ (preprocessing), in the same form.
-        notes: Warnings for the reader.
-    """
-
-    systems: tuple[str, ...]
-    differences: tuple[Difference, ...]
-    how: str
-    correction: str
-    family: int
-    allowed: Mapping[str, tuple[Any, ...]]
-    system_differences: Mapping[str, tuple[Any, ...]]
-    notes: tuple[str, ...] = ()
 
 
 def check_comparable(results: Sequence[Result], allow: Sequence[str] = ()) -> dict[str, tuple[Any, ...]]:
@@ -119,15 +62,15 @@ def check_comparable(results: Sequence[Result], allow: Sequence[str] = ()) -> di
             ProtocolError,
             f"{systems} were measured under different protocols and cannot be compared",
             lines,
-            hint="evaluate them under one protocol, or allow a difference by name: "
-            + " ".join(f"--allow {name}" for name in refused),
+            hint=f"evaluate them under one protocol, or allow a difference by name: allow={refused!r} "
+            f"(visir compare {' '.join(f'--allow {name}' for name in refused)})",
         )
     return values
 
 
 def compare(
-    results: Sequence[Result],
-    *,
+    *results: Any,
+    qrels: Any = None,
     measures: Sequence[str] | None = None,
     test: TestName = "t",
     correction: Correction = "holm",
@@ -135,16 +78,23 @@ def compare(
     by: By | None = None,
     seed: int = 0,
 ) -> Comparison:
-    """Compare each further result with the first, measure by measure, paired by query.
+    """Compare each further system with the first, measure by measure, paired by query.
+
+        visir.compare(first, second)                                        evaluations, or folders of results
+        visir.compare({"a": run, "b": "b.trec"}, qrels="qrels.txt")         runs of any tool
 
     Args:
-        results: Two results or more; the first is the baseline.
-        measures: Names, which may include "rsum". None takes the protocol's recall at 1, 5 and 10, rsum, mrr and
-            mean_rank, as far as all results have them. `median_rank` has no paired test and is refused.
+        *results: Two or more, one by one, in a list, or as {name: result}; the first is the baseline. Each is an
+            `Evaluation`, a `Result`, or the folder of one; with `qrels`, a run in any form that `visir.read_run` takes.
+        qrels: The judgements of runs, in any form that `visir.collections.read_qrels` takes.
+        measures: Names as people type them, which may include "rsum". None takes the protocol's recall at 1, 5 and 10,
+            rsum, mrr and mean_rank, as far as all results have them; for runs nDCG@10, AP, RR and R@10.
+            `median_rank` has no paired test and is refused.
         test: "t" (paired t-test) or "randomisation" (sign flips).
         correction: "holm", "bonferroni" or "none", over *all* comparisons returned (systems × tasks × measures). Among
             twenty differences, about one is "significant" at 5 % by chance.
-        allow: Protocol fields that may differ; every other difference is refused, with the list.
+        allow: Protocol fields that may differ; every other difference is refused, with the list. Of runs the depth
+            may differ in any case, with a note.
         by: The unit of a sample. "image" takes the captions of one image together, because they are not independent
             (see `significance.py`). "caption" takes every caption alone, as many papers do, and so reports many false
             differences. None is "image" if the results know the image of each caption (the results of `evaluate` and
@@ -161,25 +111,29 @@ def compare(
         VisirError: There are fewer than two results, or they have no measure in common.
 
     Example:
-        >>> import numpy as np
-        >>> from visir.evaluation import evaluate
-        >>> from visir.records import Collection, Embeddings, EncoderCard
-        >>> collection = Collection.build(
-        ...     "two pictures",
-        ...     images={"id": ["a", "b"]},
-        ...     captions={"id": ["1", "2"], "text": ["red", "blue"], "image_id": ["a", "b"]},
-        ... )
-        >>> card = EncoderCard("by hand", "example", revision="1")
-        >>> images = Embeddings("image", ["a", "b"], np.eye(2, dtype=np.float32), card)
-        >>> poor = Embeddings("text", ["1", "2"], np.array([[1, 0], [1, 0]], np.float32), card)
-        >>> good = Embeddings("text", ["1", "2"], np.eye(2, dtype=np.float32), card)
-        >>> results = [evaluate(collection, (images, texts), ["t2i"]).result for texts in (poor, good)]
-        >>> difference = compare(results, measures=["hit@1"]).differences[0]
-        >>> difference.baseline_value, difference.value, difference.better
-        (0.5, 1.0, True)
+        >>> import visir
+        >>> judged = {"q1": {"a": 1}, "q2": {"b": 1}, "q3": {"a": 1}}
+        >>> one = {"q1": {"a": 0.9, "b": 0.1}, "q2": {"a": 0.8, "b": 0.5}, "q3": {"b": 0.4, "a": 0.2}}
+        >>> other = {"q1": {"a": 0.9, "b": 0.1}, "q2": {"b": 0.8, "a": 0.5}, "q3": {"b": 0.4, "a": 0.2}}
+        >>> comparison = visir.compare({"one": one, "other": other}, qrels=judged, measures=["RR"])
+        >>> round(comparison["other", "RR"].difference, 4)
+        0.1667
     """
-    if len(results) < 2:
-        raise VisirError("a comparison needs at least two results.", hint="visir compare A B")
+    contestants = contestants_of(results, qrels, measures)
+    return compare_results(contestants, measures, test, correction, allow, by, seed)
+
+
+def compare_results(
+    contestants: Contestants,
+    measures: Sequence[str] | None,
+    test: TestName,
+    correction: Correction,
+    allow: Sequence[str],
+    by: By | None,
+    seed: int,
+) -> Comparison:
+    """Compare what was opened already; the arguments are those of `compare`."""
+    results, labels = contestants.results, contestants.labels
     first = results[0]
     tasks = [task for task in first.tasks if all(task in result.tasks for result in results)]
     if not tasks:
@@ -187,10 +141,9 @@ def compare(
             "the results have no task in common: "
             + "; ".join(f"{result.system}: {', '.join(result.tasks)}" for result in results)
         )
-    allowed = check_comparable(results, allow)
+    allowed = check_comparable(results, (*allow, *contestants.allow))
     names = _measures(results, measures, tasks)
     owners = None if by == "caption" else _owners(results, tasks, by)
-    labels = _labels(results)
     differences: list[Difference] = []
     for other, label in zip(results[1:], labels[1:], strict=True):
         for task in tasks:
@@ -201,7 +154,7 @@ def compare(
                 outcome = paired_test(test, gaps, groups, seed=seed)
                 low, high = mean_interval(gaps, groups)
                 value, before = other.mean(task, name), first.mean(task, name)
-                lower_is_better = name in MEASURES and MEASURES.get(name).best == "low"
+                lower_is_better = base_of(name) in MEASURES and MEASURES.get(base_of(name)).best == "low"
                 differences.append(
                     Difference(
                         task,
@@ -236,26 +189,8 @@ def compare(
         sum(not difference.untested for difference in corrected_differences),
         allowed,
         system_differences,
-        (*_doubts(by, owners, tasks), *untested_notes(corrected_differences)),
+        (*contestants.notes, *_doubts(by, owners, tasks), *untested_notes(corrected_differences)),
     )
-
-
-def untested_notes(differences: Sequence[Difference]) -> tuple[str, ...]:
-    """Notes on the differences that could not be tested.
-
-    Args:
-        differences: The differences.
-
-    Returns:
-        One note for each reason.
-    """
-    by_reason: dict[str, list[str]] = {}
-    for difference in differences:
-        if difference.untested:
-            by_reason.setdefault(difference.untested, []).append(
-                f"{difference.task} {difference.measure} of {difference.system}"
-            )
-    return tuple(f"not testable, because {reason}: {', '.join(names)}" for reason, names in by_reason.items())
 
 
 def _owners(results: Sequence[Result], tasks: Sequence[str], by: By | None) -> dict[str, str] | None:
@@ -301,35 +236,41 @@ def _in_tasks(protocol: Protocol, tasks: Sequence[str]) -> Protocol:
 
 def _measures(results: Sequence[Result], requested: Sequence[str] | None, tasks: Sequence[str]) -> list[str]:
     recall = results[0].protocol.recall
-    recalls = [f"{recall}@{k}" for k in RSUM_CUTOFFS]
 
     def everywhere(name: str) -> bool:
         return all(name in result.aggregates.get(task, {}) for result in results for task in tasks)
 
     if requested is None:
-        names = [name for name in (*recalls, "rsum", "mrr", "mean_rank") if everywhere(name)]
+        usual = (*recalls_of(recall), "rsum", "mrr", "mean_rank")
+        of_runs = [name for name in canonical(USUAL, recall) if not results[0].protocol.split]
+        names = [name for name in (of_runs or usual) if everywhere(name)]
         if not names:
             raise VisirError("the results have no measure in common.", hint="evaluate both with the same measures")
         return names
     known = [name for name in (*results[0].measures, "rsum") if name != "median_rank"]
-    faults = []
-    for name in requested:
-        if name == "median_rank":
-            faults.append(
-                "'median_rank': the difference of two medians has no paired test; compare 'mean_rank' or 'mrr'"
-            )
-        elif not everywhere(name):
-            faults.append(f"{name!r} is not in all results ({nearest(name, known)})")
-    raise_faults(ConfigurationError, "measures", faults, hint="evaluate with these measures first")
-    return list(requested)
+    names, faults = [], []
+    for typed in map(str, [requested] if isinstance(requested, str) else requested):
+        read = None if everywhere(typed) else read_measure(typed, recall)
+        name = read.name if isinstance(read, Named) else "rsum" if typed.casefold() == "rsum" else typed
+        if base_of(name) == "median_rank":
+            faults.append(f"{typed!r}: the difference of two medians has no paired test; compare 'mean_rank' or 'mrr'")
+        elif everywhere(name):
+            names.append(name)
+        elif isinstance(read, str) and name != "rsum":
+            faults.append(f"{typed!r} is not in all results ({nearest(typed, known)})")
+        else:
+            faults.append(f"{typed!r} is not in all results; measure it first, or compare {', '.join(known)}")
+    hint = f"visir.evaluate(…, measures={list(map(str, requested))})"
+    raise_faults(ConfigurationError, "measures", faults, hint=hint)
+    return list(dict.fromkeys(names))
 
 
 def _values(result: Result, task: str, name: str) -> NDArray[np.float64]:
     """Per-query values of a measure. For rsum these are the sums of each query's recalls, in points."""
     if name != "rsum":
         return result.values(task, name)
-    recall = result.protocol.recall
-    total: NDArray[np.float64] = np.sum([result.values(task, f"{recall}@{k}") for k in RSUM_CUTOFFS], axis=0)
+    recalls = recalls_of(result.protocol.recall)
+    total: NDArray[np.float64] = np.sum([result.values(task, name) for name in recalls], axis=0)
     return 100.0 * total
 
 
@@ -374,15 +315,6 @@ def _groups(result: Result, task: str, owners: Mapping[str, str] | None) -> NDAr
     codes = pa.array([owners[query] for query in queries]).dictionary_encode().indices
     groups: NDArray[Any] = codes.to_numpy(zero_copy_only=False)
     return groups
-
-
-def _labels(results: Sequence[Result]) -> list[str]:
-    """The systems' names, numbered where they repeat."""
-    names = [result.system for result in results]
-    return [
-        name if names.count(name) == 1 else f"{name} ({names[: index + 1].count(name)})"
-        for index, name in enumerate(names)
-    ]
 
 
 def _test_in_words(test: TestName, by_image: bool, seed: int) -> str:

@@ -84,6 +84,7 @@ def split_names(measures: Sequence[str] | None, has_estimator: bool) -> tuple[li
     if measures is None:
         return None, [10] if has_estimator else []
     cutoffs = []
+    measures = [str(name) for name in measures]
     for name in measures:
         if name.startswith("dcg_cm"):
             match = NAME.fullmatch(name)

@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
-from visir.evaluation.evaluate import Evaluation
+from visir.evaluation.results import Evaluation
 
 Floats = NDArray[np.float64]
 CUTOFFS = (1, 5, 10)

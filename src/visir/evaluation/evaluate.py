@@ -4,88 +4,89 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import replace
+from typing import Any
 
-import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.errors import ConfigurationError
-from visir.evaluation.assembly import Assembly, Pool, Source, assemble
+from visir.evaluation.assembly import Assembly, Pool, assemble
 from visir.evaluation.cross_modal import Estimator, dcg_cm, split_names
-from visir.evaluation.options import check_options
+from visir.evaluation.options import check_options, check_plain
+from visir.evaluation.plain_runs import evaluate_run
 from visir.evaluation.protocol_lines import candidates_line, queries_line
+from visir.evaluation.results import Evaluation
 from visir.evaluation.scoring import score
 from visir.evaluation.second_stage import apply, second_stage
+from visir.evaluation.sources import is_judgements, open_tasks
 from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
+from visir.evaluation.systems.given import FORMS, opened, vectors_by_side
 from visir.evaluation.systems.vectors import dense
-from visir.records import Gallery, Protocol, Qrels, Ranks, Recall, Result, Run, Task, Ties
+from visir.records import Gallery, Protocol, Ranks, Recall, Task, Ties
 from visir.retrieval.rerank import Fusion, Tail
 from visir.retrieval.vectors import Similarity
 
 
-@dataclass(frozen=True, eq=False)
-class Evaluation:
-    """A result with its runs and judgements.
-
-    Attributes:
-        result: The measured values and their protocol.
-        runs: By task: the answers of the search.
-        qrels: By task: the judgements.
-    """
-
-    result: Result
-    runs: Mapping[str, Run]
-    qrels: Mapping[str, Qrels] = field(default_factory=dict)
-
-    @property
-    def captions(self) -> pa.Table | None:
-        """The captions of the result: enough to re-score the runs under other readings."""
-        return self.result.captions
-
-
 def evaluate(
-    source: Source,
-    system: AnySystem,
+    source: Any = None,
+    system: Any = None,
     tasks: Sequence[str] | None = None,
     *,
+    images: Any = None,
+    vectors: Mapping[str, Any] | None = None,
+    qrels: Any = None,
     split: str | None = None,
     relevance: str | None = None,
     captions: str = "all",
-    recall: Recall = "hit",
+    recall: Recall | None = None,
     ties: Ties = "id",
     gallery: Pool | Mapping[str, Gallery] = "split",
     folds: int = 1,
     depth: int = 100,
     similarity: Similarity | None = None,
     measures: Sequence[str] | None = None,
-    estimator: AnySystem | Literal["self"] | None = None,
-    rerank: CrossEncoder | Encoder | None = None,
+    estimator: AnySystem | str | None = None,
+    rerank: CrossEncoder | Encoder | str | None = None,
     k_test: int | None = None,
     tail: Tail = "dropped",
     fusion: Fusion = "matching",
     name: str | None = None,
     conditions: Mapping[str, Any] | None = None,
     skip_broken: bool = False,
+    device: str | None = None,
+    dtype: str = "float32",
     **encoding: Any,
 ) -> Evaluation:
     """Search the tasks of a source with a system and measure the answers, under a protocol that the result carries.
 
+        visir.evaluate("photos.csv", "openai/clip-vit-base-patch32", images="photos/", split="test")
+        visir.evaluate(collection, vectors={"image": (ids, matrix), "text": {"1": vector}})
+        visir.evaluate("qrels.txt", "run.trec", measures=["nDCG@10", "AP"])
+
     Args:
-        source: A `Collection` of images and captions (its tasks are "t2i" and "i2t"), another source of tasks (a
-            `TaskFile`), one `Task`, or several.
-        system: An `Encoder` (items are encoded, through the store); embeddings, dense or sparse, as the pair of images
-            and texts or by role ("query", "document"); ready `Run`s; or a `System` of your own. A run over another
-            gallery than the declared one is refused, with the difference.
+        source: Whatever `visir.open` takes: a file or folder of images and captions (the tasks are "t2i" and "i2t") or
+            of another task, a list of (image, caption), a data frame, a `Collection`, a `TaskFile`, one `Task`, or
+            several. Or judgements alone (see `qrels`), for a run.
+        system: A model or its name; two functions, of images and of texts; a run, {query: {document: score}}, a data
+            frame, the path of a file, `ranx.Run`, or by task {"t2i": run}; embeddings, dense or sparse, as the pair of
+            images and texts or by role ("query", "document"); a `System` of your own. A run over another gallery than
+            the declared one is refused, with the difference.
         tasks: The names of the tasks; None takes all that the system answers.
+        images: Where the pictures of the source are: a folder, zip or tar, or a list of them.
+        vectors: In place of a system, vectors of your own by "image" and "text", or by "query" and "document": {id:
+            vector}, (ids, matrix), or `Embeddings`.
+        qrels: Judgements alone, in place of a source, in any form: {query: {document: grade}}, a TREC file, a data
+            frame, `ranx.Qrels`. The system is then a run, and measures are those of ranx and ir_measures.
         split: "test", "train+val", …; None is everything.
         relevance: The set of judgements: "links" (a caption and its own image; the default of collections), "cxc", …
         captions: Which captions of each image take part, as queries and as candidates: "all", "first", "first 5",
             "random(seed=0)". Of collections only.
         recall: The recall that is called R@k and summed to rsum: "hit" (usual in image–text retrieval), "recall",
-            "capped_recall". All three are measured in any case.
+            "capped_recall". All three are measured in any case. None is "hit"; for judgements alone it is "recall", as
+            text retrieval counts.
         ties: How equal scores are counted: "id" by document id; "pessimistic" a positive after all documents that tie
             with it; "optimistic" a positive before them.
         gallery: The candidates: images and captions of the "split" (usual) or of the whole "collection" (the
@@ -95,7 +96,8 @@ def evaluate(
             the gallery, except for runs that come from outside.
         similarity: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by their dot product.
             For a run without a recorded similarity, this declares it.
-        measures: Names; None takes the default ones (and `dcg_cm@10` when there is an estimator).
+        measures: Names as people type them, such as "R@1", "nDCG@10", "AP(rel=2)@10", "rsum"; `visir.measures()` lists
+            them. None takes the default ones (and `dcg_cm@10` when there is an estimator).
         estimator: What estimates the gain of a wrong answer, for `dcg_cm@p`: another encoder or its pair of embeddings;
             "self" takes the system's own cosines, which is circular; the protocol records it. Of collections only.
         rerank: A cross-encoder, or a model that has one: it re-ranks the best `k_test` answers of each query.
@@ -107,10 +109,12 @@ def evaluate(
         conditions: Further conditions that only the caller knows: `rerank` (done outside visir), `perturbation`,
             `query_template`, `extra`.
         skip_broken: Leave out images that cannot be read, and count them in the notes, instead of stopping.
+        device: Where models that are named are run: "cpu", "cuda", …
+        dtype: The arithmetic of models that are named.
         **encoding: Options of `visir.encoders.encode_items` (`store`, `batch_size`, `workers`).
 
     Returns:
-        The result, the runs it was measured from, and the judgements.
+        The numbers (`evaluation["t2i R@1"]`), the runs they were measured from, and the judgements.
 
     Raises:
         ConfigurationError: Options are faulty; all are named at once.
@@ -118,33 +122,65 @@ def evaluate(
         ProtocolError: A run does not fit the declared gallery.
 
     Example:
-        >>> import numpy as np
-        >>> from visir.records import Collection, Embeddings, EncoderCard
-        >>> collection = Collection.build(
-        ...     "two pictures",
-        ...     images={"id": ["a", "b"]},
-        ...     captions={"id": ["1", "2"], "text": ["red", "blue"], "image_id": ["a", "b"]},
-        ... )
-        >>> card = EncoderCard("by hand", "example", revision="1")
-        >>> images = Embeddings("image", ["a", "b"], np.eye(2, dtype=np.float32), card)
-        >>> texts = Embeddings("text", ["1", "2"], np.array([[1, 0], [1, 0]], np.float32), card)
-        >>> evaluate(collection, (images, texts)).result.mean("t2i", "hit@1")
-        0.5
+        >>> import visir
+        >>> pictures = visir.open_collection("scenes:12?size=64")
+        >>> own = {"image": (pictures.images["id"], range(12)), "text": (pictures.captions["id"], range(60))}
+        >>> own = {side: {row: [1.0, float(number)] for row, number in zip(*pair)} for side, pair in own.items()}
+        >>> evaluation = visir.evaluate(pictures, vectors=own, name="mine", measures=["R@1", "R@5", "MRR"])
+        >>> evaluation.tasks, 0 <= evaluation["t2i R@5"] <= 1
+        (('i2t', 't2i'), True)
+        >>> judged, run = {"q": {"a": 1, "b": 1}}, {"q": {"a": 0.9, "c": 0.5, "b": 0.1}}
+        >>> visir.evaluate(judged, run, measures=["P@2", "RR"]).aggregates
+        {'run': {'precision@2': 0.5, 'mrr': 1.0}}
     """
-    stage = second_stage(rerank, k_test, tail, fusion, encoding, conditions)
-    check_options(captions, recall, ties, gallery, tasks, folds, depth, conditions, source, split, similarity)
+    if qrels is not None or is_judgements(source):
+        if source is not None and qrels is not None:
+            raise ConfigurationError(
+                "qrels go without a source.", hint="judgements of a collection: visir.open(source, judgements=FILE)"
+            )
+        needless = {
+            "tasks": tasks,
+            "images": images,
+            "vectors": vectors,
+            "split": split,
+            "relevance": relevance,
+            "captions": captions != "all",
+            "gallery": gallery != "split",
+            "folds": folds != 1,
+            "estimator": estimator,
+            "rerank": rerank,
+            "conditions": conditions,
+            **encoding,
+        }
+        given_options = [option for option, value in needless.items() if value is not None and value is not False]
+        check_plain(recall, ties, measures, given_options, system is not None)
+        judgements = qrels if source is None else source
+        return evaluate_run(
+            judgements, system, measures=measures, recall=recall, ties=ties, name=name, similarity=similarity
+        )
+    source = open_tasks(source, images)
+    check_options(captions, recall, ties, gallery, tasks, folds, depth, conditions, source, split, similarity, measures)
+    recall = recall or "hit"
+    if (system is None) == (vectors is None):
+        raise ConfigurationError(
+            "there is no system to evaluate." if system is None else "system and vectors are given; take one of them.",
+            hint=FORMS,
+        )
+    stage = second_stage(_named(rerank, device, dtype), k_test, tail, fusion, encoding, conditions)
     names, cutoffs = split_names(measures, estimator is not None)
-    if stage is not None and not isinstance(system, Encoder):
+    assembly = assemble(
+        source, split=split, relevance=relevance, captions=captions, gallery=gallery, tasks=tasks, folds=folds
+    )
+    given = vectors_by_side(vectors, list(assembly.tasks.values()), name) if vectors is not None else system
+    given = opened(given, assembly.tasks, device=device, dtype=dtype)
+    if stage is not None and not isinstance(given, Encoder):
         encoding = {name: value for name, value in encoding.items() if name not in ("store", "workers")}
-    subject = system_of(system, similarity, name, **encoding)
-    if isinstance(subject, RunSystem) and stage is not None and isinstance(estimator, str):
+    subject = system_of(given, similarity, name, **encoding)
+    if isinstance(subject, RunSystem) and stage is not None and isinstance(estimator, str) and estimator == "self":
         raise ConfigurationError(
             "a run's own scores cannot be the gains of dcg_cm once it is re-ranked: matching scores are no cosines.",
             hint="name an encoder as the estimator, or leave it out",
         )
-    assembly = assemble(
-        source, split=split, relevance=relevance, captions=captions, gallery=gallery, tasks=tasks, folds=folds
-    )
     assembly = assembly.keep([task for task in assembly.tasks if subject.answers(task)])
     noted, spent = len(subject.notes), dict(subject.seconds)  # a system may have been evaluated before
     subject.prepare(list(assembly.tasks.values()), skip_broken=skip_broken)
@@ -192,7 +228,7 @@ def evaluate(
     if cutoffs:
         if assembly.collection is None:
             raise ConfigurationError("dcg_cm compares images with captions: it goes with collections of these only.")
-        judge = _judge(estimator, assembly, subject, encoding)
+        judge = _judge(_named(estimator, device, dtype), assembly, subject, encoding)
         estimator_line = judge.line if judge else f"self (circular): {label}"
         protocol = protocol.changed(estimator=estimator_line)
         further = {task: dcg_cm(runs[task], assembly.qrels[task], cutoffs, judge) for task in assembly.folds}
@@ -203,6 +239,11 @@ def evaluate(
     return Evaluation(
         replace(result, captions=assembly.captions, origins=subject.origins()), runs, dict(assembly.qrels)
     )
+
+
+def _named(model: Any, device: str | None, dtype: str) -> Any:
+    """A further model, if it is named: "self" is the system under test."""
+    return load(model, device=device, dtype=dtype) if isinstance(model, str) and model != "self" else model
 
 
 def _same_items(task: Task) -> list[str]:
@@ -256,7 +297,7 @@ def _conditions(carried: Mapping[str, Any], declared: Mapping[str, Any] | None) 
 
 
 def _judge(
-    estimator: AnySystem | Literal["self"] | None,
+    estimator: AnySystem | str | None,
     assembly: Assembly,
     subject: System,
     encoding: Mapping[str, Any],
@@ -264,10 +305,6 @@ def _judge(
     """The estimator of `dcg_cm`; None if the run's own cosines are used."""
     own_vectors = subject.by_modality() if isinstance(subject, (VectorSystem, EncoderSystem)) else None
     if isinstance(estimator, str):
-        if estimator != "self":
-            raise ConfigurationError(
-                f"unknown estimator {estimator!r}", hint="give an encoder, its embeddings, or 'self' (circular)"
-            )
         return (
             None
             if own_vectors is None

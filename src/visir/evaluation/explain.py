@@ -5,18 +5,24 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 
+from visir.display import Displayed, Tabular, brief
 from visir.errors import ConfigurationError, VisirError
-from visir.evaluation.evaluate import Evaluation
+from visir.evaluation.brittleness_runs import evaluate_log, is_log
+from visir.evaluation.brittleness_runs import read as read_log
 from visir.evaluation.folds import folds_of
 from visir.evaluation.measures import MEASURES, measure
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published import Judgement, PublishedRow
+from visir.evaluation.published.given import EXAMPLE, published_row
 from visir.evaluation.published.judge import Digits, judge_one, measure_of, printed_value, sums_of_rounded
 from visir.evaluation.readings import NEVER, Reading, all_readings, recall_values
 from visir.evaluation.rescoring import Material, NotComputable, rank, similarity_of_run
+from visir.evaluation.results import Evaluation, load_evaluation
 from visir.evaluation.signatures import remarks
 from visir.records import TASKS, UNDECLARED, Ranks
 
@@ -24,7 +30,7 @@ _SAME = 1e-9
 
 
 @dataclass(frozen=True)
-class Fit:
+class Fit(Displayed):
     """One reading, compared with the published values.
 
     Attributes:
@@ -41,6 +47,10 @@ class Fit:
     distance: float
     candidates: Mapping[str, tuple[int, ...]]
     same: tuple[Reading, ...] = ()
+
+    def __repr__(self) -> str:
+        equal = f"{self.reproduced} of {len(self.values)} values equal as printed"
+        return brief(self, f"{self.reading}: {100 * self.distance:.2f} % off, {equal}")
 
     @property
     def reproduced(self) -> int:
@@ -60,7 +70,7 @@ class Fit:
 
 
 @dataclass(frozen=True)
-class Explanation:
+class Explanation(Tabular, view="visir.reports.views.explanation"):
     """All readings, the nearest first, and one sentence on the nearest.
 
     Attributes:
@@ -77,20 +87,36 @@ class Explanation:
     scored: str
     remarks: tuple[str, ...] = ()
 
+    def __repr__(self) -> str:
+        nearest = [f"{100 * fit.distance:.2f} % off: {fit.reading}" for fit in self.fits[:3]]
+        more = f"{len(self.fits) - 3:,} more readings" if len(self.fits) > 3 else ""
+        return brief(self, self.sentence, *nearest, more)
+
     @property
     def best(self) -> Fit:
         """The nearest reading; among equally near ones, that with the fewest departures from the usual reading."""
         return self.fits[0]
 
 
-def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int = 2) -> Explanation:
+def explain(
+    result: Any,
+    published: Any,
+    *,
+    system: str | None = None,
+    collection: str | None = None,
+    decimals: int | None = None,
+) -> Explanation:
     """Re-score runs under every reading that the material allows, and rank the readings by distance to a published row.
 
     Args:
-        material: An `Evaluation`, or a `Material`. A `Material` with the vectors makes every reading computable.
-        row: The published row. The labels "R@k" and "rsum" are read in every way; labels that name a measure ("hit@5",
-            "mrr") have one meaning.
-        decimals: How many decimals the row is printed with.
+        result: An `Evaluation`, the folder of one, or a `Material`, which with the vectors makes every reading
+            computable.
+        published: The published values: {"t2i R@1": 30.4} or {"t2i": {"R@1": 30.4}}, in the units of the paper; a row;
+            a table, by its name or its file. The labels "R@k" and "rsum" are read in every way; labels that name a
+            measure ("hit@5", "mrr") have one meaning.
+        system: The name of the system in the published table, where it is another.
+        collection: The name of the collection in the published table, where it is another.
+        decimals: How many decimals the values are printed with; None takes those of the table, or of the values.
 
     Returns:
         The readings, the nearest first.
@@ -101,24 +127,17 @@ def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int
         ConfigurationError: A label of the row is not a measure.
 
     Example:
-        >>> import numpy as np
-        >>> from visir.evaluation import evaluate
-        >>> from visir.evaluation.published import PublishedRow
-        >>> from visir.records import Collection, Embeddings, EncoderCard
-        >>> collection = Collection.build(
-        ...     "two pictures",
-        ...     images={"id": ["a", "b"]},
-        ...     captions={"id": ["1", "2"], "text": ["red", "blue"], "image_id": ["a", "b"]},
-        ... )
-        >>> card = EncoderCard("by hand", "example", revision="1")
-        >>> images = Embeddings("image", ["a", "b"], np.eye(2, dtype=np.float32), card)
-        >>> texts = Embeddings("text", ["1", "2"], np.array([[1, 0], [1, 0]], np.float32), card)
-        >>> explanation = explain(evaluate(collection, (images, texts)), PublishedRow("CLIP", {"t2i": {"R@1": 50.0}}))
+        >>> import visir
+        >>> pictures = visir.open([("a.jpg", "red"), ("b.jpg", "blue")], images="none")
+        >>> first, second = pictures.captions["id"].to_pylist()
+        >>> own = {"image": {"a.jpg": [1, 0], "b.jpg": [0, 1]}, "text": {first: [1, 0], second: [1, 0]}}
+        >>> explanation = visir.explain(visir.evaluate(pictures, vectors=own), {"t2i R@1": 50.0})
         >>> explanation.best.reading.recall, explanation.best.distance, explanation.best.reproduced
         ('hit', 0.0, 1)
     """
-    if isinstance(material, Evaluation):
-        material = Material.of(material)
+    material, named = _material(result)
+    row, printed = published_row(published, list(material.runs), system=system, collection=collection, of=named)
+    decimals = printed if decimals is None else decimals
     labels_by_task = {
         task: labels for task in TASKS if task in material.runs and (labels := _labels(row, task, material))
     }
@@ -161,6 +180,22 @@ def explain(material: Material | Evaluation, row: PublishedRow, *, decimals: int
         _scored(material, list(labels_by_task)),
         remarks(row, material.protocol),
     )
+
+
+def _material(result: Any) -> tuple[Material, tuple[str, str]]:
+    """What can be re-scored, and the names of system and collection."""
+    if isinstance(result, Material):
+        return result, ("", result.protocol.collection if result.protocol is not None else "")
+    if isinstance(result, (str, Path)):
+        result = evaluate_log(read_log(result)) if is_log(result) else load_evaluation(result)
+    if not isinstance(result, Evaluation):
+        raise ConfigurationError(f"cannot explain a {type(result).__name__}.", hint=EXAMPLE)
+    if not result.runs:
+        raise VisirError(
+            f"{result.system}: the runs are not at hand, and a reading is computed from them.",
+            hint="evaluate again and save the evaluation: evaluation.save(FOLDER)",
+        )
+    return Material.of(result), (result.system, result.protocol.collection)
 
 
 def _labels(row: PublishedRow, task: str, material: Material) -> list[str]:
@@ -224,7 +259,7 @@ def _value(label: str, reading: Reading, parts: list[Ranks]) -> float:
         return float(np.mean([recall_values(part, reading.recall, int(ambiguous[1])).mean() for part in parts]))
     name = measure_of(label)
     columns = [measure(part, [name], beyond_depth=True)[name].to_numpy() for part in parts]
-    summary = np.median if label == "median_rank" else np.mean
+    summary = np.median if name == "median_rank" else np.mean
     return float(np.mean([summary(column) for column in columns]))
 
 

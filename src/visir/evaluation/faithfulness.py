@@ -35,10 +35,9 @@ def correlations(
         Pearson's ρ by measure, in [-1, 1]; NaN if one of the models has the same value for every query.
 
     Raises:
-        ProtocolError: The two have different protocols or queries. The similarity may differ: dense vectors are
-            compared by cosine, sparse ones by dot product.
+        ProtocolError: The two have different protocols or queries.
     """
-    check_comparable([dense, sparse], allow=("similarity",))
+    check_comparable([dense, sparse])
     rows = paired_rows(dense, sparse, task)
     by_measure = {}
     for name in measures:

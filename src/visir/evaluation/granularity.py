@@ -9,17 +9,24 @@ from typing import Any
 
 import pyarrow.compute as pc
 
+from visir.display import Plotted, Tabular, brief
+from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.captions import choose
 from visir.evaluation.granularity_statistics import GranularityComparison, Mean, compare, means
+from visir.evaluation.saved import Saved
 from visir.evaluation.significance import Correction, corrected
+from visir.evaluation.sources import open_collection_of
 from visir.records import Collection
-from visir.robustness.granularity import FEATURES, Granularity, Profile, cut_captions, granularity
+from visir.robustness.granularity import FEATURES, PROFILES, Granularity, Profile, cut_captions
+from visir.robustness.granularity import granularity as count_features
 
 BOTH: tuple[Profile, ...] = ("paper", "strict")
 
 
 @dataclass(frozen=True)
-class GranularityStudy:
+class GranularityStudy(
+    Tabular, Plotted, Saved, view="visir.reports.views.granularity", writer="visir.reports.saving:save_granularity"
+):
     """The granularity of one or two collections, by profile.
 
     Attributes:
@@ -33,6 +40,15 @@ class GranularityStudy:
     means: tuple[Mapping[Profile, tuple[Mean, ...]], ...]
     comparisons: Mapping[Profile, GranularityComparison]
     protocol: tuple[tuple[str, str], ...]
+
+    def __repr__(self) -> str:
+        profile = self.profiles[0]
+        names = [next(iter(counted.values())).name for counted in self.counted]
+        lines = [
+            f"{name}: " + ", ".join(f"{mean.feature} {mean.mean:.2f}" for mean in of_one[profile][:4])
+            for name, of_one in zip(names, self.means, strict=True)
+        ]
+        return brief(self, " against ".join(names), *lines, f"profiles: {', '.join(self.profiles)}")
 
     @property
     def profiles(self) -> tuple[Profile, ...]:
@@ -61,11 +77,11 @@ class GranularityStudy:
         }
 
 
-def study(
-    collection: Collection,
-    against: Collection | None = None,
+def granularity(
+    source: Any,
+    against: Any = None,
     *,
-    profiles: Sequence[Profile] = BOTH,
+    profiles: Sequence[Profile] | Profile = BOTH,
     split: str | None = None,
     captions: str = "all",
     correction: Correction = "holm",
@@ -74,9 +90,9 @@ def study(
     """Count every feature in the captions of a collection, and compare with another collection of the same images.
 
     Args:
-        collection: The collection.
-        against: The other collection; differences are `collection` − `against`, paired by image.
-        profiles: The profiles of counting.
+        source: The collection, or what `visir.open` takes.
+        against: Other captions of the same images; differences are `source` − `against`, paired by image.
+        profiles: The profiles of counting: "paper", "strict", "per-noun".
         split: The split, on both sides; None is everything.
         captions: The choice of captions, on both sides ("first 5" gives COCO's usual 25,000).
         correction: The correction over the features of a profile.
@@ -86,11 +102,21 @@ def study(
         The study.
 
     Raises:
-        VisirError: The correction is unknown.
+        VisirError: The correction or a profile is unknown.
         CollectionError: The two have no image in common.
+
+    Example:
+        >>> import visir
+        >>> study = visir.granularity("scenes:12?size=64", profiles="strict")
+        >>> study.profiles, {mean.feature: mean.mean for mean in study.means[0]["strict"]}["words"] > 5
+        (('strict',), True)
     """
     corrected([], correction)  # refuses an unknown name before the tagging, not after
-    sides = [side.split(split) for side in (collection, *([] if against is None else [against]))]
+    profiles = (profiles,) if isinstance(profiles, str) else tuple(profiles)
+    faults = [f"unknown profile {name!r} ({nearest(name, PROFILES)})" for name in profiles if name not in PROFILES]
+    raise_faults(ConfigurationError, "granularity", faults)
+    given = (source, *([] if against is None else [against]))
+    sides = [open_collection_of(side, None, "granularity").split(split) for side in given]
     counted = tuple(granularities(side, profiles, captions=captions) for side in sides)
     all_means = tuple(
         {profile: means(features, seed=seed) for profile, features in by_profile.items()} for by_profile in counted
@@ -131,7 +157,7 @@ def granularities(
     """
     chosen = choose(collection, captions)
     words = cut_captions(chosen) if chosen.captions.num_rows else None
-    return {profile: granularity(chosen, profile, words=words) for profile in profiles}
+    return {profile: count_features(chosen, profile, words=words) for profile in profiles}
 
 
 def says(feature: str, profile: Profile) -> str:

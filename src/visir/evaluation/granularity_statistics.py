@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.display import Displayed, brief, counted
 from visir.errors import CollectionError, ConfigurationError
 from visir.evaluation.significance import Correction, bootstrap_interval, corrected, mean_interval, paired_t
 from visir.robustness.granularity import Granularity
@@ -62,7 +63,7 @@ class FeatureChange:
 
 
 @dataclass(frozen=True)
-class GranularityComparison:
+class GranularityComparison(Displayed):
     """All changes between two collections in one profile.
 
     Attributes:
@@ -80,6 +81,15 @@ class GranularityComparison:
     in_common: int
     only: tuple[int, int]
     correction: str
+
+    def __repr__(self) -> str:
+        changes = [f"{change.feature} {change.difference:+.2f} (p {change.p_corrected:.2g})" for change in self.changes]
+        return brief(
+            self,
+            f"{self.refined.name} against {self.original.name}: {counted(self.in_common, 'images')} in common",
+            ", ".join(changes[:4]),
+            ", ".join(changes[4:8]),
+        )
 
 
 def means(counted: Granularity, *, seed: int = 0) -> tuple[Mean, ...]:

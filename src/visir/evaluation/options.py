@@ -8,6 +8,8 @@ from typing import Any, get_args
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.assembly import Pool
 from visir.evaluation.captions import Choice
+from visir.evaluation.cross_modal import NAME as DCG_CM
+from visir.evaluation.measures import read_measure
 from visir.records import TASKS, Collection, Recall, Ties
 from visir.retrieval.depth import depth_fault
 from visir.retrieval.vectors import Similarity
@@ -18,7 +20,7 @@ CONDITIONS = ("query_template", "rerank", "perturbation", "extra")
 
 def check_options(
     captions: str,
-    recall: str,
+    recall: str | None,
     ties: str,
     gallery: object,
     tasks: Sequence[str] | None,
@@ -28,14 +30,15 @@ def check_options(
     source: object,
     split: str | None,
     similarity: str | None = None,
+    measures: Sequence[str] | None = None,
 ) -> None:
     """Check the options of `visir.evaluation.evaluate.evaluate`, which explains them.
 
     Raises:
         ConfigurationError: Options are faulty; all are listed.
     """
-    faults = []
-    for kind, value, known in (("recall", recall, get_args(Recall)), ("ties", ties, get_args(Ties))):
+    faults = faults_of_measures(measures)
+    for kind, value, known in (("recall", recall or "hit", get_args(Recall)), ("ties", ties, get_args(Ties))):
         if value not in known:
             faults.append(f"unknown {kind} {value!r} ({nearest(str(value), known)})")
     if similarity is not None and similarity not in get_args(Similarity):
@@ -71,3 +74,55 @@ def check_options(
         ]
     name = getattr(source, "name", "the tasks")
     raise_faults(ConfigurationError, f"evaluate {name}", faults, hint="mend the options above")
+
+
+def check_plain(
+    recall: str | None, ties: str, measures: Sequence[str] | None, needless: Sequence[str], has_run: bool
+) -> None:
+    """Check the options of judgements and a run, without a collection.
+
+    Args:
+        recall: The recall, or None.
+        ties: How ties are counted.
+        measures: The names of the measures.
+        needless: The options that were given and need a collection.
+        has_run: Whether there is a run.
+
+    Raises:
+        ConfigurationError: Options are faulty; all are listed.
+    """
+    faults = faults_of_measures(measures)
+    for kind, value, known in (("recall", recall or "hit", get_args(Recall)), ("ties", ties, get_args(Ties))):
+        if value not in known:
+            faults.append(f"unknown {kind} {value!r} ({nearest(value, known)})")
+    faults += [f"{name} needs a collection; judgements alone have none" for name in needless]
+    if not has_run:
+        faults.append("there is no run to measure")
+    hint = "visir.evaluate(qrels, run, measures=['nDCG@10', 'AP'])"
+    raise_faults(ConfigurationError, "evaluate with judgements alone", faults, hint=hint)
+
+
+def faults_of_measures(measures: Sequence[str] | None) -> list[str]:
+    """What is wrong with the names of measures.
+
+    Args:
+        measures: The names as people type them; None for the default ones.
+
+    Returns:
+        One line for each fault.
+    """
+    if measures is None:
+        return []
+    if isinstance(measures, str):
+        return [f"measures={measures!r}: give a list, [{measures!r}]"]
+    typed = [str(name) for name in measures]
+    of_ranks = [name for name in typed if name.casefold() != "rsum" and not name.startswith("dcg_cm")]
+    read = [read_measure(name) for name in of_ranks]
+    faults = [fault for fault in read if isinstance(fault, str)]
+    faults += [
+        f"{name!r}: write dcg_cm@p with a whole number p from 1, dcg_cm@10"
+        for name in typed
+        if name.startswith("dcg_cm") and not DCG_CM.fullmatch(name)
+    ]
+    faults += [f"{name!r} is named twice" for name in dict.fromkeys(typed) if typed.count(name) > 1]
+    return faults if typed else ["no measure is named"]

@@ -10,20 +10,27 @@ A probe finds *linearly* encoded facts. A fact that it misses may still be encod
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.errors import EmbeddingError, VisirError
+from visir.display import Displayed, Plotted, Tabular, brief, counted
+from visir.encoders import encode, load
+from visir.errors import EmbeddingError, VisirError, require
 from visir.evaluation.latent_facts import ROLES, Role
 from visir.evaluation.linear_probe import held_out_hits
 from visir.evaluation.probe_examples import SOURCES, Examples, Source, deal, examples_of, groups_of, in_order
+from visir.evaluation.saved import Saved
 from visir.evaluation.significance import bootstrap_interval
+from visir.evaluation.sources import open_collection_of
+from visir.evaluation.systems.given import vectors_by_side
 from visir.progress import Progress
 from visir.records import Collection, Embeddings
+from visir.shortcuts import inject
 
 
 @dataclass(frozen=True)
@@ -52,8 +59,8 @@ class ProbeReading:
         return (self.accuracy - self.chance) / (1 - self.chance)
 
 
-@dataclass(frozen=True)
-class ProbedFact:
+@dataclass(frozen=True, repr=False)
+class ProbedFact(Displayed):
     """One fact and its readings.
 
     Attributes:
@@ -95,7 +102,9 @@ class RoleMean:
 
 
 @dataclass(frozen=True)
-class ProbeResult:
+class ProbeResult(
+    Tabular, Plotted, Saved, view="visir.reports.views.probes", writer="visir.reports.saving:save_probes"
+):
     """The results of all probes of a collection and its vectors.
 
     Attributes:
@@ -129,6 +138,19 @@ class ProbeResult:
     seed: int
     facts: tuple[ProbedFact, ...]
     roles: tuple[RoleMean, ...]
+
+    def __repr__(self) -> str:
+        means = [
+            f"{role}: "
+            + ", ".join(f"{mean.source} {100 * mean.mean:.1f} %" for mean in self.roles if mean.role == role)
+            for role in ROLES
+        ]
+        return brief(
+            self,
+            f"{' and '.join(dict.fromkeys((self.image_encoder, self.text_encoder)))} on {self.collection}: "
+            f"{counted(len(self.facts), 'facts')}, {counted(self.images, 'images')}",
+            *(line for line in means if not line.endswith(": ")),
+        )
 
     def fact(self, name: str) -> ProbedFact:
         """Look up a fact.
@@ -176,6 +198,77 @@ class ProbeResult:
 
 
 def probe(
+    source: Any,
+    model: Any,
+    *,
+    split: str | None = None,
+    shortcuts: str | None = None,
+    folds: int = 5,
+    seed: int = 0,
+    device: str | None = None,
+    dtype: str = "float32",
+    **encoding: Any,
+) -> ProbeResult:
+    """Read every latent fact of generated scenes from a model's vectors, with linear probes.
+
+    Args:
+        source: Generated scenes, or their name: "scenes:2000?seed=1", with a seed that no training used.
+        model: A model or its name; or vectors: the pair (images, texts), or {"image": …, "text": …} as
+            `visir.evaluate` takes them.
+        split: The split, or several: "train+val"; None is everything.
+        shortcuts: Synthetic shortcuts on pictures and captions, whose digits are then probed as well: "unique".
+        folds: The number of parts of the images, from 3; each is held out once.
+        seed: Of the cut, and of which captions are read.
+        device: Where a model that is named is run.
+        dtype: Its arithmetic.
+        **encoding: Options of `visir.encode`.
+
+    Returns:
+        How well each fact is read from images and from captions, beside chance.
+
+    Raises:
+        CollectionError: The source has no latent facts, or too few examples of one.
+        VisirError: There are fewer than three folds.
+
+    Example:
+        >>> import pyarrow as pa
+        >>> import visir
+        >>> ids, shapes = [f"i{number}" for number in range(12)], ["ball", "cube"] * 6
+        >>> shape = pa.field("shape", pa.string(), metadata={"role": "shared"})
+        >>> schema = pa.schema([pa.field("image_id", pa.string()), shape])
+        >>> pictures = Collection.build(
+        ...     "by hand",
+        ...     images={"id": ids},
+        ...     captions={"id": ids, "text": shapes, "image_id": ids},
+        ...     facts=pa.table([ids, shapes], schema=schema),
+        ...     caption_facts=pa.table({"caption_id": ids, "tells": [["shape"]] * 12}),
+        ... )
+        >>> vectors = {name: [1.0, 0.1] if shape == "ball" else [0.1, 1.0] for name, shape in zip(ids, shapes)}
+        >>> visir.probe(pictures, {"image": vectors, "text": vectors}, folds=3).facts[0].readings["image"].accuracy
+        1.0
+    """
+    require("sklearn", extra="shortcuts", purpose="visir.probe")  # before an hour of encoding, not after
+    if folds < 3:
+        raise _too_few(folds)
+    collection = open_collection_of(source, None, "probe")
+    if shortcuts:
+        collection = inject(collection, shortcuts)
+    collection = collection.split(split)
+    if isinstance(model, (tuple, list)) and len(model) == 2:
+        model = dict(zip(("image", "text"), model, strict=True))
+    if isinstance(model, Mapping):
+        sides = vectors_by_side(model, [])
+        given = {side: vectors for side, vectors in sides.items() if isinstance(vectors, Embeddings)}
+        if set(given) != {"image", "text"}:
+            raise EmbeddingError("probes read dense vectors of images and of texts.", hint="{'image': …, 'text': …}")
+        images, texts = given["image"], given["text"]
+    else:
+        encoder = load(model, device=device, dtype=dtype) if isinstance(model, (str, Path)) else model
+        images, texts = (encode(encoder, collection, side, **encoding) for side in ("image", "text"))
+    return probe_vectors(collection, images, texts, folds=folds, seed=seed)
+
+
+def probe_vectors(
     collection: Collection, images: Embeddings, texts: Embeddings, *, folds: int = 5, seed: int = 0
 ) -> ProbeResult:
     """Probe the vectors of a collection's images and captions for every latent fact, and for its shortcuts' digits.
@@ -206,10 +299,7 @@ def probe(
         VisirError: There are fewer than three folds.
     """
     if folds < 3:
-        raise VisirError(
-            f"probes: folds={folds}, but one is held out, one chooses the penalty, and the others are fitted to.",
-            hint="5 is usual",
-        )
+        raise _too_few(folds)
     for embeddings, modality in ((images, "image"), (texts, "text")):
         if embeddings.modality != modality:
             raise EmbeddingError(f"probes: {embeddings.modality} vectors were given where {modality} vectors belong.")
@@ -244,6 +334,13 @@ def probe(
         seed=seed,
         facts=_facts(examples, readings),
         roles=_means(examples, readings, hits, groups, seed),
+    )
+
+
+def _too_few(folds: int) -> VisirError:
+    return VisirError(
+        f"probes: folds={folds}, but one is held out, one chooses the penalty, and the others are fitted to.",
+        hint="5 is usual",
     )
 
 

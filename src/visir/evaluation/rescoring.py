@@ -12,10 +12,10 @@ import pyarrow.compute as pc
 
 from visir.errors import VisirError
 from visir.evaluation.captions import Choice
-from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.folds import folds_of, joined_runs, runs_of_folds
 from visir.evaluation.readings import Reading
 from visir.evaluation.restrict import is_whole, restrict
+from visir.evaluation.results import Evaluation
 from visir.records import SIDES, Gallery, Protocol, Qrels, Ranks, Run, Vectors
 from visir.retrieval.exact import search
 from visir.retrieval.ranks import ranks_of

@@ -1,4 +1,4 @@
-"""Results on disk: plain open files in one folder, written atomically.
+"""What an evaluation gives, and results on disk: plain open files in one folder, written atomically.
 
     result.json              protocol, aggregates, versions, timing, notes, and the list of files
     per_query_{task}.parquet query_id and one column per measure
@@ -12,22 +12,184 @@ The folder appears when it is complete. `load` gives back the same values.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
+from visir.display import Plotted, Tabular
 from visir.errors import VisirError
-from visir.evaluation.evaluate import Evaluation
+from visir.evaluation.measures import Named, read_measure
 from visir.files import read_json
 from visir.records import Protocol, Qrels, Result, Run
 from visir.retrieval.formats import read_run, write_run
 from visir.storage import FolderChange, FolderKind, check_version, new_folder
 
-FORMAT = 1
+FORMAT = 2
 RESULT = FolderKind("result", "a result", remedy="evaluate again: visir evaluate … --out FOLDER")
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
+    """What was measured: the numbers of a system, query by query, its answers, and the protocol.
+
+    `evaluation["t2i R@1"]` is a number; fractions are in [0, 1], rsum is in percentage points. `visir.evaluate` makes
+    an evaluation; `save` writes it into a folder, and `visir.open` reads it back.
+
+    Attributes:
+        result: The measured values and their protocol.
+        runs: By task: the answers of the search.
+        qrels: By task: the judgements.
+
+    Example:
+        >>> import visir
+        >>> judged = {"q1": {"a": 1}, "q2": {"b": 1}}
+        >>> evaluation = visir.evaluate(judged, {"q1": {"a": 0.9, "b": 0.1}, "q2": {"a": 0.8, "b": 0.5}})
+        >>> evaluation["MRR"], evaluation["Success@1"]
+        (0.75, 0.5)
+    """
+
+    result: Result
+    runs: Mapping[str, Run] = field(default_factory=dict)
+    qrels: Mapping[str, Qrels] = field(default_factory=dict)
+
+    @property
+    def system(self) -> str:
+        """The name of the system."""
+        return self.result.system
+
+    @property
+    def protocol(self) -> Protocol:
+        """What was searched, and how it was measured."""
+        return self.result.protocol
+
+    @property
+    def card(self) -> dict[str, str]:
+        """The protocol as lines for people: label to value."""
+        return dict(self.protocol.card())
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that were measured, such as ("i2t", "t2i")."""
+        return self.result.tasks
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """The names of the measures of each query."""
+        return self.result.measures
+
+    @property
+    def aggregates(self) -> dict[str, dict[str, float]]:
+        """For each task {measure: value}; under "both" the sums over both tasks."""
+        return self.result.aggregates
+
+    @property
+    def per_query(self) -> dict[str, pa.Table]:
+        """For each task a table with the column `query_id` and one column per measure."""
+        return self.result.per_query
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader of the numbers must know."""
+        return self.result.notes
+
+    @property
+    def origins(self) -> dict[str, str]:
+        """Where vectors or runs come from, and when they were computed."""
+        return self.result.origins
+
+    @property
+    def timing(self) -> dict[str, float]:
+        """Seconds by stage."""
+        return self.result.timing
+
+    @property
+    def captions(self) -> pa.Table | None:
+        """The captions of the result: enough to re-score the runs under other readings."""
+        return self.result.captions
+
+    def __repr__(self) -> str:
+        return repr(self.result).replace("Result(", "Evaluation(", 1)
+
+    def mean(self, task: str, measure: str) -> float:
+        """One number of one task.
+
+        Args:
+            task: "t2i", …, or "both" for sums over both tasks.
+            measure: The measure as people type it: "R@1" (the recall that the protocol declares), "nDCG@10", "rsum".
+
+        Returns:
+            A fraction in [0, 1], a rank from 1, or percentage points for rsum.
+
+        Raises:
+            VisirError: The task was not measured, or the measure is unknown or was not measured.
+        """
+        return self.result.mean(task, self._column(task, measure))
+
+    def values(self, task: str, measure: str) -> NDArray[np.float64]:
+        """The values of a measure for each query, in the order of `per_query[task]["query_id"]`.
+
+        Args:
+            task: The task.
+            measure: The measure as people type it.
+
+        Raises:
+            VisirError: The task was not measured, or the measure is unknown or was not measured.
+        """
+        return self.result.values(task, self._column(task, measure))
+
+    def __getitem__(self, name: str | tuple[str, str]) -> float:
+        task, measure = name if isinstance(name, tuple) else self._split(name)
+        return self.mean(task, measure)
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the evaluation into a folder, complete or not at all; `visir.open` reads it back.
+
+        Args:
+            folder: A new folder, an empty one, or one of an earlier result, which is replaced; other files in it stay.
+
+        Returns:
+            The folder.
+
+        Raises:
+            FolderError: The folder holds something else, or changed files of a result.
+        """
+        return save(self, folder)
+
+    def _split(self, name: str) -> tuple[str, str]:
+        """The task and the measure of "t2i R@1"; of "R@1" alone, where there is one task."""
+        first, _, rest = name.strip().partition(" ")
+        if rest and first in (*self.tasks, "both"):
+            return first, rest.strip()
+        if len(self.tasks) == 1:
+            return self.tasks[0], name
+        if name.casefold() == "rsum" and "both" in self.aggregates:
+            return "both", name
+        example = f"evaluation[{f'{self.tasks[0]} {rest or name}'!r}]"
+        raise VisirError(f"{name!r}: of which task? There are {', '.join(self.tasks)}.", hint=f"write {example}")
+
+    def _column(self, task: str, typed: str) -> str:
+        """The column of a measure as people type it."""
+        present = self.aggregates.get(task, {})
+        if typed in present:
+            return typed
+        if typed.casefold() == "rsum":
+            return "rsum"
+        named = read_measure(typed, self.protocol.recall)
+        if isinstance(named, Named):
+            if present and named.name not in present:
+                raise VisirError(
+                    f"{self.system}: {named.name} was not measured. Measured are {', '.join(present)}.",
+                    hint=f"visir.evaluate(…, measures=[{typed!r}])",
+                )
+            return named.name
+        if present:
+            raise VisirError(f"{self.system}: {named}", hint=f"measured are {', '.join(present)}")
+        return typed
 
 
 def save(

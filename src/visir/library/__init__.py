@@ -1,10 +1,10 @@
 """Libraries: a folder of photos, or a collection, made searchable and kept true while it changes.
 
-    update("Photos", "Photos.visir", model="openai/clip-vit-base-patch32")  # make it, or bring it up to date
-    library = LibrarySnapshot.open("Photos.visir")
-    library.indexes["dense"], library.item(id), library.thumbnail(id)
+    library = visir.index("photos")  # makes photos.visir, or brings it up to date
+    library.search("a red car", k=5, where="width >= 800")
+    library.update(), library.watch(), library.check(), library.duplicates(), library.serve()
 
-`update` and what it needs write; `LibrarySnapshot` reads. Names are imported when first used.
+Names are imported when first used.
 """
 
 from __future__ import annotations
@@ -14,19 +14,63 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
+    from visir.library.duplicate_pictures import DuplicatePictures
+    from visir.library.filters import FilterError
+    from visir.library.hits import LibraryHit, LibraryPicture, LibraryResults
+    from visir.library.indexing import index
     from visir.library.item import Item, ItemFile
-    from visir.library.layout import LibraryError
+    from visir.library.layout import LibraryError, UnknownItemError
+    from visir.library.library import Library
+    from visir.library.query import Query, QueryError
+    from visir.library.service.background import RunningService
+    from visir.library.service.schema import openapi
+    from visir.library.snapshot import LibrarySnapshot
     from visir.library.updating import UpdateReport, update
+    from visir.library.watching import Watcher
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
-        "ItemFile": "visir.library.item",
+        "DuplicatePictures": "visir.library.duplicate_pictures",
+        "FilterError": "visir.library.filters",
         "Item": "visir.library.item",
+        "ItemFile": "visir.library.item",
+        "Library": "visir.library.library",
         "LibraryError": "visir.library.layout",
+        "LibraryHit": "visir.library.hits",
+        "LibraryPicture": "visir.library.hits",
+        "LibraryResults": "visir.library.hits",
+        "LibrarySnapshot": "visir.library.snapshot",
+        "Query": "visir.library.query",
+        "QueryError": "visir.library.query",
+        "RunningService": "visir.library.service.background",
+        "UnknownItemError": "visir.library.layout",
         "UpdateReport": "visir.library.updating",
+        "Watcher": "visir.library.watching",
+        "index": "visir.library.indexing",
+        "openapi": "visir.library.service.schema",
         "update": "visir.library.updating",
     },
 )
 
-__all__ = ["Item", "ItemFile", "LibraryError", "UpdateReport", "update"]
+__all__ = [
+    "DuplicatePictures",
+    "FilterError",
+    "Item",
+    "ItemFile",
+    "Library",
+    "LibraryError",
+    "LibraryHit",
+    "LibraryPicture",
+    "LibraryResults",
+    "LibrarySnapshot",
+    "Query",
+    "QueryError",
+    "RunningService",
+    "UnknownItemError",
+    "UpdateReport",
+    "Watcher",
+    "index",
+    "openapi",
+    "update",
+]

@@ -10,6 +10,7 @@ work/                what an unfinished update has done so far; gone when it is 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
@@ -31,8 +32,10 @@ class LibraryError(VisirError):
     """A library is missing, damaged, half copied, or does not have what is requested."""
 
 
-class UnknownItemError(LibraryError):
-    """A library does not have a picture of this id (any more)."""
+class UnknownItemError(LibraryError, KeyError):
+    """A library does not have this picture (any more)."""
+
+    __str__ = LibraryError.__str__
 
 
 LIBRARY = FolderKind(
@@ -56,6 +59,7 @@ class LibraryCard:
         indexes: Those that there are: captions only where the source has some.
         generation: Grows with every update that changed something.
         database: The name of the database's file; empty before the first update is done.
+        texts: Whether its models take texts to search with.
     """
 
     name: str
@@ -71,6 +75,7 @@ class LibraryCard:
     indexes: tuple[str, ...] = ()
     generation: int = 0
     database: str = ""
+    texts: bool | None = None
 
     def to_content(self) -> dict[str, Any]:
         """As the manifest holds it."""
@@ -105,6 +110,7 @@ class LibraryCard:
                 system in INDEXES and isinstance(setting, kind) for system, setting in value.items()
             ):
                 wrong.append(name)
+        wrong += ["texts"] if self.texts not in (True, False, None) else []
         if not wrong and self.database and Path(self.database).name != self.database:
             wrong.append("database")
         return wrong
@@ -138,6 +144,16 @@ def check_first_update_done(folder: Path) -> None:
             f"{folder}: the first update of this library was interrupted, or still runs.",
             hint="give the same visir library make PLACE again: it goes on from there",
         )
+
+
+def default_folder(place: str) -> Path:
+    """The default folder of a library of this place: `Photos.visir` in the current folder."""
+    path = Path(place)
+    if path.exists():
+        stem = path.absolute().name.split(".")[0] or path.absolute().name
+    else:
+        stem = re.sub(r"[^\w-]+", "-", Path(place.partition("?")[0]).name.split(".")[0]).strip("-")
+    return Path(f"{stem or 'library'}.visir")
 
 
 def is_library(folder: str | Path) -> bool:

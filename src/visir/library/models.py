@@ -69,6 +69,12 @@ class LibraryModels:
         self._check_same_model("sparse", encoder)
         return encoder
 
+    @property
+    def takes_texts(self) -> bool:
+        """Whether every model takes texts to search with (loads them)."""
+        encoders = [encoder for encoder in (self.dense, self.sparse) if encoder is not None]
+        return all("text" in encoder.for_role("query").modalities for encoder in encoders)
+
     def load_as_made(self) -> None:
         """Load those that the library's vectors were made with; one in memory that has the same name and is another is
         forgotten first. Raises `LibraryError` when what lies there is another too.

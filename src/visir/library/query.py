@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
@@ -96,7 +97,7 @@ class Query(QueryFields):
 
     Args:
         text: What to look for, in words.
-        image: A PIL picture, or one from `Searcher.prepare`.
+        image: A file, a PIL picture, or a picture from `Searcher.prepare`.
         like: A picture of the library, by its id, path or name; it is left out of the answer.
         text_weight: Weight of the text beside an image or a picture of the library, from 0 to 1.
         system: "dense", "sparse" or "hybrid"; None takes dense where the library has it.
@@ -193,7 +194,12 @@ class Query(QueryFields):
     def _check_image(cls, value: object) -> object:
         if value is None or isinstance(value, Image | PreparedImage):
             return value
-        raise ValueError("must be a PIL picture, or one from Searcher.prepare")
+        if isinstance(value, str | Path):
+            try:
+                return _opened(Path(value))
+            except VisirError as error:
+                raise ValueError(error.message) from error
+        raise ValueError(f"must be a file or a PIL picture, not {type(value).__name__}")
 
     @field_validator("where", mode="before")
     @classmethod
@@ -206,6 +212,15 @@ class Query(QueryFields):
             return tuple(read_condition(condition) for condition in value)
         except FilterError as error:
             raise ValueError(error.message) from error
+
+
+def _opened(path: Path) -> Image:
+    """The picture in a file. Raises `ImageError` or `VisirError` for what cannot be read."""
+    from visir.collections.images import decode
+    from visir.files import open_binary
+
+    with open_binary(path) as stream:
+        return decode(stream.read(), str(path))
 
 
 _CHOICES: dict[str, tuple[str, ...]] = {"system": get_args(System), "fusion": get_args(Fusion)}

@@ -8,8 +8,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import visir.library.explain as explain
 from visir.errors import VisirError
-from visir.library import explain
 from visir.library.categories import Category
 from visir.library.filters import Field
 from visir.library.models import LibraryModels

@@ -172,6 +172,11 @@ class LibrarySnapshot:
         paths = ", ".join(path for _, path in files[:3]) + (", …" if len(files) > 3 else "")
         raise UnknownItemError(f"{self.name}: {len(files)} pictures are called {like!r}.", hint=f"give one of: {paths}")
 
+    def ids(self) -> list[str]:
+        """The ids of all pictures, by the path of their first file."""
+        rows = self.database.rows("SELECT item FROM files GROUP BY item ORDER BY min(path)")
+        return [item for (item,) in rows]
+
     def existing(self, ids: Iterable[str]) -> set[str]:
         """The ids that the library has."""
         return {item for (item,) in self.database.of("SELECT id FROM items WHERE id IN", ids)}

@@ -13,17 +13,20 @@ Between any two steps every item of the database is in every index; the next upd
 from __future__ import annotations
 
 import time
+import warnings
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from visir.display import Displayed, brief, listed
 from visir.files import read_json
 from visir.library.check import check_before_change
 from visir.library.commit import clean_indexes, commit
 from visir.library.database import Database
 from visir.library.database_update import write_scan
+from visir.library.default_model import TEXT_MODELS
 from visir.library.index_migration import migrate_indexes
 from visir.library.layout import (
     CAPTIONS,
@@ -54,8 +57,8 @@ Tell = Callable[[str, int, int], None]
 """What is being done ("reading", "encoding", "writing"), how much is done, of how much."""
 
 
-@dataclass(frozen=True)
-class UpdateReport:
+@dataclass(frozen=True, repr=False)
+class UpdateReport(Displayed):
     """What an update did. All but `items`, `encoded` and `seconds` count files.
 
     Attributes:
@@ -69,7 +72,8 @@ class UpdateReport:
         items: How many pictures the library now holds.
         encoded: How many of them went through the model now.
         seconds: How long it took.
-        away: From folders that cannot be looked into, or whose disk is gone, to the reason; their pictures are kept.
+        unavailable: From folders that cannot be looked into, or whose disk is gone, to the reason; their pictures are
+            kept.
     """
 
     added: int
@@ -88,6 +92,16 @@ class UpdateReport:
     def same(self) -> bool:
         """Whether every file is where and what it was."""
         return not (self.added or self.changed or self.moved or self.deleted or self.encoded)
+
+    def __repr__(self) -> str:
+        names = ("added", "changed", "moved", "deleted", "unchanged", "duplicates")
+        counts = [f"{getattr(self, name):,} {name}" for name in names if getattr(self, name)]
+        return brief(
+            self,
+            f"{self.items:,} pictures; files: {', '.join(counts) or 'none'}; {self.seconds:,.1f} s",
+            f"cannot be read: {listed(self.broken, len(self.broken))}" if self.broken else "",
+            f"away, and kept: {listed(self.unavailable, len(self.unavailable))}" if self.unavailable else "",
+        )
 
 
 def update(
@@ -169,6 +183,12 @@ def _check_models(models: LibraryModels) -> None:
         if "image" not in encoder.modalities:
             raise encoder.cannot("image")
         encoder.check_versioned("a library keeps its vectors")
+    if not models.takes_texts:
+        warnings.warn(
+            f"{models.model} takes pictures, no texts: this library can be searched with a picture, not with words. "
+            f"Models that take both: {TEXT_MODELS}",
+            stacklevel=3,
+        )
 
 
 def _updated(
@@ -225,6 +245,8 @@ def _compared(
     items = set(scanned.items.values())
     _check_not_emptied(before, scanned, known.keys(), items)
     card = replace(before, cards=_cards(before, models))
+    if card.texts is None:
+        card = replace(card, texts=models.takes_texts)
     if not same or not card.database or unfinished:
         captions = {id: (scanned.items[path], text) for id, text, path in source.captions if path in scanned.items}
         if CAPTIONS in card.kinds:

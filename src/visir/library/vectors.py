@@ -260,7 +260,7 @@ def _is_cached(encoder: Encoder, collection: Collection, modality: Modality) -> 
         return False
     store = Store()
     role: Role | None = "document" if encoder.distinguishes_roles else None
-    return store.find(store.key(encoder.card, collection.items(modality), role)) is not None
+    return store.find(store.key(encoder.stored_card, collection.items(modality), role)) is not None
 
 
 def _store(change: FolderChange) -> Store:

@@ -39,8 +39,7 @@ def watch(
     Raises `MissingPackageError` without the package watchfiles, `LibraryError` where there is no folder to watch.
     """
     require_watching()
-    if not watchable(folder):
-        raise LibraryError(f"{folder}: its source is no place on a disk; there is nothing to watch.")
+    require_place(folder)
     root, own, stop = Path(LibraryCard.read(folder).root), folder.absolute(), stop or Event()
     due, last_message, wait = False, "", FIRST
     while not stop.is_set():
@@ -102,6 +101,15 @@ def watchable(folder: Path) -> bool:
     """Whether the library's source lies on a disk: generated scenes do not."""
     manifest = LibraryCard.read(folder)
     return bool(manifest.root) and ":/" in manifest.source and Path(manifest.root).is_dir()
+
+
+def require_place(folder: Path) -> None:
+    """Raise `LibraryError` where the library's source lies on no disk, or is away."""
+    if not watchable(folder):
+        raise LibraryError(
+            f"{folder}: its source {LibraryCard.read(folder).source} is no place on a disk; there is nothing to watch.",
+            hint="is the disk mounted?",
+        )
 
 
 def require_watching() -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal
 
-from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.published import PlainTable, Published, PublishedRow, judge, printed_value
 from visir.evaluation.published.figures import Figure, plotted
 from visir.evaluation.published.judge import measure_of
+from visir.evaluation.results import Evaluation
 from visir.studies.experiment import ExperimentContext
 
 ValueKey = tuple[str, str, str]

@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.crossed import crossed_test
-from visir.evaluation.evaluate import Evaluation
 from visir.evaluation.faithfulness import correlations, overlap_at
+from visir.evaluation.results import Evaluation
 from visir.evaluation.significance import corrected, paired_t, randomisation
 from visir.studies.run_trials import run_trials
 from visir.studies.sparse_trial import K, SparseTrial, dense_evaluation

@@ -11,9 +11,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, nearest
-from visir.evaluation.compare import Comparison, Difference, untested_notes
+from visir.evaluation.comparison import Comparison, Difference, untested_notes
 from visir.evaluation.evaluate import evaluate as evaluate_system
-from visir.evaluation.measures import MEASURES
+from visir.evaluation.measures import MEASURES, base_of
 from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
 from visir.products.relevance import SETTINGS, Setting
 from visir.products.split import Mask, Split, seen_categories
@@ -177,7 +177,7 @@ class CategoryEvaluation:
         outcome = paired_test(test, gaps, groups, seed=seed)
         low, high = mean_interval(gaps, groups)
         value, before = _means(pairs, name)
-        lower = name in MEASURES and MEASURES.get(name).best == "low"
+        lower = base_of(name) in MEASURES and MEASURES.get(base_of(name)).best == "low"
         better = value < before if lower else value > before
         gap, p = float(gaps.mean()), outcome.p
         return Difference(setting, name, system, baseline, value, before, gap, low, high, p, p, better, outcome.reason)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,12 +23,12 @@ from visir.products.vectors import CatalogueVectors
 from visir.training.checkpoint import Checkpoint
 from visir.training.dual_encoder import DualEncoder
 from visir.training.fit import FitResult, Report
-from visir.training.folder import RECIPE_FILE, check_free
 from visir.training.inputs.base import TrainingExamples
 from visir.training.inputs.vectors import VectorSource
 from visir.training.objectives.objective import Objective
-from visir.training.settings import to_toml
 
+COMMAND = "products train CATALOGUE --recipe"
+"""What runs a recipe again, before the name of its file."""
 UNIT = "products"
 TASKS = ("category to product", "product to category")
 """What validation calls its two directions."""
@@ -79,9 +78,7 @@ def train_categories(
         >>> train_categories(CategoriesRecipe.model_validate(settings), vectors, vectors, "model").modalities
         ('image', 'title', 'attributes')
     """
-    checkpoint = Checkpoint(Path(out), LAYOUT, recipe_text(recipe), resume)
-    check_free(Path(out), resume)
-    began = time.perf_counter()
+    checkpoint = Checkpoint.begin(recipe, COMMAND, out, LAYOUT, resume=resume)
     category, product, objective = build(recipe, train)
     train_examples, validation_examples = examples_of(recipe, train, validation)
     model = CategoriesModel(category, product, _cards(recipe, train))
@@ -97,7 +94,6 @@ def train_categories(
         train_examples,
         validation_examples,
         write,
-        prepared=time.perf_counter() - began,
         report=report,
     )
     return load_categories_model(out)
@@ -149,11 +145,6 @@ def examples_of(
         )
     )
     return train_examples, validation_examples
-
-
-def recipe_text(recipe: CategoriesRecipe) -> str:
-    """The resolved recipe as TOML; its first line is the command that runs it."""
-    return to_toml(recipe, f"visir products train CATALOGUE --recipe {RECIPE_FILE}")
 
 
 def _cards(recipe: CategoriesRecipe, vectors: CatalogueVectors) -> dict[str, Any]:

@@ -5,7 +5,8 @@ The usual way of data: `Collection` → `Embeddings` → `Run` (over a `Gallery`
 """
 
 from visir.records.catalogue import Catalogue
-from visir.records.collection import CAPTIONS, IMAGES, JUDGEMENTS, LINKS, SIDES, TASKS, Collection
+from visir.records.collection import LINKS, SIDES, TASKS, Collection
+from visir.records.collection_tables import CAPTIONS, IMAGES, JUDGEMENTS
 from visir.records.columns import strings
 from visir.records.corrupted import Corrupted
 from visir.records.embeddings import Embeddings, EncoderCard
@@ -19,6 +20,7 @@ from visir.records.result import Result
 from visir.records.run import Run
 from visir.records.shortcuts import Injected, Shortcuts
 from visir.records.sparse import SparseEmbeddings, Vectors, Vocabulary
+from visir.records.splitting import SplitRule
 from visir.records.task import PLAIN, Pools, QrelsByName, Task, task_name
 from visir.records.task_file import TaskFile
 
@@ -52,6 +54,7 @@ __all__ = [
     "Run",
     "Shortcuts",
     "SparseEmbeddings",
+    "SplitRule",
     "Task",
     "TaskFile",
     "Ties",

@@ -42,7 +42,7 @@ _EXAMPLES = 5
 
 
 @dataclass(frozen=True, eq=False)
-class Catalogue(Displayed):
+class Catalogue(Displayed, view="visir.reports.views.catalogue"):
     """Products, their attributes, and a forest of categories. Make one with `Catalogue.of` or a reader.
 
     Tables are immutable and columnar (PyArrow), as in `Collection`. `remarks` lists what is unusual but allowed.

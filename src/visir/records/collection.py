@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 import pyarrow as pa
@@ -14,25 +15,20 @@ import pyarrow.compute as pc
 from visir.display import Columnar, brief, counted, listed, quoted
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.fingerprint import hash_columns
+from visir.plugins import load_target
+from visir.records.collection_tables import CAPTIONS, IMAGES, JUDGEMENTS, faults_of, table_of
 from visir.records.columns import conform, strings
 from visir.records.corrupted import Corrupted
 from visir.records.gallery import Gallery
 from visir.records.items import PLACES, Items, Modality
 from visir.records.qrels import Qrels
 from visir.records.shortcuts import Injected
+from visir.records.splitting import SplitRule, drawn, groups_of, unknown_split
 from visir.records.task import QrelsByName, Task
 
-IMAGES = pa.schema([("id", pa.string()), ("path", pa.string()), ("archive", pa.string()), ("split", pa.string())])
-CAPTIONS = pa.schema([("id", pa.string()), ("text", pa.string()), ("image_id", pa.string())])
-JUDGEMENTS = pa.schema(
-    [
-        ("relevance", pa.string()),  # the name of the set of judgements: "cxc", "eccv", "experts", …
-        ("task", pa.string()),  # "t2i", "i2t", or "both"
-        ("caption_id", pa.string()),
-        ("image_id", pa.string()),
-        ("grade", pa.float32()),  # > 0 is a positive; 0 is judged and not relevant
-    ]
-)
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
 SIDES: dict[str, tuple[Modality, Modality]] = {"i2t": ("image", "text"), "t2i": ("text", "image")}
 """The tasks of every collection: the modality of the queries, and of the documents."""
 TASKS = tuple(SIDES)
@@ -82,7 +78,12 @@ class Collection(Columnar, view="visir.reports.views.collection"):
     def __post_init__(self) -> None:
         for table, schema in (("images", IMAGES), ("captions", CAPTIONS), ("judgements", JUDGEMENTS)):
             object.__setattr__(self, table, conform(getattr(self, table), schema, f"{self.name}: {table}"))
-        self._check()
+        raise_faults(
+            CollectionError,
+            f"{self.name}{f' ({self.source})' if self.source else ''}",
+            faults_of(self.images, self.captions),
+            hint="mend the source, or look at all of it with: visir data check PATH",
+        )
 
     @classmethod
     def build(
@@ -120,9 +121,9 @@ class Collection(Columnar, view="visir.reports.views.collection"):
         """
         return cls(
             name,
-            _table(images, IMAGES),
-            _table(captions or {}, CAPTIONS),
-            _table(judgements or {}, JUDGEMENTS),
+            table_of(images, IMAGES),
+            table_of(captions or {}, CAPTIONS),
+            table_of(judgements or {}, JUDGEMENTS),
             Path(root),
             source,
             facts,
@@ -143,6 +144,38 @@ class Collection(Columnar, view="visir.reports.views.collection"):
             f"judgements: {', '.join(self.relevances)}" if self.judgements.num_rows else "",
             f"from {self.source}" if self.source else "",
         )
+
+    def __len__(self) -> int:
+        """The number of images."""
+        return int(self.images.num_rows)
+
+    def __iter__(self) -> Iterator[tuple[str, list[str]]]:
+        """Go through the images: the id of each, and its captions.
+
+        Example:
+            >>> list(Collection.build("toy", images={"id": ["a.jpg"]},
+            ...                       captions={"id": ["1"], "text": ["red"], "image_id": ["a.jpg"]}))
+            [('a.jpg', ['red'])]
+        """
+        texts: dict[str, list[str]] = {image: [] for image in self.images["id"].to_pylist()}
+        for image, text in zip(self.captions["image_id"].to_pylist(), self.captions["text"].to_pylist(), strict=True):
+            texts[image].append(text)
+        return iter(texts.items())
+
+    def image(self, id: str) -> Image:
+        """Return a picture, upright RGB.
+
+        Raises:
+            CollectionError: There is no image of this id.
+            ImageError: The picture cannot be read.
+
+        Example:
+            >>> import visir
+            >>> visir.open("scenes:3?size=64").image("scene-0-000001").size
+            (64, 64)
+        """
+        picture: Image = load_target("visir.collections.single_picture:picture_of")(self, id)
+        return picture
 
     @cached_property
     def fingerprint(self) -> str:
@@ -182,8 +215,59 @@ class Collection(Columnar, view="visir.reports.views.collection"):
         names = name.split("+")
         for part in names:
             if part not in self.splits:
-                raise CollectionError(f"{self.name}: unknown split {part!r}", hint=nearest(part, self.splits))
+                raise unknown_split(self.name, part, self.splits)
         return self.keep_images(pc.is_in(self.images["split"], pa.array(names)))
+
+    def sample(self, n: int, seed: int = 0) -> Collection:
+        """Return n images drawn at random, with all their captions, in the order of the collection.
+
+        The same ids and the same seed give the same images. Where there are fewer than n, all are returned.
+
+        Example:
+            >>> import visir
+            >>> visir.open("scenes:20?size=64").sample(3).images["id"].to_pylist()
+            ['scene-0-000010', 'scene-0-000012', 'scene-0-000013']
+        """
+        if n < 1:
+            raise CollectionError(f"{self.name}: a sample of {n} images.", hint="for example collection.sample(100)")
+        return self.keep_images(drawn(self.images["id"].to_pylist(), n, seed))
+
+    def split_by(self, rule: str | SplitRule) -> Collection:
+        """Return the collection with new splits in place of its own.
+
+        All captions of an image are in its split. The same picture under two ids may come into two splits: group such
+        pictures by a column, or let `visir.open(…, split_by="group(content, …)")` compare their bytes. The rule becomes
+        part of the name, and the splits part of the fingerprint and so of every protocol.
+
+        Args:
+            rule: `"random(0.8, 0.1, 0.1, seed=0)"` (train, val, test), `"random(train=0.9, test=0.1)"`, or
+                `"group(COLUMN, 0.8, 0.1, 0.1)"`: images with the same value in a column of `facts` stay together. The
+                column `folder` is the folder of the picture, where no column is called so.
+
+        Raises:
+            CollectionError: The rule cannot be read, or there is no such column.
+
+        Example:
+            >>> toy = Collection.build("toy", images={"id": ["a", "b", "c", "d"]})
+            >>> parts = toy.split_by("random(0.5, 0.5, seed=1)")
+            >>> parts.splits, parts.split("test").images["id"].to_pylist()
+            (('test', 'train'), ['a', 'd'])
+        """
+        rule = SplitRule.parse(rule) if isinstance(rule, str) else rule
+        groups = groups_of(self, rule.group) if rule.group else None
+        return self.with_splits(rule.assign(self.images["id"].to_pylist(), groups), str(rule))
+
+    def with_splits(self, splits: Sequence[str], rule: str) -> Collection:
+        """Return the collection with the split of each image, and how they were made ("random(0.5,0.5,seed=0)")."""
+        own = [name for name in self.splits if name]
+        replaced = f" (in place of its own: {', '.join(own)})" if own else ""
+        images = self.images.set_column(self.images.column_names.index("split"), "split", pa.array(splits, pa.string()))
+        return replace(
+            self,
+            name=f"{self.name} split by {rule}",
+            images=images,
+            source="; ".join(filter(None, [self.source, f"splits: {rule}{replaced}"])),
+        )
 
     def keep_images(self, keep: pa.ChunkedArray | pa.Array | np.ndarray) -> Collection:
         """Return the images where the (images,) boolean mask `keep` is true, with their captions and judgements."""
@@ -221,22 +305,11 @@ class Collection(Columnar, view="visir.reports.views.collection"):
             CollectionError: The collection has no items of this modality.
         """
         if modality == "image":
-            return Items(
-                strings(self.images["id"]),
-                None,
-                self.images.select(PLACES.names),
-                self.root,
-                "images",
-                self.name,
-                self.injected,
-                self.corrupted,
-            )
+            ids, places = strings(self.images["id"]), self.images.select(PLACES.names)
+            return Items(ids, None, places, self.root, "images", self.name, self.injected, self.corrupted)
         if modality == "text":
-            captions = self.captions
-            return Items(
-                strings(captions["id"]), strings(captions["text"]), title="captions", name=self.name,
-                injected=self.injected,
-            )  # fmt: skip
+            ids, texts = strings(self.captions["id"]), strings(self.captions["text"])
+            return Items(ids, texts, title="captions", name=self.name, injected=self.injected)
         raise CollectionError(f"{self.name}: items hold an image or a text, not {modality!r}.")
 
     @property
@@ -322,56 +395,3 @@ class Collection(Columnar, view="visir.reports.views.collection"):
             "fingerprint": self.fingerprint,
             "source": self.source,
         }
-
-    def _check(self) -> None:
-        faults: list[str] = []
-        for kind, table in (("image", self.images), ("caption", self.captions)):
-            ids = table["id"]
-            if ids.null_count or pc.any(pc.equal(ids, "")).as_py():
-                faults.append(f"{kind}s without an id")
-            faults += [f"duplicate {kind} id {duplicate!r}" for duplicate in _duplicates(ids)]
-        if self.captions["text"].null_count:
-            without = self.captions.filter(pc.is_null(self.captions["text"]))["id"]
-            faults += [f"caption {caption_id!r} has no text (null)" for caption_id in without.to_pylist()]
-        orphans = self.captions.filter(pc.invert(pc.is_in(self.captions["image_id"], pc.unique(self.images["id"]))))
-        faults += [
-            f"caption {row['id']!r} belongs to image {row['image_id']!r}, which is not in the collection"
-            for row in orphans.slice(0, 50).to_pylist()
-        ]
-        raise_faults(
-            CollectionError,
-            f"{self.name}{f' ({self.source})' if self.source else ''}",
-            faults,
-            hint="mend the source, or look at all of it with: visir data check PATH",
-        )
-
-
-def _duplicates(ids: pa.ChunkedArray) -> list[str]:
-    if len(ids) == pc.count_distinct(ids, mode="all").as_py():
-        return []
-    counts = ids.value_counts().to_pylist() if isinstance(ids, pa.Array) else pc.value_counts(ids).to_pylist()
-    return [str(entry["values"]) for entry in counts if entry["counts"] > 1 and entry["values"] is not None]
-
-
-def _table(columns: Mapping[str, object], schema: pa.Schema) -> pa.Table:
-    unknown = set(columns) - set(schema.names)
-    if unknown:
-        raise CollectionError(f"unknown column {sorted(unknown)[0]!r}", hint=nearest(sorted(unknown)[0], schema.names))
-    rows = max((len(values) for values in columns.values()), default=0)  # type: ignore[arg-type]
-    arrays = []
-    for part in schema:
-        if part.name in columns:
-            arrays.append(_column(columns[part.name], part.type))
-        elif part.name == "split":
-            arrays.append(pa.array([""] * rows, part.type))
-        else:
-            arrays.append(pa.nulls(rows, part.type))
-    return pa.table(arrays, schema=schema)
-
-
-def _column(values: object, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:
-    if isinstance(values, (pa.Array, pa.ChunkedArray)):
-        return values.cast(kind)
-    if isinstance(values, Iterable):
-        return pa.array(values if isinstance(values, (list, np.ndarray)) else list(values), kind)
-    raise CollectionError(f"a column must be a list or an array, not {type(values).__name__}")

@@ -22,7 +22,7 @@ _BLOCK = 65_536  # rows checked at once, so that a memory-mapped matrix need not
 
 
 @dataclass(frozen=True, repr=False)
-class EncoderCard(Displayed):
+class EncoderCard(Displayed, view="visir.reports.views.embeddings"):
     """Which encoder computed vectors, and how: everything that changes the numbers.
 
     Args:
@@ -33,6 +33,7 @@ class EncoderCard(Displayed):
         image_preprocessing: Resize, crop, mean, … as plain values.
         text_preprocessing: Template, truncation, prompts, … as plain values.
         dtype: The arithmetic of the forward pass.
+        code: A hash over the code of functions of your own (`Encoder.wrap`); None for the models of visir.
 
     Example:
         >>> card = EncoderCard("my model", "mine", revision="1", text_preprocessing={"template": "{}"})
@@ -47,6 +48,7 @@ class EncoderCard(Displayed):
     image_preprocessing: dict[str, Any] = field(default_factory=dict)
     text_preprocessing: dict[str, Any] = field(default_factory=dict)
     dtype: str = "float32"
+    code: str | None = None
 
     @property
     def is_versioned(self) -> bool:
@@ -91,8 +93,15 @@ class EncoderCard(Displayed):
         return values
 
     def is_same_model(self, other: EncoderCard) -> bool:
-        """Whether both cards describe one model: compare the weights if both cards have them, otherwise the names."""
-        return not {"weights", "name"} & set(self.differences(other))
+        """Whether both cards describe one model.
+
+        The weights are compared if both cards have them, otherwise names, and revisions and code that both have.
+        """
+        if {"weights", "name"} & set(self.differences(other)):
+            return False
+        own, others = (self.revision, self.code), (other.revision, other.code)
+        known = self.weights is not None and other.weights is not None
+        return known or all(a == b for a, b in zip(own, others, strict=True) if a is not None and b is not None)
 
     def differences(self, other: EncoderCard, modality: Modality | None = None) -> list[str]:
         """Return the names of the fields in which two cards differ in their model or in its preprocessing.
@@ -119,13 +128,14 @@ class EncoderCard(Displayed):
         card = cls(**values)
         for name, value in card.to_dict().items():
             kind = dict if name.endswith("_preprocessing") else str
-            if not isinstance(value, kind) and not (value is None and name in ("revision", "weights")):
+            if not isinstance(value, kind) and not (value is None and name in ("revision", "weights", "code")):
                 raise ValueError(f"the card of an encoder cannot have {name} = {value!r}")
         return card
 
     def to_dict(self) -> dict[str, Any]:
         """Return all fields as plain values for JSON."""
-        return {name: getattr(self, name) for name in self.__dataclass_fields__}
+        values = {name: getattr(self, name) for name in self.__dataclass_fields__}
+        return values if self.code is not None else {name: value for name, value in values.items() if name != "code"}
 
 
 def _settings(values: dict[str, Any]) -> str:
@@ -133,7 +143,7 @@ def _settings(values: dict[str, Any]) -> str:
 
 
 @dataclass(frozen=True, eq=False)
-class Embeddings(Columnar):
+class Embeddings(Columnar, view="visir.reports.views.embeddings"):
     """Dense vectors and their ids; `vectors[i]` belongs to `ids[i]`.
 
     A zero vector is allowed here (an empty bag of words is one). A search by cosine refuses it, because it has no

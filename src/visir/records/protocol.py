@@ -15,17 +15,18 @@ Ties = Literal["id", "pessimistic", "optimistic"]
 
 UNDECLARED = "not declared"
 """The similarity of a run whose authors do not state it."""
-SYSTEM_FIELDS = ("image_preprocessing", "text_preprocessing", "truncation", "vocabulary", "matcher")
+SYSTEM_FIELDS = ("similarity", "image_preprocessing", "text_preprocessing", "truncation", "vocabulary", "matcher")
 """Fields that belong to the system under test.
 
 The card shows them, because they explain differences. Two systems that differ in them may still be compared: every
-model resizes images and cuts texts in its own way, and has its own matching head. All other fields must be equal. For
-example, `rerank` must be, because the number of candidates of a second stage limits what it can find.
+model scores pairs, resizes images and cuts texts in its own way, and has its own matching head. A cosine, a dot product
+and BM25 are how systems rank; what is measured is the ranking. All other fields must be equal. For example, `rerank`
+must be, because the number of candidates of a second stage limits what it can find.
 """
 
 
 @dataclass(frozen=True)
-class Protocol(Displayed):
+class Protocol(Displayed, view="visir.reports.views.protocol"):
     """What was searched, with which queries, over which candidates, and how it was measured.
 
     Two numbers may be compared only if all fields except `SYSTEM_FIELDS` are equal (see `differences`). The hash of
@@ -33,7 +34,7 @@ class Protocol(Displayed):
 
     Example:
         >>> first = Protocol("flickr30k", "0a", "test", similarity="cosine")
-        >>> first.differences(first.changed(split="val", image_preprocessing="resize 224"))
+        >>> first.differences(first.changed(split="val", similarity="dot", image_preprocessing="resize 224"))
         {'split': ('test', 'val')}
     """
 

@@ -15,7 +15,7 @@ from visir.records.columns import strings
 
 
 @dataclass(frozen=True, eq=False)
-class Qrels(Columnar):
+class Qrels(Columnar, view="visir.reports.views.qrels"):
     """The judged documents of each query, with their grades.
 
     Attributes:

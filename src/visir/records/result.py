@@ -9,13 +9,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.display import Tabular, brief, counted
+from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
 from visir.records.protocol import Protocol
 
 
 @dataclass(frozen=True, eq=False)
-class Result(Tabular):
+class Result(Tabular, Plotted, view="visir.reports.views.evaluation"):
     """The values of every measure of one system.
 
     Two runs of the same evaluation differ in `timing` and `origins` only: the first computes the vectors, the second

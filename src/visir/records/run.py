@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,12 +17,9 @@ from visir.records.columns import strings
 from visir.records.gallery import Gallery
 from visir.records.items import Items
 
-if TYPE_CHECKING:
-    from PIL.Image import Image
-
 
 @dataclass(frozen=True, eq=False)
-class Run(Columnar):
+class Run(Columnar, view="visir.reports.views.run"):
     """The ranked documents of each query.
 
     Dense, sparse, BM25, re-ranked, perturbed and imported results are all this record. The *order* of the documents is
@@ -42,7 +39,6 @@ class Run(Columnar):
         provenance: How the run was computed, as plain values for JSON.
         query_items: The texts and images of the queries, to show them. Files do not hold them.
         document_items: Those of the documents: at least of all that the run names. Files do not hold them.
-        query_images: Query id → its image, for images that a program passed in, which have no place in `query_items`.
 
     Raises:
         RunError: The run is empty, the lengths of its arrays do not fit, a query or one of its documents occurs twice,
@@ -67,7 +63,6 @@ class Run(Columnar):
     provenance: dict[str, Any] = field(default_factory=dict)
     query_items: Items | None = field(default=None, repr=False)
     document_items: Items | None = field(default=None, repr=False)
-    query_images: Mapping[str, Image] = field(default_factory=dict, repr=False)
 
     def __post_init__(self) -> None:
         where = f"run {self.name} ({self.task})"
@@ -231,6 +226,23 @@ class Run(Columnar):
         indices = self.indices.tolist()
         cuts = zip(self.queries.to_pylist(), self.offsets[:-1].tolist(), self.offsets[1:].tolist(), strict=True)
         return {q: {ids[indices[e]]: scores[e] for e in range(a, b)} for q, a, b in cuts}
+
+    def select(self, queries: object) -> Run:
+        """Return the answers to these queries, in this order; a query without an answer is left out.
+
+        Example:
+            >>> gallery = Gallery.of("image", ["a"])
+            >>> run = Run.ranked("toy", "t2i", ["p", "q"], ["a", "a"], [0.5, 0.75], gallery)
+            >>> list(run.select(["q", "p"]))
+            ['q', 'p']
+        """
+        wanted = strings(queries)
+        rows = pc.drop_null(pc.index_in(wanted, self.queries)).to_numpy().astype(np.int64)
+        lengths = np.diff(self.offsets)[rows]
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        flat = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        chosen = self.queries.take(pa.array(rows))
+        return replace(self, queries=chosen, offsets=offsets, indices=self.indices[flat], scores=self.scores[flat])
 
     def cut(self, depth: int) -> Run:
         """Return the run with at most the first `depth` documents of each query."""

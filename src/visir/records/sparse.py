@@ -68,7 +68,7 @@ class Vocabulary(Displayed):
 
 
 @dataclass(frozen=True, eq=False)
-class SparseEmbeddings(Columnar):
+class SparseEmbeddings(Columnar, view="visir.reports.views.embeddings"):
     """One weighted bag of words for each id: a compressed sparse row matrix (CSR) of shape (n, V).
 
     Row i has weight `values[j]` at term `terms[j]` for j in `offsets[i]:offsets[i + 1]`. A row without terms is

@@ -139,7 +139,9 @@ class TaskFile(Displayed):
         names = name.split("+")
         for split in names:
             if split not in self.splits:
-                raise CollectionError(f"{self.name}: unknown split {split!r}", hint=nearest(split, self.splits))
+                raise CollectionError(
+                    f"{self.name}: unknown split {split!r}", hint=nearest(split, filter(None, self.splits))
+                )
         judgements = self.judgements.filter(pc.is_in(self.judgements["split"], pa.array(names)))
         candidates = self.candidates
         if candidates is not None:

@@ -34,7 +34,7 @@ from visir.reports.gallery import GalleryEntry, QueryGallery, Strip
 from visir.reports.page import Page, Section, write_page
 from visir.reports.shown import ShownItems, first_captions
 from visir.reports.table import Cell, Column, Table
-from visir.reports.tables import card_table, measures_table, result_table
+from visir.reports.tables import card_table, headline_table, measures_table
 from visir.reports.words import display, in_reading_order, in_words, meaning, task_words
 
 PICTURE_BUDGET = 1_400_000
@@ -150,7 +150,7 @@ def _numbers(result: Result, chance: Mapping[str, NDArray[np.float64]]) -> list[
     explained = [(name, display(name).says) for name in in_reading_order(measured, result.protocol)]
     terms = [(inline("<code>{}</code>", name), says) for name, says in explained if says]
     everything: list[Block] = [_without_notes(measures_table(result)), Definitions(terms)]
-    return [*blocks, _headline_table(result), Fold("All measures", everything)]
+    return [*blocks, _without_notes(headline_table(result)), Fold("All measures", everything)]
 
 
 def _headline(result: Result, task: str, chance: NDArray[np.float64] | None) -> Card:
@@ -287,13 +287,6 @@ def _place(answer: Answer, run: Run) -> str:
 def _rsum(result: Result, task: str) -> str:
     values = result.aggregates.get(task, {})
     return f"{values['rsum']:.1f}" if "rsum" in values else ""
-
-
-def _headline_table(result: Result) -> Table:
-    """The named recall and rsum only; a result without them shows what it has."""
-    names = list(dict.fromkeys(name for values in result.aggregates.values() for name in values))
-    named = [name for name in names if name.partition("@")[0] == result.protocol.recall or name == "rsum"]
-    return _without_notes(result_table(result, in_reading_order(named or names, result.protocol)))
 
 
 def _without_notes(table: Table) -> Table:

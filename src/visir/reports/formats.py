@@ -172,7 +172,8 @@ def to_html(table: Table, *, row_headers: bool = True) -> str:
     for number, row in enumerate(table.texts()):
         cells = []
         for position, cell in enumerate(row):
-            text = f"<strong>{html.escape(cell)}</strong>" if (number, position) in best else html.escape(cell)
+            escaped = html.escape(cell.replace(" … ", "\N{NO-BREAK SPACE}…\N{NO-BREAK SPACE}"))
+            text = f"<strong>{escaped}</strong>" if (number, position) in best else escaped
             value = table.rows[number][position]
             if isinstance(value, Spread):
                 text += f'<span class="sd">{value.text(table.columns[position].digits or 0)}</span>'

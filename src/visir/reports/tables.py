@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from visir.evaluation.compare import Comparison
+from visir.evaluation.comparison import Comparison
 from visir.evaluation.explain import Explanation
 from visir.evaluation.published.judge import TOLERANCE, Judgement
 from visir.records import Protocol, Result
@@ -27,6 +27,13 @@ def result_table(result: Result, measures: Sequence[str] | None = None) -> Table
         if any(name in values for name in names):
             rows.append([task_words(task), *(_shown(values, name) for name in names)])
     return Table.of(columns, rows, caption=result.system, notes=_notes(result))
+
+
+def headline_table(result: Result) -> Table:
+    """The recall that the protocol names and `rsum`, by task; a result without them shows all it has."""
+    names = _aggregated(result)
+    named = [name for name in names if name.partition("@")[0] == result.protocol.recall or name == "rsum"]
+    return result_table(result, in_reading_order(named or names, result.protocol))
 
 
 def measures_table(result: Result) -> Table:

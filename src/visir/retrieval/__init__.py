@@ -1,4 +1,6 @@
-"""Search: exact, both tasks in one pass; indexes; ranks of the positives; runs in and out of other tools' formats.
+"""Search: by text and picture, exact or in indexes; ranks of the positives; runs in and out of other tools' formats.
+
+    run = visir.search("photos/", model, "a dog on a beach")    # `searching.py`
 
 Names are imported when first used.
 """
@@ -11,13 +13,15 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.retrieval.formats import read_run, write_run
+    from visir.retrieval.index import Index
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "Index": "visir.retrieval.index",
         "read_run": "visir.retrieval.formats",
         "write_run": "visir.retrieval.formats",
     },
 )
 
-__all__ = ["read_run", "write_run"]
+__all__ = ["Index", "read_run", "write_run"]

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from visir.errors import ConfigurationError, nearest, require
+from visir.plugins import INDEX_KINDS as GROUP
 from visir.registry import Registry
 
 if TYPE_CHECKING:
@@ -61,7 +62,7 @@ class Kind:
         return index_class
 
 
-KINDS: Registry[Kind] = Registry("kind of index")
+KINDS: Registry[Kind] = Registry("kind of index", group=GROUP, of=Kind)
 
 for _kind in (
     Kind(

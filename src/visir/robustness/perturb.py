@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.collections import open_collection
 from visir.errors import CollectionError, ConfigurationError, VisirError, nearest
 from visir.records import Collection, strings
 from visir.robustness.language.tagged_captions import TaggedCaption
@@ -100,9 +102,11 @@ def perturb_texts(
 
 
 def perturb(
-    collection: Collection,
+    source: Any,
     name: str,
     *,
+    images: Any = None,
+    split: str | None = None,
     severity: int = 1,
     seed: int = 0,
     profile: Profile = "sound",
@@ -113,15 +117,17 @@ def perturb(
     changed is known wherever the collection goes. The name says what was done: "flickr30k, nearby_char".
 
     Args:
-        collection: The collection.
+        source: The collection, or what `visir.open` takes.
         name: As in `perturb_texts`, as are `severity`, `seed` and `profile`.
+        images: Where the pictures of the source are.
+        split: Keep one split, or several ("train+val").
 
     Raises:
         ConfigurationError: Where captions are perturbed already, or end in the digits of injected shortcuts.
 
     Example:
-        >>> from visir.collections import open_collection
-        >>> perturbed = perturb(open_collection("scenes:12?size=64"), "shuffle_all_words")
+        >>> import visir
+        >>> perturbed = visir.perturb("scenes:12?size=64", "shuffle_all_words")
         >>> perturbed.name, coverage(perturbed)
         ('scenes, shuffle_all_words', 1.0)
         >>> perturbed.caption_facts["original_text"][0].as_py()
@@ -129,6 +135,9 @@ def perturb(
         >>> perturbed.captions["text"][0].as_py()
         'meadow stripy mid-sized standing A in armchair white is a out.'
     """
+    for step in name.split("+"):
+        find(step)  # before anything is read
+    collection = open_collection(source, images=images, split=split)
     if collection.injected is not None:
         raise ConfigurationError(
             f"{collection.name} carries shortcuts ({collection.injected}), whose digits would be perturbed as well.",

@@ -3,8 +3,11 @@
 This application needs nothing of images or captions. `mapping` declares how the columns of a log become events;
 `definition` says what a session is, as SQL text in the `dialect` of an engine; `source` finds the files of a log;
 `sessionisation` runs the definition in bounded memory, `bucket` by bucket; `spark` runs it on a cluster. On the
-sessions build `description` (what distinguishes sessions that buy), `prediction` (predicting a purchase) and `simulator`
-(logs with known causes). Names are imported when first used.
+sessions build `description` (what distinguishes sessions that buy), `prediction` (predicting a purchase) and
+`simulator` (logs with known causes). Names are imported when first used.
+
+The surface, in the order of work: `make` (a log to sessions), `describe` (what distinguishes sessions that buy),
+`predict` (a study of models), `train`, `score`; and `generate` (a log whose causes are known).
 
 Example:
     >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -28,12 +31,29 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir.sessions.counts import LogCounts
     from visir.sessions.definition import FLAGS, IDLE_MINUTES, REASONS
+    from visir.sessions.description import Characterisation, describe
+    from visir.sessions.making import Sessions, make
     from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, LogMapping, load_mapping, preset, presets
+    from visir.sessions.prediction.live import LiveScorer, score
+    from visir.sessions.prediction.predicting import predict
+    from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, train
     from visir.sessions.sessionisation import sessionise
+    from visir.sessions.simulator import generate
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "Characterisation": "visir.sessions.description",
+        "describe": "visir.sessions.description",
+        "Sessions": "visir.sessions.making",
+        "make": "visir.sessions.making",
+        "LiveScorer": "visir.sessions.prediction.live",
+        "score": "visir.sessions.prediction.live",
+        "predict": "visir.sessions.prediction.predicting",
+        "PurchaseModel": "visir.sessions.prediction.purchase_model",
+        "load_model": "visir.sessions.prediction.purchase_model",
+        "train": "visir.sessions.prediction.purchase_model",
+        "generate": "visir.sessions.simulator",
         "ACTIONS": "visir.sessions.mapping",
         "COLUMNS": "visir.sessions.mapping",
         "COUNTED": "visir.sessions.mapping",
@@ -56,10 +76,21 @@ __all__ = [
     "FLAGS",
     "IDLE_MINUTES",
     "REASONS",
+    "Characterisation",
+    "LiveScorer",
     "LogCounts",
     "LogMapping",
+    "PurchaseModel",
+    "Sessions",
+    "describe",
+    "generate",
     "load_mapping",
+    "load_model",
+    "make",
+    "predict",
     "preset",
     "presets",
+    "score",
     "sessionise",
+    "train",
 ]

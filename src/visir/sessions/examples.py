@@ -46,6 +46,10 @@ EVENTS_AT_ONCE = 1_000_000
 """About as many events of a log are read at once."""
 
 
+class NoSessionError(VisirError):
+    """No session of a folder is as long as a sample wants it."""
+
+
 @dataclass(frozen=True)
 class Sample:
     """Which sessions are examples; the readings are explained in the module.
@@ -184,7 +188,7 @@ def draw(folder: str | Path, sample: Sample) -> SessionExamples:
         sample: Which sessions are examples.
 
     Raises:
-        VisirError: No session qualifies; the hint says how many would with fewer pages.
+        NoSessionError: No session qualifies; the hint says how many would with fewer pages.
 
     Example:
         >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -207,7 +211,9 @@ def draw(folder: str | Path, sample: Sample) -> SessionExamples:
         _gather(engine, folder, sample)
         rows = _columns(engine, "SELECT * FROM examples ORDER BY began, visitor, session")
         if not len(rows["began"]):
-            raise VisirError(f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=_hint(engine))
+            raise NoSessionError(
+                f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=_hint(engine)
+            )
         earlier = _columns(engine, earlier_sql("examples", idle))
     return _examples(rows, earlier)
 
@@ -215,7 +221,7 @@ def draw(folder: str | Path, sample: Sample) -> SessionExamples:
 def _gather(engine: DuckDBPyConnection, folder: Path, sample: Sample) -> None:
     """Make the table `examples` from those of each slice; it never holds more than are wanted."""
     limit = "" if sample.n is None else f"ORDER BY {_draw_order(sample)} LIMIT {sample.n}"
-    for number, (sessions, events) in enumerate(_slices(engine, folder)):
+    for number, (sessions, events) in enumerate(slices(engine, folder)):
         rows = examples_sql(sample, sessions, events)
         if number == 0:
             engine.execute(f"CREATE TEMP TABLE examples AS {rows}")
@@ -225,7 +231,7 @@ def _gather(engine: DuckDBPyConnection, folder: Path, sample: Sample) -> None:
             engine.execute(f"CREATE OR REPLACE TEMP TABLE examples AS SELECT * FROM examples {limit}")
 
 
-def _slices(engine: DuckDBPyConnection, folder: Path) -> Iterator[tuple[str, str]]:
+def slices(engine: DuckDBPyConnection, folder: Path) -> Iterator[tuple[str, str]]:
     """Table expressions of sessions and their events, about `EVENTS_AT_ONCE` of them, all of a visitor in one.
 
     Files are in the order of visitors, so no more of a file is read than the slice needs.

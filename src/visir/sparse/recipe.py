@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from visir.sparse.expansion import SampledPer, Variant
+from visir.training.layers import Change
 from visir.training.recipe import Averaging, Data, Optimiser, Schedule
 from visir.training.settings import Settings, read_settings
-from visir.training.shipped import sparse_base_of
+from visir.training.shipped import OWN, sparse_base_of
 from visir.training.sides import Count, Positive, Share
 
 TermChoice = Literal["all"] | Count
@@ -119,6 +120,8 @@ class SparseRecipe(Settings):
     """A sparse head over frozen vectors, and how it is trained.
 
     Attributes:
+        title: What it is for, in one line.
+        group: The heading under which it is listed.
         encoder: What made the vectors, as `visir.load` takes it: a model, a checkpoint, or vectors from a file.
         device: "cpu" (where the same seed and number of threads give the same bits), "cuda", or "auto".
         precision: "float32", or the product with W2 in "bfloat16" (not on a CPU); scores and loss are float32 in any
@@ -127,12 +130,14 @@ class SparseRecipe(Settings):
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.\-]+$")]
+    title: str = ""
+    group: str = ""
     seed: Annotated[int, Field(ge=0)] = 0
-    encoder: str
+    encoder: str = ""
     device: str = "cpu"
     precision: Literal["float32", "bfloat16"] = "float32"
     compile: bool = False
-    data: Data
+    data: Data = Data()
     head: HeadSettings = HeadSettings()
     expansion: ExpansionSettings = ExpansionSettings()
     loss: LossSettings = LossSettings()
@@ -147,12 +152,15 @@ class SparseRecipe(Settings):
         return {"norm": self.optimiser.norm_rate, "words": self.optimiser.words_rate}
 
 
-def read_sparse_recipe(path: str | Path, changes: Sequence[str] = ()) -> SparseRecipe:
+def read_sparse_recipe(
+    source: str | Path | Mapping[str, Any] | SparseRecipe, changes: Sequence[str | Change] = ()
+) -> SparseRecipe:
     """Read a recipe of a sparse head.
 
     Args:
-        path: Of the TOML file; `extends` works as in `visir.training.recipe.read_recipe`.
-        changes: "section.key=value", which win over the file.
+        source: The path of a TOML file, the same as a dictionary, or a recipe that was read; `extends` works as in
+            `visir.training.recipe.read_recipe`.
+        changes: What is set over it: "section.key=value", or a `Change`.
 
     Raises:
         ConfigurationError: Lists every fault at once: unknown keys (with the nearest known one), wrong types, values
@@ -163,4 +171,4 @@ def read_sparse_recipe(path: str | Path, changes: Sequence[str] = ()) -> SparseR
         >>> read_sparse_recipe(find_recipe("sparse-scenes", "sparsify")).expansion.variant
         'caption+word'
     """
-    return read_settings(SparseRecipe, path, changes, find_base=sparse_base_of, own=("name",))
+    return read_settings(SparseRecipe, source, changes, find_base=sparse_base_of, own=OWN)

@@ -55,10 +55,10 @@ class DualEncoderTrial(TrainingTrial):
 
         return (folder / TRIAL_FILE).is_file() and all(is_result(folder / label) for label in self.evaluations)
 
-    def _train(self, checkpoint: Path, collection: Collection) -> None:
+    def _train(self, checkpoint: Path) -> None:
         from visir.training import train
 
-        train(self.recipe, checkpoint, collection=collection, resume=True)
+        train(self.recipe, out=checkpoint, resume=True)
 
     def _measure(self, folder: Path, collection: Collection, encoder: Encoder) -> None:
         from visir.evaluation.evaluate import evaluate

@@ -45,6 +45,8 @@ def train_once(recipe: Recipe, context: ExperimentContext) -> Path:
         evaluations[WITH] = str(recipe.shortcuts.record())
     values = recipe.model_dump(mode="json")
     values["data"].pop("obtain", None)
+    for words in ("title", "group"):
+        values.pop(words)
     trial = DualEncoderTrial(f"{recipe.name}-{hash_json(values)[:10]}/seed{recipe.seed}", recipe, evaluations)
     out = context.shared / "trainings"
     with context.locks.for_folder(trial.folder(out)):

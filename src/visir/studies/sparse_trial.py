@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from visir.evaluation.evaluate import Evaluation, evaluate
+from visir.evaluation.evaluate import evaluate
 from visir.evaluation.measures import DEFAULT_MEASURES
-from visir.evaluation.results import is_result, load_evaluation, save
+from visir.evaluation.results import Evaluation, is_result, load_evaluation, save
 from visir.files import read_json
 from visir.records import Collection, SparseEmbeddings
 from visir.sparse.recipe import SparseRecipe
@@ -73,10 +73,10 @@ class SparseTrial(TrainingTrial):
     def _is_measured(self, folder: Path) -> bool:
         return is_result(folder / EVALUATION) and (folder / COSTS_FILE).is_file()
 
-    def _train(self, checkpoint: Path, collection: Collection) -> None:
+    def _train(self, checkpoint: Path) -> None:
         from visir.sparse.run import sparsify
 
-        sparsify(self.recipe, checkpoint, collection=collection, resume=True)
+        sparsify(recipe=self.recipe, out=checkpoint, resume=True)
 
     def _measure(self, folder: Path, collection: Collection, encoder: Encoder) -> None:
         from visir.sparse.encoder import SparseEncoder, encode_sparse

@@ -82,7 +82,7 @@ class TrainingTrial(ABC):
         begin_trial(folder, self.to_dict())
         checkpoint, collection = folder / CHECKPOINT, open_whole(self.recipe.data)
         if not (checkpoint / CHECKPOINT_FILE).is_file():
-            self._train(checkpoint, collection)
+            self._train(checkpoint)
         encoder = load(str(checkpoint), device=None if self.recipe.device == "auto" else "cpu")
         self._measure(folder, collection, encoder)
 
@@ -100,7 +100,7 @@ class TrainingTrial(ABC):
         """Whether everything is measured that the trial asks for."""
 
     @abstractmethod
-    def _train(self, checkpoint: Path, collection: Collection) -> None:
+    def _train(self, checkpoint: Path) -> None:
         """Write the checkpoint, going on from an interrupted training."""
 
     @abstractmethod
@@ -129,7 +129,7 @@ def check_same_trial(folder: Path, description: dict[str, Any]) -> None:
     differing = [
         name
         for name in differing_fields(stored, description)
-        if not name.endswith("data.obtain")
+        if not name.endswith(("data.obtain", "recipe.title", "recipe.group"))
         and (not name.startswith("evaluations.") or name.removeprefix("evaluations.") in labels)
     ]
     if differing:

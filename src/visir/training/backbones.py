@@ -104,7 +104,8 @@ def _tower(recipe: Recipe, modality: Modality, backbone: Backbone | None, inputs
         )
     width = inputs if backbone is None else backbone.outputs
     try:
-        head = Head(HeadSpec(inputs=width, outputs=recipe.dimension, **shape.model_dump()))
+        outputs = width if recipe.dimension == "own" else recipe.dimension
+        head = Head(HeadSpec(inputs=width, outputs=outputs, **shape.model_dump()))
     except EncoderError as fault:
         raise ConfigurationError(f"{recipe.name}: {modality}.head: {fault.message}", hint=fault.hint) from fault
     return Tower(backbone, head)

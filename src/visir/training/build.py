@@ -43,6 +43,11 @@ class TrainingModel:
         return {modality: side.tower for modality, side in self.sides.items()}
 
     @property
+    def dimension(self) -> int:
+        """Of the common space."""
+        return self.sides["image"].tower.head.spec.outputs
+
+    @property
     def base_encoders(self) -> dict[Modality, Encoder | None]:
         """The frozen encoders of the sides that have one."""
         return {modality: side.base_encoder for modality, side in self.sides.items()}
@@ -74,10 +79,11 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel
             "text": build_text_side(recipe, models, [*captions, *_digits(recipe, train)]),
         }
         _refuse_collapse(recipe, sides)
+        dimension = _common_dimension(recipe, sides)
         objective = build_objective(
             recipe.objective,
             auxiliary,
-            dimension=recipe.dimension,
+            dimension=dimension,
             target_width=None if target is None else target.dimension,
             vocabulary=None if tokens is None else len(tokens),
             own_temperature=_own_temperature(recipe, sides),
@@ -89,6 +95,16 @@ def _digits(recipe: Recipe, train: Collection) -> list[str]:
     """Texts from which a vocabulary learns all ten digits, when captions end in them, however few there are."""
     least = recipe.text.min_count if isinstance(recipe.text, GRU) else 1
     return ["0 1 2 3 4 5 6 7 8 9"] * least if endings(train.items("text")) is not None else []
+
+
+def _common_dimension(recipe: Recipe, sides: dict[Modality, ModelSide]) -> int:
+    image, text = (sides[modality].tower.head.spec.outputs for modality in ("image", "text"))
+    if image != text:
+        raise ConfigurationError(
+            f'{recipe.name}: dimension = "own" needs two encoders of one dimension; images have {image}, texts {text}.',
+            hint=f"--set dimension={min(image, text)} --set image.head.identity=false --set text.head.identity=false",
+        )
+    return image
 
 
 def _refuse_collapse(recipe: Recipe, sides: dict[Modality, ModelSide]) -> None:

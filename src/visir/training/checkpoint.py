@@ -2,27 +2,43 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from visir.encoders.checkpoints import Layout
+from visir.errors import VisirError
+from visir.records import Collection
+from visir.storage import is_made_by_visir
 from visir.training.facts import facts_of
 from visir.training.fit import SAVE_SECONDS, FitResult, L, Report, fit
-from visir.training.folder import TrainingFolder, check_free, open_training_folder
+from visir.training.folder import RECIPE_FILE, TrainingFolder, check_free, open_training_folder
 from visir.training.inputs.base import TrainingData
 from visir.training.loop import TrainingError
 from visir.training.processes import Processes
 from visir.training.regime import Regime
+from visir.training.settings import to_toml
+from visir.training.trained import TrainedModel
 
 STOPPED_FILE = "stopped-batch.json"
 
 Write = Callable[[Path, FitResult[L], dict[str, Any]], Mapping[str, Any]]
 """Writes a checkpoint's files into a folder, given the result and the facts of the training; returns `visir.json`."""
+
+
+def default_folder(recipe: Regime) -> Path:
+    """Where a training is written when no folder is named: `runs/NAME-seedSEED`."""
+    return Path("runs") / f"{recipe.name}-seed{recipe.seed}"
+
+
+def recipe_text(recipe: Regime, verb: str) -> str:
+    """The resolved recipe as TOML, opening with the command that runs it."""
+    return to_toml(recipe, f"visir {verb} {RECIPE_FILE}")
 
 
 @dataclass(frozen=True)
@@ -35,6 +51,7 @@ class Checkpoint:
         recipe: The resolved recipe as TOML.
         resume: Go on from the state that an interrupted training left there; without one, begin.
         events: From names of subfolders to the pattern of what others (TensorBoard) write there meanwhile.
+        began: When preparing began, on the clock of `time.perf_counter`.
     """
 
     path: Path
@@ -42,10 +59,62 @@ class Checkpoint:
     recipe: str
     resume: bool = False
     events: Mapping[str, str] | None = None
+    began: float = field(default_factory=time.perf_counter)
 
-    def check_free(self, processes: Processes) -> None:
-        """Raise `VisirError` when the folder holds something that a training must not write over."""
-        processes.run_on_first(lambda: check_free(self.path, self.resume))
+    @classmethod
+    def begin(
+        cls,
+        recipe: Regime,
+        verb: str,
+        out: str | Path | None,
+        layout: Layout,
+        *,
+        resume: bool = False,
+        events: Mapping[str, str] | None = None,
+    ) -> Checkpoint:
+        """The folder of a training that begins now; nothing is written yet.
+
+        Args:
+            recipe: The resolved recipe.
+            verb: Of the command that runs it.
+            out: The folder; `runs/NAME-seedSEED` when it is left out.
+            layout: Which files a checkpoint of this kind has.
+            resume: Go on from the state that an interrupted training left there; without one, begin.
+            events: From names of subfolders to the pattern of what others (TensorBoard) write there meanwhile.
+
+        Raises:
+            VisirError: The folder holds something that a training must not write over.
+        """
+        path = default_folder(recipe) if out is None else Path(out)
+        if not (resume and is_made_by_visir(path, layout.kind.name)):
+            Processes.join(recipe.device).run_on_first(lambda: check_free(path, resume))
+        return cls(path, layout, recipe_text(recipe, verb), resume, events)
+
+    def is_finished_with(self, recipe: Regime, **splits: Collection) -> bool:
+        """Whether the folder holds this very training, finished, so that going on has nothing left to do.
+
+        Args:
+            recipe: The resolved recipe.
+            **splits: "trained_on" and "validated_on".
+
+        Raises:
+            VisirError: It holds a finished training of another recipe, or of other data.
+        """
+        if not (self.resume and is_made_by_visir(self.path, self.layout.kind.name)):
+            return False
+        facts = TrainedModel(self.path).facts
+        was, now = (
+            {**values, "data": {**values["data"], "obtain": ""}, "title": "", "group": ""}
+            for values in (facts["recipe"], recipe.model_dump(mode="json"))
+        )
+        differing = sorted(key for key in {*was, *now} if was.get(key) != now.get(key))
+        differing += [name for name, split in splits.items() if facts[name]["split"] != split.fingerprint]
+        if differing:
+            raise VisirError(
+                f"{self.path} holds a finished checkpoint of another training: {', '.join(differing)} differ.",
+                hint='train into another folder: --out DIR (out="DIR" in Python)',
+            )
+        return True
 
     def train(
         self,
@@ -55,7 +124,6 @@ class Checkpoint:
         validation: TrainingData,
         write: Write[L],
         *,
-        prepared: float,
         report: Report | None = None,
         save_seconds: float = SAVE_SECONDS,
         save_every_epoch: bool = True,
@@ -68,7 +136,6 @@ class Checkpoint:
             train: What the weights learn from.
             validation: What the epoch is chosen by.
             write: Writes the checkpoint's files.
-            prepared: The seconds that went into preparing the examples.
             report: Called after each epoch.
             save_seconds: How often the state is written within an epoch.
             save_every_epoch: Whether it is written after each epoch too.
@@ -78,6 +145,7 @@ class Checkpoint:
             TrainingError: A loss is NaN or infinite; the ids of the batch are then also in `stopped-batch.json`.
         """
         processes = Processes.join(recipe.device)
+        prepared = time.perf_counter() - self.began
         with ExitStack() as stack:
             opened: list[TrainingFolder] = []
             processes.run_on_first(lambda: opened.append(self._open(stack)))

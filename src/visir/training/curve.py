@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import overload
 
 
 @dataclass(frozen=True)
@@ -54,3 +55,52 @@ class Running:
     def means(self) -> dict[str, float]:
         """The losses over all pairs so far."""
         return {name: value / self.pairs for name, value in self.sums.items()}
+
+
+@dataclass(frozen=True, repr=False)
+class TrainingCurve(Sequence[Epoch]):
+    """All epochs of a training, in order; as many as were run.
+
+    Attributes:
+        name: Of the recipe.
+        epochs: The epochs.
+        chosen: The epoch (from 1) whose weights were kept.
+    """
+
+    name: str
+    epochs: tuple[Epoch, ...]
+    chosen: int
+
+    def __len__(self) -> int:
+        return len(self.epochs)
+
+    @overload
+    def __getitem__(self, index: int) -> Epoch: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Epoch]: ...
+    def __getitem__(self, index: int | slice) -> Epoch | Sequence[Epoch]:
+        return self.epochs[index]
+
+    def rows(self) -> list[dict[str, float]]:
+        """One row for each epoch: "epoch", losses, facts, the figures of validation, "seconds", "rate".
+
+        Example:
+            >>> TrainingCurve("toy", (Epoch(1, {"loss": 2.0}, {}, {"rsum": 31.5}, 4.0, 80.0),), 1).rows()
+            [{'epoch': 1, 'loss': 2.0, 'rsum': 31.5, 'seconds': 4.0, 'rate': 80.0}]
+        """
+        return [
+            {
+                "epoch": epoch.epoch,
+                **epoch.losses,
+                **epoch.facts,
+                **epoch.validation,
+                "seconds": epoch.seconds,
+                "rate": epoch.rate,
+            }
+            for epoch in self.epochs
+        ]
+
+    def __repr__(self) -> str:
+        losses = [epoch.losses["loss"] for epoch in self.epochs]
+        course = f", loss {losses[0]:.3f} → {losses[-1]:.3f}" if losses else ""
+        return f"TrainingCurve({self.name}: {len(self)} epochs{course}, epoch {self.chosen} kept)"

@@ -14,6 +14,7 @@ from visir.collections import open_collection
 from visir.errors import CollectionError, ConfigurationError, VisirError
 from visir.records import Collection
 from visir.shortcuts.view import inject
+from visir.training.dividing import DEFAULT, RandomDivision
 from visir.training.recipe import Data, Recipe, expand
 from visir.training.regime import EpochChoice
 
@@ -26,19 +27,67 @@ class Splits:
     validation: Collection
 
 
-def open_whole(data: Data) -> Collection:
+def open_whole(data: Data, recipe: str = "", verb: str = "train") -> Collection:
     """The collection that a recipe names, all splits of it.
 
+    Args:
+        data: Of the recipe.
+        recipe: Its name, for errors.
+        verb: Of the command that runs it, for errors.
+
     Raises:
+        ConfigurationError: The recipe is for data of one's own, and none is named.
         CollectionError: The data is not there; the hint is what to download and where to put it (`data.obtain`).
     """
-    images = None if data.images is None else expand(data.images)
+    if not data.collection:
+        raise ConfigurationError(
+            f"{recipe or 'recipe'}: which pictures and captions? It is a recipe for data of your own.",
+            hint=f"visir {verb} {recipe} --data captions.csv --images photos/\n"
+            f'  → in Python: visir.{verb}({recipe!r}, data="captions.csv", images="photos/")',
+        )
+    images = data.images if data.images is None else _expanded(data.images)
     try:
         return open_collection(expand(data.collection), images=images)
     except VisirError as fault:
         if not data.obtain:
             raise
         raise CollectionError(fault.message, hint=expand(data.obtain)) from fault
+
+
+def _expanded(images: str | tuple[str, ...]) -> str | list[str]:
+    return expand(images) if isinstance(images, str) else [expand(place) for place in images]
+
+
+def settled(data: Data, collection: Collection) -> Data:
+    """The data of a recipe with splits that the collection has; where it has none to choose epochs by, some are made.
+
+    A collection that calls its validation split by another name is taken as it is. One without any is divided at
+    random, and a warning says so: 9 of 10 pictures are trained on.
+
+    Args:
+        data: As the recipe says it.
+        collection: What it names.
+    """
+    usual = Data()
+    if data.split_by is not None or (data.train, data.validation) != (usual.train, usual.validation):
+        return data
+    splits = set(filter(None, collection.splits))
+    if usual.train in splits:
+        for name in (usual.validation, "validation", "valid", "dev"):
+            if name in splits:
+                return data.model_copy(update={"validation": name})
+    elif splits:
+        return data  # of other splits the person chooses: the error lists them
+    part = collection.split(usual.train) if splits else collection
+    divided = RandomDivision.parse(DEFAULT).divide(part)
+    train, validation = (divided.split(name).images.num_rows for name in ("train", "val"))
+    warnings.warn(
+        f"{collection.name} has no split {'to validate on' if splits else 'at all'}: {train:,} pictures are trained on "
+        f"and {validation:,} validate, drawn at random with seed 0{'; so few say little' if validation < 50 else ''}. "
+        'Another way: --split-by "random(0.8, 0.2, seed=1)" (split_by=… in Python)',
+        stacklevel=4,
+    )
+    return data.model_copy(update={"split_by": DEFAULT})
 
 
 def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
@@ -53,7 +102,7 @@ def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
             split is not there, has no captions, or has captions of one image only: nothing to tell it from.
         ConfigurationError: The collection is a view that carries shortcuts or corrupted pictures already.
     """
-    collection = collection or open_whole(recipe.data)
+    collection = collection or open_whole(recipe.data, recipe.name)
     if collection.injected is not None:
         raise ConfigurationError(
             f"{collection.name} carries shortcuts already ({collection.injected}); training re-shuffles its own.",
@@ -77,6 +126,10 @@ def split_for_training(collection: Collection, data: Data, selection: EpochChoic
         CollectionError: A split is not there, has no captions, or has captions of one image only: nothing to tell it
             from.
     """
+    if data.split_by is not None:
+        part = _split(collection, data.train, "data.train") if data.train in collection.splits else collection
+        divided = RandomDivision.parse(data.split_by).divide(part)
+        return Splits(divided.split("train"), divided.split("val"))
     train = _split(collection, data.train, "data.train")
     validation = _split(collection, data.validation, "data.validation")
     shared = pc.sum(pc.is_in(validation.images["id"], pc.unique(train.images["id"]))).as_py()
@@ -93,13 +146,16 @@ def _split(collection: Collection, name: str, key: str) -> Collection:
     try:
         split = collection.split(name)
     except VisirError as fault:
-        raise CollectionError(f"{key}: {fault.message}", hint=fault.hint) from fault
+        hint = (
+            fault.hint if any(collection.splits) else f'it has no splits: --split-by "{DEFAULT}" (split_by=… in Python)'
+        )
+        raise CollectionError(f"{key}: {fault.message}", hint=hint) from fault
     captioned = pc.count_distinct(split.captions["image_id"]).as_py()
     if captioned < 2:
         content = "no captions" if captioned == 0 else "captions of one image only"
         raise CollectionError(
             f"{key}: {split.name}: {content} in {' and '.join(map(repr, split.splits))}; training tells pairs apart.",
-            hint="choose other splits: data.train and data.validation",
+            hint="choose other splits (data.train, data.validation), or divide anew: --split-by (split_by=…)",
         )
     return split
 

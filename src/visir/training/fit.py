@@ -7,7 +7,7 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, Generic, NoReturn, TypeVar
 
 import torch
 
@@ -15,6 +15,7 @@ from visir.progress import Progress
 from visir.training.curve import Epoch
 from visir.training.folder import TrainingFolder, writing_into
 from visir.training.inputs.base import TrainingData
+from visir.training.interrupts import interrupts_held
 from visir.training.learner import Learner
 from visir.training.processes import Processes
 from visir.training.regime import Regime
@@ -82,6 +83,7 @@ def fit(
     Raises:
         TrainingError: A loss or a gradient is NaN or infinite; it names the ids of the batch.
         ConfigurationError: Something cannot be computed as asked, or the state is of another training.
+        KeyboardInterrupt: Ctrl-C; it is raised at the end of the step, when the state is saved.
     """
     processes = Processes.join(recipe.device)
     training = Training(recipe, learner, train, validation, processes)
@@ -108,6 +110,7 @@ def _train(
         torch.random.fork_rng([processes.device] if processes.device.type == "cuda" else []),
         closing(StepLog(place.steps if place and processes.is_first else None, training.steps_done)) as log,
         _progress(recipe.name, training.pairs_left, training.train.unit, processes) as advance,
+        interrupts_held() if processes.count == 1 else nullcontext(lambda: False) as interrupted,
     ):
 
         def save() -> None:
@@ -117,6 +120,13 @@ def _train(
             if place is not None:
                 training.save(place)
 
+        def stop() -> NoReturn:
+            save()
+            place_of_state = (
+                f"; its state is in {place.path}: the same with resume=True (--resume) goes on" if place else ""
+            )
+            raise KeyboardInterrupt(f"{recipe.name}: stopped after step {training.steps_done:,}{place_of_state}")
+
         while not training.is_done:
             with closing(training.run_epoch()) as steps:
                 for step, pairs in steps:
@@ -124,11 +134,15 @@ def _train(
                     advance(pairs)
                     if processes.is_first and time.monotonic() - unsaved_since >= save_seconds:
                         save()
+                    if interrupted() and training.running.step < training.steps:
+                        stop()
             epoch = training.close_epoch()
             if save_every_epoch or training.is_done:
                 processes.run_on_first(save)
             if report is not None and processes.is_first:
                 report(epoch)
+            if interrupted() and not training.is_done:
+                stop()
 
 
 def _progress(title: str, total: int, unit: str, processes: Processes) -> AbstractContextManager[Callable[[int], None]]:

@@ -29,6 +29,7 @@ CURVE_FILE = "curve.json"
 STATE_FILE = "state.safetensors"
 _SAVING = "saving"
 """Where safetensors writes the state, under a name of its own first."""
+_ANOTHER = '--out DIR (out="DIR" in Python)'
 _SAFETENSORS = ".tmp??????"
 
 
@@ -122,19 +123,23 @@ class TrainingFolder:
 def check_free(out: Path, resume: bool) -> None:
     """Raise `VisirError` when `out` holds something that a training must not write over."""
     if out.exists() and not out.is_dir():
-        raise VisirError(f"{out} is a file, not a folder.", hint="train into a folder: --out DIR")
+        raise VisirError(f"{out} is a file, not a folder.", hint=f"train into a folder: {_ANOTHER}")
     if (out / MANIFEST).is_file():
-        raise VisirError(f"{out} holds a finished checkpoint.", hint="train into another folder: --out DIR")
+        raise VisirError(
+            f"{out} holds a finished checkpoint.",
+            hint=f'use it: visir.load("{out}"); or train into another folder: {_ANOTHER}',
+        )
     if out.exists() and not is_begun(out, trusted=resume) and any(out.iterdir()):
         names = ", ".join(files_below(out)[:3])
         copied = " (was it copied without its hidden files?)" if (out / STATE_FILE).is_file() else ""
         raise VisirError(
             f"{out} exists and is not a training's folder: it holds {names}{copied}.",
-            hint="train into another: --out DIR",
+            hint=f"train into another: {_ANOTHER}",
         )
     if (out / STATE_FILE).is_file() and not resume:
         raise VisirError(
-            f"{out} holds an interrupted training.", hint="go on with --resume, or remove the folder, or --out DIR"
+            f"{out} holds an interrupted training.",
+            hint=f"go on with --resume (resume=True in Python), or train into another folder: {_ANOTHER}",
         )
 
 

@@ -126,7 +126,7 @@ def _activations(recipe: Recipe, model: TrainingModel, train: Collection) -> int
 
 def _objective_bytes(recipe: Recipe, model: TrainingModel, text: str, size: int) -> int:
     def pair() -> Tensor:
-        return functional.normalize(torch.randn(size, recipe.dimension, requires_grad=True), dim=-1)
+        return functional.normalize(torch.randn(size, model.dimension, requires_grad=True), dim=-1)
 
     images, texts = pair(), pair()
     targets = None if model.target is None else torch.randn(size, model.target.dimension)

@@ -1,10 +1,11 @@
-"""Layers of settings: the file that is extended, the file, the command line; and where each key was written."""
+"""Layers of settings: the file that is extended, the file, the changes; and where each key was written."""
 
 from __future__ import annotations
 
 import re
 import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,41 @@ FindBase = Callable[[str, Path], Path]
 """The file that `extends = NAME` in another file means."""
 KindOf = Callable[[Where], KindKey | None]
 """The key that decides what kind of thing a section describes (`tower`) and its default, or None."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """One key that is set over what a recipe says.
+
+    Attributes:
+        where: The key: ("optimiser", "epochs").
+        value: Its value.
+        place: How the person wrote it, for messages: "--set optimiser.epochs=5", "epochs=5".
+    """
+
+    where: Where
+    value: Any
+    place: str
+
+    @classmethod
+    def parse(cls, text: str) -> Change:
+        """A change as a text, "section.key=value"; the value is read as TOML, and where it is none, as a plain string.
+
+        Raises:
+            ConfigurationError: The text is not of that form.
+
+        Example:
+            >>> Change.parse("optimiser.epochs=5")
+            Change(where=('optimiser', 'epochs'), value=5, place='--set optimiser.epochs=5')
+        """
+        name, equals, value = text.partition("=")
+        if not equals or not name.strip():
+            raise ConfigurationError(f"--set {text}: not of the form key=value.", hint="e.g. --set optimiser.epochs=5")
+        try:
+            parsed = tomllib.loads(f"value = {value}")["value"]
+        except tomllib.TOMLDecodeError:
+            parsed = value.strip()
+        return cls(tuple(part.strip() for part in name.split(".")), parsed, f"--set {text}")
 
 
 @dataclass
@@ -45,13 +81,18 @@ class Layers:
 
 
 def read_layers(
-    path: str | Path, changes: Sequence[str], *, find_base: FindBase, kind_of: KindOf, own: Sequence[str] = ()
+    source: str | Path | Mapping[str, Any],
+    changes: Sequence[str | Change],
+    *,
+    find_base: FindBase,
+    kind_of: KindOf,
+    own: Sequence[str] = (),
 ) -> Layers:
     """The values of a recipe over those it extends, with `changes` on top.
 
     Args:
-        path: Of the file.
-        changes: "section.key=value".
+        source: The path of the file, or its values.
+        changes: What is set over it: "section.key=value", or a `Change`.
         find_base: Where a base is, from its name and the file that names it.
         kind_of: The key that tells the kinds of a section apart.
         own: Top-level keys that are not taken over from a base (a name).
@@ -59,7 +100,10 @@ def read_layers(
     Raises:
         ConfigurationError: A file is no TOML, a change is none, or files extend each other in a circle.
     """
-    layers = _read(Path(path), find_base, kind_of, own, ())
+    if isinstance(source, Mapping):
+        layers = _extended(Path(), Layers(deepcopy(dict(source))), "recipe", (), find_base, kind_of, own)
+    else:
+        layers = _read(Path(source), find_base, kind_of, own, ())
     layers.cover(_changes(changes), kind_of)
     return layers
 
@@ -78,12 +122,25 @@ def _read(path: Path, find_base: FindBase, kind_of: KindOf, own: Sequence[str], 
         raise ConfigurationError(f"{path}: not valid TOML: {fault}") from fault
     file = f"{path}, " if above else ""
     this = Layers(values, {where: f"{file}line {line}" for where, line in _lines(text)})
-    base = values.pop(EXTENDS, None)
+    place = f"{path}, {this.origin.pop((EXTENDS,), '').removeprefix(file)}"
+    return _extended(path, this, place, chain, find_base, kind_of, own)
+
+
+def _extended(
+    path: Path,
+    this: Layers,
+    place: str,
+    chain: tuple[Path, ...],
+    find_base: FindBase,
+    kind_of: KindOf,
+    own: Sequence[str],
+) -> Layers:
+    """What is read over what it extends; `place` is where it says so."""
+    base = this.values.pop(EXTENDS, None)
     if base is None:
         layers = Layers()
         layers.cover(this, kind_of)
         return layers
-    place = f"{path}, {this.origin.pop((EXTENDS,), '').removeprefix(file)}"
     if not isinstance(base, str):
         raise ConfigurationError(f"{place}: {EXTENDS} is {base!r}, not the name or path of a recipe.")
     try:
@@ -114,32 +171,21 @@ def _merge(
         _merge(layers, over, was, value, where, kind_of)
 
 
-def _changes(changes: Sequence[str]) -> Layers:
+def _changes(changes: Sequence[str | Change]) -> Layers:
     layers = Layers()
     for change in changes:
-        where, value = _parse(change)
-        _put(layers.values, where, value, change)
-        layers.origin[where] = f"--set {change}"
+        change = Change.parse(change) if isinstance(change, str) else change
+        _put(layers.values, change)
+        layers.origin[change.where] = change.place
     return layers
 
 
-def _parse(change: str) -> tuple[Where, Any]:
-    name, equals, value = change.partition("=")
-    if not equals or not name.strip():
-        raise ConfigurationError(f"--set {change}: not of the form key=value.", hint="e.g. --set optimiser.epochs=5")
-    try:
-        parsed = tomllib.loads(f"value = {value}")["value"]
-    except tomllib.TOMLDecodeError:
-        parsed = value.strip()
-    return tuple(part.strip() for part in name.split(".")), parsed
-
-
-def _put(values: dict[str, Any], where: Where, value: Any, change: str) -> None:
-    for part in where[:-1]:
+def _put(values: dict[str, Any], change: Change) -> None:
+    for part in change.where[:-1]:
         values = values.setdefault(part, {})
         if not isinstance(values, dict):
-            raise ConfigurationError(f"--set {change}: {part!r} is a single value, not a section.")
-    values[where[-1]] = value
+            raise ConfigurationError(f"{change.place}: {part!r} is a single value, not a section.")
+    values[change.where[-1]] = deepcopy(change.value)
 
 
 def _lines(text: str) -> Iterator[tuple[Where, int]]:

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 from torch import Tensor
 
-from visir.records import Collection
 from visir.training.batches import steps_per_epoch
 from visir.training.build import TrainingModel, build_model
 from visir.training.data import open_splits
 from visir.training.footprint import Memory, estimate_memory
+from visir.training.keywords import KEYWORDS, RecipeChanges
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe
+from visir.training.resolving import TOWERS
 from visir.training.sides import FETCHED, ResNet
 
 
@@ -34,6 +37,7 @@ class TrainingPlan:
     """What a recipe amounts to.
 
     Attributes:
+        recipe: The resolved recipe.
         images, captions: Of the splits "train" and "validation".
         parameters: Of "image backbone", "image head", "text backbone", "text head" (a frozen side has no backbone)
             and "objective".
@@ -41,6 +45,7 @@ class TrainingPlan:
         steps: In all.
     """
 
+    recipe: Recipe
     images: dict[str, int]
     captions: dict[str, int]
     parameters: dict[str, Parameters]
@@ -49,24 +54,32 @@ class TrainingPlan:
     memory: Memory
 
 
-def plan(recipe: Recipe, *, collection: Collection | None = None) -> TrainingPlan:
-    """What a training would take: reads the collection and loads the encoders, encodes and trains nothing.
+def plan(
+    recipe: str | Path | Mapping[str, Any] | Recipe,
+    data: Any = None,
+    *,
+    set: RecipeChanges | None = None,
+    **changes: Any,
+) -> TrainingPlan:
+    """What a training would take: opens the collection and loads the encoders, encodes and trains nothing.
 
     Weights of ImageNet are not fetched.
 
     Args:
-        recipe: Of the training.
-        collection: Used instead of the one that the recipe names.
+        recipe: As `visir.train` takes it.
+        data: As `visir.train` takes it.
+        set: As `visir.train` takes it.
+        **changes: Keywords of `visir.train` that change the recipe: `model`, `epochs`, `batch`, …
 
     Raises:
         VisirError: Data is missing; the hint is what to download.
 
     Example:
-        >>> from visir.training import find_recipe, read_recipe
-        >>> changes = ["data.collection=scenes:50?size=64", "optimiser.batch=64"]
-        >>> plan(read_recipe(find_recipe("scenes-heads"), changes)).steps_per_epoch
+        >>> plan("scenes-heads", "scenes:50?size=64", batch=64).steps_per_epoch
         4
     """
+    keywords = {name: changes.pop(name) for name in KEYWORDS if name in changes}
+    recipe, collection = TOWERS.resolve(recipe, data, keywords, changes, set)
     splits = open_splits(recipe, collection)
     device = Processes.join(recipe.device).device
     model = build_model(_without_download(recipe), splits.train, str(device))
@@ -74,6 +87,7 @@ def plan(recipe: Recipe, *, collection: Collection | None = None) -> TrainingPla
     captions = {"train": splits.train.captions.num_rows, "validation": splits.validation.captions.num_rows}
     per_epoch = steps_per_epoch(captions["train"], recipe.optimiser.batch, recipe.optimiser.accumulate)
     return TrainingPlan(
+        recipe,
         {"train": splits.train.images.num_rows, "validation": splits.validation.images.num_rows},
         captions,
         parameters,

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
 from visir.files import data_directory
+from visir.training.layers import Change
 from visir.training.objectives import Auxiliary, Contrastive
 from visir.training.objectives.infonce import InfoNCESettings
 from visir.training.settings import Settings, read_settings
-from visir.training.shipped import base_of
+from visir.training.shipped import OWN, base_of
 from visir.training.shortcuts import ShortcutSettings
 from visir.training.sides import Count, ImageSide, Positive, Share, TextSide
 
@@ -22,15 +23,21 @@ class Data(Settings):
 
     Attributes:
         collection: As `visir.collections.open_collection` takes it; "$VISIR_DATA" in it is the directory of real data.
-        images: Where the image bytes lie, when that is not where the collection's reader looks.
+            Empty in recipes for data of your own.
+        images: Where the image bytes lie, when that is not where the collection's reader looks: a folder, zip or tar,
+            or several.
         train, validation: Names of splits; several are joined by "+".
+        split_by: How the pictures of `train` (all of them, where the collection has no splits) are divided into those
+            that are trained on and those that validate: "random(0.9, 0.1, seed=0)". Without it the collection's own
+            splits count; a collection that has none is divided in this way, and the log says so.
         obtain: What to download and where to put it; shown when the data is not there.
     """
 
-    collection: str
-    images: str | None = None
+    collection: str = ""
+    images: str | tuple[str, ...] | None = None
     train: str = "train"
     validation: str = "val"
+    split_by: str | None = None
     obtain: str = ""
 
 
@@ -118,16 +125,20 @@ class Recipe(Settings):
             bits), "cuda", or "auto" for what there is.
         precision: "float32", or the forward pass in "bfloat16" or "float16" (with scaled losses) and weights in
             float32.
-        dimension: Of the common space.
+        title: What it is for, in one line.
+        group: The heading under which it is listed.
+        dimension: Of the common space; "own" takes that of the encoders, which must agree.
         shortcuts: Synthetic ones on the pictures and captions that are trained on; none, when left out.
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.\-]+$")]
+    title: str = ""
+    group: str = ""
     seed: Annotated[int, Field(ge=0)] = 0
     device: str = "cpu"
     precision: Literal["float32", "bfloat16", "float16"] = "float32"
-    dimension: Count = 512
-    data: Data
+    dimension: Count | Literal["own"] = 512
+    data: Data = Data()
     image: ImageSide
     text: TextSide
     objective: Contrastive = InfoNCESettings()
@@ -144,16 +155,16 @@ class Recipe(Settings):
         return {side: rate for side, rate in (("image", self.image.rate), ("text", self.text.rate)) if rate}
 
 
-def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
+def read_recipe(source: str | Path | Mapping[str, Any] | Recipe, changes: Sequence[str | Change] = ()) -> Recipe:
     """Read a recipe.
 
     A recipe may begin from another one, `extends = "name-or-path"` (a path from its own folder, or a recipe that comes
     with visir), and state only what differs. Sections are merged key by key; where the kind of a section changes
-    (`tower`, the objective's `name`), the section is replaced. The name is not taken over.
+    (`tower`, the objective's `name`), the section is replaced. The name, title and group are not taken over.
 
     Args:
-        path: Of the TOML file.
-        changes: "section.key=value", which win over the file.
+        source: The path of a TOML file; or the same as a dictionary; or a recipe that was read.
+        changes: What is set over it: "section.key=value", or a `Change`.
 
     Raises:
         ConfigurationError: Lists every fault at once: unknown keys (with the nearest known one), wrong types, values
@@ -164,7 +175,7 @@ def read_recipe(path: str | Path, changes: Sequence[str] = ()) -> Recipe:
         >>> read_recipe(find_recipe("scenes-heads"), ["optimiser.epochs=3"]).optimiser.epochs
         3
     """
-    return read_settings(Recipe, path, changes, find_base=base_of, own=("name",))
+    return read_settings(Recipe, source, changes, find_base=base_of, own=OWN)
 
 
 def expand(text: str) -> str:

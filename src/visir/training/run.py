@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shlex
-import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,82 +11,116 @@ from typing import Any
 from visir.encoders.models.tower_files import LAYOUT, write_files
 from visir.encoders.models.towers import TowersEncoder
 from visir.errors import ImageError
-from visir.records import Collection
 from visir.training.build import build_model
 from visir.training.checkpoint import Checkpoint
 from visir.training.data import open_splits
 from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples
 from visir.training.fit import FitResult, Report
-from visir.training.folder import RECIPE_FILE
+from visir.training.keywords import RecipeChanges
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe, expand
-from visir.training.settings import to_toml
+from visir.training.resolving import TOWERS
 from visir.training.tensorboard import EVENTS
 from visir.training.tensorboard import FOLDER as TENSORBOARD_FOLDER
+from visir.training.trained import TrainedModel
 
 
 def train(
-    recipe: Recipe,
-    out: str | Path,
+    recipe: str | Path | Mapping[str, Any] | Recipe,
+    data: Any = None,
     *,
-    collection: Collection | None = None,
+    model: Any = None,
+    image_model: Any = None,
+    text_model: Any = None,
+    out: str | Path | None = None,
+    images: Any = None,
+    split_by: str | None = None,
+    epochs: int | None = None,
+    batch: int | None = None,
+    rate: float | None = None,
+    seed: int | None = None,
+    device: str | None = None,
+    set: RecipeChanges | None = None,
     resume: bool = False,
     report: Report | None = None,
-) -> Path:
-    """Train a dual encoder and write its checkpoint folder.
+    **sections: Any,
+) -> TrainedModel:
+    """Train an encoder of images and texts on pairs, as a recipe says: tune a model, train heads, or begin anew.
 
-    The folder is an encoder: `visir.load(out)` encodes images and texts into the space that was learnt. It holds
-    `towers.safetensors`, `visir.json` (shapes, frozen encoders and their cards, the recipe, the curve, the validation
-    figures), `recipe.toml` (the resolved recipe: `visir train` runs it again), `curve.json` (one entry per epoch) and
-    `steps.jsonl` (one line per step).
+    What comes back is a folder and stands wherever a model does: `visir.load(run)`, `visir.evaluate(photos, run)`. It
+    holds the weights (`towers.safetensors`), what they are (`visir.json`), the whole recipe (`recipe.toml`, which
+    `visir train` runs again), one entry per epoch (`curve.json`) and one line per step (`steps.jsonl`).
 
-    Vectors of frozen encoders go through the store, so a second training over the same ones encodes nothing. Launched
-    as several processes (torchrun), each takes its share of every batch and the first one writes.
+    A collection without splits is divided: 9 of 10 pictures are trained on, 1 of 10 says after each epoch how well it
+    goes. Vectors of frozen encoders are kept, so a second training over the same ones encodes nothing. A training that
+    is stopped (Ctrl-C) goes on with `resume=True`. `visir.training.plan` says what a training would take.
 
     Args:
-        recipe: What to train, and how.
-        out: The checkpoint folder.
-        collection: Used instead of the one that the recipe names.
-        resume: Go on from the state that an interrupted training left in `out`; without one, begin.
-        report: Called with each epoch's point of the curve.
+        recipe: The name of one that comes with visir (`visir.recipes()`), a TOML file, the same as a dictionary, or a
+            `Recipe`.
+        data: Pictures and captions, as `visir.open` takes them: a file, a folder, a list of (image, caption), a
+            DataFrame, a collection. By default what the recipe names.
+        model: The encoder that is tuned, or whose vectors are learnt from, for both sides.
+        image_model: The encoder of images alone.
+        text_model: The encoder of texts alone.
+        out: The folder to write; `runs/NAME-seedSEED` when it is left out.
+        images: Where the pictures of `data` are, when they do not lie beside it.
+        split_by: How pictures are divided into training and validation: "random(0.8, 0.2, seed=1)".
+        epochs: How often every caption is seen.
+        batch: How many pairs a step compares with one another.
+        rate: The learning rate at its peak.
+        seed: Of everything that is random.
+        device: "cpu", "cuda", "cuda:1", or "auto".
+        set: Any other keys of the recipe: {"objective.temperature": 0.05, "optimiser.chunk": 32}.
+        resume: Go on from the state that an interrupted training left in `out`; without one, begin. A training that
+            is finished is not done again.
+        report: Called with each epoch.
+        **sections: Keys at the top of the recipe: `dimension=256`, `objective={"name": "ifm"}`.
 
     Returns:
-        The path of the folder.
+        The trained model: `path`, `curve`, `validation`, `load()`.
 
     Raises:
+        ConfigurationError: The recipe has faults; all of them are listed, with the nearest right names.
         VisirError: `out` holds something already, or another process trains into it.
         ImageError: A picture cannot be read; the message names it.
         TrainingError: The loss is NaN or infinite; the ids of the batch are then also in `stopped-batch.json`.
 
     Example:
-        >>> from visir.training import find_recipe, read_recipe
-        >>> changes = ["data.collection=scenes:50?size=64", "optimiser.epochs=1", "optimiser.batch=16"]
-        >>> train(read_recipe(find_recipe("scenes-heads"), changes), "heads").name
-        'heads'
+        >>> import visir
+        >>> run = visir.train("scenes-heads", data="scenes:50?size=64", out="heads", epochs=2, batch=32)
+        >>> [epoch.epoch for epoch in run.curve], visir.load(run).encode_texts(["a red circle"]).shape
+        ([1, 2], (1, 128))
     """
-    out = Path(out)
-    processes = Processes.join(recipe.device)
-    checkpoint = Checkpoint(out, LAYOUT, recipe_text(recipe), resume, {TENSORBOARD_FOLDER: EVENTS})
-    checkpoint.check_free(processes)
-    started = time.perf_counter()
-    splits = open_splits(recipe, collection)
-    model = build_model(recipe, splits.train, str(processes.device))
+    keywords = {
+        "model": model,
+        "image_model": image_model,
+        "text_model": text_model,
+        "images": images,
+        "split_by": split_by,
+        "epochs": epochs,
+        "batch": batch,
+        "rate": rate,
+        "seed": seed,
+        "device": device,
+    }
+    resolved, collection = TOWERS.resolve(recipe, data, keywords, sections, set)
+    events = {TENSORBOARD_FOLDER: EVENTS}
+    checkpoint = Checkpoint.begin(resolved, "train", out, LAYOUT, resume=resume, events=events)
+    splits = open_splits(resolved, collection)
+    if checkpoint.is_finished_with(resolved, trained_on=splits.train, validated_on=splits.validation):
+        return TrainedModel(checkpoint.path)
+    built = build_model(resolved, splits.train, str(Processes.join(resolved.device).device))
 
     def write(path: Path, result: FitResult[DualEncoder], facts: dict[str, Any]) -> Mapping[str, Any]:
-        encoder = TowersEncoder(model.towers, model.base_encoders, name=str(out), device="cpu")
+        encoder = TowersEncoder(built.towers, built.base_encoders, name=str(checkpoint.path), device="cpu")
         return write_files(path, encoder, facts=facts)
 
-    with _pictures_named(recipe):
-        learner = DualEncoder(model.towers, model.objective)
-        examples = build_examples(recipe, model, splits)
-        checkpoint.train(recipe, learner, *examples, write, prepared=time.perf_counter() - started, report=report)
-    return out
-
-
-def recipe_text(recipe: Recipe) -> str:
-    """The resolved recipe as TOML, opening with the command that runs it."""
-    return to_toml(recipe, f"visir train {RECIPE_FILE}")
+    with _pictures_named(resolved):
+        examples = build_examples(resolved, built, splits)
+        checkpoint.train(resolved, DualEncoder(built.towers, built.objective), *examples, write, report=report)
+    return TrainedModel(checkpoint.path)
 
 
 @contextmanager

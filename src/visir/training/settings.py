@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from visir.errors import ConfigurationError, raise_faults
 from visir.training.faults import explain_faults
-from visir.training.layers import FindBase, Where, read_layers
+from visir.training.layers import Change, FindBase, Where, read_layers
 from visir.training.schema import KindKey, allows_none, kind_key
 
 NONE = "none"
@@ -40,40 +40,58 @@ class Settings(BaseModel):
 S = TypeVar("S", bound=Settings)
 
 
+class HasSettings(Protocol):
+    """Settings as far as they are written out."""
+
+    def model_dump(self, *, mode: str) -> dict[str, Any]:
+        """All of them as plain values (pydantic's)."""
+        ...
+
+
 def _beside(name: str, path: Path) -> Path:
     return path.parent / name
 
 
 def read_settings(
     kind: type[S],
-    path: str | Path,
-    changes: Sequence[str] = (),
+    source: str | Path | Mapping[str, Any] | Settings,
+    changes: Sequence[str | Change] = (),
     *,
     find_base: FindBase = _beside,
     own: Sequence[str] = (),
 ) -> S:
-    """The settings in a TOML file over those it `extends`, `changes` ("section.key=value", as after `--set`) on top.
+    """The settings in a TOML file over those it `extends`, with `changes` on top.
 
-    A value in a change is read as TOML (`0.1`, `true`, `["a", "b"]`) and, where it is none, as a plain string. Raises
-    `ConfigurationError` that lists every fault: unknown keys with the nearest known one, values of the wrong type or
-    out of range, and where each of them stands (line of the file or of its base, or the change).
+    Args:
+        kind: The settings class.
+        source: The path of the file, its values as a dictionary, or settings that were read already.
+        changes: What is set over it: "section.key=value" as after `--set`, or a `Change`.
+        find_base: Where a base is, from its name and the file that names it.
+        own: Top-level keys that are not taken over from a base (a name).
+
+    Raises:
+        ConfigurationError: Lists every fault: unknown keys with the nearest known one, values of the wrong type or out
+            of range, and where each of them stands (line of the file or of its base, or the change).
     """
+    if isinstance(source, kind) and not changes:
+        return source
+    given = source.model_dump(mode="json") if isinstance(source, Settings) else source
 
     def kind_of(where: Where) -> KindKey | None:
         return kind_key(kind, where)
 
-    layers = read_layers(path, changes, find_base=find_base, kind_of=kind_of, own=own)
+    layers = read_layers(given, changes, find_base=find_base, kind_of=kind_of, own=own)
     try:
         return kind.model_validate(layers.values)
     except ValidationError as fault:
         faults = explain_faults(kind, fault, layers.origin)
-    raise_faults(
-        ConfigurationError, f"{path}", faults, hint="the keys and their defaults: docs/reference/recipe-settings.md"
-    )
+    title = f"{given}" if isinstance(given, (str, Path)) else f"recipe {layers.values.get('name', '')}".strip()
+    hint = "the keys and their defaults: docs/reference/recipe-settings.md"
+    raise_faults(ConfigurationError, title, faults, hint=hint)
     raise AssertionError("a validation error without an error")
 
 
-def to_toml(settings: Settings, comment: str) -> str:
+def to_toml(settings: HasSettings, comment: str) -> str:
     """The settings as TOML, every default written out, opening with `comment`; what is None is written as "none"."""
     lines = [f"# {comment}", ""]
     _write(lines, settings.model_dump(mode="json"), ())

@@ -1,13 +1,28 @@
-"""The recipes that come with visir: found by name, and listed without reading more than their first lines."""
+"""The recipes that come with visir: found by name, and listed without what they build."""
 
 from __future__ import annotations
 
 import re
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
+from typing import overload
 
 from visir.errors import ConfigurationError, nearest
 
+OWN = ("name", "title", "group")
+"""Keys that a recipe does not take over from the one that it extends."""
+GROUPS = {
+    "own": "Your own data: name it with --data",
+    "try": "To try: nothing to download, seconds to minutes",
+    "measured": "Measured in the documents: real data on two cores",
+    "ltd": "Papers: latent target decoding (Bleeker et al. 2022), Tables 1 to 3",
+    "shortcuts": "Papers: shortcuts (thesis, chapter 4), Tables 4.1 and 4.2",
+    "d2s": "Papers: dense vectors in words (thesis, chapter 3), Table 3.2",
+}
+"""Key `group` of a recipe → the heading under which it is listed, which says when to use it."""
 FOLDER = Path(__file__).parents[1] / "recipes"
 
 
@@ -19,6 +34,100 @@ def shipped_recipes(verb: str = "train", folder: Path = FOLDER) -> dict[str, Pat
         folder: Where they lie; an application has those of its own verbs in its own folder.
     """
     return dict(sorted((path.stem, path) for path in folder.rglob("*.toml") if _opens(path, verb)))
+
+
+@dataclass(frozen=True)
+class RecipeEntry:
+    """A recipe in a list.
+
+    Attributes:
+        name: What it is called.
+        title: What it is for.
+        group: A key of `GROUPS`.
+        verb: Of the command that runs it: "train", "sparsify".
+        path: Its file.
+    """
+
+    name: str
+    title: str
+    group: str
+    verb: str
+    path: Path
+
+
+@dataclass(frozen=True, repr=False)
+class RecipeList(Sequence[RecipeEntry]):
+    """Recipes in the order in which they are listed: those for own data first, those of papers last.
+
+    Attributes:
+        entries: The recipes.
+    """
+
+    entries: tuple[RecipeEntry, ...]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The groups that occur, in order."""
+        return tuple(dict.fromkeys(entry.group for entry in self.entries))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(entry.name for entry in self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @overload
+    def __getitem__(self, index: int) -> RecipeEntry: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[RecipeEntry]: ...
+    def __getitem__(self, index: int | slice) -> RecipeEntry | Sequence[RecipeEntry]:
+        return self.entries[index]
+
+    def __repr__(self) -> str:
+        lines = []
+        for group in self.groups[:5]:
+            members = [entry.name for entry in self.entries if entry.group == group]
+            more = f", … ({len(members)})" if len(members) > 3 else ""
+            lines.append(f"  {group}: {', '.join(members[:3])}{more}")
+        return "\n".join([f"RecipeList: {len(self)} recipes", *lines])
+
+
+def recipes(verb: str = "train", within: str | None = None) -> RecipeList:
+    """The recipes that come with visir.
+
+    Args:
+        verb: Of the command that runs them: "train" (for `visir.train`) or "sparsify" (for `visir.sparsify`).
+        within: Only those whose name, group or title holds this text.
+
+    Raises:
+        ConfigurationError: No recipe is run by this verb, or none holds the text.
+
+    Example:
+        >>> import visir
+        >>> visir.recipes(within="own").names
+        ('clip-finetune', 'from-scratch', 'heads', 'text-finetune')
+        >>> visir.recipes("sparsify")[0].name
+        'sparse'
+    """
+    entries = [_entry(path, verb) for path in shipped_recipes(verb).values()]
+    if not entries:
+        raise ConfigurationError(f"no recipes of {verb!r}.", hint="visir.recipes('train'), visir.recipes('sparsify')")
+    order = list(GROUPS)
+    entries.sort(key=lambda entry: (order.index(entry.group), entry.name))
+    text = (within or "").lower()
+    chosen = [entry for entry in entries if text in f"{entry.name} {entry.group} {entry.title}".lower()]
+    if not chosen:
+        raise ConfigurationError(
+            f"no recipe holds {within!r}.", hint=nearest(text, [*order, *(entry.name for entry in entries)])
+        )
+    return RecipeList(tuple(chosen))
+
+
+def _entry(path: Path, verb: str) -> RecipeEntry:
+    values = tomllib.loads(path.read_text(encoding="utf-8"))
+    return RecipeEntry(path.stem, values["title"], values["group"], verb, path)
 
 
 def find_recipe(name: str | Path, verb: str = "train", folder: Path = FOLDER) -> Path:

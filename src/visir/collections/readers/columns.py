@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import lzma
 import zlib
 from pathlib import Path
@@ -10,22 +9,28 @@ from typing import Any
 
 import orjson
 
+from visir.collections.readers.delimited import TextLayout, first_cells, is_text_table, text_layout
 from visir.collections.readers.rows import JSON_LINES, LONGEST_CELL, RowFault, csv_columns, json_lines, read_rows
-from visir.collections.readers.sniffing import head, plain_name
+from visir.collections.readers.sniffing import plain_name
 from visir.errors import CollectionError, VisirError
 from visir.files import open_binary
 
 IMAGE_COLUMNS = ("file_name", "image", "filename", "file", "image_path", "filepath", "img", "image_name")
 CAPTION_COLUMNS = ("text", "caption", "captions", "texts", "sentence", "sentences", "raw", "description", "title")
+IMAGE_ALSO = ("photo", "picture", "path", "img_path", "image_file", "file_path", "img_name", "image_url")
+CAPTION_ALSO = ("comment", "comments", "alt_text", "alt", "sentence1")
+"""Names that count where there is none of the usual ones."""
 IMAGE_ID_COLUMNS = ("image_id", "imgid")
 CAPTION_ID_COLUMNS = ("caption_id", "caption_ids", "sentid", "sentids")
 SPLIT_COLUMNS = ("split", "set", "partition")
 
 
-def first_columns(path: Path) -> list[str]:
+def first_columns(path: Path, layout: TextLayout | None = None) -> list[str]:
     """The columns of a table's first row, for reading it."""
     if plain_name(path).lower().endswith(".parquet"):
         return _parquet_columns(path)
+    if is_text_table(path):
+        return csv_columns(path, layout=layout)
     return list(next(read_rows(path), ("", {}))[1])
 
 
@@ -50,28 +55,27 @@ def sniffed_columns(path: Path) -> list[str]:
         if name.endswith(".parquet"):
             return _parquet_columns(path)
         if name.endswith((".csv", ".tsv")):
-            line = head(path).removeprefix(b"\xef\xbb\xbf").lstrip().partition(b"\n")[0]
-            text = line.decode().removesuffix("\r")
-            return next(csv.reader([text], delimiter="\t" if name.endswith(".tsv") else ","), [])
+            return next(iter(first_cells(path, text_layout(path), rows=1)), [])
         if not name.endswith(JSON_LINES):
             return []
         with open_binary(path) as stream:  # the first row may be longer than any head of the file
             row = orjson.loads(stream.readline(LONGEST_CELL).removeprefix(b"\xef\xbb\xbf"))
-    except (VisirError, OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError, csv.Error, ValueError):
+    except (VisirError, OSError, EOFError, lzma.LZMAError, zlib.error, UnicodeDecodeError, ValueError):
         return []
     row = row[0] if isinstance(row, list) and row else row
     return list(row) if isinstance(row, dict) else []
 
 
 def one_column(
-    path: Path | str, columns: list[str], name: str | None, usual: tuple[str, ...], content: str
+    path: Path | str, columns: list[str], name: str | int | None, usual: tuple[str, ...], content: str
 ) -> str | None:
     """The column that holds something.
 
     Args:
         path: The table, for errors.
         columns: Its columns.
-        name: The column that somebody asked for; None takes the only one with a usual name.
+        name: The column that somebody asked for, by its name or its position from 1; None takes the only one with a
+            usual name, upper and lower case alike.
         usual: The usual names.
         content: What the column holds, for errors: "image".
 
@@ -82,10 +86,14 @@ def one_column(
         CollectionError: For a name that is no column, and where several have usual names: taking one would be a guess.
     """
     if name is not None:
+        name = str(name)
+        if name not in columns and name.isdecimal() and 0 < int(name) <= len(columns):
+            return columns[int(name) - 1]
         if name not in columns:
             raise CollectionError(f"{path}: no column {name!r}.", hint=f"there are: {', '.join(columns)}")
         return name
-    candidates = [column for column in usual if column in columns]
+    matching = (column for usual_name in usual for column in columns if column.lower() == usual_name.lower())
+    candidates = list(dict.fromkeys(matching))
     if len(candidates) > 1:
         raise CollectionError(
             f"{path}: the {content} could be in {' or '.join(map(repr, candidates))}.",

@@ -12,7 +12,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from visir.collections.cells import ArrowArchive, image_columns
+from visir.collections.cells import ArrowArchive, image_columns, pictures_in_cells
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
 from visir.collections.readers.columns import CAPTION_COLUMNS, one_column
@@ -45,11 +45,14 @@ def read(
 ) -> Draft:
     """Read what `save_to_disk` wrote, or a folder of `data/train-00000-of-00004.parquet` from the hub.
 
+    So are a single Parquet file with pictures in its cells, and a folder of them that are named for splits
+    (`train.parquet`).
+
     It needs no `datasets` package: pictures are read in place, out of the Arrow or Parquet files. Rows with the same id
     are joined: one picture, the captions of all.
 
     Args:
-        path: The folder.
+        path: The folder, or a Parquet file.
         image: The column of images; by default the only one that holds images.
         caption: The column of captions, which may be lists (default: text, caption, captions, …); several
             columns, comma-separated, give several captions.
@@ -58,9 +61,10 @@ def read(
         caption_id: The column of caption ids; by default "image#n".
     """
     parts = _parts(path)
-    draft = Draft(path.absolute().name, path, f"Hugging Face dataset {path.absolute().name}")
+    root = path.parent if path.is_file() else path
+    draft = Draft(path.absolute().name.removesuffix(".parquet"), root, f"Hugging Face dataset {path.absolute().name}")
     columns = _columns(path, _schema(parts[0].file), image, caption, id, caption_id)
-    rows = [row for part in parts for row in _rows(part, columns, path)]
+    rows = [row for part in parts for row in _rows(part, columns, root)]
     names = [row["name"] for row in rows]
     named = None not in names and len(set(names)) == len(names)
     captions_of: dict[str, int] = {}
@@ -116,6 +120,8 @@ def from_dataset(dataset: Any, **options: Any) -> Draft:
 
 
 def _parts(path: Path) -> list[_SplitFile]:
+    if path.is_file():
+        return [_SplitFile(path, _split_of(path))]
     if (path / "dataset_dict.json").is_file():
         splits = read_json(path / "dataset_dict.json").get("splits", [])
         return [_SplitFile(file, SPLITS.get(split, split)) for split in splits for file in _saved(path / split)]
@@ -124,9 +130,22 @@ def _parts(path: Path) -> list[_SplitFile]:
         return [_SplitFile(file, SPLITS.get(split, split)) for file in _saved(path)]
     folder = path / "data" if (path / "data").is_dir() else path
     shards = [(match, file) for file in sorted(folder.glob("*.parquet")) if (match := _SHARD.match(file.name))]
+    if not shards and (named := _named_for_splits(folder)):
+        return [_SplitFile(file, _split_of(file)) for file in named]
     if not shards:
         raise CollectionError(f"{path}: neither a saved dataset nor train-00000-of-00001.parquet files in it.")
     return [_SplitFile(file, SPLITS.get(match["split"], match["split"])) for match, file in shards]
+
+
+def _split_of(file: Path) -> str:
+    match = _SHARD.match(file.name)
+    return SPLITS.get(match["split"], match["split"]) if match else SPLITS.get(file.stem.lower(), "")
+
+
+def _named_for_splits(folder: Path) -> list[Path]:
+    """The Parquet files of a folder with pictures in their cells, where each is named for a split."""
+    files = sorted(folder.glob("*.parquet"))
+    return files if all(file.stem.lower() in SPLITS and pictures_in_cells(file) for file in files) else []
 
 
 def _saved(folder: Path) -> list[Path]:
@@ -206,17 +225,18 @@ def _listed(value: Any) -> list[Any]:
 
 def _sniff(path: Path) -> bool:
     if not path.is_dir():
-        return False
+        return path.is_file() and bool(pictures_in_cells(path))
     if (path / "dataset_dict.json").is_file() or ((path / "state.json").is_file() and any(path.glob("*.arrow"))):
         return True
     folder = path / "data" if (path / "data").is_dir() else path
-    return any(_SHARD.match(file.name) for file in folder.glob("*.parquet"))
+    return any(_SHARD.match(file.name) for file in folder.glob("*.parquet")) or bool(_named_for_splits(folder))
 
 
 FORMAT = Format(
     name="huggingface",
     title="Hugging Face dataset",
-    layout="folder of Dataset.save_to_disk or DatasetDict.save_to_disk; or data/{split}-00000-of-00001.parquet",
+    layout="folder of Dataset.save_to_disk or DatasetDict.save_to_disk; or data/{split}-00000-of-00001.parquet; or one "
+    "Parquet file with pictures in its cells",
     reference="Hugging Face datasets",
     sniff=_sniff,
     options=(

@@ -7,6 +7,7 @@ an error, or goes to a callback that counts it and goes on.
 from __future__ import annotations
 
 import csv
+import io
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,9 +15,10 @@ from typing import TYPE_CHECKING, Any
 
 import orjson
 
+from visir.collections.readers.delimited import UTF_8, TextLayout, is_text_table, text_layout
 from visir.collections.readers.sniffing import plain_name
 from visir.errors import CollectionError
-from visir.files import iter_lines
+from visir.files import iter_lines, open_binary
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -59,6 +61,7 @@ def read_rows(
     on_fault: OnFault | None = None,
     parse: Callable[[bytes], Any] = orjson.loads,
     columns: Sequence[str] | None = None,
+    layout: TextLayout | None = None,
 ) -> Iterator[tuple[str, dict[str, Any]]]:
     """The rows of a table, each with its place.
 
@@ -67,6 +70,7 @@ def read_rows(
         on_fault: Takes each row that cannot be read; None raises.
         parse: Reads a line of JSON, see `json_lines`.
         columns: The columns of a Parquet file that are read; None for all.
+        layout: How a text table is written; None finds out what separates its cells, and its encoding.
 
     Yields:
         (place, row): the place is "line 7" or "row 7", as errors name it.
@@ -75,8 +79,8 @@ def read_rows(
         CollectionError: For a file that is no table, and for the first faulty row where `on_fault` is None.
     """
     name = plain_name(path).lower()
-    if name.endswith((".csv", ".tsv")):
-        yield from _delimited(path, on_fault)
+    if is_text_table(path):
+        yield from _delimited(path, on_fault, layout)
     elif name.endswith(JSON_LINES):
         yield from json_lines(path, on_fault, parse)
     elif name.endswith(".parquet"):
@@ -91,7 +95,7 @@ def read_csv_rows(path: Path, on_fault: OnFault | None = None) -> Iterator[tuple
         raise CollectionError(
             f"{path}: not a CSV file, as this layout is.", hint="a table of declared columns may be another format"
         )
-    yield from _delimited(path, on_fault)
+    yield from _delimited(path, on_fault, None)
 
 
 def json_lines(
@@ -123,9 +127,11 @@ def json_lines(
             on_fault(NO_OBJECT, place, repr(line[:40].decode(errors="replace")))
 
 
-def csv_columns(path: Path, on_fault: OnFault | None = None) -> list[str]:
-    """The names in the first line of a CSV or TSV file; none when it is empty."""
-    return next(_cells(path, on_fault or _raising(path)), (0, []))[1]
+def csv_columns(path: Path, on_fault: OnFault | None = None, layout: TextLayout | None = None) -> list[str]:
+    """The names of the columns of a text table; none when it is empty."""
+    layout = layout or _named_layout(path)
+    _, first = next(_cells(path, on_fault or _raising(path), layout), (0, []))
+    return [name.strip() for name in first] if layout.has_header else [str(n) for n in range(1, len(first) + 1)]
 
 
 def _raising(path: Path) -> OnFault:
@@ -135,10 +141,18 @@ def _raising(path: Path) -> OnFault:
     return raise_fault
 
 
-def _delimited(path: Path, on_fault: OnFault | None) -> Iterator[tuple[str, dict[str, Any]]]:
+def _named_layout(path: Path) -> TextLayout:
+    """How a text table is written whose first line has the names of its columns."""
+    return text_layout(path, header="yes")
+
+
+def _delimited(path: Path, on_fault: OnFault | None, layout: TextLayout | None) -> Iterator[tuple[str, dict[str, Any]]]:
     report = on_fault or _raising(path)
-    cells = _cells(path, report)
-    _, columns = next(cells, (0, []))
+    layout = layout or _named_layout(path)
+    columns = csv_columns(path, report, layout)
+    cells = _cells(path, report, layout)
+    if layout.has_header:
+        next(cells, None)
     if not columns and on_fault is None:
         raise CollectionError(f"{path}: empty; expected a header line.")
     if len(set(columns)) != len(columns):
@@ -150,11 +164,12 @@ def _delimited(path: Path, on_fault: OnFault | None) -> Iterator[tuple[str, dict
             yield f"line {start}", dict(zip(columns, values, strict=True))
 
 
-def _cells(path: Path, on_fault: OnFault) -> Iterator[tuple[int, list[str]]]:
+def _cells(path: Path, on_fault: OnFault, layout: TextLayout) -> Iterator[tuple[int, list[str]]]:
     """(line, cells) of every row that is readable as CSV and not empty, the header first."""
     csv.field_size_limit(LONGEST_CELL)
-    delimiter = "\t" if plain_name(path).lower().endswith(".tsv") else ","
-    reader = csv.reader(_text_lines(path), delimiter=delimiter, strict=True)
+    lines = _text_lines(path) if layout.encoding == UTF_8 else _decoded_lines(path, layout.encoding)
+    # "a.jpg| 0| a dog": bars stand with a space behind them
+    reader = csv.reader(lines, delimiter=layout.delimiter, strict=True, skipinitialspace=layout.delimiter == "|")
     while True:
         start = reader.line_num + 1
         try:
@@ -176,8 +191,20 @@ def _text_lines(path: Path) -> Iterator[str]:
         except UnicodeDecodeError as fault:
             raise CollectionError(
                 f"{path}, line {number}: not UTF-8 (byte 0x{line[fault.start]:02x}).",
-                hint=f"convert it first: iconv -f latin1 -t utf-8 {path.name} > fixed{path.suffix}",
+                hint=f'say its encoding ("{path.name}?encoding=latin-1" opens a table of pictures and captions), or '
+                f"convert it: iconv -f latin1 -t utf-8 {path.name} > fixed{path.suffix}",
             ) from fault
+
+
+def _decoded_lines(path: Path, encoding: str) -> Iterator[str]:
+    with io.TextIOWrapper(open_binary(path), encoding=encoding, newline="\n") as stream:
+        number = 0
+        try:
+            for line in stream:
+                number += 1
+                yield line.removesuffix("\n").removesuffix("\r") + "\n"
+        except UnicodeError as fault:
+            raise CollectionError(f"{path}, after line {number}: not {encoding} ({fault}).") from fault
 
 
 def _parquet(path: Path, names: Sequence[str] | None = None) -> Iterator[tuple[str, dict[str, Any]]]:

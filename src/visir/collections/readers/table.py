@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -9,13 +10,16 @@ from typing import Any
 
 import pyarrow as pa
 
-from visir.collections.descriptor import Format, Option
+from visir.collections.cells import pictures_in_cells
+from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.draft import Draft
+from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers import columns as usual
 from visir.collections.readers.columns import first_columns, one_column
+from visir.collections.readers.delimited import TextLayout, first_cells, is_text_table, text_layout
 from visir.collections.readers.names import SPLITS
 from visir.collections.readers.rows import is_table, read_rows
-from visir.collections.readers.sniffing import plain_stem
+from visir.collections.readers.sniffing import plain_name, plain_stem
 from visir.errors import CollectionError, VisirError
 
 COLUMN_OPTIONS = (
@@ -25,6 +29,12 @@ COLUMN_OPTIONS = (
     Option("caption_id", "the column of the caption's id (default: caption_id; else image#n)"),
     Option("split_column", "the column of the split (default: split)"),
 )
+TEXT_OPTIONS = (
+    Option("header", "of a CSV file: whether its first line has names, yes or no (default: no if it names a picture)",
+           "", one_of("yes", "no")),
+    Option("encoding", "of a CSV file that is not UTF-8: latin-1, cp1252, gbk, … (UTF-16 is recognised)", ""),
+    Option("delimiter", "of a CSV file: comma, semicolon, tab, bar, or the character (default: the one that fits)", ""),
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -57,10 +67,15 @@ class TableColumns:
         split_column: str | None = None,
     ) -> TableColumns:
         """Find them among the columns of a table, by the names that somebody gave and the usual ones."""
-        names = caption.split(",") if caption else [None]
-        captions = [one_column(path, columns, name, usual.CAPTION_COLUMNS, "caption") for name in names]
+        names = str(caption).split(",") if caption else [None]
+        captions = [
+            one_column(path, columns, name, usual.CAPTION_COLUMNS, "caption")
+            or one_column(path, columns, name, usual.CAPTION_ALSO, "caption")
+            for name in names
+        ]
         return cls(
-            one_column(path, columns, image, usual.IMAGE_COLUMNS, "image"),
+            one_column(path, columns, image, usual.IMAGE_COLUMNS, "image")
+            or one_column(path, columns, image, usual.IMAGE_ALSO, "image"),
             tuple(caption for caption in captions if caption is not None),
             one_column(path, columns, id, usual.IMAGE_ID_COLUMNS, "id"),
             one_column(path, columns, caption_id, usual.CAPTION_ID_COLUMNS, "caption id"),
@@ -73,26 +88,74 @@ class TableColumns:
         return {self.image, *self.captions, self.image_id, self.caption_id, self.split}
 
 
-def read(path: Path, **columns: str | None) -> Draft:
+def read(path: Path, *, header: str = "", encoding: str = "", delimiter: str = "", **columns: str | None) -> Draft:
     """Read a table: one row per image, with a caption or a list of captions, or one row per caption.
 
     - Rows with the same image are joined. The image's id is its file name as written, unless a column holds one.
     - Null and missing captions are none.
+    - What separates the cells of a text table (comma, semicolon, tab, bar) is found out.
+    - Columns without names are called by their positions, "1", "2", …; so can those be that have names.
     - Further columns are kept as the collection's facts if no image has two rows.
     - Pictures are looked for beside the file, or where `images=` says.
 
     Args:
         path: The file.
+        header: Whether the first line of a text table has names: "yes", "no", or "": no where it names a picture.
+        encoding: Of a text table; "" is UTF-8, or what its byte order mark says.
+        delimiter: Of a text table: the character, or "comma", "semicolon", "tab", "bar"; "" finds out.
         **columns: The columns where they have no usual name: `image`, `caption` (several, comma-separated, give
             several captions: "title,description"), `id`, `caption_id`, `split_column`.
     """
     draft = Draft(plain_stem(path), path.parent, f"table {path.name}")
-    names = first_columns(path)
+    layout = None
+    if is_text_table(path):
+        layout = text_layout(path, header=header, encoding=encoding, delimiter=delimiter)
+        if not layout.has_header and not any(columns.get(name) for name in ("image", "caption")):
+            columns |= _guessed(path, layout)
+            draft.notes.append(f"no header line: images in column {columns['image']}, captions in {columns['caption']}")
+    names = first_columns(path, layout)
     table_columns = TableColumns.find(path, names, **columns)
     if table_columns.image is None and table_columns.image_id is None:
-        raise CollectionError(f"{path}: no column of images.", hint=f"image= names it; there are {names}")
-    DraftFiller(draft, table_columns).add(read_rows(path))
+        raise CollectionError(f"{path}: no column of images.", hint=_advice(path) or f"there are: {', '.join(names)}")
+    if not table_columns.captions:
+        draft.notes.append(f"no captions: none of the columns {', '.join(names)} has a usual name; caption= names it")
+    DraftFiller(draft, table_columns).add(read_rows(path, layout=layout))
     return draft
+
+
+def _guessed(path: Path, layout: TextLayout) -> dict[str, str | None]:
+    """Which of two columns without names has the images."""
+    first = next(iter(first_cells(path, layout, rows=1)), [])
+    pictures = [place for place, cell in enumerate(first, 1) if is_picture_name(cell)]
+    if len(first) == 2 and len(pictures) == 1:
+        return {"image": str(pictures[0]), "caption": str(3 - pictures[0])}
+    raise CollectionError(f"{path}: its first line has no names of columns.", hint=_advice(path))
+
+
+def _advice(path: Path) -> str:
+    """The columns of a table, and a line that opens it."""
+    if not is_table(path):
+        return ""
+    try:
+        layout = text_layout(path) if is_text_table(path) else None
+        names = first_columns(path, layout)
+        rows = [row for _, row in itertools.islice(read_rows(path, layout=layout), 5)]
+    except VisirError:
+        return ""
+    if len(names) < 2 or not rows:
+        return ""
+    pictures = [name for name in names if any(is_picture_name(str(row.get(name))) for row in rows)]
+    image = pictures[0] if pictures else names[0]
+    texts = {name: max(len(str(row.get(name) or "").split()) for row in rows) for name in names if name != image}
+    caption = max(texts, key=lambda name: texts[name])
+    sample = next((str(rows[0].get(name)) for name in names), "")
+    shown = (
+        ", ".join(names) if layout is None or layout.has_header else f"{len(names)} without names, from {sample!r} on"
+    )
+    return (
+        f'it has the columns {shown}; name them: visir.open("{path.name}", image="{image}", caption="{caption}"), '
+        f'or "{path.name}?image={image}&caption={caption}" in a command'
+    )
 
 
 @dataclass
@@ -177,13 +240,17 @@ def _facts(rows: list[dict[str, Any]]) -> pa.Table | None:
 
 
 def _sniff(path: Path) -> bool:
-    if not path.is_file() or not is_table(path):
+    if not path.is_file() or not (is_table(path) or is_text_table(path)):
         return False
     try:
-        columns = set(first_columns(path))
+        layout = text_layout(path) if is_text_table(path) else None
+        if layout is not None and not layout.has_header:
+            return plain_name(path).lower().endswith((".csv", ".tsv"))
+        columns = {name.lower() for name in first_columns(path, layout)}
     except VisirError:
         return False
-    return bool(columns & set(usual.IMAGE_COLUMNS)) and bool(columns & set(usual.CAPTION_COLUMNS))
+    images, captions = {*usual.IMAGE_COLUMNS, *usual.IMAGE_ALSO}, {*usual.CAPTION_COLUMNS, *usual.CAPTION_ALSO}
+    return bool(columns & images) and bool(columns & captions) and not pictures_in_cells(path)
 
 
 FORMAT = Format(
@@ -192,7 +259,8 @@ FORMAT = Format(
     layout="file.csv, .tsv, .jsonl or .parquet with a column of file names and one or more of captions",
     reference="",
     sniff=_sniff,
-    options=COLUMN_OPTIONS,
+    options=(*COLUMN_OPTIONS, *TEXT_OPTIONS),
     read=read,
     one_file=True,
+    advice=_advice,
 )

@@ -2,7 +2,7 @@
 
 from visir.evaluation.measures.base import Measure, Positives
 from visir.evaluation.measures.measure import aggregate, measure, rsum
-from visir.evaluation.measures.registry import DEFAULT_MEASURES, MEASURES, parse, read_measure
+from visir.evaluation.measures.registry import DEFAULT_MEASURES, MEASURES, is_called, parse, read_measure
 from visir.evaluation.measures.typed import Named, base_of
 
 __all__ = [
@@ -13,6 +13,7 @@ __all__ = [
     "Positives",
     "aggregate",
     "base_of",
+    "is_called",
     "measure",
     "parse",
     "read_measure",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import get_args
 
 from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.measures.average_precision import CAPPED_MAP, MAP, MAP_AT_R
@@ -80,3 +81,20 @@ def parse(names: Sequence[str], recall: Recall = "hit") -> list[Named]:
         faults.append("no measure is named")
     raise_faults(ConfigurationError, "measures", faults, hint="visir.measures() lists them")
     return list({named.name: named for named in read if isinstance(named, Named)}.values())
+
+
+def is_called(name: str, typed: str) -> bool:
+    """Whether a column of a result is what a person types; "R@5" is any of the three recalls.
+
+    Args:
+        name: The column.
+        typed: The name as typed.
+
+    Example:
+        >>> is_called("hit@5", "R@5"), is_called("ndcg@10", "nDCG@10"), is_called("mrr", "MAP")
+        (True, True, False)
+    """
+    if name == typed or name == "rsum" == typed.casefold():
+        return True
+    read = [read_measure(typed, recall) for recall in get_args(Recall)]
+    return any(isinstance(named, Named) and named.name == name for named in read)

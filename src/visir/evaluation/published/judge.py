@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Literal
 
-from visir.evaluation.measures import MEASURES
+from visir.evaluation.measures import MEASURES, Named, read_measure
 from visir.evaluation.published.record import Published, PublishedRow
 
 TOLERANCE = 0.05
@@ -79,7 +79,7 @@ def measure_of(label: str, recall: str = "hit") -> str:
 
     Args:
         label: "R@5" means f"{recall}@5"; "DCG" is "dcg_cm@10" (the brittleness paper); "R-P" is "rprecision" (LTD); any
-            other label is a measure's own name.
+            other label is a measure as people type it: "MedR", "nDCG@10".
         recall: The reading of R@k: "hit", "recall" or "capped_recall".
 
     Returns:
@@ -92,7 +92,10 @@ def measure_of(label: str, recall: str = "hit") -> str:
     match = re.fullmatch(r"(?:R|Recall)@(\d+)", label)
     if match:
         return f"{recall}@{match[1]}"
-    return {"DCG": "dcg_cm@10", "R-P": "rprecision"}.get(label, label)
+    if label in ("DCG", "rsum"):
+        return {"DCG": "dcg_cm@10"}.get(label, label)
+    named = read_measure(label)
+    return named.name if isinstance(named, Named) else label
 
 
 def decimals_of(label: str, decimals: int) -> int:

@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir.display import Displayed, brief, counted
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.resampling import interval, resampled_sums
 from visir.evaluation.significance import TestName, paired_test
@@ -53,7 +54,7 @@ class RsumChange:
 
 
 @dataclass(frozen=True, eq=False)
-class ConditionOutcome:
+class ConditionOutcome(Displayed):
     """The search results and measures of one perturbation.
 
     Attributes:
@@ -80,9 +81,13 @@ class ConditionOutcome:
     texts: Mapping[str, str]
     corrupted: Corrupted | None = None
 
+    def __repr__(self) -> str:
+        changed = f"{int(self.changed.sum()):,} of {counted(len(self.changed), 'queries')} changed"
+        return brief(self, f"{self.name}, {self.task}: {changed}", self.description)
+
 
 @dataclass(frozen=True, eq=False)
-class Effect:
+class Effect(Displayed):
     """The outcome of a perturbation, compared with the unperturbed one.
 
     A synonym of an adjective helps or harms only the captions that have one, so the change over all queries and the
@@ -105,6 +110,16 @@ class Effect:
     p_corrected: float
     before: Floats
     after: Floats
+
+    def __repr__(self) -> str:
+        low, high = self.overall.percent_interval
+        return brief(
+            self,
+            f"{self.name}, {self.outcome.task}: rsum {self.overall.before:.1f} → {self.overall.after:.1f}, "
+            f"{self.overall.percent:+.1f} %",
+            f"95 % interval {low:+.1f} to {high:+.1f} %, p = {self.p_corrected:.2g} (corrected)",
+            f"{100 * self.coverage:.0f} % of {counted(len(self.before), 'queries')} changed",
+        )
 
     @property
     def name(self) -> str:

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.display import Displayed, brief, counted
 from visir.errors import ConfigurationError
 
 GROUPS = ("decreased", "increased", "unchanged")
 
 
 @dataclass(frozen=True, eq=False)
-class Jaccard:
+class Jaccard(Displayed):
     """How similar the sets of captions are on which perturbations have the same effect.
 
     Attributes:
@@ -28,6 +29,10 @@ class Jaccard:
     counts: Mapping[str, NDArray[np.int64]]
     pairwise: Mapping[str, NDArray[np.float64]]
     queries: int
+
+    def __repr__(self) -> str:
+        means = ", ".join(f"{group} {self.mean(group):.3f}" for group in self.counts)
+        return brief(self, f"{counted(len(self.names), 'perturbations')}, {counted(self.queries, 'captions')}: {means}")
 
     def mean(self, group: str) -> float:
         """The mean similarity over all pairs of perturbations.

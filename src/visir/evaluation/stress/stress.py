@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError
 from visir.evaluation.assembly import Pool
@@ -22,11 +24,13 @@ from visir.evaluation.options import check_options
 from visir.evaluation.protocol_lines import candidates_line, queries_line
 from visir.evaluation.scoring import score
 from visir.evaluation.significance import TestName
+from visir.evaluation.sources import open_collection_of
 from visir.evaluation.stress.effect import ConditionOutcome
 from visir.evaluation.stress.merging import merged
 from visir.evaluation.stress.options import check_study, names_of
 from visir.evaluation.stress.study import Stress, assemble
 from visir.evaluation.systems import EncoderSystem, System
+from visir.evaluation.systems.run_folder import RunFolder, is_run_folder
 from visir.evaluation.systems.vectors import dense
 from visir.records import Collection, Items, Protocol, Qrels, Recall, Result, Task, Ties
 from visir.retrieval.exact import SearchResult
@@ -41,12 +45,13 @@ DEPTH = 10
 
 
 def stress(
-    collection: Collection,
-    system: Encoder | System,
+    source: Any,
+    model: Any,
     *,
+    images: Any = None,
     split: str | None = None,
-    perturbations: Sequence[str] | None = None,
-    pictures: Sequence[str] | None = None,
+    perturbations: Sequence[str] | str | None = None,
+    pictures: Sequence[str] | str | None = None,
     severity: int = 1,
     picture_severity: int = 3,
     seed: int = 0,
@@ -55,9 +60,11 @@ def stress(
     ties: Ties = "id",
     relevance: str = "links",
     gallery: Pool = "split",
-    estimator: Encoder | None = None,
+    estimator: Encoder | str | None = None,
     test: TestName = "t",
     name: str | None = None,
+    device: str | None = None,
+    dtype: str = "float32",
     **encoding: Any,
 ) -> Stress:
     """Search a collection with plain and with perturbed queries, and compare query by query.
@@ -67,12 +74,14 @@ def stress(
     changed are searched again.
 
     Args:
-        collection: The plain collection.
-        system: An encoder, dense or sparse, or a `System` that answers perturbed queries: a `RunFolder`, a command.
+        source: The plain collection, or what `visir.open` takes.
+        model: A model or its name; a folder of runs, `none.trec` and one for each perturbation; or a `System` that
+            answers perturbed queries.
+        images: Where the pictures of the source are.
         split: "test", "train+val", …; None is everything.
-        perturbations: Perturbations of captions, by name; None takes all that the system can answer (thirteen for an
-            encoder).
-        pictures: Corruptions of pictures, by name; None takes all that the system can answer, an empty list none.
+        perturbations: Perturbations of captions, by name; None or "all" takes all that the system can answer (thirteen
+            for an encoder), an empty list or "none" takes none.
+        pictures: Corruptions of pictures, in the same way.
         severity: How many units (characters, words) each perturbation changes, from 1.
         picture_severity: 1 to 5.
         seed: The seed of perturbations and tests.
@@ -86,35 +95,36 @@ def stress(
             caption, because that is what an answer should fit; the paper's estimator read the perturbed one.
         test: "t" or "randomisation", over images with their captions; Holm's correction over all effects.
         name: What tables call the system.
+        device: Where models that are named are run.
+        dtype: Their arithmetic.
         **encoding: Options of `visir.encoders.encode`, if the system is an encoder.
 
     Returns:
-        The study.
+        The study: `study.effect("char_swap")`, `study.save("folder")`.
 
     Raises:
         ConfigurationError: Options are faulty; all are listed.
 
     Example:
         >>> from pathlib import Path
-        >>> from visir.evaluation.systems.run_folder import RunFolder
-        >>> collection = Collection.build(
-        ...     "two pictures",
-        ...     images={"id": ["a", "b"]},
-        ...     captions={"id": ["1", "2"], "text": ["a red ball", "a blue car"], "image_id": ["a", "b"]},
-        ... )
-        >>> rows = {"none": "1a 2b 1b 2a", "char_swap": "1b 2a 1a 2b"}  # query and document, the best first
+        >>> import visir
+        >>> collection = visir.open([("a.jpg", "a red ball"), ("b.jpg", "a blue car")], images="none")
+        >>> rows = {"none": "0a 1b 0b 1a", "char_swap": "0b 1a 0a 1b"}  # query and document, the best first
+        >>> ids = dict(zip("01", collection.captions["id"].to_pylist())) | {"a": "a.jpg", "b": "b.jpg"}
+        >>> Path("runs").mkdir()
         >>> for name, answers in rows.items():
-        ...     lines = [f"{q} Q0 {d} {rank} {-rank} x" for rank, (q, d) in enumerate(answers.split(), 1)]
-        ...     Path("runs").mkdir(exist_ok=True)
+        ...     lines = [f"{ids[q]} Q0 {ids[d]} {n} {-n} x" for n, (q, d) in enumerate(answers.split(), 1)]
         ...     _ = Path(f"runs/{name}.trec").write_text(chr(10).join(lines))
-        >>> effect = stress(collection, RunFolder("runs")).effect("char_swap")
+        >>> effect = visir.stress(collection, "runs").effect("char_swap")
         >>> effect.overall.before, effect.overall.after  # R@1, R@5 and R@10; then R@1 is 0
         (300.0, 200.0)
     """
     started = time.perf_counter()
     timing: dict[str, float] = {}
-    subject = _system(system, name, encoding)
-    names = names_of(subject, perturbations, pictures, profile)
+    collection = open_collection_of(source, images, "stress")
+    estimator = load(estimator, device=device, dtype=dtype) if isinstance(estimator, str) else estimator
+    subject = _system(model, name, device, dtype, encoding)
+    names = names_of(subject, _listed(perturbations), _listed(pictures), profile)
     check_study(collection, names, severity, picture_severity, seed, profile, estimator)
     stressed = [task for task, conditions in names.items() if conditions]
     check_options("all", recall, ties, gallery, stressed or ["t2i"], 1, DEPTH, None, collection, split)
@@ -125,7 +135,7 @@ def stress(
     tasks = {task: assembly.tasks[task] for task in stressed}
     subject.prepare(list(tasks.values()))
     qrels = {task: assembly.qrels[task] for task in stressed}
-    plain = {name: subject.search([task], depth=DEPTH, ties=ties)[0] for name, task in tasks.items()}
+    plain = {name: subject.checked_search([task], depth=DEPTH, ties=ties)[0] for name, task in tasks.items()}
     fields: dict[str, Any] = subject.fields()
     judge = None if estimator is None else _estimator(estimator, list(assembly.tasks.values()), encoding)
     depths = [
@@ -158,7 +168,7 @@ def stress(
             searched = plain[task]
             if changed.any():
                 perturbed = replace(tasks[task], queries=queries, condition=perturbation)
-                searched = merged(searched, subject.search([perturbed], depth=DEPTH, ties=ties)[0])
+                searched = merged(searched, subject.checked_search([perturbed], depth=DEPTH, ties=ties)[0])
             title, family = _called(perturbation, task)
             result = measured.result({task: searched}, description)
             spoilt = view.corrupted
@@ -181,7 +191,7 @@ def stress(
         notes=subject.notes,
     )
     timing["elsewhere"] = time.perf_counter() - started - spent
-    return replace(study, timing=timing)
+    return replace(study, timing=timing, source=part if gallery == "split" else collection)
 
 
 @dataclass(frozen=True, eq=False)
@@ -252,8 +262,23 @@ def _texts(items: Items) -> dict[str, str]:
     return {} if items.texts is None else dict(zip(items.ids.to_pylist(), items.texts.to_pylist(), strict=True))
 
 
-def _system(system: Encoder | System, name: str | None, encoding: Mapping[str, Any]) -> System:
+def _listed(names: Sequence[str] | str | None) -> Sequence[str] | None:
+    """Names as a list: "all" is all there are (None), "none" is none."""
+    if isinstance(names, str):
+        return None if names == "all" else [] if names == "none" else [name.strip() for name in names.split(",")]
+    return names
+
+
+def _system(model: Any, name: str | None, device: str | None, dtype: str, encoding: Mapping[str, Any]) -> System:
     """The system. An encoder with precomputed vectors is refused, because it cannot encode perturbed queries."""
+    if isinstance(model, (str, Path)):
+        model = RunFolder(model, name) if is_run_folder(model) else load(str(model), device=device, dtype=dtype)
+    system: Encoder | System = model
+    if not isinstance(system, (Encoder, System)):
+        raise ConfigurationError(
+            f"a {type(model).__name__} cannot be asked perturbed queries.",
+            hint="give a model or its name, a folder of runs (visir perturb, then search), or a System",
+        )
     if not isinstance(system, Encoder):
         return system
     for modality in ("image", "text"):

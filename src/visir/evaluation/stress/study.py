@@ -7,15 +7,17 @@ from dataclasses import dataclass, field, replace
 
 import pyarrow as pa
 
+from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, nearest
+from visir.evaluation.saved import Saved
 from visir.evaluation.significance import TestName, corrected
 from visir.evaluation.stress.effect import ConditionOutcome, Effect, effects
 from visir.evaluation.stress.jaccard import Jaccard, jaccard
-from visir.records import Protocol, Qrels, Result, Run
+from visir.records import Collection, Protocol, Qrels, Result, Run
 
 
 @dataclass(frozen=True, eq=False)
-class Stress:
+class Stress(Tabular, Plotted, Saved, view="visir.reports.views.stress", writer="visir.reports.saving:save_stress"):
     """The result of a stress study: one system, one collection, many perturbations.
 
     Attributes:
@@ -33,6 +35,7 @@ class Stress:
         family: The number of effects that the correction counts.
         timing: Seconds by stage.
         notes: Notes for the reader.
+        source: What was searched, to show pictures; None where it is not at hand.
     """
 
     system: str
@@ -48,6 +51,17 @@ class Stress:
     family: int
     timing: Mapping[str, float] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
+    source: Collection | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        rsum = {task: values["rsum"] for task, values in self.plain.aggregates.items() if "rsum" in values}
+        worst = sorted(self.effects, key=lambda effect: effect.overall.points)[:3]
+        return brief(
+            self,
+            f"{self.system} on {self.collection}: {counted(len(self.effects), 'perturbations')}",
+            f"unperturbed rsum: {', '.join(f'{task} {value:.1f}' for task, value in rsum.items())}",
+            *(f"{effect.name}: {effect.overall.percent:+.1f} %, p {effect.p_corrected:.2g}" for effect in worst),
+        )
 
     @property
     def protocol(self) -> Protocol:

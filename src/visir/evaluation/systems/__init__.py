@@ -9,6 +9,7 @@ from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.encoder import EncoderSystem
+from visir.evaluation.systems.given import FORMS
 from visir.evaluation.systems.runs import RunSystem, by_task
 from visir.evaluation.systems.vectors import VectorSystem
 from visir.records import Embeddings, Run, SparseEmbeddings, Vectors
@@ -59,10 +60,14 @@ def system_of(
     if members and len(vectors) == len(members):
         return VectorSystem(_pair(given, vectors), similarity, name)
     raise ConfigurationError(
-        f"cannot evaluate a {type(given).__name__}.",
-        hint="give an encoder (visir.load), the pair of image and text Embeddings, {'query': Embeddings, 'document': "
-        "Embeddings}, runs, or a System; arrays become vectors by visir.records.Embeddings(modality, ids, array, card)",
+        f"cannot evaluate {_named(given)}.",
+        hint=FORMS,
     )
+
+
+def _named(given: object) -> str:
+    kind = type(given).__name__
+    return f"a{'n' if kind[:1].lower() in 'aeiou' else ''} {kind}"
 
 
 def _pair(given: object, vectors: list[Vectors]) -> dict[str, Vectors]:

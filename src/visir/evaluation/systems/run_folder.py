@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from visir.errors import RunError, VisirError, raise_faults
 from visir.evaluation.gallery_check import check
@@ -80,6 +79,20 @@ class RunFolder(System):
         return answered(run, task, depth, ties, self.notes, str(path))
 
 
+def is_run_folder(path: str | Path) -> bool:
+    """Whether a path is a folder of runs: it has the unperturbed one, `none.trec` or in another format.
+
+    Args:
+        path: Anything that may be a path.
+
+    Returns:
+        True if it is.
+    """
+    places = [Path(path), *(Path(path) / task for task in TASKS)]
+    files = [file for place in places if place.is_dir() for file in place.glob(f"{PLAIN}.*")]
+    return any(suffix in SUFFIXES for file in files for suffix in file.suffixes)
+
+
 def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], place: str) -> SearchResult:
     """Check a run from outside and compute its ranks for a task.
 
@@ -104,10 +117,7 @@ def answered(run: Run, task: Task, depth: int, ties: Ties, notes: list[str], pla
     if run.depth < depth and run.depth < run.gallery.size:
         raise RunError(f"{place}: answers are {run.depth} deep; rsum looks at the first {depth}.", hint="search deeper")
     judged = task.measured_queries()
-    missing = len(judged) - int(pc.sum(pc.is_in(judged, run.queries)).as_py() or 0)
     notes += [note] if note and note not in notes else []
-    if missing:
-        notes.append(f"{task.condition}: {missing:,} of {len(judged):,} queries are not answered; they failed")
     queries = pa.concat_arrays([judged, run.queries]).unique()
     qrels = task.judgements().select(queries)
     if task.pools is None:

@@ -14,10 +14,8 @@ from visir.cli.answers import ShownAnswer, show_answers
 from visir.terminal import one_line
 
 if TYPE_CHECKING:
-    from PIL.Image import Image
-
-    from visir.library import Item
     from visir.library.cli.terminal_pictures import GraphicsProtocol
+    from visir.library.item import Item
     from visir.library.query import Query
     from visir.library.results import ResultPage
     from visir.library.searcher import Searcher
@@ -40,8 +38,6 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
 
     with Searcher.open(folder, device=options["device"]) as searcher:
         fields = {name: options[name] for name in Query.model_fields if options[name] is not None}
-        if "image" in fields:
-            fields["image"] = _opened(fields["image"])
         page = searcher.find(**fields)
         items = searcher.library.items([hit.id for hit in page.hits])
         places = _places(searcher, items)
@@ -69,14 +65,6 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
         else:
             _print_pictures(title, searcher, answers, [hit.id for hit in page.hits], protocol)
         output.note(_footer(page, filtered=bool(query.where or query.category)))
-
-
-def _opened(path: Path) -> Image:
-    from visir.collections.images import decode
-    from visir.files import open_binary
-
-    with open_binary(path) as stream:
-        return decode(stream.read(), str(path))
 
 
 def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import traceback
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable
+from typing import TYPE_CHECKING, Any
 
 from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
@@ -17,7 +17,6 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-import visir
 from visir.collections.budget import DECODING
 from visir.errors import VisirError
 from visir.library.service import wire
@@ -30,24 +29,46 @@ from visir.library.service.registry import LibraryRegistry
 from visir.library.service.routers import about, admin, items, known_only, search
 from visir.library.service.settings import ServiceSettings
 from visir.library.service.tokens import TokenFolder
+from visir.version import __version__
+
+if TYPE_CHECKING:
+    from starlette.types import Lifespan
+
+    from visir.encoders.base import Encoder
 
 _ABOUT = """Search photos by words, by a photo, or by both.
 
 Every refusal has one shape, `{"error": {code, message, hint}}`; the hint is the next thing to do."""
 
 
-def create_app(settings: ServiceSettings, *, log: ServiceLog | None = None) -> FastAPI:
+def create_app(
+    settings: ServiceSettings,
+    *,
+    log: ServiceLog | None = None,
+    loaded: dict[str, Encoder] | None = None,
+    callback: Callable[[str], object] = lambda message: None,
+) -> FastAPI:
     """The service over these libraries, which are opened, and whose models are loaded, here.
 
     Only `settings` configure it: nothing is read from the environment, no port is opened, and two applications in one
-    process are independent. Raises `LibraryError` for a folder that is no library,
-    `TokenError` for a folder of tokens that cannot be read, `ConfigurationError` for libraries of one name.
+    process are independent.
+
+    Args:
+        settings: What is served, and how.
+        log: Where requests and events go. Default: JSON lines on standard error.
+        loaded: Encoders in memory, by name; those that are loaded are added.
+        callback: Called with what is done before it answers: "loading the model … of photos".
+
+    Raises:
+        LibraryError: A folder is no library.
+        TokenError: The folder of tokens cannot be read.
+        ConfigurationError: Libraries have the same name.
     """
     log = log or ServiceLog(queries=settings.log_queries)
     metrics = Metrics()
     metrics.lost(lambda: log.dropped)
     tokens = None if settings.tokens is None else TokenFolder(settings.tokens)
-    registry = LibraryRegistry(settings, metrics, log)
+    registry = LibraryRegistry(settings, metrics, log, loaded=loaded, callback=callback)
 
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -58,24 +79,12 @@ def create_app(settings: ServiceSettings, *, log: ServiceLog | None = None) -> F
             app.state.closing = True
             await asyncio.to_thread(registry.close)
 
-    app = FastAPI(
-        title="visir",
-        version=visir.__version__,
-        description=_ABOUT,
-        openapi_url="/v1/openapi.json",
-        docs_url="/docs" if settings.docs else None,
-        redoc_url=None,
-        redirect_slashes=False,  # a redirection would send people to whatever the Host header says
-        swagger_ui_oauth2_redirect_url=None,
-        lifespan=lifespan,
-    )
+    app = described_app(lifespan, docs=settings.docs)
     app.state.registry, app.state.metrics, app.state.log, app.state.closing = registry, metrics, log, False
     app.state.limits = settings
     DECODING.limit = settings.decoded
-    for router in (about.router, search.router, items.router, admin.router):
-        app.include_router(router, dependencies=[Depends(known_only)])
     _refusals(app, log)
-    app.openapi = lambda: _openapi(app, with_tokens=tokens is not None)  # type: ignore[method-assign]
+    app.openapi = lambda: describe(app, with_tokens=tokens is not None)  # type: ignore[method-assign]
     rate = RateLimiter(settings.rate, settings.burst)
     app.state.charge = lambda caller, cost: charge(caller, cost, rate, metrics)
     app.add_middleware(ServiceMiddleware, settings=settings, tokens=tokens, rate=rate, metrics=metrics, log=log)
@@ -87,6 +96,24 @@ def create_app(settings: ServiceSettings, *, log: ServiceLog | None = None) -> F
             allow_headers=["Authorization", "Content-Type"],
             expose_headers=["X-Request-Id", "Retry-After"],
         )
+    return app
+
+
+def described_app(lifespan: Lifespan[FastAPI] | None = None, *, docs: bool = False) -> FastAPI:
+    """The application's paths, without libraries: enough to describe them."""
+    app = FastAPI(
+        title="visir",
+        version=__version__,
+        description=_ABOUT,
+        openapi_url="/v1/openapi.json",
+        docs_url="/docs" if docs else None,
+        redoc_url=None,
+        redirect_slashes=False,  # a redirection would send people to whatever the Host header says
+        swagger_ui_oauth2_redirect_url=None,
+        lifespan=lifespan,
+    )
+    for router in (about.router, search.router, items.router, admin.router):
+        app.include_router(router, dependencies=[Depends(known_only)])
     return app
 
 
@@ -126,7 +153,7 @@ def _refusals(app: FastAPI, log: ServiceLog) -> None:
     app.add_exception_handler(ClientDisconnect, disconnected)
 
 
-def _openapi(app: FastAPI, *, with_tokens: bool) -> dict[str, Any]:
+def describe(app: FastAPI, *, with_tokens: bool) -> dict[str, Any]:
     """OpenAPI, with the bodies that are read from their bytes, and tokens where they are needed."""
     if app.openapi_schema is None:
         schema = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)

@@ -1,4 +1,4 @@
-"""The log: one line of JSON for each request and each event, on standard error."""
+"""The log, on standard error: a line of JSON for each request and each event, or lines for a person at a terminal."""
 
 from __future__ import annotations
 
@@ -9,18 +9,22 @@ import queue
 import threading
 import traceback
 from datetime import UTC, datetime
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, Literal
 
 import orjson
 
+from visir.library.service.log_text import text_line
 from visir.terminal import safe
 
+LEVELS = ("info", "warning", "error", "critical")
 QUEUE = 10_000
 """Lines that wait to be written, some 4 MB: a reader may stand still for as long as it takes to make them."""
 
 
 class ServiceLog:
     """Writes one JSON object per line. JSON escapes control characters in names and paths: no line can be forged.
+
+    For a person it writes short lines of text instead, and leaves out what makes up a page: thumbnails, its files.
 
     Queries are not written unless `queries`.
 
@@ -30,10 +34,21 @@ class ServiceLog:
     Args:
         stream: Where to; standard error by default.
         queries: Whether the texts of searches are written.
+        form: "json", "text", or "auto": text where standard error is a terminal.
+        least: The least level that is written: "info", "warning" or "error".
     """
 
-    def __init__(self, stream: BinaryIO | None = None, *, queries: bool = False) -> None:
+    def __init__(
+        self,
+        stream: BinaryIO | None = None,
+        *,
+        queries: bool = False,
+        form: Literal["auto", "json", "text"] = "json",
+        least: Literal["info", "warning", "error"] = "info",
+    ) -> None:
         self.queries = queries
+        self.form = form if form != "auto" else "text" if stream is None and os.isatty(2) else "json"
+        self._least = LEVELS.index(least)
         self.dropped = 0
         self._stream, self._fault = stream, ""
         self._lines: queue.Queue[bytes | None] = queue.Queue(QUEUE)
@@ -51,8 +66,11 @@ class ServiceLog:
 
     def write(self, level: str, event: str, **facts: Any) -> None:
         """One line: time (UTC), level, event, and the facts. Never waits, and never raises."""
-        now = datetime.now(UTC).isoformat(timespec="milliseconds")
-        line = _line({"time": now, "level": level, "event": event, **facts})
+        if level in LEVELS and LEVELS.index(level) < self._least:
+            return
+        line = self._line(level, event, facts)
+        if not line:
+            return
         self._start()
         try:
             with self._counting:
@@ -90,8 +108,7 @@ class ServiceLog:
     def _write(self, line: bytes) -> None:
         lost = self._unsaid
         if lost:
-            now = datetime.now(UTC).isoformat(timespec="milliseconds")
-            line = _line({"time": now, "level": "warning", "event": "log", "lost": lost}) + line
+            line = self._line("warning", "log", {"lost": lost}) + line
         try:
             self._put(b"\n" + line if self._torn else line)
         except Exception as fault:  # whatever the stream does, the next line is tried again
@@ -100,6 +117,12 @@ class ServiceLog:
             self._torn, self._fault = False, ""
             with self._counting:
                 self._unsaid -= lost
+
+    def _line(self, level: str, event: str, facts: dict[str, Any]) -> bytes:
+        if self.form == "text":
+            return text_line(level, event, facts)
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return _line({"time": now, "level": level, "event": event, **facts})
 
     def _put(self, data: bytes) -> None:
         if self._stream is not None:

@@ -30,12 +30,29 @@ class PeriodicTask:
         self._work, self._interval, self._name, self._log = work, interval, name, log
         self._stop = threading.Event()
         self._last_message = ""
-        self._thread = threading.Thread(target=self._run, name=f"visir-{name}", daemon=True)
-        self._thread.start()
+        self._starting = threading.Lock()
+        self._thread = self._started()
 
     def stop(self) -> None:
         """Call it no more. Does not wait for a call that is under way."""
         self._stop.set()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether it is called, or was stopped on purpose."""
+        return self._stop.is_set() or self._thread.is_alive()
+
+    def revive(self) -> None:
+        """Begin it again, if its thread has ended though nobody has stopped it."""
+        with self._starting:
+            if not self.is_alive:
+                self._log.write("error", "fault", task=self._name, fault="its thread ended; it is begun again")
+                self._thread = self._started()
+
+    def _started(self) -> threading.Thread:
+        thread = threading.Thread(target=self._run, name=f"visir-{self._name}", daemon=True)
+        thread.start()
+        return thread
 
     def _run(self) -> None:
         wait = self._interval

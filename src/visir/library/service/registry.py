@@ -6,7 +6,7 @@ import contextlib
 import gc
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +25,7 @@ from visir.progress import quiet
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
-    from visir.library import Item
+    from visir.library.item import Item
     from visir.library.query import Query
     from visir.library.snapshot import LibrarySnapshot
 
@@ -49,13 +49,19 @@ class LibraryHandle:
         metrics: Of the service.
         log: Of the service.
         loaded: Encoders in memory, by name; those of the library are added.
+        callback: Called with what takes long, in words.
     """
 
     def __init__(
-        self, folder: Path, settings: ServiceSettings, metrics: Metrics, log: ServiceLog, loaded: dict[str, Encoder]
+        self,
+        folder: Path,
+        settings: ServiceSettings,
+        metrics: Metrics,
+        log: ServiceLog,
+        loaded: dict[str, Encoder],
+        callback: Callable[[str], object] = lambda message: None,
     ) -> None:
-        from visir.library import LibraryError
-        from visir.library.layout import check_library_name
+        from visir.library.layout import LibraryError, check_library_name
         from visir.library.searcher import Searcher
         from visir.library.snapshot import LibrarySnapshot
 
@@ -70,6 +76,8 @@ class LibraryHandle:
             raise LibraryError(f"{folder}: {fault.message}", hint=hint) from fault
         self._path = library_path(library.name)
         self.searcher = Searcher(library, device=settings.device, loaded=loaded)
+        loading = "" if library.model in loaded else f"; loading the model {library.model}"
+        callback(f"{library.name}: {len(library):,} pictures{loading}")
         self.searcher.load()
         models = self.searcher.encoder.models
         loaded[library.model] = models.encoder
@@ -112,7 +120,7 @@ class LibraryHandle:
 
     def original(self, item: str) -> tuple[bytes, str]:
         """The bytes of an item and their media type; `HttpError` (404) when no file has them any more."""
-        from visir.library import LibraryError
+        from visir.library.layout import LibraryError
 
         try:
             return self.library.open_image(item)
@@ -219,7 +227,7 @@ class LibraryHandle:
         threading.Thread(target=self._update, name=f"visir-{self.name}-update", daemon=True).start()
 
     def _update(self) -> None:
-        from visir.library import update
+        from visir.library.updating import update
 
         began = time.perf_counter()
 
@@ -297,13 +305,21 @@ class LibraryHandle:
 class LibraryRegistry:
     """All libraries, by name. Models that several of them have are loaded once."""
 
-    def __init__(self, settings: ServiceSettings, metrics: Metrics, log: ServiceLog) -> None:
+    def __init__(
+        self,
+        settings: ServiceSettings,
+        metrics: Metrics,
+        log: ServiceLog,
+        *,
+        loaded: dict[str, Encoder] | None = None,
+        callback: Callable[[str], object] = lambda message: None,
+    ) -> None:
         _pin(settings.threads)
         self.handles: dict[str, LibraryHandle] = {}
         self._watching: list[PeriodicTask] = []
-        faults, loaded = [], dict[str, "Encoder"]()
+        faults, encoders = [], {} if loaded is None else loaded
         for folder in settings.libraries:
-            handle = LibraryHandle(folder, settings, metrics, log, loaded)
+            handle = LibraryHandle(folder, settings, metrics, log, encoders, callback)
             if handle.name in self.handles:
                 faults.append(f"{folder} and {self.handles[handle.name].folder} are both called {handle.name!r}")
             self.handles[handle.name] = handle
@@ -311,6 +327,7 @@ class LibraryRegistry:
 
     def handle(self, name: str) -> LibraryHandle:
         """The library of this name; `HttpError` (404) with the nearest name."""
+        self.revive()
         if name not in self.handles:
             raise not_found("library", name, list(self.handles))
         return self.handles[name]
@@ -322,6 +339,12 @@ class LibraryRegistry:
                 PeriodicTask(handle.refresh, interval=interval, name=f"reload {name}", log=log)
                 for name, handle in self.handles.items()
             ]
+
+    def revive(self) -> None:
+        """Begin the looks for changes again where their thread has ended: nothing else would tell of it in time."""
+        for watching in self._watching:
+            if not watching.is_alive:
+                watching.revive()
 
     @property
     def stale(self) -> list[str]:

@@ -11,7 +11,7 @@ import orjson
 from cachetools import LRUCache
 
 if TYPE_CHECKING:
-    from visir.library import Item
+    from visir.library.item import Item
     from visir.library.results import ResultPage
     from visir.library.snapshot import LibrarySnapshot
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
-from visir.errors import ConfigurationError, raise_faults
+from visir.errors import ConfigurationError, nearest, raise_faults
 
 
 @dataclass(frozen=True)
@@ -45,6 +47,7 @@ class ServiceSettings:
         grace: How long running requests may take to finish after SIGTERM.
         reload: How often the service looks whether another process has changed a library; 0 never.
         stale: How long a library is served that could not be compared with the disk (`visir.library.service.lease`).
+        paths: Say where photos lie on this machine: for whoever uses the service on the same one.
     """
 
     libraries: tuple[Path, ...]
@@ -73,6 +76,7 @@ class ServiceSettings:
     grace: float = 20.0
     reload: float = 1.0
     stale: float = 10.0
+    paths: bool = False
 
     def __post_init__(self) -> None:
         faults = [] if self.libraries else ["no library is named"]
@@ -87,6 +91,47 @@ class ServiceSettings:
             if not origin.startswith(("http://", "https://")) or origin.rstrip("/").count("/") != 2
         ]
         raise_faults(ConfigurationError, "service", faults, hint="visir library serve --help")
+
+
+def settings_of_host(
+    host: str,
+    libraries: tuple[Path, ...],
+    *,
+    hosts: Sequence[str] = (),
+    open_to_all: bool = False,
+    **settings: Any,
+) -> ServiceSettings:
+    """Settings that suit the address of the service.
+
+    On this machine alone, its own names are `hosts`, connections of one address are not counted, and paths of photos
+    are shown where nobody from elsewhere is let in (by a proxy that has tokens, a name or an origin).
+
+    Args:
+        host: The address to listen on.
+        libraries: Folders of libraries.
+        hosts: Further names under which the service is called.
+        open_to_all: Whether other addresses than loopback may be served without tokens.
+        settings: Further fields of `ServiceSettings`.
+
+    Raises:
+        ConfigurationError: Another address than loopback without tokens; wrong settings.
+    """
+    from visir.retrieval.remote.addresses import is_loopback
+
+    if settings.get("tokens") is None and not is_loopback(host) and not open_to_all:
+        raise ConfigurationError(
+            f"--host {host} can be reached from other machines, and there are no tokens: everybody could search and "
+            "change these libraries.",
+            hint="visir library token new tokens --name NAME, then --tokens tokens; or --open if that is meant",
+        )
+    unknown = settings.keys() - {field.name for field in fields(ServiceSettings)}
+    faults = [f"{name}: {nearest(name, ServiceSettings.__dataclass_fields__)}" for name in sorted(unknown)]
+    raise_faults(ConfigurationError, "no such settings of a service", faults, hint="see visir library serve --help")
+    if is_loopback(host):
+        alone = not hosts and not settings.get("origins") and settings.get("tokens") is None
+        settings = {"paths": alone, "connections_per_address": 0, **settings}
+        hosts = (*hosts, "localhost", "127.0.0.1", "[::1]", host)
+    return ServiceSettings(libraries, hosts=tuple(hosts), **settings)
 
 
 _AT_LEAST: dict[str, float] = {

@@ -32,7 +32,7 @@ class CountExperiment(Experiment):
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
         from visir.collections import open_collection
-        from visir.evaluation.granularity import study
+        from visir.evaluation.granularity import granularity as study
 
         with context.locks.process:
             collection = open_collection(expand(self.source))

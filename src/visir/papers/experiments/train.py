@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from visir.evaluation.evaluate import Evaluation
+from visir.evaluation.results import Evaluation
 from visir.papers.published_values import nearest_reading, values_of
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 from visir.studies.shared_training import PriorTraining, train_once

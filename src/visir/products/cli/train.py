@@ -139,8 +139,9 @@ def _print_recipes() -> None:
 
 def _print_plan(recipe: CategoriesRecipe, products: int, out: Path) -> None:
     from visir.cli.epochs import print_steps
-    from visir.products.training import recipe_text
+    from visir.products.training import COMMAND
+    from visir.training.checkpoint import recipe_text
 
-    output.line(recipe_text(recipe))
+    output.line(recipe_text(recipe, COMMAND))
     print_steps(recipe, products)
     output.line(f"would write: {out}")

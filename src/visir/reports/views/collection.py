@@ -5,8 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from visir.records import Collection
-from visir.records.collection import IMAGES
+from visir.records import IMAGES, Collection
 from visir.reports.blocks import Block, Paragraph, inline
 from visir.reports.gallery import Strip, Tile
 from visir.reports.notebook import BUDGET

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from visir.plugins import CORRUPTIONS as GROUP
 from visir.registry import Registry
 from visir.robustness.random_stream import RandomStream
 
@@ -51,7 +52,7 @@ class Corruption:
         return self.step_format.format(self.steps[severity - 1])
 
 
-CORRUPTIONS: Registry[Corruption] = Registry("corruption of pictures")
+CORRUPTIONS: Registry[Corruption] = Registry("corruption of pictures", group=GROUP, of=Corruption)
 """All corruptions, in the order in which tables list them."""
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from visir.errors import VisirError
+from visir.plugins import PERTURBATIONS as GROUP
 from visir.registry import Registry
 from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.random_stream import RandomStream
@@ -49,8 +50,8 @@ class Perturbation:
     on: Callable[[str], Change] | None = None
 
 
-PERTURBATIONS: Registry[Perturbation] = Registry("perturbation")
-"""All perturbations, in the order of Table 4."""
+PERTURBATIONS: Registry[Perturbation] = Registry("perturbation", group=GROUP, of=Perturbation)
+"""All perturbations, in the order of Table 4; those of other packages come last."""
 
 
 def names_in(profile: Profile) -> list[str]:

@@ -13,7 +13,7 @@ from visir.cli.options import (
     JobsOption,
     out_option,
 )
-from visir.sessions.cli.samples import CountedPages, MinPages, Seed, SettingFrom, SettingsOption, samples_of
+from visir.sessions.cli.samples import CountedPages, MinPages, Seed, SettingFrom, SettingsOption
 
 
 def predict(
@@ -39,20 +39,30 @@ def predict(
     jobs: JobsOption = None,
 ) -> None:
     """Compare models and feature sets at every step of a session; then look at it: visir sessions report."""
+    from visir.sessions.examples import SETTINGS
     from visir.sessions.prediction.folds import SCHEMES
     from visir.sessions.prediction.models import MODELS
-    from visir.sessions.prediction.study import StudyPlan, load_study, run_study
-    from visir.sessions.prediction.summary import summarise
+    from visir.sessions.prediction.predicting import predict as run
     from visir.sessions.reports.intent import f1_table
 
-    samples = samples_of(
-        settings, {"anonymous": anonymous, "identified": identified}, min_pages, counted_pages, setting_from, seed
+    chosen = settings or SETTINGS
+    sizes = {"anonymous": anonymous, "identified": identified}
+    summary = run(
+        sessions,
+        out,
+        settings=chosen,  # type: ignore[arg-type]  # checked by `Sample`
+        n={setting: size for setting, size in sizes.items() if size is not None},  # type: ignore[misc]
+        models=classifier or MODELS,
+        folds=folds,
+        schemes=schemes or SCHEMES,  # type: ignore[arg-type]  # checked by `StudyPlan`
+        min_pages=min_pages,
+        counted_pages=counted_pages,  # type: ignore[arg-type]  # checked by `Sample`
+        setting_from=setting_from,  # type: ignore[arg-type]  # likewise
+        seed=seed,
+        jobs=jobs,
     )
-    plan = StudyPlan(samples, tuple(classifier or MODELS), folds, tuple(schemes or SCHEMES), seed)  # type: ignore[arg-type]
-    cells = run_study(sessions, plan, out, jobs=jobs)
-    summary = summarise(load_study(out)[0], cells)
     output.answer(summary.to_json())
-    for sample in samples:
-        output.table(f1_table(summary, sample.setting))
-    output.line(f"{out}: study.json, cells ({len(cells)}, {summary.seconds:,.0f} s of processor time)")
+    for setting in chosen:
+        output.table(f1_table(summary, setting))
+    output.line(f"{out}: study.json, cells ({summary.seconds:,.0f} s of processor time)")
     output.note(f"look at it: visir sessions report {out} --out {out}.html")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
-
-if TYPE_CHECKING:
-    from visir.sessions.examples import Sample
 
 SettingsOption = Annotated[
     list[str] | None, typer.Option("--setting", "-s", help="anonymous or identified (repeatable). Default: both.")
@@ -21,20 +18,3 @@ SettingFrom = Annotated[
     ),
 ]
 Seed = Annotated[int, typer.Option(help="Of samples, folds and models.")]
-
-
-def samples_of(
-    settings: list[str] | None,
-    sizes: dict[str, int | None],
-    min_pages: int,
-    counted_pages: str,
-    setting_from: str,
-    seed: int,
-) -> tuple[Sample, ...]:
-    """One sample per setting."""
-    from visir.sessions.examples import SETTINGS, Sample
-
-    return tuple(
-        Sample(setting, sizes.get(setting), seed, min_pages, counted_pages, setting_from)  # type: ignore[arg-type]
-        for setting in settings or SETTINGS
-    )

@@ -38,7 +38,7 @@ def score(
 
     live = LiveScorer(load_model(model))
     if history is not None:
-        _remember(live, history)
+        live.remember_sessions(history)
     for event in _events(sys.stdin, live):
         for answer in live.observe(event):
             typer.echo(orjson.dumps(asdict(answer)).decode())
@@ -53,6 +53,8 @@ def _events(stream: TextIO, live: LiveScorer) -> Iterator[dict[str, Any]]:
 
     import orjson
 
+    from visir.sessions.prediction.live import check_columns
+
     head: list[str] | None = None
     is_json: bool | None = None  # by the first line
     for number, line in enumerate(stream, 1):
@@ -63,12 +65,15 @@ def _events(stream: TextIO, live: LiveScorer) -> Iterator[dict[str, Any]]:
             is_json = text.startswith("{")
         if not is_json and head is None:
             head = next(csv.reader([text]))
+            check_columns(head)
             continue
         try:
             if head is None:
                 row = orjson.loads(text)
                 if not isinstance(row, dict):
                     raise ValueError("not an object")
+                if number == 1:
+                    check_columns(list(row))
             else:
                 row = dict(zip(head, next(csv.reader([text])), strict=True))
                 row["time"] = int(row["time"]) if row.get("time") else None
@@ -78,14 +83,3 @@ def _events(stream: TextIO, live: LiveScorer) -> Iterator[dict[str, Any]]:
             typer.echo(f"line {number}: {fault}", err=True)
             continue
         yield row
-
-
-def _remember(live: LiveScorer, folder: Path) -> None:
-    import pyarrow.parquet as pq
-
-    from visir.sessions.folder import parts_of
-
-    names = ["customer", "visitor", "session", "began", "ended", "device", "orders"]
-    for sessions, _ in parts_of(folder):
-        for row in pq.read_table(sessions, columns=names).to_pylist():
-            live.remember(**row)

@@ -12,7 +12,7 @@ from visir.cli.options import (
     ReplaceOption,
     out_option,
 )
-from visir.sessions.cli.samples import CountedPages, MinPages, Seed, SettingFrom, SettingsOption, samples_of
+from visir.sessions.cli.samples import CountedPages, MinPages, Seed, SettingFrom, SettingsOption
 
 
 def train(
@@ -33,22 +33,29 @@ def train(
     replace: ReplaceOption = False,
 ) -> None:
     """Train one model per setting and step, and save it. With both settings, a customer who logs in changes model."""
-    from visir.errors import ConfigurationError, VisirError, nearest
+    from visir.errors import VisirError
     from visir.sessions.examples import SETTINGS
-    from visir.sessions.features import FEATURE_SETS
-    from visir.sessions.prediction.models import MODELS
-    from visir.sessions.prediction.purchase_model import save_model
     from visir.sessions.prediction.purchase_model import train as run
 
-    for name, value, choices in (("classifier", classifier, MODELS), ("features", features, FEATURE_SETS)):
-        if value not in choices:
-            raise ConfigurationError(f"unknown {name} {value!r}", hint=nearest(value, choices))
     if out.exists() and not replace:
         raise VisirError(f"{out} exists already.", hint="name a new folder, or replace it (--replace)")
-    samples = samples_of(settings, dict.fromkeys(SETTINGS, n), min_pages, counted_pages, setting_from, seed)
-    trained = run(sessions, samples, classifier, feature_set=features, seed=seed)  # type: ignore[arg-type]  # checked above
-    save_model(trained, out, replace=replace)
+    trained = run(
+        sessions,
+        classifier,
+        settings=settings or SETTINGS,  # type: ignore[arg-type]  # checked by `Sample`
+        n=n,
+        min_pages=min_pages,
+        counted_pages=counted_pages,  # type: ignore[arg-type]  # likewise
+        setting_from=setting_from,  # type: ignore[arg-type]  # likewise
+        features=features,  # type: ignore[arg-type]  # checked by `train`
+        seed=seed,
+    )
+    trained.save(out, replace=replace)
     output.answer({"model": out.absolute(), **output.plain(trained.card)})
     for setting, drawn in trained.card["drawn"].items():
-        output.line(f"{setting}: {drawn['sessions']:,} sessions, {drawn['purchases']:,} with a purchase")
+        rate = trained.card["base_rates"][setting][0]
+        output.line(
+            f"{setting}: {drawn['sessions']:,} sessions, {drawn['purchases']:,} with a purchase; "
+            f"its scores are for all sessions, of which {rate:.2%} buy"
+        )
     output.line(f"{out}: ask it: visir sessions score {out} < EVENTS")

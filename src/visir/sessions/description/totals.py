@@ -20,7 +20,8 @@ def totals(log: SessionLog) -> Statistic:
         "SELECT count(*), count(DISTINCT customer), count(*) FILTER (WHERE purchase), sum(queries), "
         "strftime(make_timestamp(CAST(min(began) AS BIGINT)), '%Y-%m-%d %H:%M'), "
         "strftime(make_timestamp(CAST(max(ended) AS BIGINT)), '%Y-%m-%d %H:%M'), "
-        f"count(DISTINCT {local_day(log)}), {int(log.counts['visitors'])} FROM {log.sessions}"
+        f"CAST(ceil((max(ended) - min(began) + 1) / 86400e6) AS INTEGER), {int(log.counts['visitors'])} "
+        f"FROM {log.sessions}"
     )[0]
     notes = []
     totals_by_name: list[tuple[str, float | int | str | None]] = [("Sessions", sessions)]
@@ -37,7 +38,7 @@ def totals(log: SessionLog) -> Statistic:
     else:
         notes.append("The log records no search.")
     totals_by_name += [("Device types", ", ".join(log.devices) or "not told")]
-    totals_by_name += [("From (UTC)", first), ("To (UTC)", last), ("Days", days)]
+    totals_by_name += [("From (UTC)", first), ("To (UTC)", last), ("Days of 24 hours", days)]
     return Statistic(
         *name,
         corner="",

@@ -12,18 +12,25 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
 import numpy as np
 
+from visir.errors import ConfigurationError
 from visir.sessions.examples import Setting
+from visir.sessions.folder import parts_of
 from visir.sessions.mapping import ACTIONS, COLUMNS
-from visir.sessions.prediction.purchase_model import PurchaseModel
+from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
 from visir.sessions.records import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
 
 Event = Mapping[str, Any]
 """`visitor`, `customer`, `time` (µs since 1970), `device`, `channel`, `page`, `query`, `price`, `action`, `key`."""
@@ -93,14 +100,13 @@ class LiveScorer:
     Example:
         >>> import pyarrow as pa, pyarrow.parquet as pq
         >>> from visir.sessions import preset, sessionise
-        >>> from visir.sessions.examples import Sample
         >>> from visir.sessions.prediction.purchase_model import train
         >>> rows = [(f"v{k}", page, "page") for k in range(20) for page in range(4)]
         >>> rows += [(f"v{k}", 9, "order") for k in range(0, 20, 2)]
         >>> columns = dict(zip(("visitor", "time", "action"), map(list, zip(*rows))))
         >>> pq.write_table(pa.table(columns), "log.parquet")
         >>> _ = sessionise("log.parquet", preset("events"), "sessions")
-        >>> scorer = LiveScorer(train("sessions", [Sample("anonymous", min_pages=4)], "rf"))
+        >>> scorer = LiveScorer(train("sessions", "rf", settings=["anonymous"], min_pages=4))
         >>> scores = scorer.observe({"visitor": "ann", "time": 0, "action": "page"})
         >>> [(score.step, score.setting) for score in scores]
         [(0, 'anonymous'), (1, 'anonymous')]
@@ -142,6 +148,19 @@ class LiveScorer:
         self._numbers[visitor] = max(self._numbers[visitor], session)
         if customer is not None:
             insort(self._past[customer], _EndedSession(ended, began, visitor, session, device, orders))
+
+    def remember_sessions(self, folder: str | Path) -> None:
+        """Add all sessions of a folder to the history of their customers.
+
+        Args:
+            folder: A folder that `visir.sessions.make` wrote.
+        """
+        import pyarrow.parquet as pq
+
+        names = ["customer", "visitor", "session", "began", "ended", "device", "orders"]
+        for sessions, _ in parts_of(folder):
+            for row in pq.read_table(sessions, columns=names).to_pylist():
+                self.remember(**row)
 
     def observe(self, event: Event) -> list[Score]:
         """Take one event and return the scores it brings.
@@ -267,3 +286,62 @@ class LiveScorer:
     def _reject(self, reason: str) -> list[Score]:
         self.rejected[reason] += 1
         return []
+
+
+def score(
+    model: PurchaseModel | str | Path, events: Iterable[Event] | pa.Table | pd.DataFrame, *, history: Any = None
+) -> Iterator[Score]:
+    """Score events in the order in which they happened, as a live stream would be scored.
+
+    Args:
+        model: A trained model, or the folder of one.
+        events: Dictionaries with the columns of an event (`visir.sessions.mapping`), a DataFrame, or an Arrow table;
+            times in µs since 1970 (UTC). `Sessions.events()` of another log has them.
+        history: A folder of sessions: what customers did before the events.
+
+    Yields:
+        A score when a session begins (step 0), and then whenever a page opens, up to the model's last step or the
+        first order.
+
+    Raises:
+        ConfigurationError: Events of a table lack the columns `visitor`, `time` or `action`.
+
+    Example:
+        >>> from visir.sessions import generate, make, train
+        >>> _ = generate("shop", 2000)
+        >>> sessions = make("shop/events", "shop-sessions", mapping="shop/mapping.toml")
+        >>> model = train(sessions, "lr", settings=["anonymous"], min_pages=6)
+        >>> scores = list(score(model, sessions.events()))
+        >>> scores[0].step, 0 < scores[0].probability < 0.5
+        (0, True)
+    """
+    scorer = LiveScorer(model if isinstance(model, PurchaseModel) else load_model(model))
+    if history is not None:
+        scorer.remember_sessions(history)
+    for event in _rows(events):
+        yield from scorer.observe(event)
+
+
+def check_columns(columns: Sequence[str]) -> None:
+    """Check that events have the columns without which none can be scored.
+
+    Raises:
+        ConfigurationError: One is missing.
+    """
+    missing = [name for name in ("visitor", "time", "action") if name not in columns]
+    if missing:
+        raise ConfigurationError(
+            f"events without {', '.join(missing)}; there are {', '.join(columns)}.",
+            hint="a stream has the columns of an event, not of the log (docs/how-to/read-shop-logs.md); "
+            "those of a log: visir.sessions.make(log, out, mapping=…).events()",
+        )
+
+
+def _rows(events: Any) -> Iterable[Event]:
+    columns = getattr(events, "column_names", None) or getattr(events, "columns", None)
+    if columns is None:
+        return events  # type: ignore[no-any-return]
+    check_columns([str(name) for name in columns])
+    if hasattr(events, "to_pylist"):
+        return events.to_pylist()  # type: ignore[no-any-return]
+    return events.to_dict("records")  # type: ignore[no-any-return]

@@ -108,6 +108,8 @@ class FittedClassifier:
         share: The share of training sessions that bought.
         scaling: What standardising learnt, for models that need it.
         numbers: Slope and offset of the sigmoid over an SVM's margins.
+        base_rate: The share of sessions that buy where the classifier is used; None where it is used on sessions like
+            those of training.
     """
 
     model: str
@@ -115,6 +117,7 @@ class FittedClassifier:
     share: float
     scaling: Scaling | None = None
     numbers: dict[str, float] = field(default_factory=dict)
+    base_rate: float | None = None
 
     def balanced(self, features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
         """(n,) chance of a purchase if half of the sessions bought; one half or more counts as a purchase."""
@@ -131,8 +134,9 @@ class FittedClassifier:
         return at_share(chance_of_model, 0.5, self.share) if self.model == "knn" else chance_of_model
 
     def probability(self, features: Sequence[SessionFeature], states: Sequence[FeatureState], matrix: Floats) -> Floats:
-        """(n,) chance of a purchase at the share of purchases of the training sessions."""
-        return at_share(self.balanced(features, states, matrix), self.share)
+        """(n,) chance of a purchase at the base rate, or else at the share of purchases of the training sessions."""
+        share = self.share if self.base_rate is None else self.base_rate
+        return at_share(self.balanced(features, states, matrix), share)
 
 
 def at_share(chance: Floats, share: float, was: float = 0.5) -> Floats:

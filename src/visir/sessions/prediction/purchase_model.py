@@ -7,17 +7,19 @@ below, names: loading runs no code of the file, as a pickle would.
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
-from visir.errors import VisirError, require
+from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
 from visir.files import read_json
-from visir.sessions.examples import Sample, Setting, draw, idle_minutes
-from visir.sessions.features import FEATURES, FeatureSet, LearntFeatures, features_of
+from visir.sessions.examples import MIN_PAGES, SETTINGS, NoSessionError, Sample, Setting, draw, idle_minutes
+from visir.sessions.features import FEATURE_SETS, FEATURES, FeatureSet, LearntFeatures, features_of
+from visir.sessions.prediction.base_rates import base_rates, rate_at
 from visir.sessions.prediction.encoding import Scaling
-from visir.sessions.prediction.models import FittedClassifier, fit
+from visir.sessions.prediction.models import MODELS, FittedClassifier, fit
 from visir.sessions.records import Floats, SessionExamples
 from visir.storage import FolderKind, check_version, new_folder
 
@@ -53,65 +55,142 @@ class SettingModel:
 
 @dataclass(frozen=True)
 class PurchaseModel:
-    """A model for each setting, and the card: what it was trained on, and how."""
+    """A model for each setting, and the card: what it was trained on, and how.
+
+    Args:
+        parts: Setting → its model.
+        card: Plain values: model, features, samples, how many sessions were drawn, base rates by step, versions.
+    """
 
     parts: Mapping[Setting, SettingModel]
     card: dict[str, Any]
 
+    def save(self, out: str | Path, *, replace: bool = False) -> Path:
+        """Write the folder of the model, complete or not at all; `load_model` reads it.
+
+        Args:
+            out: The folder to make.
+            replace: Replace `out` where it is the folder of a model.
+
+        Raises:
+            VisirError: `out` exists.
+        """
+        return save_model(self, out, replace=replace)
+
+    def __repr__(self) -> str:
+        drawn = [f"{setting}: {n['sessions']:,} sessions, {n['purchases']:,} with a purchase"
+                 for setting, n in self.card["drawn"].items()]  # fmt: skip
+        return f"PurchaseModel({self.card['model']}, {self.card['features']} features)\n  " + "\n  ".join(drawn)
+
 
 def train(
     sessions: str | Path,
-    samples: Sequence[Sample],
-    model: str,
+    model: str = "gbdt",
     *,
-    feature_set: FeatureSet = "extended",
+    settings: Sequence[Setting] = SETTINGS,
+    n: int | None = None,
+    min_pages: int = MIN_PAGES,
+    counted_pages: Literal["before order", "all"] = "before order",
+    setting_from: Literal["start", "session"] = "start",
+    features: FeatureSet = "extended",
     seed: int = 0,
 ) -> PurchaseModel:
-    """Train on all examples of each sample, without validation; the prediction study says how good a model is.
+    """Train a model that says, page by page, how likely a session ends with a purchase.
+
+    It learns from all sessions of the folder that are long enough, without validation: `visir.sessions.predict` says
+    how good such a model is. Its probabilities are brought to the share of purchases among all sessions that reach a
+    step (`base_rates`), so that they are right on average for sessions of any length, not for long ones only.
+
+    A setting of which no session is long enough is left out with a warning, as long as another one can be trained.
 
     Args:
-        sessions: A folder that `sessionise` wrote.
-        samples: One per setting.
-        model: One of `models.MODELS`.
-        feature_set: The feature set.
-        seed: Of the model.
+        sessions: A folder that `visir.sessions.make` wrote.
+        model: "rf", "lr", "knn", "svm", "mlp" or "gbdt" (`models.MODELS`).
+        settings: "anonymous", "identified", or both: a customer who logs in then changes the model.
+        n: At most so many sessions for each setting; all by default.
+        min_pages: Pages that a session must have (see `examples.Sample`).
+        counted_pages: Which pages count.
+        setting_from: What the setting follows from.
+        features: "baseline" or "extended", the feature set.
+        seed: Of the sample and the model.
 
     Raises:
-        VisirError: No session qualifies, or all have the same outcome.
+        ConfigurationError: An option is unknown.
+        VisirError: In no setting a session qualifies, or all have the same outcome.
+
+    Example:
+        >>> from visir.sessions import generate, make, train
+        >>> log = generate("shop", 2000)
+        >>> _ = make("shop/events", "sessions", mapping="shop/mapping.toml")
+        >>> trained = train("sessions", "lr", settings=["anonymous"], min_pages=6)
+        >>> trained.card["drawn"]["anonymous"]["sessions"] > 100
+        True
     """
     import sklearn.ensemble  # loads OpenMP, which must be there to be limited
     from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+    faults = [
+        f"unknown {kind} {value!r} ({nearest(value, choices)})"
+        for kind, value, choices in (("model", model, MODELS), ("features", features, FEATURE_SETS))
+        if value not in choices
+    ]
+    raise_faults(ConfigurationError, "train a purchase model", faults)
+    samples = [Sample(setting, n, seed, min_pages, counted_pages, setting_from) for setting in settings]
+    examples_by_sample = _drawn(sessions, samples)
+    rates = base_rates(sessions)
+    trained: tuple[Setting, ...] = tuple(sample.setting for sample in examples_by_sample)
     parts: dict[Setting, SettingModel] = {}
     drawn: dict[str, Any] = {}
-    for sample in samples:
-        examples = draw(sessions, sample)
-        learnt = LearntFeatures.of(features_of(sample.setting, feature_set), examples)
+    for sample, examples in examples_by_sample.items():
+        learnt = LearntFeatures.of(features_of(sample.setting, features), examples)
+        scored: tuple[Setting, ...] = SETTINGS if trained == ("anonymous",) else (sample.setting,)
+        steps = []
         with threadpool_limits(1):  # on so few rows threads wait for each other: five times the processor time
-            fitted = tuple(
-                fit(
-                    model,
-                    learnt.features,
-                    learnt.states,
-                    learnt.matrix(examples, step),
-                    examples.purchase,
-                    seed=seed,
-                )
-                for step in sample.steps
-            )
-        parts[sample.setting] = SettingModel(learnt, fitted)
+            for step in sample.steps:
+                matrix = learnt.matrix(examples, step)
+                fitted = fit(model, learnt.features, learnt.states, matrix, examples.purchase, seed=seed)
+                steps.append(replace(fitted, base_rate=rate_at(rates, scored, step)))
+        parts[sample.setting] = SettingModel(learnt, tuple(steps))
         drawn[sample.setting] = {"sessions": len(examples), "purchases": int(examples.purchase.sum())}
     card = {
         "model": model,
-        "features": feature_set,
+        "features": features,
         "seed": seed,
-        "samples": [sample.to_dict() for sample in samples],
+        "samples": [sample.to_dict() for sample in examples_by_sample],
         "drawn": drawn,
+        "base_rates": {setting: [fitted.base_rate for fitted in part.steps] for setting, part in parts.items()},
         "zone": read_json(Path(sessions) / "counts.json")["declared"]["zone"],
         "idle_minutes": idle_minutes(Path(sessions)),
         "versions": {"scikit-learn": sklearn.__version__},
     }
     return PurchaseModel(parts, card)
+
+
+def _drawn(sessions: str | Path, samples: Sequence[Sample]) -> dict[Sample, SessionExamples]:
+    """The examples of each sample; one without any is left out with a warning, unless there is no other."""
+    examples: dict[Sample, SessionExamples] = {}
+    missing: list[VisirError] = []
+    for sample in samples:
+        try:
+            drawn = draw(sessions, sample)
+        except NoSessionError as fault:
+            missing.append(fault)
+            continue
+        buyers = int(drawn.purchase.sum())
+        if 0 < buyers < len(drawn):
+            examples[sample] = drawn
+        else:
+            same_outcome = NoSessionError(
+                f"{sessions}: of {len(drawn):,} {sample.setting} sessions of {sample.min_pages} pages {buyers:,} buy: "
+                "nothing to tell apart.",
+                hint="learn from shorter sessions too (--min-pages), or from a longer log",
+            )
+            missing.append(same_outcome)
+    if not examples:
+        raise missing[0]
+    for lacking in missing:
+        warnings.warn(f"{lacking.message} No model for it. {lacking.hint}", stacklevel=3)
+    return examples
 
 
 def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False) -> Path:
@@ -134,7 +213,14 @@ def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False) 
             steps = []
             for step, fitted in enumerate(part.steps):
                 scaling = None if fitted.scaling is None else fitted.scaling.to_json()
-                steps.append({"share": fitted.share, "scaling": scaling, "numbers": fitted.numbers})
+                steps.append(
+                    {
+                        "share": fitted.share,
+                        "base_rate": fitted.base_rate,
+                        "scaling": scaling,
+                        "numbers": fitted.numbers,
+                    }
+                )
                 if fitted.estimator is not None:
                     change.write(_name(setting, step), skops.io.dumps(fitted.estimator))
             document["parts"][setting] = {"learnt": part.learnt.to_json(), "steps": steps}
@@ -174,7 +260,8 @@ def _fitted(folder: Path, setting: str, step: int, model: str, values: dict[str,
     path = folder / _name(setting, step)
     scaling = None if values["scaling"] is None else Scaling.from_json(values["scaling"])
     # There is no file where every feature has one value only at this step.
-    return FittedClassifier(model, _read(path) if path.is_file() else None, values["share"], scaling, values["numbers"])
+    estimator = _read(path) if path.is_file() else None
+    return FittedClassifier(model, estimator, values["share"], scaling, values["numbers"], values["base_rate"])
 
 
 def _read(path: Path) -> Any:

@@ -10,10 +10,10 @@ from importlib.resources import files
 import orjson
 from fastapi import APIRouter, Request, Response
 
-import visir
 from visir.library.service import wire
 from visir.library.service.errors import HttpError, not_found
 from visir.library.service.routers import REFUSALS, has_already, registry_of
+from visir.version import __version__
 
 router = APIRouter(tags=["about"])
 
@@ -29,7 +29,7 @@ _TYPES = {
 async def health(request: Request) -> Response:
     """The process is alive."""
     status = "closing" if request.app.state.closing else "ok"
-    return _json({"status": status, "version": visir.__version__})
+    return _json({"status": status, "version": __version__})
 
 
 @router.get(
@@ -57,7 +57,7 @@ async def ready(request: Request) -> Response:
         )
         answer = {**orjson.loads(refused.body()), "libraries": statuses}
         return Response(orjson.dumps(answer), 503, {"Retry-After": "5"}, media_type="application/json")
-    return _json({"status": "ok", "version": visir.__version__, "libraries": statuses})
+    return _json({"status": "ok", "version": __version__, "libraries": statuses})
 
 
 @router.get("/metrics", response_class=Response, include_in_schema=False)

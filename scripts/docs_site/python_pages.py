@@ -1,0 +1,184 @@
+"""The reference of the Python surface: a short page for each part, with what the parts themselves export."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+from typing import Any, NamedTuple
+
+FOLDER = "reference/python"
+
+
+class Part(NamedTuple):
+    """A page: its title, a sentence, and what is on it.
+
+    `targets` are names of objects; a name that ends in `.*` stands for all that its package exports.
+    """
+
+    title: str
+    about: str
+    targets: tuple[str, ...]
+
+
+PARTS: dict[str, Part] = {
+    "visir": Part("visir", "What `import visir` offers.", ("visir.*",)),
+    "collection-records": Part(
+        "visir.records: collections and tasks",
+        "What is searched.",
+        tuple(
+            f"visir.records.{name}" for name in ("Collection", "Items", "Task", "TaskFile", "Gallery", "Pools", "Qrels")
+        ),
+    ),
+    "result-records": Part(
+        "visir.records: runs and results",
+        "What a search answers, and what is measured.",
+        tuple(f"visir.records.{name}" for name in ("Run", "Ranks", "Protocol", "Result")),
+    ),
+    "vector-records": Part(
+        "visir.records: vectors",
+        "What encoders give.",
+        tuple(f"visir.records.{name}" for name in ("Embeddings", "SparseEmbeddings", "Vocabulary", "EncoderCard")),
+    ),
+    "catalogue-records": Part(
+        "visir.records: catalogues and views",
+        "Products, and collections that were changed on purpose.",
+        tuple(f"visir.records.{name}" for name in ("Catalogue", "Corrupted", "Shortcuts", "Injected")),
+    ),
+    "collections": Part(
+        "visir.collections",
+        "Collections and tasks are read, drawn, saved.",
+        (
+            "visir.collections.*",
+            *(
+                "visir.collections.images.ImageReader",
+                "visir.collections.portable.save",
+                "visir.collections.portable.load",
+            ),
+            *("visir.collections.scenes.scenes", "visir.collections.scenes.Scene", "visir.collections.scenes.render"),
+        ),
+    ),
+    "encoders": Part("visir.encoders", "Models that turn pictures and texts into vectors.", ("visir.encoders.*",)),
+    "towers": Part(
+        "visir.encoders.towers",
+        "Networks of one side that visir trains.",
+        (
+            *("visir.encoders.towers.base.Backbone", "visir.encoders.towers.base.Tower"),
+            *("visir.encoders.towers.head.HeadSpec", "visir.encoders.towers.head.Head"),
+            *("visir.encoders.towers.resnet.ResNetBackbone", "visir.encoders.towers.small_cnn.SmallCNNBackbone"),
+            *("visir.encoders.towers.gru.GRUBackbone", "visir.encoders.towers.words.WordVocabulary"),
+        ),
+    ),
+    "retrieval": Part(
+        "visir.retrieval",
+        "Exact search, indexes, runs.",
+        (
+            "visir.retrieval.*",
+            *(
+                "visir.retrieval.exact.search",
+                "visir.retrieval.exact.search_both",
+                "visir.retrieval.exact.SearchResult",
+            ),
+            *("visir.retrieval.ranks.ranks_of", "visir.retrieval.fusion.fuse", "visir.retrieval.rerank.rerank"),
+        ),
+    ),
+    "training": Part("visir.training", "Recipes go in, trained models come out.", ("visir.training.*",)),
+    "objectives": Part(
+        "visir.training.objectives",
+        "What is minimised in training.",
+        tuple(
+            f"visir.training.objectives.{name}"
+            for name in ("infonce.InfoNCE", "triplet.Triplet", "ifm.IFM", "cosine.Cosine", "ltd.LTD", "itd.ITD")
+        ),
+    ),
+    "training-loop": Part(
+        "visir.training: the loop",
+        "For models of your own.",
+        tuple(
+            f"visir.training.{name}"
+            for name in (
+                "fit.fit",
+                "fit.FitResult",
+                "learner.Learner",
+                "dual_encoder.DualEncoder",
+                "checkpoint.Checkpoint",
+            )
+        ),
+    ),
+    "evaluation": Part("visir.evaluation", "Systems are measured, compared and explained.", ("visir.evaluation.*",)),
+    "measures": Part(
+        "visir.evaluation.measures",
+        "The measures, and significance.",
+        ("visir.evaluation.measures.*", "visir.evaluation.measures.base.Measure"),
+    ),
+    "published": Part(
+        "visir.evaluation.published", "Tables of papers that come with visir.", ("visir.evaluation.published.*",)
+    ),
+    "sparse": Part("visir.sparse", "Vectors over words.", ("visir.sparse.*",)),
+    "robustness": Part(
+        "visir.robustness",
+        "Captions and pictures are perturbed.",
+        (
+            "visir.robustness.perturb.perturb",
+            "visir.robustness.perturbations.*",
+            "visir.robustness.corruptions.*",
+            "visir.robustness.granularity.*",
+        ),
+    ),
+    "shortcuts": Part("visir.shortcuts", "Numbers that an image and its captions share.", ("visir.shortcuts.*",)),
+    "library": Part(
+        "visir.library",
+        "A folder of photos, made searchable.",
+        (
+            "visir.library.*",
+            "visir.library.searcher.Searcher",
+            "visir.library.query.Query",
+            "visir.library.results.ResultPage",
+        ),
+    ),
+    "service": Part(
+        "visir.library.service",
+        "The HTTP service over libraries.",
+        ("visir.library.service.app.create_app", "visir.library.service.settings.ServiceSettings"),
+    ),
+    "products": Part("visir.products", "Catalogues of products, and their categories.", ("visir.products.*",)),
+    "sessions": Part("visir.sessions", "Logs of shops become sessions.", ("visir.sessions.*",)),
+    "papers": Part(
+        "visir.papers",
+        "Tables and figures of papers, as studies.",
+        ("visir.papers.study.read_study", "visir.papers.study.Study"),
+    ),
+    "reports": Part("visir.reports", "Tables and pages.", ("visir.reports.*",)),
+    "display": Part("visir.display", "How records show themselves.", ("visir.display.Displayed",)),
+    "errors": Part("visir.errors", "What is raised.", ("visir.errors.VisirError",)),
+}
+
+
+def pages() -> dict[str, str]:
+    """Path → Markdown of every page; the first one lists them."""
+    rows = [f"| [`{part.title}`]({name}.md) | {part.about} |" for name, part in PARTS.items()]
+    index = "# Python\n\n| part | what it is |\n|---|---|\n" + "\n".join(rows) + "\n"
+    return {f"{FOLDER}/index.md": index, **{f"{FOLDER}/{name}.md": _page(part) for name, part in PARTS.items()}}
+
+
+def _page(part: Part) -> str:
+    parts = [f"# {part.title}", part.about]
+    places = list(dict.fromkeys(place for target in part.targets for place in _places(target)))
+    parts += [f"::: {place}\n    options: {{ heading_level: 2 }}" for place in places]
+    return "\n\n".join(parts) + "\n"
+
+
+def _places(target: str) -> list[str]:
+    """Where the objects that a target names are defined. Constants and modules are left out."""
+    package, _, name = target.rpartition(".")
+    if name != "*":
+        module = importlib.import_module(package)
+        return [_place(getattr(module, name))]
+    module = importlib.import_module(package)
+    exported = getattr(module, "__all__", ())
+    objects = [getattr(module, one) for one in exported]
+    return [_place(one) for one in objects if inspect.isclass(one) or inspect.isfunction(one)]
+
+
+def _place(target: Any) -> str:
+    target = inspect.unwrap(target)
+    return f"{target.__module__}.{target.__qualname__}"

@@ -1,0 +1,113 @@
+"""What an encoder returns becomes an (n, d) float32 array, or an error that says what was returned and expected.
+
+The output of every encoder passes here: `Encoder` wraps the `embed_…` methods of its subclasses.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
+from functools import wraps
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EncoderError
+from visir.records import Modality
+from visir.records.arrays import as_array
+
+EMBEDDING: dict[str, Modality] = {
+    "embed_images": "image",
+    "embed_texts": "text",
+    "embed_texts_alike": "text",
+    "embed_texts_with_images": "text+image",
+}
+"""The methods of an encoder that return vectors, and of what."""
+_INPUTS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image": "texts with images"}
+
+
+def checked(method: Callable[..., Any], modality: Modality) -> Callable[..., NDArray[np.float32]]:
+    """A method of an encoder that returns vectors: without gradients, and with what it returns checked."""
+
+    @wraps(method)
+    def embed(self: Any, inputs: Any, *others: Any) -> NDArray[np.float32]:
+        with no_gradients():
+            returned = method(self, inputs, *others)
+        vectors = take_in(returned, len(inputs), modality, getattr(self, "label", type(self).__name__))
+        self.learn_dimension(modality, vectors)
+        return vectors
+
+    embed.checks_vectors = True  # type: ignore[attr-defined]
+    return embed
+
+
+def take_in(returned: Any, count: int, modality: Modality, label: str) -> NDArray[np.float32]:
+    """What an encoder returned as (n, d) float32.
+
+    Args:
+        returned: An (n, d) array of NumPy, torch (any device and type, with or without a gradient) or SciPy, or lists.
+        count: How many inputs it was given (n).
+        modality: What they are.
+        label: What the encoder is called, for error messages.
+
+    Raises:
+        EncoderError: It is no array of numbers, or its shape is not (n, d).
+    """
+    if isinstance(returned, np.ndarray) and returned.dtype == np.float32 and returned.ndim == 2:
+        vectors = returned  # what the models of visir return
+    else:
+        vectors = _numbers(returned, count, modality, label)
+    if vectors.ndim == 1 and count == 1 and len(vectors):
+        vectors = vectors[None]  # the vector of a single input
+    if count == 0 and vectors.size == 0:
+        return np.zeros((0, vectors.shape[1] if vectors.ndim == 2 else 0), np.float32)
+    if vectors.ndim != 2 or len(vectors) != count or vectors.shape[1] == 0:
+        raise EncoderError(
+            f"{label}: for {count} {_INPUTS[modality]} it returned numbers of the shape {vectors.shape}; expected is "
+            f"({count}, d): a vector of d numbers for each.",
+            hint=_remedy(vectors.shape, count),
+        )
+    return vectors
+
+
+def no_gradients() -> AbstractContextManager[Any]:
+    """Without gradients, where torch is in use."""
+    torch = sys.modules.get("torch")
+    return nullcontext() if torch is None else torch.no_grad()
+
+
+def _numbers(returned: Any, count: int, modality: Modality, label: str) -> NDArray[np.float32]:
+    try:
+        values = as_array(returned)
+        if values.dtype.kind not in "fiub":
+            raise ValueError(f"values of the type {values.dtype}")
+        with np.errstate(over="ignore"):  # what float32 cannot hold becomes infinite, and is refused with its id
+            return np.ascontiguousarray(values, np.float32)
+    except (TypeError, ValueError, RuntimeError) as fault:
+        inside = f" of {type(returned[0]).__name__}" if isinstance(returned, list | tuple) and returned else ""
+        hint = "return one row of numbers for each input, e.g. np.stack(vectors)"
+        for attribute in ("pooler_output", "image_embeds", "text_embeds", "last_hidden_state"):
+            if getattr(returned, attribute, None) is not None:
+                hint = f"return its tensor, e.g. return output.{attribute}"
+                break
+        raise EncoderError(
+            f"{label}: for {count} {_INPUTS[modality]} it returned {type(returned).__name__}{inside}, which is no "
+            f"array of numbers of the shape ({count}, d){f' ({fault})' if str(fault) else ''}.",
+            hint=hint,
+        ) from fault
+
+
+def _remedy(shape: tuple[int, ...], count: int) -> str:
+    if len(shape) == 2 and shape[1] == count:
+        return "turn it: return vectors.T"
+    if len(shape) == 4 and shape[0] == count and shape[2:] == (1, 1):
+        return "return vectors.reshape(len(vectors), -1)"
+    if len(shape) == 3 and shape[0] == count:
+        return "return one vector for each input, e.g. the mean over tokens: return vectors.mean(1)"
+    if len(shape) == 1 and shape[0] == count:
+        return "one number for each input is no vector; return an array with two axes"
+    if len(shape) == 1 or shape[:1] == (1,):
+        return "compute a vector for each of the inputs, not for all of them together: a mean over axis 0 is too much"
+    return "return one row for each input, in the order of the inputs"

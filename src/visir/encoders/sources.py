@@ -1,0 +1,114 @@
+"""Whatever a person has (texts, pictures, a folder, a collection) as items to encode."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from visir.collections import open_source
+from visir.collections.picture_kinds import is_picture_name
+from visir.encoders.base import Encoder
+from visir.errors import CollectionError, EncoderError
+from visir.records import Collection, Items, Modality, Role, Task, TaskFile, strings
+
+
+def items_of(
+    source: Any,
+    encoder: Encoder,
+    modality: Modality | None = None,
+    role: Role = "document",
+    *,
+    split: str | None = None,
+    images: object = None,
+) -> Items:
+    """The items of a source that an encoder is to encode.
+
+    Args:
+        source: As of `visir.encode`.
+        encoder: What is going to encode them; it decides which side of a collection is taken.
+        modality: "image" or "text", of a collection; None takes images where the encoder takes these.
+        role: Which items of a task: "document" or "query".
+        split: The split of a collection.
+        images: Where its pictures are.
+
+    Raises:
+        CollectionError: The source cannot be opened, or has no such items.
+        EncoderError: The encoder does not take what the source holds.
+    """
+    if isinstance(source, Items):
+        return source
+    texts = None if split or images else _texts(source)
+    if texts is not None:
+        return Items(strings(texts), strings(texts.values()), title="texts", name="given")
+    opened = source if isinstance(source, Task) else _opened(source, split, images)
+    if isinstance(opened, TaskFile):
+        opened = opened.task(opened.tasks[0])
+    if isinstance(opened, Task):
+        return opened.documents if role == "document" else opened.queries
+    if modality is None:
+        modality = "image" if "image" in encoder.modalities and len(opened.images) else "text"
+    if modality == "text" and not len(opened.captions) and "text" not in encoder.modalities:
+        raise encoder.cannot("image")
+    return opened.items(modality)
+
+
+def is_picture(value: object) -> bool:
+    """Whether a value is a picture: of PIL, a path, or a text that names a picture file that is there.
+
+    Example:
+        >>> from pathlib import Path
+        >>> is_picture("a dog"), is_picture(Path("dog.jpg"))
+        (False, True)
+    """
+    if isinstance(value, str):
+        return is_picture_name(value) and Path(value).is_file()
+    if isinstance(value, Path):
+        return is_picture_name(value.name)
+    return type(value).__module__.startswith("PIL.")
+
+
+def unique_names(names: Iterable[str]) -> list[str]:
+    """Names, with a number behind each repetition.
+
+    Example:
+        >>> unique_names(["a", "b", "a"])
+        ['a', 'b', 'a #2']
+    """
+    seen: Counter[str] = Counter()
+    result = []
+    for name in names:
+        seen[name] += 1
+        result.append(name if seen[name] == 1 else f"{name} #{seen[name]}")
+    return result
+
+
+def _texts(source: Any) -> dict[str, str] | None:
+    """Id → text, of a list or a dictionary of texts; None for anything else."""
+    if isinstance(source, Mapping):
+        values = list(source.values())
+        if values and all(isinstance(value, str) and not is_picture(value) for value in values):
+            return {} if any(is_picture(key) for key in source) else {str(key): text for key, text in source.items()}
+        return None
+    if isinstance(source, list | tuple) and source and all(isinstance(value, str) for value in source):
+        if all(is_picture(value) for value in source):
+            return None
+        return dict(zip(unique_names(source), source, strict=True))
+    return None
+
+
+def _opened(source: Any, split: str | None, images: object) -> Collection | TaskFile:
+    try:
+        return open_source([source] if _is_single(source) else source, split=split, images=images)
+    except CollectionError as fault:
+        if isinstance(source, str) and " " in source.strip():
+            raise EncoderError(
+                f"{source!r} is no collection ({fault.message})", hint=f"a text goes in a list: [{source!r}]"
+            ) from fault
+        raise
+
+
+def _is_single(source: Any) -> bool:
+    """Whether it is one picture."""
+    return is_picture(source) and (not isinstance(source, str | Path) or Path(source).is_file())

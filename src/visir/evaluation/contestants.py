@@ -1,0 +1,135 @@
+"""What people hand in to be compared: evaluations, folders, runs with judgements, by name or in a row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from visir.collections import read_qrels
+from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.gallery_check import check
+from visir.evaluation.plain_runs import evaluate_run
+from visir.evaluation.results import Evaluation, is_result, load
+from visir.evaluation.systems.given import is_run
+from visir.records import Gallery, Result, Run
+from visir.retrieval.formats import read_run
+
+USUAL = ("nDCG@10", "AP", "RR", "R@10")
+"""The measures of runs when nothing is named."""
+
+
+@dataclass(frozen=True)
+class Contestants:
+    """Results that are to be compared.
+
+    Attributes:
+        results: The results, the baseline first.
+        labels: Their names, all different.
+        allow: The protocol fields that may differ because of what they are.
+        notes: Notes for the reader.
+    """
+
+    results: tuple[Result, ...]
+    labels: tuple[str, ...]
+    allow: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+def contestants_of(given: Sequence[Any], qrels: Any = None, measures: Sequence[str] | None = None) -> Contestants:
+    """Open what is to be compared.
+
+    Args:
+        given: The arguments of `visir.compare`.
+        qrels: The judgements of runs.
+        measures: The measures of runs.
+
+    Returns:
+        The results.
+
+    Raises:
+        VisirError: There are fewer than two, or one of them cannot be compared.
+    """
+    named = _named(given)
+    if len(named) < 2:
+        raise VisirError(
+            "a comparison needs at least two results.",
+            hint="visir.compare(first, second), or visir.compare({'a': run, 'b': run}, qrels=qrels)",
+        )
+    if qrels is None:
+        results = [_result(value, name) for name, value in named]
+        return Contestants(tuple(results), _labels(results))
+    return _of_runs([(name, _run(value, name)) for name, value in named], qrels, measures)
+
+
+def _named(given: Sequence[Any]) -> list[tuple[str | None, Any]]:
+    """(name or None, value) of each, from a row, a list, or a dictionary."""
+    if len(given) == 1 and isinstance(given[0], Mapping) and not _is_answers(given[0]):
+        return [(str(name), value) for name, value in given[0].items()]
+    if len(given) == 1 and isinstance(given[0], (list, tuple)):
+        given = given[0]
+    return [(None, value) for value in given]
+
+
+def _is_answers(value: Mapping[Any, Any]) -> bool:
+    """Whether a dictionary is a run itself, {query: {document: score}}, and not runs by name."""
+    answers = [answer for answer in value.values() if isinstance(answer, Mapping)]
+    return len(answers) == len(value) > 0 and not any(
+        isinstance(score, Mapping) for answer in answers for score in list(answer.values())[:1]
+    )
+
+
+def _result(value: Any, name: str | None) -> Result:
+    result = value.result if isinstance(value, Evaluation) else value
+    if isinstance(value, (str, Path)) and not (is_run(value) and not is_result(value)):
+        result = load(value)
+    if not isinstance(result, Result):
+        what = f"{str(value)!r}" if isinstance(value, (str, Path)) else f"a {type(value).__name__}"
+        raise ConfigurationError(
+            f"{what} is no result, and runs need judgements.",
+            hint="visir.compare(first, second, qrels='qrels.txt'); results are what visir.evaluate returns or saved",
+        )
+    return result if name is None else replace(result, system=name)
+
+
+def _run(value: Any, name: str | None) -> Run:
+    runs = value.runs if isinstance(value, Evaluation) else None
+    if runs is not None and len(runs) == 1:
+        value = next(iter(runs.values()))
+    elif isinstance(value, (Evaluation, Result)):
+        raise ConfigurationError(
+            f"{value.system} is a result already; judgements are for runs.", hint="leave qrels out, or give its runs"
+        )
+    return read_run(value, name=name)
+
+
+def _of_runs(runs: Sequence[tuple[str | None, Run]], qrels: Any, measures: Sequence[str] | None) -> Contestants:
+    """The results of runs with one set of judgements; they are searches of one gallery, as far as that is known."""
+    judged = read_qrels(qrels)
+    known: Gallery | None = next((run.gallery for _, run in runs if run.gallery.is_known), None)
+    tasks = [run.task for _, run in runs]
+    notes: list[str] = []
+    results = []
+    for name, run in runs:
+        if known is not None and not run.gallery.is_known:
+            notes.append(check(run, known) or "")
+            run = replace(run, gallery=known)
+        run = replace(run, task=tasks[0], **({} if name is None else {"name": name}))
+        results.append(evaluate_run(judged, run, measures=measures or USUAL).result)
+    depths = [run.depth for _, run in runs]
+    if len(set(depths)) > 1:
+        notes.append(
+            f"answers have up to {' | '.join(f'{depth:,}' for depth in depths)} documents; what is not among them "
+            "counts as not found, so measures without a cutoff favour the longer"
+        )
+    return Contestants(tuple(results), _labels(results), ("depth",), tuple(filter(None, notes)))
+
+
+def _labels(results: Sequence[Result]) -> tuple[str, ...]:
+    """The systems' names, numbered where they repeat."""
+    names = [result.system for result in results]
+    return tuple(
+        name if names.count(name) == 1 else f"{name} ({names[: index + 1].count(name)})"
+        for index, name in enumerate(names)
+    )

@@ -1,0 +1,114 @@
+"""Judgements and a run, and nothing else: measured as ranx and ir_measures do."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.collections import read_qrels
+from visir.evaluation.results import Evaluation
+from visir.evaluation.scoring import canonical, score
+from visir.evaluation.second_stage import stages_of
+from visir.evaluation.systems.runs import origins
+from visir.fingerprint import hash_columns
+from visir.records import UNDECLARED, Protocol, Qrels, Ranks, Recall, Run, Ties, gallery_line, show_id_forms
+from visir.retrieval.formats import read_run
+from visir.retrieval.ranks import ranks_of
+
+USUAL = ("ndcg@10", "map", "mrr", "hit@1", "precision@10", "recall@10", "recall@100", "rprecision")
+"""The measures of a run when nothing is named."""
+
+
+def evaluate_run(
+    qrels: Any,
+    run: Any,
+    *,
+    measures: Sequence[str] | None = None,
+    recall: Recall | None = None,
+    ties: Ties = "id",
+    name: str | None = None,
+    similarity: str | None = None,
+) -> Evaluation:
+    """Measure a run with judgements alone; `visir.evaluate(qrels, run)` calls this.
+
+    Every judged query counts; one without an answer counts as failed. What is not in the answers was not found, so a
+    measure may look deeper than they reach.
+
+    Args:
+        qrels: The judgements, in any form that `visir.collections.read_qrels` takes.
+        run: The run, in any form that `visir.read_run` takes.
+        measures: Names as people type them; None takes the usual ones of text retrieval.
+        recall: The recall that "R@k" means; None is "recall", the share of the positives, as ir_measures counts it.
+        ties: How equal scores are counted.
+        name: What tables call the system.
+        similarity: How the run was scored, if it does not say.
+
+    Returns:
+        The numbers, the run and the judgements.
+
+    Raises:
+        RunError: The run cannot be read, or answers none of the judged queries.
+        CollectionError: The judgements cannot be read.
+        ConfigurationError: A measure is unknown.
+
+    Example:
+        >>> evaluation = evaluate_run({"q": {"a": 1, "b": 2}}, {"q": {"a": 0.9, "c": 0.5, "b": 0.1}}, measures=["AP"])
+        >>> round(evaluation["AP"], 4)
+        0.8333
+    """
+    declared: Recall = recall or "recall"
+    names = canonical(measures or USUAL, declared)
+    judged: Qrels = read_qrels(qrels)
+    answers: Run = read_run(run, name=name)
+    queries = np.repeat(judged.queries.to_numpy(zero_copy_only=False), np.diff(judged.offsets))
+    started = time.perf_counter()
+    ranks = ranks_of(answers, judged, ties)
+    protocol = Protocol(
+        collection=judged.name,
+        collection_fingerprint=hash_columns([pa.array(queries), judged.documents, pa.array(judged.grades)]),
+        split="",
+        relevance=judged.name,
+        galleries={answers.task: gallery_line(answers.gallery) if answers.gallery.is_known else "not known"},
+        queries={answers.task: f"{len(judged):,} queries"},
+        captions="",
+        similarity=similarity or answers.provenance.get("similarity") or UNDECLARED,
+        recall=declared,
+        ties=ties,
+        depth=answers.depth if answers.gallery.is_known else None,
+        **stages_of([answers]),
+    )
+    result = score(
+        answers.name,
+        {answers.task: [ranks]},
+        protocol,
+        measures=names,
+        notes=_notes(answers, judged, ranks),
+        timing={"rank": time.perf_counter() - started},
+        beyond_depth=True,
+    )
+    result.origins.update(origins({answers.task: answers}))
+    return Evaluation(result, {answers.task: answers}, {answers.task: judged})
+
+
+def _notes(run: Run, qrels: Qrels, ranks: Ranks) -> list[str]:
+    notes = []
+    missing = len(qrels) - int(pc.sum(pc.is_in(qrels.queries, run.queries)).as_py() or 0)
+    if missing:
+        notes.append(f"{missing:,} of {len(qrels):,} judged queries are not answered; they count as failed")
+    more = len(run) - (len(qrels) - missing)
+    if more:
+        notes.append(f"{more:,} answered queries are not judged; they do not count")
+    without = int((ranks.positives == 0).sum())
+    if without:
+        notes.append(f"{without:,} queries have no positive; they count as failed")
+    if ranks.depth is not None:
+        notes.append(f"answers have up to {run.depth:,} documents; what is not among them counts as not found")
+    if not np.any(ranks.ranks > 0):
+        forms = show_id_forms("run", run.documents.to_pylist(), "judgements", qrels.documents.to_pylist())
+        notes.append(f"no right document is in any answer; do the ids have one form? {forms}")
+    return notes

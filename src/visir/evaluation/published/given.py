@@ -1,0 +1,90 @@
+"""Published values as people have them at hand: a dictionary, a row, a table by name or file."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from visir.errors import ConfigurationError, raise_faults
+from visir.evaluation.published.record import TASKS, Published, PublishedRow, load
+
+EXAMPLE = 'visir.explain(result, {"t2i R@1": 30.4, "t2i R@5": 56.0})'
+
+
+def published_row(
+    published: Any,
+    tasks: Sequence[str],
+    *,
+    system: str | None = None,
+    collection: str | None = None,
+    of: tuple[str, str] = ("", ""),
+) -> tuple[PublishedRow, int]:
+    """Make a row of published values.
+
+    Args:
+        published: {"t2i R@1": 30.4}, {"t2i": {"R@1": 30.4}}, a `PublishedRow`, a `Published` table, the name of a
+            table that comes with visir, or a JSON or TOML file. Percentages as they are printed; a value may be a text,
+            "30.40", whose digits count.
+        tasks: The tasks of the result; with one of them, a label needs no task.
+        system: The system's name in the table.
+        collection: The collection's name in the table.
+        of: The names of system and collection in the result, which are looked for where the table has several.
+
+    Returns:
+        (the row, the number of printed decimals).
+
+    Raises:
+        ConfigurationError: A value is no number, or it is not clear of which task it is.
+        VisirError: There is no such table, or no such row.
+
+    Example:
+        >>> row, decimals = published_row({"t2i R@1": 30.4, "t2i rsum": "151.20"}, ["t2i"])
+        >>> row.values["t2i"], decimals
+        ({'R@1': 30.4, 'rsum': 151.2}, 2)
+    """
+    if isinstance(published, PublishedRow):
+        return published, 2
+    if isinstance(published, Mapping):
+        values, decimals = _values(published, tasks)
+        return PublishedRow(system or "the published system", values, collection or ""), decimals
+    if isinstance(published, (str, Path)):
+        published = load(published)
+    if not isinstance(published, Published):
+        what = "nothing" if published is None else f"a {type(published).__name__}"
+        raise ConfigurationError(f"published values are given as {what}.", hint=EXAMPLE)
+    row = published.row(
+        system or (of[0] if len(published.systems) > 1 else None),
+        collection or (of[1] if len(published.collections) > 1 else None),
+    )
+    return row, published.decimals
+
+
+def _values(given: Mapping[str, Any], tasks: Sequence[str]) -> tuple[dict[str, dict[str, float]], int]:
+    values: dict[str, dict[str, float]] = {}
+    faults, decimals = [], 0
+    for key, value in given.items():
+        labels = value if isinstance(value, Mapping) else {None: value}
+        for label, number in labels.items():
+            task, _, rest = (str(key), "", label) if label is not None else str(key).partition(" ")
+            if label is None and not rest and len(tasks) == 1:
+                task, rest = tasks[0], str(key)
+            if not rest or task not in (*TASKS, *tasks):
+                faults.append(f"{key!r}: of which task? Write {f'{tasks[0]} {rest or key}'!r}")
+                continue
+            try:
+                values.setdefault(task, {})[rest.strip()] = float(number)
+            except (TypeError, ValueError):
+                faults.append(f"{task} {rest}: {number!r} is no number")
+                continue
+            decimals = max(decimals, _printed_decimals(number))
+    if not given:
+        faults.append("no value is given")
+    raise_faults(ConfigurationError, "published values", faults, hint=EXAMPLE)
+    return values, decimals
+
+
+def _printed_decimals(number: Any) -> int:
+    """How many decimals a value is printed with: those of a text as it stands, those of a number as Python shows it."""
+    after = str(number).strip().partition(".")[2]
+    return 0 if isinstance(number, float) and number.is_integer() else len(after)

@@ -1,0 +1,185 @@
+"""What people hand in as a system: names, pairs of functions, vectors as arrays and dictionaries, runs in any form."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.compute as pc
+
+from visir.encoders import Encoder, load
+from visir.errors import ConfigurationError, RunError
+from visir.evaluation.systems.base import System
+from visir.records import Embeddings, Run, Task, Vectors, show_id_forms
+from visir.retrieval.formats import read_run
+
+RUN_FILES = (".trec", ".run", ".txt", ".res", ".parquet", ".json")
+SIDES = ("image", "text", "query", "document")
+
+FORMS = (
+    "give a model or its name, two functions (Encoder.wrap), a run ({query: {document: score}}, a data frame, a file), "
+    "or vectors={'image': (ids, matrix), 'text': (ids, matrix)}"
+)
+"""What is taken as a system, in words."""
+
+
+def is_run_file(name: object) -> bool:
+    """Whether a text is the path of a file with a run, by its ending: "b.trec", "runs/a.json.gz".
+
+    Args:
+        name: Anything.
+
+    Returns:
+        True if it is.
+    """
+    if not isinstance(name, (str, Path)) or ":" in str(name).partition("/")[0]:
+        return False
+    endings = [ending for ending in Path(name).suffixes if ending not in (".gz", ".xz")]
+    return bool(endings) and endings[-1].lower() in RUN_FILES
+
+
+def is_run(given: object) -> bool:
+    """Whether an object is a run of another tool: a dictionary of dictionaries, a table, a list of scored documents.
+
+    Args:
+        given: Anything.
+
+    Returns:
+        True if it is.
+    """
+    if isinstance(given, Run):
+        return True
+    if isinstance(given, Mapping):
+        values = list(given.values())
+        return bool(values) and all(isinstance(value, Mapping) for value in values) and not set(given) <= set(SIDES)
+    if isinstance(given, (list, tuple)):
+        first = given[0] if given else None
+        scored = isinstance(first, tuple) and len(first) == 3
+        matrix = isinstance(given, tuple) and len(given) == 3 and np.ndim(given[0]) == 2
+        return scored or matrix
+    return is_run_file(given) or type(given).__module__.partition(".")[0] == "ranx" or hasattr(given, "columns")
+
+
+def is_runs(given: object, tasks: Mapping[str, Task]) -> bool:
+    """Whether a dictionary holds runs by task, in any form.
+
+    Args:
+        given: Anything.
+        tasks: By name: the tasks of the source.
+
+    Returns:
+        True if it does.
+    """
+    return isinstance(given, Mapping) and bool(given) and set(given) <= set(tasks) and all(map(is_run, given.values()))
+
+
+def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, dtype: str = "float32") -> Any:
+    """Make of what people hand in what `system_of` takes; what it takes already stays as it is.
+
+    Args:
+        given: The system.
+        tasks: By name: the tasks of the source, which say of which task a run is.
+        device: Where a model that is named is run.
+        dtype: Its arithmetic.
+
+    Returns:
+        An encoder, runs, vectors, or what was given.
+
+    Raises:
+        RunError: A run cannot be read, or it is not clear of which task it is.
+        ConfigurationError: A file is not there.
+    """
+    if isinstance(given, (System, Encoder)):
+        return given
+    if isinstance(runs := getattr(given, "runs", None), Mapping) and runs:  # an evaluation: measured again
+        return {task: run for task, run in runs.items() if task in tasks}
+    if is_run_file(given) and not Path(given).is_file():
+        raise ConfigurationError(f"{given}: no such file.", hint="name the file of a run, or a model")
+    if is_runs(given, tasks):
+        return {
+            task: run if isinstance(run, Run) and run.task in tasks else read_run(run, task=task)
+            for task, run in given.items()
+        }
+    if is_run(given):
+        run = read_run(given)
+        return run if run.task in tasks else read_run(run, task=_task_of(run, tasks))
+    if isinstance(given, (str, Path)):
+        return load(str(given), device=device, dtype=dtype)  # type: ignore[arg-type]
+    functions = _functions(given)
+    return Encoder.wrap("functions", **functions) if functions else given  # type: ignore[attr-defined]
+
+
+def _functions(given: object) -> dict[str, Any]:
+    """The two functions of a pair (image, text), or of a dictionary; none if these are no functions."""
+    if isinstance(given, (tuple, list)) and len(given) == 2:
+        given = {"image": given[0], "text": given[1]}
+    if not isinstance(given, Mapping) or not given or not set(given) <= {"image", "text"}:
+        return {}
+    return dict(given) if all(map(callable, given.values())) else {}
+
+
+def _task_of(run: Run, tasks: Mapping[str, Task]) -> str:
+    """The task whose queries a run answers."""
+    counts = {
+        name: int(pc.sum(pc.is_in(run.queries, task.measured_queries())).as_py() or 0) for name, task in tasks.items()
+    }
+    best = [name for name, count in counts.items() if count and count == max(counts.values())]
+    if len(best) == 1:
+        return best[0]
+    if best:
+        raise RunError(
+            f"run {run.name}: its queries may be those of {' and of '.join(best)}.",
+            hint=f"say which: {{{best[0]!r}: run}}",
+        )
+    forms = [
+        show_id_forms("run", run.queries.to_pylist(), name, task.measured_queries().to_pylist())
+        for name, task in tasks.items()
+    ]
+    matching = [form for form in forms if "they differ" in form]
+    raise RunError(f"run {run.name} answers no query of {', '.join(tasks)}.", hint="; ".join(matching or forms))
+
+
+def vectors_by_side(vectors: Mapping[str, Any], tasks: Sequence[Task], name: str | None = None) -> dict[str, Vectors]:
+    """Make embeddings of vectors by side.
+
+    Args:
+        vectors: By "image" and "text", or by "query" and "document": {id: vector}, (ids, matrix), or `Embeddings`.
+        tasks: The tasks, which say what queries and documents hold.
+        name: The name of the model.
+
+    Returns:
+        The embeddings by the same keys.
+
+    Raises:
+        ConfigurationError: Keys are unknown, or a side has another form.
+        EmbeddingError: Ids and vectors do not fit.
+
+    Example:
+        >>> sides = vectors_by_side({"image": {"a": [1, 0]}, "text": (["1"], [[1, 0]])}, [])
+        >>> sides["image"].ids.to_pylist(), sides["text"].vectors.tolist()
+        (['a'], [[1.0, 0.0]])
+    """
+    example = "vectors={'image': (ids, matrix), 'text': (ids, matrix)}"
+    if not isinstance(vectors, Mapping) or set(vectors) not in ({"image", "text"}, {"query", "document"}):
+        keys = ", ".join(map(repr, vectors)) if isinstance(vectors, Mapping) else f"a {type(vectors).__name__}"
+        raise ConfigurationError(
+            f"vectors are given for {keys or 'nothing'}.", hint=f"{example}, or of 'query' and 'document'"
+        )
+    modalities = {"image": "image", "text": "text"}
+    if tasks:
+        modalities |= {"query": tasks[0].queries.modality, "document": tasks[0].documents.modality}
+    return {side: _embeddings(value, side, modalities.get(side, side), name) for side, value in vectors.items()}
+
+
+def _embeddings(value: Any, side: str, modality: str, name: str | None) -> Vectors:
+    if isinstance(value, Vectors):
+        return value
+    if not isinstance(value, Mapping) and not (isinstance(value, (tuple, list)) and len(value) == 2):
+        raise ConfigurationError(
+            f"vectors[{side!r}] is a {type(value).__name__}; which vector belongs to which id?",
+            hint=f"vectors={{{side!r}: (ids, matrix), …}} or {{{side!r}: {{id: vector}}, …}}",
+        )
+    given = value if isinstance(value, Mapping) else tuple(value)
+    return Embeddings.of(given, modality=modality, name=name or "own vectors")  # type: ignore[arg-type]

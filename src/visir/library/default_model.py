@@ -1,0 +1,56 @@
+"""The model of a library whose maker names none."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+TEXT_MODELS = "openai/clip-vit-base-patch32, google/siglip2-base-patch16-224"
+"""Models from the hub that take texts and pictures: names for messages."""
+
+
+@dataclass(frozen=True)
+class DefaultModel:
+    """A model that visir takes where none is named.
+
+    Attributes:
+        name: As `visir.load` takes it.
+        reason: Why this one, in a sentence that goes on after its name.
+    """
+
+    name: str
+    reason: str
+
+
+def default_model() -> DefaultModel:
+    """The model that a new library gets where none is named: one that takes texts and pictures, where one can be had.
+
+    Without the hub it is `pixels`, which takes pictures alone.
+    """
+    name = "openai/clip-vit-base-patch32"
+    if _is_cached(name):
+        return DefaultModel(name, "the recommended model; it is on this machine")
+    if _hub_answers():
+        return DefaultModel(name, "the recommended model; it is loaded from the hub once (600 MB)")
+    return DefaultModel("pixels", "the hub cannot be reached, and this one needs no download")
+
+
+def _is_cached(name: str) -> bool:
+    try:
+        from huggingface_hub import try_to_load_from_cache
+    except ImportError:
+        return False
+    return isinstance(try_to_load_from_cache(name, "config.json"), str)
+
+
+def _hub_answers(seconds: float = 2.0) -> bool:
+    import os
+    from urllib.error import URLError
+    from urllib.request import Request, urlopen
+
+    if os.environ.get("HF_HUB_OFFLINE", "0") not in ("", "0"):
+        return False
+    try:
+        with urlopen(Request("https://huggingface.co", method="HEAD"), timeout=seconds):
+            return True
+    except (URLError, OSError, ValueError):
+        return False

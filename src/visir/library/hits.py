@@ -1,0 +1,203 @@
+"""Pictures of a library as Python hands them out: with a name, a path, a thumbnail, and in a notebook as pictures."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, overload
+
+from visir.display import Columnar, Displayed, brief, counted, quoted
+from visir.library.results import ResultPage
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from visir.library.item import Item
+    from visir.library.query import Query
+    from visir.library.snapshot import LibrarySnapshot
+
+_LINES = 5
+"""Hits that the `repr` of an answer lists."""
+
+
+@dataclass(frozen=True, repr=False)
+class LibraryPicture(Displayed, view="visir.library.reports.pictures"):
+    """A picture of a library.
+
+    Attributes:
+        item: Everything that the library knows of it.
+        path: Where it lies, absolute; None for a generated picture and for one inside an archive.
+        webp: The bytes of its thumbnail; None where there is none.
+    """
+
+    item: Item
+    path: Path | None
+    webp: bytes | None = field(repr=False)
+
+    @property
+    def id(self) -> str:
+        """Its id: the first 32 hexadecimal digits of the SHA-256 of its bytes."""
+        return self.item.id
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return self.item.name
+
+    @property
+    def caption(self) -> str | None:
+        """Its first caption; None where the source has no captions."""
+        return self.item.captions[0][1] if self.item.captions else None
+
+    @property
+    def category(self) -> str:
+        """The folder it lies in, or the category that the source names."""
+        return self.item.category
+
+    @property
+    def thumbnail(self) -> Image | None:
+        """A small picture, at most 320 × 320 pixels; None where there is none."""
+        if self.webp is None:
+            return None
+        from PIL import Image
+
+        picture = Image.open(io.BytesIO(self.webp))
+        picture.load()
+        return picture
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values: `id`, `name`, `path`, `caption`, `category`, `width`, `height`, `taken`, `camera`."""
+        item = self.item
+        return {
+            "id": self.id,
+            "name": self.name,
+            "path": None if self.path is None else str(self.path),
+            "caption": self.caption,
+            "category": self.category,
+            "width": item.width,
+            "height": item.height,
+            "taken": item.taken,
+            "camera": item.camera,
+        }
+
+    def __repr__(self) -> str:
+        return brief(self, f"{quoted(self.name)}, id {self.id[:8]}…", str(self.path or ""), self.caption or "")
+
+
+@dataclass(frozen=True, repr=False)
+class LibraryHit(LibraryPicture):
+    """A picture of an answer.
+
+    Attributes:
+        rank: From 1, over all pages.
+        score: The score that ranks it; see `visir.library.results.RankedItem`.
+        parts: From each system that listed it ("dense", "sparse", "matching") to its rank and score there.
+    """
+
+    rank: int
+    score: float
+    parts: Mapping[str, tuple[int, float]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return `rank` and `score`, and the values of the picture."""
+        return {"rank": self.rank, "score": self.score, **super().to_dict()}
+
+    def __repr__(self) -> str:
+        return brief(self, f"{self.rank}, {quoted(self.name)}, score {self.score:.4f}", str(self.path or ""))
+
+
+@dataclass(frozen=True, repr=False)
+class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports.results"):
+    """The answer to a search in a library; a sequence of its hits, best first.
+
+    Attributes:
+        hits: Best first.
+        total: How many pictures there were to choose from, after the filters.
+        next_offset: The `offset` of the next page; None where the answer ends.
+        system: The system that answered: "dense", "sparse" or "hybrid".
+        query: What was searched.
+        seconds: By stage: "filter", "encode", "search", "fuse", "rerank".
+        library: The name of the library.
+        generation: Of the library.
+    """
+
+    hits: tuple[LibraryHit, ...]
+    total: int
+    next_offset: int | None
+    system: str
+    query: Query = field(repr=False)
+    seconds: Mapping[str, float]
+    library: str
+    generation: int
+
+    def __len__(self) -> int:
+        return len(self.hits)
+
+    def __iter__(self) -> Iterator[LibraryHit]:
+        return iter(self.hits)
+
+    @overload
+    def __getitem__(self, index: int) -> LibraryHit: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> tuple[LibraryHit, ...]: ...
+
+    def __getitem__(self, index: int | slice) -> LibraryHit | tuple[LibraryHit, ...]:
+        return self.hits[index]
+
+    @property
+    def title(self) -> str:
+        """What was searched, in words: "'a red car' in holidays"."""
+        query = self.query
+        parts = [quoted(query.text)] if query.text and query.text.strip() else []
+        parts += ["a picture"] if query.image is not None else []
+        parts += [f"like {query.like}"] if query.like is not None else []
+        parts += [f"in {query.category}"] if query.category else []
+        parts += [f"where {condition}" for condition in query.where]
+        return ", ".join(parts)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON: `hits` (see `LibraryHit.to_dict`), `total`, `next_offset`, `system`."""
+        return {
+            "hits": [hit.to_dict() for hit in self.hits],
+            "total": self.total,
+            "next_offset": self.next_offset,
+            "system": self.system,
+            "seconds": dict(self.seconds),
+            "generation": self.generation,
+        }
+
+    def __repr__(self) -> str:
+        count = f"{len(self.hits)} of {counted(self.total, 'pictures')}" if self.hits else "nothing found"
+        lines = [f"{hit.rank:>3}  {hit.score:.4f}  {hit.path or hit.name}" for hit in self.hits]
+        return brief(self, f"{self.title}: {count}, {self.system}", *lines)
+
+
+def picture_of(snapshot: LibrarySnapshot, item: Item) -> LibraryPicture:
+    """An item of a library with its path and its thumbnail."""
+    return LibraryPicture(item, path_of(snapshot, item), snapshot.thumbnail(item.id))
+
+
+def results_of(snapshot: LibrarySnapshot, query: Query, page: ResultPage) -> LibraryResults:
+    """A page of answers with what people see of each hit. What has been deleted meanwhile is left out."""
+    existing = snapshot.existing(hit.id for hit in page.hits)
+    ranked = [hit for hit in page.hits if hit.id in existing]
+    hits = tuple(
+        LibraryHit(item, path_of(snapshot, item), snapshot.thumbnail(item.id), hit.rank, hit.score, hit.parts)
+        for hit, item in zip(ranked, snapshot.items(hit.id for hit in ranked), strict=True)
+    )
+    return LibraryResults(
+        hits, page.total, page.next_offset, page.system, query, page.seconds, snapshot.name, page.generation
+    )
+
+
+def path_of(snapshot: LibrarySnapshot, item: Item) -> Path | None:
+    """Where the first file of an item lies; None for what is no file by itself."""
+    from visir.collections.images import SCENE
+
+    for file in item.files:
+        if file.place is not None and file.archive is None and not file.place.startswith(SCENE):
+            return Path(snapshot.card.root, file.place)
+    return None

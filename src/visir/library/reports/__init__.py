@@ -1,0 +1,1 @@
+"""How libraries, their pictures and their answers look in a notebook."""

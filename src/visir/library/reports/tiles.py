@@ -1,0 +1,29 @@
+"""Pictures of a library as tiles."""
+
+from __future__ import annotations
+
+import base64
+import io
+
+from visir.library.hits import LibraryHit, LibraryPicture
+from visir.reports.gallery import Tile
+from visir.reports.thumbnails import Thumbnail
+
+
+def tile(picture: LibraryPicture, *, side: int = 168) -> Tile:
+    """A picture with its name below it; pointing at it shows where it lies."""
+    note = f"{picture.rank} · {picture.score:.3f}" if isinstance(picture, LibraryHit) else ""
+    shown = _thumbnail(picture, side)
+    return Tile(picture.caption or "", shown, picture.name, note, hint=str(picture.path or picture.id),
+                lines=[picture.name])  # fmt: skip
+
+
+def _thumbnail(picture: LibraryPicture, side: int) -> Thumbnail:
+    small = picture.thumbnail
+    if small is None:
+        return Thumbnail("", reason="no picture")
+    small.thumbnail((side, side))
+    stream = io.BytesIO()
+    small.convert("RGB").save(stream, "WEBP", quality=75)
+    uri = "data:image/webp;base64," + base64.b64encode(stream.getvalue()).decode("ascii")
+    return Thumbnail(uri, small.width, small.height)

@@ -1,0 +1,23 @@
+"""Items: some of their pictures or texts."""
+
+from __future__ import annotations
+
+from visir.records import Items
+from visir.reports.blocks import Block
+from visir.reports.gallery import Strip
+from visir.reports.notebook import BUDGET
+from visir.reports.shown import ShownItems
+from visir.reports.views.parts import facts, some_rows
+
+SHOWN = 12
+"""How many items are shown."""
+
+
+def blocks(items: Items) -> list[Block]:
+    """The count, and items from all over the list."""
+    part = items.take(some_rows(len(items), SHOWN))
+    names = part.ids.to_pylist()
+    shown = ShownItems([(part, names)], budget=BUDGET)
+    tiles = [shown.tile(part, name) for name in names]
+    heading = facts(items.name or "Items", (len(items), items.title), items.modality)
+    return [heading, *([Strip(tiles, is_ranked=False, is_large=True)] if tiles else [])]

@@ -1,0 +1,84 @@
+"""A run: the first queries with their answers, as pictures or texts where the run knows them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from visir.display import counted
+from visir.records import Items, Run
+from visir.reports.blocks import Block, Paragraph, inline
+from visir.reports.gallery import GalleryEntry, QueryGallery, Strip, Tile
+from visir.reports.notebook import BUDGET, PICTURES
+from visir.reports.shown import ShownItems
+from visir.reports.table import Cell, Column, Table
+from visir.reports.thumbnails import Thumbnail, thumbnails
+from visir.reports.views.parts import facts
+
+QUERIES = 4
+"""How many queries are shown."""
+TEXTS = 10
+"""How many answers are shown of each query where they are texts."""
+DEPTH = 3
+"""The same where only their ids are known."""
+
+
+def blocks(run: Run) -> list[Block]:
+    """The first queries, each with its best answers."""
+    heading = facts(run.name, run.task, (len(run), "queries"), f"among {counted(run.gallery.size, run.gallery.title)}")
+    names = run.queries[:QUERIES].to_pylist()
+    documents = run.document_items
+    if documents is None:
+        return [heading, _ids(run, names)]
+    has_pictures = documents.places is not None
+    each = max(1, PICTURES // len(names)) if has_pictures else TEXTS
+    answers = {name: run.answer(name, each) for name in names}
+    lists = [(documents, [document for answer in answers.values() for document, _ in answer])]
+    if run.query_items is not None:
+        lists.append((run.query_items, names))
+    shown = ShownItems(lists, budget=BUDGET)
+    given = thumbnails([name for name in names if name in run.query_images], _opened(run), budget=BUDGET // 8)
+    entries = [_entry(run, name, answers[name], documents, shown, given.get(name)) for name in names]
+    more: list[Block] = []
+    if len(run) > len(names):
+        more.append(Paragraph(f"and {counted(len(run) - len(names), 'more queries')}", "soft"))
+    return [*([heading] if len(run) > 1 else []), QueryGallery(entries), *more]
+
+
+def _entry(
+    run: Run,
+    name: str,
+    answer: list[tuple[str, float]],
+    documents: Items,
+    shown: ShownItems,
+    given: Thumbnail | None,
+) -> GalleryEntry:
+    text, pictures = "", []
+    if run.query_items is not None:
+        tile = shown.tile(run.query_items, name)
+        text = shown.text(run.query_items, name) if run.query_items.texts is not None else ""
+        pictures = [] if tile.picture is None else [Tile(picture=tile.picture, alt=tile.alt, hint=name)]
+    if given is not None:
+        pictures = [Tile(picture=given, alt=f"the query {name}", hint=name)]
+    tiles = []
+    for rank, (document, score) in enumerate(answer, 1):
+        tile = shown.tile(documents, document, f"{rank} · {score:.3f}")
+        lines = () if tile.text else (document.rpartition("/")[2],)
+        tiles.append(Tile(tile.text, tile.picture, tile.alt, tile.note, None, document, lines))
+    title = f"“{text}”" if text and text != name else ("" if pictures else name)
+    verdict = inline("{} best of {}", len(tiles), counted(run.gallery.size, run.gallery.title))
+    return GalleryEntry(title, verdict, [Strip(tiles)], pictures)
+
+
+def _opened(run: Run):  # type: ignore[no-untyped-def]
+    images: Mapping[str, object] = run.query_images
+    return lambda name: images[name].copy().convert("RGB")  # type: ignore[attr-defined]
+
+
+def _ids(run: Run, names: list[str]) -> Table:
+    """The ids of the best answers, where the run knows no more of them."""
+    rows: list[list[Cell]] = [
+        [name, rank, *answer] for name in names for rank, answer in enumerate(run.answer(name, DEPTH), 1)
+    ]
+    note = f"the first {len(names)} of {len(run):,} queries" if len(run) > len(names) else ""
+    columns = [Column("query"), Column("rank", 0), Column("document"), Column("score", 4)]
+    return Table.of(columns, rows, notes=[note] if note else [])

@@ -1,0 +1,158 @@
+"""Sessions as a person has them in Python: a log in, a folder of sessions out, and its tables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from visir.display import Displayed
+from visir.errors import ConfigurationError
+from visir.files import read_json
+from visir.sessions.definition import IDLE_MINUTES
+from visir.sessions.folder import parts_of
+from visir.sessions.mapping import LogMapping, load_mapping, preset, presets
+from visir.sessions.sessionisation import sessionise
+
+if TYPE_CHECKING:
+    import pandas as pd
+    import pyarrow as pa
+
+
+@dataclass(frozen=True, repr=False)
+class Sessions(Displayed, view="visir.sessions.reports.sessions_view"):
+    """A folder of sessions that visir made of a log. It can stand wherever the folder can.
+
+    Args:
+        folder: Where it lies.
+        counts: What became of the log's rows, as `counts.json` has it.
+    """
+
+    folder: Path
+    counts: dict[str, Any]
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Sessions:
+        """Open a folder that `visir.sessions.make` wrote.
+
+        Raises:
+            FolderError: It is no folder of sessions.
+        """
+        folder = Path(folder)
+        parts_of(folder)  # raises
+        return cls(folder, read_json(folder / "counts.json")["counts"])
+
+    def __fspath__(self) -> str:
+        return str(self.folder)
+
+    def __len__(self) -> int:
+        return int(self.counts["sessions"])
+
+    def __repr__(self) -> str:
+        accepted = f"{self.counts['accepted']:,} of {self.counts['read']:,} rows accepted"
+        return (
+            f"Sessions({self.folder}: {len(self):,} sessions, {self.counts['purchases']:,} with a purchase, "
+            f"{self.counts['visitors']:,} visitors)\n  {accepted}"
+        )
+
+    def to_arrow(self) -> pa.Table:
+        """One row per session: visitor, session, customer, began and ended (µs, UTC), pages, orders, purchase, ….
+
+        Sorted by the beginning.
+        """
+        return self._table(0)
+
+    def events(self) -> pa.Table:
+        """One row per accepted event, with the session that it belongs to."""
+        return self._table(1)
+
+    def to_pandas(self) -> pd.DataFrame:
+        """The table of `to_arrow`."""
+        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        return frame
+
+    def _table(self, part: int) -> pa.Table:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.concat_tables([pq.read_table(files[part]) for files in parts_of(self.folder)])
+        return table.sort_by([("began" if part == 0 else "time", "ascending"), ("visitor", "ascending")])
+
+
+def make(
+    log: str | Path | Sequence[str | Path],
+    out: str | Path,
+    *,
+    mapping: str | Path | LogMapping,
+    idle_minutes: float = IDLE_MINUTES,
+    buckets: int | None = None,
+    threads: int | None = None,
+    memory: str | None = None,
+    replace: bool = False,
+) -> Sessions:
+    """Find the sessions of a raw log and write them into a folder.
+
+    Rejected rows are counted by reason and written beside the sessions; nothing of the log is changed.
+
+    Args:
+        log: A file, a folder, a tar archive, or several of these: CSV, JSON lines or Parquet.
+        out: The folder to make.
+        mapping: How the log's columns become events: the name of a preset ("shop-events"; `presets()` lists them), a
+            TOML file, or a `LogMapping`.
+        idle_minutes: More minutes than this without a request end a session.
+        buckets: Parts of the work; by default chosen by the log's rows. Changes no result.
+        threads: Default: one per core. Changes no result.
+        memory: What the engine may hold ("2GB"); more is spilled to disk beside `out`. Changes no result.
+        replace: Replace `out` where it is a folder of sessions.
+
+    Returns:
+        The sessions: a record that has their counts and tables, and stands wherever the folder can.
+
+    Raises:
+        VisirError: `out` exists, or a file is damaged as a whole.
+        ConfigurationError: The mapping is unknown or does not fit the log.
+
+    Example:
+        >>> from pathlib import Path
+        >>> lines = ["visitor,time,action", "ann,0,page", "ann,60000000,order", "bob,0,page"]
+        >>> _ = Path("log.csv").write_text("\\n".join(lines))
+        >>> from visir.sessions import LogMapping
+        >>> mapping = LogMapping(
+        ...     "mine", "csv", raw={name: (name,) for name in ("visitor", "time", "action")},
+        ...     events={"visitor": "visitor", "time": "time", "action": "action"},
+        ...     actions={"page": "page", "order": "order"},
+        ... )
+        >>> sessions = make("log.csv", "sessions", mapping=mapping)
+        >>> len(sessions), sessions.to_arrow()["purchase"].to_pylist()
+        (2, [True, False])
+    """
+    sessionise(
+        log,
+        mapping_of(mapping),
+        out,
+        idle_minutes=idle_minutes,
+        buckets=buckets,
+        threads=threads,
+        memory=memory,
+        replace=replace,
+    )
+    return Sessions.open(out)
+
+
+def mapping_of(mapping: str | Path | LogMapping) -> LogMapping:
+    """A mapping from itself, the name of a preset, or a TOML file.
+
+    Raises:
+        ConfigurationError: There is no such preset or file.
+    """
+    if isinstance(mapping, LogMapping):
+        return mapping
+    if str(mapping) in presets():
+        return preset(str(mapping))
+    if Path(mapping).suffix == ".toml" or Path(mapping).exists():
+        return load_mapping(mapping)
+    raise ConfigurationError(
+        f"mapping {str(mapping)!r}: no preset and no file.",
+        hint=f'a preset ({", ".join(presets())}), or a TOML file: mapping="shop.toml"',
+    )

@@ -1,0 +1,26 @@
+"""A folder of sessions in a notebook: what became of the log's rows."""
+
+from __future__ import annotations
+
+from visir.reports.blocks import Block
+from visir.reports.table import Table
+from visir.reports.views.parts import facts
+from visir.sessions.making import Sessions
+from visir.sessions.reports.tables import rejected_table
+
+
+def blocks(sessions: Sessions) -> list[Block]:
+    """The counts, and why rows were rejected."""
+    counts = sessions.counts
+    heading = facts(
+        str(sessions.folder),
+        (counts["sessions"], "sessions"),
+        (counts["purchases"], "with a purchase"),
+        (counts["visitors"], "visitors"),
+    )
+    return [heading, table(sessions)]
+
+
+def table(sessions: Sessions) -> Table:
+    """Rows of the log by what became of them."""
+    return rejected_table(sessions.counts)

@@ -1,0 +1,90 @@
+"""Tables as people save them: other delimiters, encodings and names of columns, no header, pictures in cells."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from toys import jpeg
+
+import visir
+from visir.errors import CollectionError
+
+EXPECTED = [("a.jpg", ["ein Hund, müde"]), ("b.jpg", ["zwei Boote"])]
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "options"),
+    [
+        ("excel.csv", "image;caption\r\na.jpg;ein Hund, müde\r\nb.jpg;zwei Boote\r\n", {}),
+        ("tabs.csv", "image\tcaption\na.jpg\tein Hund, müde\nb.jpg\tzwei Boote\n", {}),
+        ("semicolons.tsv", "image;caption\na.jpg;ein Hund, müde\nb.jpg;zwei Boote\n", {}),
+        ("kaggle.csv", "Image_Name| comment_number| Comment\na.jpg| 0| ein Hund, müde\nb.jpg| 0| zwei Boote\n", {}),
+        ("captions.txt", 'image,caption\na.jpg,"ein Hund, müde"\nb.jpg,zwei Boote\n', {}),
+        ("upper.csv", 'FILE_NAME,Text\na.jpg,"ein Hund, müde"\nb.jpg,zwei Boote\n', {}),
+        ("bare.csv", 'a.jpg,"ein Hund, müde"\nb.jpg,zwei Boote\n', {}),
+        ("turned.tsv", "ein Hund, müde\ta.jpg\nzwei Boote\tb.jpg\n", {}),
+        ("places.csv", "7,a.jpg,\"ein Hund, müde\"\n8,b.jpg,zwei Boote\n", {"image": "2", "caption": "3"}),
+        ("numbers.csv", "7,a.jpg,\"ein Hund, müde\"\n8,b.jpg,zwei Boote\n", {"image": 2, "caption": 3}),
+        ("german.csv", "bild;satz;jahr\na.jpg;ein Hund, müde;1\nb.jpg;zwei Boote;2\n",
+         {"image": "bild", "caption": "satz"}),
+        ("third.csv", "bild;satz;jahr\na.jpg;ein Hund, müde;1\nb.jpg;zwei Boote;2\n", {"image": "1", "caption": "2"}),
+        ("lines.jsonl", '{"bild": "a.jpg", "satz": "ein Hund, müde"}\n{"bild": "b.jpg", "satz": "zwei Boote"}\n',
+         {"image": "bild", "caption": "satz"}),
+    ],
+)  # fmt: skip
+def test_what_people_save(tmp_path: Path, name: str, text: str, options: dict[str, object]) -> None:
+    (tmp_path / name).write_text(text, newline="")
+    assert list(visir.open(tmp_path / name, **options)) == EXPECTED
+    in_a_command = "&".join(f"{option}={value}" for option, value in options.items())
+    assert list(visir.open(f"{tmp_path / name}?{in_a_command}" if options else tmp_path / name)) == EXPECTED
+
+
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "utf-16-le", "latin-1"])
+def test_encodings(tmp_path: Path, encoding: str) -> None:
+    text = "image;caption\r\na.jpg;ein Hund, müde\r\nb.jpg;zwei Boote\r\n"
+    (tmp_path / "t.csv").write_text(text, encoding=encoding, newline="")
+    options = {"encoding": encoding} if encoding == "latin-1" else {}
+    assert list(visir.open(tmp_path / "t.csv", **options)) == EXPECTED
+
+
+def test_latin_1_is_not_guessed_but_named(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("image;caption\na.jpg;ein Hund, müde\n", encoding="latin-1")
+    with pytest.raises(CollectionError, match="line 2: not UTF-8") as fault:
+        visir.open(tmp_path / "t.csv")
+    assert '"t.csv?encoding=latin-1"' in fault.value.hint
+    with pytest.raises(CollectionError, match="there is no encoding 'latin1x'"):
+        visir.open(tmp_path / "t.csv", encoding="latin1x")
+
+
+def test_columns_that_nothing_tells_apart_are_listed_with_a_line_that_works(tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("nr;bild;satz\n7;a.jpg;ein Hund\n8;b.jpg;zwei Boote\n")
+    with pytest.raises(CollectionError, match=r"t.csv: which of its columns has what\?") as fault:
+        visir.open(tmp_path / "t.csv")
+    assert fault.value.hint == (
+        'it has the columns nr, bild, satz; name them: visir.open("t.csv", image="bild", caption="satz"), '
+        'or "t.csv?image=bild&caption=satz" in a command'
+    )
+    (tmp_path / "bare.csv").write_text("7,a.jpg,ein Hund\n8,b.jpg,zwei Boote\n")
+    with pytest.raises(CollectionError, match="its first line has no names of columns") as fault:
+        visir.open(tmp_path / "bare.csv")
+    assert fault.value.hint.startswith("it has the columns 3 without names, from '7' on; name them: ")
+    assert 'visir.open("bare.csv", image="2", caption="3")' in fault.value.hint
+    with pytest.raises(CollectionError, match="no column 'bidl'") as fault:
+        visir.open(tmp_path / "t.csv", image="bidl", caption="satz")
+    assert fault.value.hint == "there are: nr, bild, satz"
+
+
+def test_a_parquet_file_as_datasets_writes_it(tmp_path: Path) -> None:
+    datasets = pytest.importorskip("datasets")
+    (tmp_path / "a.jpg").write_bytes(jpeg())
+    rows = {"image": [str(tmp_path / "a.jpg")] * 2, "caption": [["one", "two"], ["three"]]}
+    made = datasets.Dataset.from_dict(rows).cast_column("image", datasets.Image())
+    made.to_parquet(str(tmp_path / "mine.parquet"))
+    collection = visir.open(tmp_path / "mine.parquet")
+    assert [captions for _, captions in collection] == [["one", "two"], ["three"]]
+    assert collection.image(collection.images["id"][0].as_py()).size == (12, 8)
+    (tmp_path / "both").mkdir()
+    for split in ("train", "validation"):
+        made.to_parquet(str(tmp_path / f"both/{split}.parquet"))
+    assert visir.open(tmp_path / "both").describe()["splits"] == {"train": 2, "val": 2}

@@ -1,0 +1,273 @@
+"""Encoders of one's own: two functions, or a class; what they may return, and that old code never answers."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import scipy.sparse
+import torch
+from encoder_toys import photos
+
+import visir
+from visir.encoders import Encoder, Store, encode_detailed
+from visir.encoders.code import hash_code
+from visir.errors import EmbeddingError, EncoderError
+from visir.records import EncoderCard, Items
+
+TEXTS = Items.of_texts({"1": "a red boat", "2": "two dogs", "3": "rain"})
+
+
+def lengths(texts: list[str]) -> list[list[int]]:
+    return [[len(text), text.count(" ")] for text in texts]
+
+
+def colours(images: list[Any]) -> Any:
+    return np.stack([np.asarray(image).mean((0, 1)) for image in images])
+
+
+WEIGHT = torch.nn.Parameter(torch.eye(2))
+RETURNED: dict[str, Callable[[Any], Any]] = {
+    "lists": lambda values: values,
+    "integers": np.array,
+    "float64": lambda values: np.array(values, float),
+    "gradient": lambda values: torch.tensor(values).float() @ WEIGHT,
+    "bfloat16": lambda values: torch.tensor(values).to(torch.bfloat16),
+    "half": lambda values: torch.tensor(values).half(),
+    "list of tensors": lambda values: [torch.tensor(value).float() for value in values],
+    "sparse": scipy.sparse.csr_matrix,
+}
+
+
+@pytest.mark.parametrize("returned", RETURNED.values(), ids=RETURNED)
+def test_a_function_may_return_any_array_of_numbers(returned: Callable[[Any], Any]) -> None:
+    model = Encoder.wrap("mine", text=lambda texts: returned(lengths(texts)), batch_size=2)
+    vectors = visir.encode(model, TEXTS).vectors
+    assert vectors.dtype == np.float32 and vectors.tolist() == [[10, 2], [8, 1], [4, 0]]
+
+
+def test_functions_run_without_gradients() -> None:
+    seen = []
+    Encoder.wrap("mine", text=lambda texts: seen.append(torch.is_grad_enabled()) or lengths(texts)).encode_texts(["a"])
+    assert seen == [False] and torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize(
+    ("function", "wrong", "remedy"),
+    [
+        (
+            lambda texts: np.ones(3),
+            r"for 3 texts it returned numbers of the shape \(3,\); expected is \(3, d\)",
+            "two axes",
+        ),
+        (lambda texts: np.ones((5, 3)), r"of the shape \(5, 3\)", "return vectors.T"),
+        (lambda texts: np.ones((2, 5)), r"of the shape \(2, 5\)", "in the order of the inputs"),
+        (lambda texts: np.ones((1, 5)), r"of the shape \(1, 5\)", "a mean over axis 0 is too much"),
+        (lambda texts: np.ones((3, 7, 5)), r"of the shape \(3, 7, 5\)", "return vectors.mean(1)"),
+        (lambda texts: torch.ones(3, 5, 1, 1), r"of the shape \(3, 5, 1, 1\)", "reshape(len(vectors), -1)"),
+        (lambda texts: None, r"for 3 texts it returned NoneType, which is no array of numbers", "np.stack"),
+        (lambda texts: texts, "returned list of str, which is no array of numbers", "np.stack"),
+        (lambda texts: [[1.0], [1.0, 2.0], [3.0]], "returned list of list, which is no array", "np.stack"),
+    ],
+)
+def test_what_is_no_matrix_of_vectors_is_refused(function: Callable[[Any], Any], wrong: str, remedy: str) -> None:
+    model = Encoder.wrap("mine", text=function)
+    with pytest.raises(EncoderError, match="mine: .*" + wrong) as error:
+        model.encode_texts(["a", "b", "c"])
+    assert remedy in error.value.hint
+
+
+def test_the_output_of_a_transformer_is_named() -> None:
+    class Output:
+        pooler_output = torch.ones(1, 3)
+
+    with pytest.raises(EncoderError, match="returned Output") as error:
+        Encoder.wrap("mine", text=lambda texts: Output()).encode_texts(["a"])
+    assert error.value.hint == "return its tensor, e.g. return output.pooler_output"
+
+
+def test_values_that_are_not_finite_name_their_inputs() -> None:
+    model = Encoder.wrap("mine", text=lambda texts: torch.tensor([[float(len(text) != 8), np.nan] for text in texts]))
+    with pytest.raises(EmbeddingError, match="NaN or infinite values for 3 inputs: '1', '2', '3'"):
+        visir.encode(model, TEXTS)
+    huge = Encoder.wrap("mine", text=lambda texts: np.full((len(texts), 2), 1e300))
+    with pytest.raises(EmbeddingError, match="infinite"):
+        visir.encode(huge, TEXTS)
+
+
+def test_unequal_dimensions_are_refused_where_they_meet(tmp_path: Path) -> None:
+    collection = photos(tmp_path, 4)
+    model = Encoder.wrap("mine", image=colours, text=lengths)
+    assert visir.encode(model, collection, "image").dimension == 3
+    assert visir.encode(model, collection, "text").dimension == 2
+    with pytest.raises(EncoderError, match="image vectors have 3 values, text vectors have 2 values: they cannot be"):
+        _ = model.dimension
+    with pytest.raises(visir.errors.VisirError, match=r"3 dimensions.*2.*not in one space"):
+        visir.evaluate(collection, model)
+    sizes = iter([2, 2, 3])
+    changing = Encoder.wrap("mine", text=lambda texts: np.ones((len(texts), next(sizes))), batch_size=1)
+    with pytest.raises(EncoderError, match="its text vectors have 3 values, and 2 were expected"):
+        visir.encode(changing, TEXTS)
+
+
+def test_one_function_takes_one_modality(tmp_path: Path) -> None:
+    collection = photos(tmp_path, 2)
+    model = Encoder.wrap("mine", image=colours)
+    assert model.modalities == {"image"}
+    with pytest.raises(EncoderError, match="mine encodes no texts, only images"):
+        visir.encode(model, collection, "text")
+    with pytest.raises(EncoderError, match="mine: there is no function") as error:
+        Encoder.wrap("mine")
+    assert "text=function_of_strings" in error.value.hint
+    with pytest.raises(EncoderError, match="mine: image is a str, not a function"):
+        Encoder.wrap("mine", image="openai/clip")  # type: ignore[arg-type]
+
+
+def test_the_function_gets_pictures_or_what_preprocess_makes_of_them(tmp_path: Path) -> None:
+    seen: list[Any] = []
+
+    def look(images: list[Any]) -> Any:
+        seen.extend(images)
+        return np.ones((len(images), 2))
+
+    collection = photos(tmp_path, 2)
+    visir.encode(Encoder.wrap("mine", image=look), collection, "image")
+    assert all(image.mode == "RGB" and image.size == (8, 8) for image in seen)
+    seen.clear()
+    visir.encode(Encoder.wrap("mine", image=look, preprocess=lambda image: image.size), collection, "image")
+    assert set(seen) == {(8, 8)}
+
+
+def test_a_class_needs_a_method_only(tmp_path: Path) -> None:
+    class Mine(Encoder):
+        def embed_images(self, batch):  # type: ignore[no-untyped-def]
+            return torch.from_numpy(colours(batch)).requires_grad_()
+
+    model = Mine()
+    assert repr(model) == "Encoder(Mine, images, no version: its vectors are not kept)"
+    assert visir.encode(model, photos(tmp_path, 2), "image").dimension == model.dimension == 3
+    assert (model.card.name, model.card.is_versioned) == ("Mine", False)
+    with pytest.raises(EncoderError, match="Nothing takes neither images nor texts") as error:
+        visir.encode(type("Nothing", (Encoder,), {})(), TEXTS)
+    assert "embed_texts(self, texts)" in error.value.hint
+    with pytest.raises(EncoderError, match="the length of its vectors is not known before"):
+        _ = Mine().dimension
+    with pytest.raises(AttributeError, match="no attribute 'dimensions'"):
+        _ = Mine().dimensions  # type: ignore[attr-defined]
+
+
+def test_vectors_without_a_version_are_computed_in_every_call(tmp_path: Path) -> None:
+    store, calls = Store(tmp_path), []
+
+    def count(texts: list[str]) -> Any:
+        calls.append(len(texts))
+        return lengths(texts)
+
+    class Mine(Encoder):
+        card = EncoderCard("mine", "custom")
+        modalities = frozenset({"text"})
+
+        def embed_texts(self, texts):  # type: ignore[no-untyped-def]
+            return count(texts)
+
+    for model in (Encoder.wrap("mine", text=count), Mine()):
+        for _ in range(2):
+            calls.clear()
+            encoding = encode_detailed(model, TEXTS, store=store)
+            assert calls and encoding.computed == 3 and encoding.folder is None
+            assert encoding.embeddings.origin.startswith("encoded at ")
+
+
+def test_with_a_version_vectors_are_kept_while_the_code_is_the_same(tmp_path: Path) -> None:
+    store = Store(tmp_path)
+
+    def computed(function: Callable[[list[str]], Any], version: str = "1") -> int:
+        model = Encoder.wrap("mine", text=function, version=version)
+        return encode_detailed(model, TEXTS, store=store).computed
+
+    assert [computed(lengths), computed(lengths), computed(lengths, "2")] == [3, 0, 3]
+    assert computed(lambda texts: [[len(text), 7] for text in texts]) == 3
+    again = encode_detailed(Encoder.wrap("mine", text=lengths, version="1"), TEXTS, store=store)
+    assert again.embeddings.origin.startswith("from the vector store, encoded at ")
+
+
+def test_a_class_with_a_version_that_is_edited_is_another_one(tmp_path: Path) -> None:
+    def model(factor: int) -> Encoder:
+        space: dict[str, Any] = {"Encoder": Encoder, "EncoderCard": EncoderCard}
+        exec(  # as a notebook does when a cell is edited
+            "class Mine(Encoder):\n"
+            "    card = EncoderCard('mine', 'custom', revision='1')\n"
+            f"    def embed_texts(self, texts): return [[len(text) * {factor}, 1] for text in texts]\n",
+            space,
+        )
+        encoder: Encoder = space["Mine"]()
+        return encoder
+
+    store = Store(tmp_path)
+    assert [encode_detailed(model(factor), TEXTS, store=store).computed for factor in (1, 1, 2, 1)] == [3, 0, 3, 0]
+
+
+SCRIPT = """
+import sys, visir
+{code}
+model = visir.Encoder.wrap("mine", image=f, text=g{version})
+report = visir.evaluate(visir.open("scenes:6?size=64&seed=1"), model)
+print([round(v, 4) for task in ("t2i", "i2t") for v in [report.result.mean(task, "mrr")]])
+print(report.result.origins["text vectors"].partition("encoded")[0] or "now")
+"""
+FIRST = """
+import numpy as np
+def f(images): return np.stack([np.asarray(i).mean((0, 1)) for i in images])
+def g(texts): return np.array([[len(t), t.count("red"), 1] for t in texts])
+"""
+
+
+def test_an_edited_script_is_evaluated_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
+    edited = FIRST.replace('t.count("red")', '-9 * t.count("blue")')
+
+    def run(code: str, version: str) -> list[str]:
+        (tmp_path / "script.py").write_text(SCRIPT.format(code=code, version=version))
+        done = subprocess.run([sys.executable, "script.py"], cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.splitlines()
+
+    first, second, third = run(FIRST, ""), run(edited, ""), run(FIRST, ", version='1'")
+    assert first[0] == third[0] != second[0] and first[1] == second[1] == third[1] == "now"
+    assert run(FIRST, ", version='1'") == [first[0], "from the vector store, "]
+    assert run(edited, ", version='1'") == [second[0], "now"]  # the version was not changed, the code was
+
+
+def test_vectors_of_edited_code_do_not_meet_in_an_index(tmp_path: Path) -> None:
+    from visir.retrieval.kinds import build
+
+    before = Encoder.wrap("mine", text=lengths)
+    index = build("exact", visir.encode(before, TEXTS))
+    after = Encoder.wrap("mine", text=lambda texts: [[len(text) + 1, 0] for text in texts])
+    with pytest.raises(EmbeddingError, match="the index is by mine, which is another model"):
+        index.search(visir.encode(after, TEXTS), k=1)
+    assert index.search(visir.encode(before, TEXTS), k=1).top("3") == ["3"]
+
+
+def helper(texts: list[str]) -> Any:
+    return lengths(texts)
+
+
+def test_the_hash_of_code() -> None:
+    scale = 2
+
+    def scaled(texts: list[str]) -> Any:
+        return [[scale * len(text)] for text in texts]
+
+    first = hash_code(scaled)
+    scale = 3
+    assert hash_code(scaled) != first  # a plain value around the function
+    assert hash_code(helper) == hash_code(helper) != hash_code(lengths)
+    assert hash_code(partial(helper, 1)) != hash_code(partial(helper, 2))
+    assert hash_code(torch.nn.Linear(2, 2)) == hash_code(torch.nn.Linear(2, 2))

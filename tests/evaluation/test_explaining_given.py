@@ -1,0 +1,63 @@
+"""Published values as people have them at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from evaluation_toys import make_collection, random_pair
+
+import visir
+from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.published import PublishedRow
+from visir.evaluation.published.given import published_row
+
+COLLECTION = make_collection(40, 5)
+
+
+@pytest.fixture(scope="module")
+def evaluation() -> visir.Evaluation:
+    return visir.evaluate(COLLECTION, random_pair(COLLECTION, noise=1.5))
+
+
+def test_a_dictionary_a_nested_one_and_a_row_are_one_thing(evaluation: visir.Evaluation) -> None:
+    printed = {task: round(100 * evaluation.mean(task, "capped_recall@5"), 1) for task in ("t2i", "i2t")}
+    flat = visir.explain(evaluation, {f"{task} R@5": value for task, value in printed.items()})
+    nested = visir.explain(evaluation, published={task: {"R@5": value} for task, value in printed.items()})
+    row = PublishedRow("the published system", {task: {"R@5": value} for task, value in printed.items()})
+    by_row = visir.explain(evaluation, row, decimals=1)
+    assert flat.best.reading.recall == "capped_recall" and flat.best.reproduced == 2
+    assert flat.sentence == nested.sentence == by_row.sentence
+    assert "2 of 2 published values of the published system" in flat.sentence
+
+
+def test_a_folder_is_explained(evaluation: visir.Evaluation, tmp_path: Path) -> None:
+    folder = evaluation.save(tmp_path / "result")
+    value = round(100 * evaluation["t2i R@1"], 2)
+    assert visir.explain(folder, {"t2i R@1": value}).best.reproduced == 1
+    assert visir.explain(str(folder), {"t2i R@1": value}).best.reproduced == 1
+
+
+def test_labels_are_read_as_people_type_them(evaluation: visir.Evaluation) -> None:
+    values = {"t2i MedR": evaluation["t2i MedR"], "t2i nDCG@10": round(100 * evaluation["t2i nDCG@10"], 1)}
+    best = visir.explain(evaluation, values).best
+    assert [judged.measure for judged in best.values] == ["median_rank", "ndcg@10"] and best.reproduced == 2
+
+
+def test_decimals_are_those_of_the_values() -> None:
+    assert published_row({"t2i R@1": 30.0}, ["t2i"])[1] == 0
+    assert published_row({"t2i R@1": "30.40", "t2i R@5": 56.1}, ["t2i"])[1] == 2
+    assert published_row({"R@1": 30.4}, ["t2i"])[0].values == {"t2i": {"R@1": 30.4}}
+    assert published_row("brittleness-table-3", ["t2i"], system="CLIP", collection="Flickr30k")[0].system == "CLIP"
+
+
+def test_misuse(evaluation: visir.Evaluation) -> None:
+    with pytest.raises(ConfigurationError, match=r"2 faults") as fault:
+        visir.explain(evaluation, {"R@1": 30.4, "t2i R@5": "much"})
+    assert (
+        "'R@1': of which task? Write 'i2t R@1'" in fault.value.message and "visir.explain(result," in fault.value.hint
+    )
+    with pytest.raises(ConfigurationError, match="cannot explain a dict"):
+        visir.explain({}, {"t2i R@1": 1.0})
+    with pytest.raises(VisirError, match="the runs are not at hand"):
+        visir.explain(visir.Evaluation(evaluation.result), {"t2i R@1": 1.0})

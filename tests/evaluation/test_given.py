@@ -1,0 +1,163 @@
+"""Names, arrays, dictionaries, tables and files wherever an evaluation takes a source, a system or judgements."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import ir_measures
+import numpy as np
+import pandas as pd
+import pytest
+import ranx
+from evaluation_toys import make_collection, random_pair
+
+import visir
+from visir.errors import ConfigurationError, RunError, VisirError
+from visir.evaluation.results import load_evaluation
+
+COLLECTION = make_collection(12, 2)
+IMAGES, CAPTIONS = COLLECTION.images["id"].to_pylist(), COLLECTION.captions["id"].to_pylist()
+JUDGED = {"q1": {"a": 1, "b": 2}, "q2": {"c": 1}}
+ANSWERS = {"q1": {"a": 0.9, "c": 0.5, "b": 0.1}, "q2": {"a": 0.8, "c": 0.4}}
+
+
+def vectors() -> dict[str, Any]:
+    rng = np.random.default_rng(0)
+    return {"image": rng.normal(size=(len(IMAGES), 8)), "text": rng.normal(size=(len(CAPTIONS), 8))}
+
+
+def test_own_vectors_in_three_forms_give_the_same_numbers() -> None:
+    given = vectors()
+    arrays = visir.evaluate(COLLECTION, vectors={"image": (IMAGES, given["image"]), "text": (CAPTIONS, given["text"])})
+    dictionaries = visir.evaluate(
+        COLLECTION,
+        vectors={"image": dict(zip(IMAGES, given["image"], strict=True)), "text": (CAPTIONS, given["text"].tolist())},
+        name="mine",
+    )
+    assert arrays.aggregates == dictionaries.aggregates and dictionaries.system == "mine"
+    one = visir.evaluate(
+        COLLECTION, vectors={"query": (CAPTIONS, given["text"]), "document": (IMAGES, given["image"])}, tasks=["t2i"]
+    )
+    assert one.aggregates["t2i"] == arrays.aggregates["t2i"]
+
+
+@pytest.mark.parametrize(
+    ("given", "line"),
+    [
+        ({"images": 1, "text": 2}, r"vectors are given for 'images', 'text'"),
+        ({"image": np.eye(12), "text": {}}, r"vectors\['image'\] is a ndarray; which vector belongs to which id\?"),
+        ([1, 2], "vectors are given for a list"),
+    ],
+)
+def test_vectors_in_a_wrong_form(given: Any, line: str) -> None:
+    with pytest.raises(ConfigurationError, match=line) as fault:
+        visir.evaluate(COLLECTION, vectors=given)
+    assert "(ids, matrix)" in fault.value.hint
+
+
+def test_runs_in_every_form_give_the_same_numbers(tmp_path: Path) -> None:
+    measured = visir.evaluate(COLLECTION, random_pair(COLLECTION), ["t2i"])
+    run = measured.runs["t2i"]
+    answers = run.to_dict()
+    visir.retrieval.write_run(run, tmp_path / "mine.trec")
+    rows = [(query, document, score) for query, answer in answers.items() for document, score in answer.items()]
+    frame = pd.DataFrame(rows, columns=["qid", "docno", "score"])
+    forms = [answers, {"t2i": answers}, frame, tmp_path / "mine.trec", ranx.Run(answers), run, measured]
+    forms.append([ir_measures.ScoredDoc(*row) for row in rows])
+    for form in forms:
+        again = visir.evaluate(COLLECTION, form)
+        assert again.tasks == ("t2i",) and again["t2i R@1"] == measured["t2i R@1"], type(form)
+        assert again["t2i MRR"] == pytest.approx(measured["t2i MRR"])
+
+
+def test_a_run_whose_ids_have_another_form_shows_both() -> None:
+    with pytest.raises(RunError, match="answers no query of i2t, t2i") as fault:
+        visir.evaluate(COLLECTION, {f"texts/{name}": {IMAGES[0]: 1.0} for name in CAPTIONS})
+    assert fault.value.hint == "run: 'texts/i0#0'; t2i: 'i0#0' (they differ by a folder)"
+
+
+def test_what_is_no_system() -> None:
+    with pytest.raises(ConfigurationError, match="there is no system to evaluate"):
+        visir.evaluate(COLLECTION)
+    with pytest.raises(ConfigurationError, match="system and vectors are given"):
+        visir.evaluate(COLLECTION, "bow", vectors={})
+    with pytest.raises(ConfigurationError, match=r"runs/b\.trec: no such file"):
+        visir.evaluate(COLLECTION, "runs/b.trec")
+    with pytest.raises(ConfigurationError, match="there is nothing to evaluate on"):
+        visir.evaluate(system="bow")
+
+
+def test_all_faults_of_options_before_any_model_is_loaded() -> None:
+    with pytest.raises(ConfigurationError, match="3 faults") as fault:
+        visir.evaluate(COLLECTION, "no such model", measures=["R@one"], recall="hits", split="tset")  # type: ignore[arg-type]
+    assert all(word in fault.value.message for word in ("'R@one'", "'hits'", "'tset'"))
+
+
+def test_numbers_by_the_names_that_people_type() -> None:
+    evaluation = visir.evaluate(COLLECTION, random_pair(COLLECTION))
+    assert evaluation["t2i R@1"] == evaluation["t2i", "R@1"] == evaluation.mean("t2i", "hit@1")
+    assert evaluation["rsum"] == evaluation["both rsum"] == evaluation.aggregates["both"]["rsum"]
+    assert evaluation["i2t nDCG@10"] == evaluation.mean("i2t", "ndcg@10")
+    assert len(evaluation.values("t2i", "MRR")) == len(CAPTIONS)
+    with pytest.raises(VisirError, match="of which task"):
+        evaluation["R@1"]
+    with pytest.raises(VisirError, match=r"hit@7 was not measured") as fault:
+        evaluation["t2i R@7"]
+    assert "measures=['R@7']" in fault.value.hint
+    with pytest.raises(VisirError, match="unknown measure 'nonsense'"):
+        evaluation["t2i nonsense"]
+    assert evaluation.card["recall"] == "hit" and len(repr(evaluation).splitlines()) <= 6
+
+
+def test_saved_and_read_back(tmp_path: Path) -> None:
+    evaluation = visir.evaluate(COLLECTION, random_pair(COLLECTION))
+    back = load_evaluation(evaluation.save(tmp_path / "result"))
+    assert back["t2i R@1"] == evaluation["t2i R@1"] and back.protocol == evaluation.protocol
+
+
+def test_judgements_alone_give_the_numbers_of_ranx_and_ir_measures(tmp_path: Path) -> None:
+    names = ["nDCG@10", "AP", "RR", "P@2", "R@2", "Success@1"]
+    theirs = ir_measures.calc_aggregate([ir_measures.parse_measure(name) for name in names], JUDGED, ANSWERS)
+    ours = visir.evaluate(JUDGED, ANSWERS, measures=names)
+    for name in names:
+        assert ours[name] == pytest.approx(theirs[ir_measures.parse_measure(name)], abs=1e-12), name
+    by_ranx = ranx.evaluate(ranx.Qrels(JUDGED), ranx.Run(ANSWERS), ["ndcg@10", "map", "mrr", "precision@2", "recall@2"])
+    for name, value in by_ranx.items():
+        assert ours[name] == pytest.approx(value, abs=1e-12), name
+    (tmp_path / "qrels.txt").write_text("q1 0 a 1\nq1 0 b 2\nq2 0 c 1\n")
+    lines = [f"{q} Q0 {d} {r} {s} me" for q, a in ANSWERS.items() for r, (d, s) in enumerate(a.items(), 1)]
+    (tmp_path / "me.trec").write_text("\n".join(lines))
+    forms: list[tuple[Any, Any]] = [
+        (tmp_path / "qrels.txt", tmp_path / "me.trec"),
+        (str(tmp_path / "qrels.txt"), ANSWERS),
+        (ranx.Qrels(JUDGED), ranx.Run(ANSWERS)),
+        ([ir_measures.Qrel(q, d, g) for q, a in JUDGED.items() for d, g in a.items()], ANSWERS),
+        (pd.DataFrame({"query_id": ["q1", "q1", "q2"], "doc_id": ["a", "b", "c"], "relevance": [1, 2, 1]}), ANSWERS),
+    ]
+    for qrels, run in forms:
+        assert visir.evaluate(qrels, run, measures=names)["nDCG@10"] == ours["nDCG@10"], type(qrels)
+        assert visir.evaluate(qrels=qrels, system=run, measures=["AP"])["AP"] == ours["AP"], type(qrels)
+
+
+def test_judgements_alone_say_what_they_declare() -> None:
+    evaluation = visir.evaluate(JUDGED, {"q1": ANSWERS["q1"], "other": {"a": 1.0}}, name="mine")
+    assert evaluation.protocol.recall == "recall" and evaluation.system == "mine"
+    assert evaluation["R@10"] == evaluation.mean("run", "recall@10")
+    notes = " ".join(evaluation.notes)
+    assert "1 of 2 judged queries are not answered" in notes and "1 answered queries are not judged" in notes
+    assert "answers have up to 3 documents" in notes
+    wrong = visir.evaluate(JUDGED, {"q1": {"photos/a": 1.0}, "q2": {"photos/c": 1.0}})
+    assert "do the ids have one form? run: 'photos/a'; judgements: 'a' (they differ by a folder)" in " ".join(
+        wrong.notes
+    )
+
+
+def test_judgements_alone_refuse_what_needs_a_collection() -> None:
+    with pytest.raises(ConfigurationError, match="3 faults") as fault:
+        visir.evaluate(JUDGED, ANSWERS, split="test", folds=5, measures=["RRR"])
+    assert "split needs a collection" in fault.value.message and "folds needs" in fault.value.message
+    with pytest.raises(ConfigurationError, match="there is no run to measure"):
+        visir.evaluate(JUDGED)
+    with pytest.raises(ConfigurationError, match="qrels go without a source"):
+        visir.evaluate(COLLECTION, ANSWERS, qrels=JUDGED)

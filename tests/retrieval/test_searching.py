@@ -1,0 +1,152 @@
+"""`visir.search`: any source, any model, any query."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import visir
+from visir.encoders import Encoder
+from visir.errors import ConfigurationError, EncoderError, RunError
+from visir.records import Embeddings
+
+COLOURS = {"red": (1.0, 0.0, 0.0), "green": (0.0, 1.0, 0.0), "blue": (0.0, 0.0, 1.0)}
+
+
+def picture(colour: str) -> Image.Image:
+    return Image.new("RGB", (16, 12), colour)
+
+
+def of_images(images: list[Any]) -> Any:
+    return np.stack([np.asarray(image).mean((0, 1)) / 255 for image in images])
+
+
+def of_texts(texts: list[str]) -> Any:
+    return [
+        [sum(values) + 0.01 for values in zip(*(COLOURS.get(w, (0, 0, 0)) for w in t.split()), strict=True)]
+        for t in texts
+    ]
+
+
+MODEL = Encoder.wrap("colours", image=of_images, text=of_texts)
+
+
+@pytest.fixture
+def photos(tmp_path: Path) -> Path:
+    for name in COLOURS:
+        picture("lime" if name == "green" else name).save(tmp_path / f"{name}.png")
+    return tmp_path
+
+
+def test_a_text_is_its_own_id_and_the_items_come_along(photos: Path) -> None:
+    run = visir.search(photos, MODEL, "a red boat", k=2)
+    assert [name.rpartition("/")[2] for name in run.top("a red boat")][:1] == ["red.png"] and len(
+        run["a red boat"]
+    ) == 2
+    assert run.query_items is not None and run.query_items.texts.to_pylist() == ["a red boat"]  # type: ignore[union-attr]
+    assert run.document_items is not None and len(run.document_items) == 3
+    assert run.provenance["vectors"].startswith("encoded at ")
+
+
+@pytest.mark.parametrize(
+    ("query", "ids"),
+    [
+        (["red", "blue"], ["red", "blue"]),
+        (["red", "red"], ["red", "red #2"]),
+        ({"q1": "red", 7: "blue"}, ["q1", "7"]),
+        (picture("red"), ["image"]),
+        ([picture("red"), "blue"], ["image", "blue"]),
+        ({"mine": np.zeros((4, 4, 3), np.uint8) + 200}, ["mine"]),
+        (np.array([1.0, 0.0, 0.0]), ["vector"]),
+        (np.eye(3), ["vector", "vector #2", "vector #3"]),
+        ({"v": [0.0, 1.0, 0.0], "t": "red"}, ["v", "t"]),
+        (visir.Query(text="red", image=picture("red")), ["red + image"]),
+    ],
+    ids=["texts", "twice", "ids", "picture", "mixed", "array", "vector", "matrix", "vector and text", "both"],
+)
+def test_queries_of_every_form(photos: Path, query: Any, ids: list[str]) -> None:
+    run = visir.search(photos, MODEL, query, k=1)
+    assert list(run) == ids and all(len(run[name]) == 1 for name in ids)
+
+
+def test_a_picture_file_is_a_picture(photos: Path) -> None:
+    for query in (photos / "blue.png", str(photos / "blue.png")):
+        run = visir.search(photos, MODEL, query, k=1)
+        [name] = list(run)
+        assert name.endswith("blue.png") and run.top(name)[0].endswith("blue.png")
+        assert run.query_items is not None and run.query_items.modality == "image"
+
+
+def test_a_text_beside_a_picture_is_weighed(photos: Path) -> None:
+    def best(weight: float) -> str:
+        query = visir.Query(text="blue", image=str(photos / "red.png"), text_weight=weight)
+        run = visir.search(photos, MODEL, {"q": query}, k=1)
+        return run.top("q")[0].rpartition("/")[2]
+
+    assert (best(0.1), best(0.9)) == ("red.png", "blue.png")
+    with pytest.raises(RunError, match="where= of a query is for libraries") as error:
+        visir.search(photos, MODEL, visir.Query(text="blue", where=["width > 1"]))
+    assert "visir.index(source, model, out=…)" in error.value.hint
+
+
+def test_sources_of_every_form(photos: Path) -> None:
+    vectors = visir.encode(MODEL, photos)
+    assert visir.search(vectors, MODEL, "red").top("red", 1)[0].endswith("red.png")
+    assert visir.search(vectors, None, np.array([0, 0, 1.0])).top("vector", 1)[0].endswith("blue.png")
+    assert visir.search({"r": picture("red"), "b": picture("blue")}, MODEL, "blue").top("blue") == ["b", "r"]
+    assert visir.search(["red sea", "blue sky"], MODEL, "blue").top("blue") == ["blue sky", "red sea"]
+    assert visir.search(Embeddings.of({"x": [1, 0], "y": [0, 1]}), None, {"q": np.array([0, 2])}).top("q", 1) == ["y"]
+    scenes = visir.open("scenes:8?size=64")
+    assert visir.search(scenes, MODEL, "red", to="captions", k=1).gallery.modality == "text"
+    assert visir.search(scenes, MODEL, "red", k=1).gallery.modality == "image"
+
+
+def test_indexes(photos: Path) -> None:
+    exact = visir.search(photos, MODEL, ["red", "blue"])
+    assert visir.search(photos, MODEL, ["red", "blue"], index="hnsw").to_dict().keys() == exact.to_dict().keys()
+    from visir.retrieval.kinds import build
+
+    built = build("exact", visir.encode(MODEL, photos), photos / "vectors.index")
+    assert visir.search(photos, MODEL, "red", index=built).top("red") == exact.top("red")
+    assert visir.search(photos, MODEL, "red", index=photos / "vectors.index").top("red") == exact.top("red")
+    assert visir.search(photos / "vectors.index", MODEL, "red").top("red") == exact.top("red")
+
+
+def test_words_without_a_model() -> None:
+    texts = ["a red boat", "two dogs", "a dog in the long rain"]
+    assert visir.search(texts, "bm25", "dogs", k=5).top("dogs") == ["two dogs", "a dog in the long rain"]
+    scenes = visir.open("scenes:8?size=64")
+    word = scenes.captions["text"][0].as_py()
+    run = visir.search(scenes, "bm25", word, k=3)
+    assert run.gallery.modality == "image" and run.top(word, 1) == [scenes.captions["image_id"][0].as_py()]
+    with pytest.raises(RunError, match="bm25 compares words; the query 'image' is no text"):
+        visir.search(scenes, "bm25", picture("red"))
+
+
+def test_a_model_that_takes_no_text_says_so_before_it_encodes(photos: Path) -> None:
+    calls = []
+    model = Encoder.wrap("pictures", image=lambda images: calls.append(1) or of_images(images))
+    with pytest.raises(EncoderError, match="pictures encodes no texts, only images") as error:
+        visir.search(photos, model, "red")
+    assert not calls and "text" in error.value.hint
+
+
+@pytest.mark.parametrize(
+    ("arguments", "options", "said"),
+    [
+        ((MODEL, ""), {}, "the query is an empty text"),
+        ((MODEL, []), {}, "there is no query"),
+        ((MODEL, 3), {}, "cannot look for a int"),
+        ((MODEL, "red"), {"k": 0}, "k must be at least 1, not 0"),
+        ((MODEL, "red"), {"to": "pictures"}, "unknown to='pictures'"),
+        ((None, "red"), {}, "there is no model"),
+    ],
+)
+def test_misuse(photos: Path, arguments: tuple[Any, Any], options: dict[str, Any], said: str) -> None:
+    with pytest.raises((RunError, ConfigurationError), match=said) as error:
+        visir.search(photos, *arguments, **options)
+    assert error.value.hint
