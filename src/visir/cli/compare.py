@@ -16,6 +16,7 @@ from visir.cli.options import (
     PublishedSystems,
     SeedOption,
 )
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -26,6 +27,10 @@ if TYPE_CHECKING:
     from visir.records import Result
 
 
+@examples(
+    "visir compare results/clip results/siglip",
+    "visir compare results/clip --published brittleness-table-2 --as CLIP",
+)
 def compare(
     results: Annotated[
         list[Path],
@@ -49,7 +54,9 @@ def compare(
     ] = None,
     seed: SeedOption = 0,
 ) -> None:
-    """Say whether systems differ, query by query, with significance; or whether published values are reproduced.
+    """Say whether systems differ, with significance.
+
+    Say whether systems differ, query by query, with significance; or whether published values are reproduced.
 
     Results of different protocols are refused with the list of differences, unless each is allowed by name.
     """

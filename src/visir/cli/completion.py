@@ -121,7 +121,11 @@ def complete_split(ctx: typer.Context, incomplete: str) -> Iterable[str]:
     before, plus, _ = incomplete.rpartition("+")
     names: Iterable[str] = SPLITS
     if isinstance(source, str) and (not Path(source).is_file() or Path(source).stat().st_size < LARGEST):
-        names = [name for name in open_source(source, images="none").splits if name]
+        names = [
+            name
+            for name in open_source(source, **({"images": "none"} if Path(source).is_file() else {})).splits
+            if name
+        ]
     return [f"{before}{plus}{name}" for name in names]
 
 

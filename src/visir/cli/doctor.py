@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from visir.cli import output
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from packaging.requirements import Requirement
@@ -18,12 +19,19 @@ LOCAL_MODELS = ("pixels", "bow", "mobilenet_v2", "st:all-MiniLM-L6-v2")
 """Models that need no model hub: the ones a doctor can try anywhere."""
 
 
+@examples(
+    "visir doctor",
+    "visir doctor --load openai/clip-vit-base-patch32",
+)
 def doctor(
     load: Annotated[
         list[str] | None, typer.Option("--load", "-l", help="Also try to load this model (repeatable).")
     ] = None,
 ) -> None:
-    """Say what is installed, which devices there are, and which models load here."""
+    """Say what is installed, and which models work here.
+
+    Say what is installed, which devices there are, and which models load here.
+    """
     output.rich_table(_packages(), markup=True)
     output.rich_table(_machine(), markup=True)
     models, healthy = _models([*LOCAL_MODELS, *(load or [])], required=set(load or []))

@@ -20,12 +20,17 @@ from visir.cli.options import (
     WorkersOption,
     out_option,
 )
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.encoders.shard_folder import Shard
     from visir.records import Embeddings, EncoderCard, Modality, Role
 
 
+@examples(
+    "visir encode photos/ --model openai/clip-vit-base-patch32",
+    "visir encode scenes:100 --model pixels --out vectors",
+)
 def encode(
     collection: SourceArgument,
     model: ModelOption,
@@ -60,7 +65,9 @@ def encode(
         ),
     ] = None,
 ) -> None:
-    """Encode the images and captions of a collection, once.
+    """Turn images and captions into vectors, once.
+
+    Encode the images and captions of a collection, once.
 
     The vectors are kept by content, so evaluate, search and train find them and encode nothing again. An interrupted
     encode goes on where it stopped when the same command is run again.

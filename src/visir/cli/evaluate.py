@@ -28,6 +28,7 @@ from visir.cli.options import (
     out_option,
     single_or_all,
 )
+from visir.cli.verbs import examples
 from visir.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -38,6 +39,11 @@ if TYPE_CHECKING:
 PROTOCOL, SECOND = "Protocol", "Second stage"
 
 
+@examples(
+    "visir evaluate scenes:200 --model bow",
+    "visir evaluate dataset_coco.json --images val2014/ --split test --model openai/clip-vit-base-patch32",
+    "visir evaluate captions.csv --embeddings npz:vectors.npz --out results/mine",
+)
 def evaluate(
     collection: Annotated[
         str,
@@ -97,7 +103,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="A model that estimates the gains of dcg_cm; 'self' is circular, and the card says so.",
+            help="A model that estimates the gains of dcg_cm: 'self' is circular, and the card says so.",
             rich_help_panel=PROTOCOL,
         ),
     ] = None,
@@ -135,7 +141,9 @@ def evaluate(
     out: Annotated[Path | None, out_option("a folder for result.json, per-query values, runs and report")] = None,
     replace: ReplaceOption = False,
 ) -> None:
-    """Measure a system on the tasks of a source under a declared protocol.
+    """Measure a model, vectors or runs on a collection.
+
+    Measure a system on the tasks of a source under a declared protocol.
 
     A collection of images and captions has two tasks, text-to-image (t2i) and image-to-text (i2t).
 

@@ -14,6 +14,7 @@ from visir.cli.options import (
     PublishedCollectionOption,
     PublishedSystemOption,
 )
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,6 +24,9 @@ if TYPE_CHECKING:
     from visir.evaluation.rescoring import Material
 
 
+@examples(
+    "visir explain results/clip --published brittleness-table-2 --as CLIP",
+)
 def explain(
     result: Annotated[
         Path,
@@ -53,7 +57,9 @@ def explain(
     model: OptionalModelOption = None,
     limit: Annotated[int, typer.Option(help="How many readings are shown.")] = 5,
 ) -> None:
-    """Re-score a run under each reading and rank the readings by distance to the published numbers.
+    """Find the reading that gives a published number.
+
+    Re-score a run under each reading and rank the readings by distance to the published numbers.
 
     Readings: which recall, which captions of each image, which candidates, folds, ties, depth. What the run does not
     allow to compute is listed with the reason.

@@ -16,6 +16,7 @@ from visir.cli.options import (
     SplitOption,
     out_option,
 )
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.records import Collection
@@ -26,6 +27,9 @@ _BAR = 28
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
 
+@examples(
+    "visir explain-vector photo.jpg 'a dog on a beach' --model runs/sparse",
+)
 def explain_vector(
     inputs: Annotated[
         list[str] | None,
@@ -44,7 +48,10 @@ def explain_vector(
     out: Annotated[Path | None, out_option("a sheet with the pictures, page.html")] = None,
     device: DeviceOption = None,
 ) -> None:
-    """Print the heaviest words of vectors, with their weights; several at once as a sheet of pictures with their words.
+    """Print the words that a sparse vector stands for.
+
+    Print the heaviest words of vectors, with their weights; several at once as a sheet of pictures with their
+    words.
 
     A dot marks words that a text has itself. With --data and no inputs, ten of its images with their captions.
     """

@@ -16,6 +16,7 @@ from visir.cli.options import (
     SplitOption,
     out_option,
 )
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.evaluation.granularity import GranularityStudy
@@ -24,6 +25,10 @@ _JSON, _PAGE, _VALUES = "granularity.json", "granularity.html", "captions.parque
 _MEANS, _CHANGES = "granularity.csv", "changes.csv"
 
 
+@examples(
+    "visir granularity captions.csv",
+    "visir granularity long.csv --against short.csv --out report",
+)
 def granularity(
     collection: Annotated[
         str,
@@ -50,7 +55,9 @@ def granularity(
     out: Annotated[Path | None, out_option("a folder for JSON, CSV, the values of every caption, and a page")] = None,
     replace: ReplaceOption = False,
 ) -> None:
-    """Say how detailed captions are: adjectives, determiners, depth of concepts, words and more, with intervals.
+    """Say how detailed captions are.
+
+    Say how detailed captions are: adjectives, determiners, depth of concepts, words and more, with intervals.
 
     With --against, also which differences from other captions of the same images are more than chance.
     """

@@ -21,13 +21,13 @@ FIRST_PAGE = """visir {version}: image-text search and its measurement.
 
 Three commands to begin with:
 
-  visir demo                                       from nothing to a report, in about two minutes
-  visir library make ~/Photos --model MODEL        make your photos searchable
-  visir evaluate COLLECTION --model MODEL          measure a model on images with captions
+  visir demo                                   see everything once
+  visir library make ~/Photos --model MODEL    make your photos searchable
+  visir evaluate COLLECTION --model MODEL      measure a model
 
-What is installed, and which models work here:  visir doctor
-All commands:                                   visir --help
-Help for one:                                   visir evaluate --help
+What is installed, which models work here:     visir doctor
+All commands:                                  visir --help
+Help for one of them:                          visir evaluate --help
 """
 
 
@@ -67,7 +67,7 @@ class VerbGroup(TyperGroup):
             if Path(name).exists() or "/" in name:
                 raise ConfigurationError(f"{name!r} is a place, not a command.", hint=_for_place(name))
             close = get_close_matches(name, self.list_commands(ctx), n=1, cutoff=0.5)
-            meant = f"{called} {close[0]}" if close else _deeper(ctx.find_root().command, name)
+            meant = _deeper(ctx.find_root().command, name) or (f"{called} {close[0]}" if close else "")
             hint = f"did you mean: {meant}? All commands: {called} --help" if meant else f"{called} --help lists them"
             raise ConfigurationError(f"there is no command {called} {name}.", hint=hint)
         return super().resolve_command(ctx, args)

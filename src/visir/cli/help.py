@@ -48,7 +48,9 @@ def print_help(command: Any, context: Any, commands: dict[str, list[tuple[str, s
             console.print(Text("Examples:", style="bold"))
             console.print(Text("\n".join(f"  {line}" for line in part.split("\n"))), soft_wrap=True)
         else:
-            console.print(Text(part))
+            for line in Text(part).wrap(console, console.width - 1):
+                line.rstrip()
+                console.print(line, soft_wrap=True)
     commands = commands or {}
     for heading, rows in commands.items():
         widest = 4 + max(len(name) for below in commands.values() for name, _ in below)

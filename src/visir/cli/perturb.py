@@ -19,11 +19,16 @@ from visir.cli.options import (
     out_option,
     pictures_option,
 )
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.records import Collection
 
 
+@examples(
+    "visir perturb --list",
+    "visir perturb scenes:100 nearby_char --out perturbed",
+)
 def perturb(
     collection: Annotated[
         str | None,
@@ -54,7 +59,9 @@ def perturb(
     replace: ReplaceOption = False,
     list_: ListOption = False,
 ) -> None:
-    """Write COLLECTION with its captions perturbed: typos, synonyms, distractions, word order.
+    """Write a copy of a collection with changed captions.
+
+    Write COLLECTION with its captions perturbed: typos, synonyms, distractions, word order.
 
     Ids, links, splits and judgements stay. A caption that cannot be perturbed is kept as it is and counted; which ones
     changed, and how they read before, is in caption_facts.parquet. `visir perturb --list` says what there is.

@@ -21,6 +21,7 @@ from visir.cli.options import (
     command_line,
     out_option,
 )
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.evaluation.probes import ProbeResult
@@ -29,6 +30,9 @@ if TYPE_CHECKING:
 _JSON, _PAGE = "probes.json", "probes.html"
 
 
+@examples(
+    "visir probe 'scenes:2000?seed=1' --model runs/mine",
+)
 def probe(
     collection: Annotated[
         str,
@@ -49,7 +53,9 @@ def probe(
     out: Annotated[Path | None, out_option("a folder for probes.json and probes.html")] = None,
     replace: ReplaceOption = False,
 ) -> None:
-    """Read every latent fact of generated scenes from a model's vectors, with linear probes.
+    """Read facts of generated scenes from a model's vectors.
+
+    Read every latent fact of generated scenes from a model's vectors, with linear probes.
 
     How well is what all captions tell in the vectors, what one of them tells, and what none tells? Prints accuracies
     beside chance; with --out it writes them as JSON and as a page with plots.

@@ -21,6 +21,7 @@ from visir.cli.options import (
     single_or_all,
 )
 from visir.cli.recipes import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.records import Collection
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from visir.training.curve import Epoch
 
 
+@examples(
+    "visir sparsify --data captions.csv --model openai/clip-vit-base-patch32",
+)
 def sparsify(
     recipe: RecipeArgument = None,
     data: DataOption = None,
@@ -50,7 +54,9 @@ def sparsify(
     dry_run: DryRunOption = False,
     show: ListOption = False,
 ) -> None:
-    """Train a head that says the vectors of any encoder in weighted words; no vector is computed twice.
+    """Train a head that says vectors in weighted words.
+
+    Train a head that says the vectors of any encoder in weighted words; no vector is computed twice.
 
     The folder that comes out is a model: give it to `visir search`, `visir index`, `visir evaluate`,
     `visir explain-vector` or `visir.load`. FOLDER?expansion=none uses it without expansion of captions.

@@ -24,6 +24,7 @@ from visir.cli.options import (
     out_option,
     single_or_all,
 )
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.evaluation.stress.study import Stress
@@ -35,6 +36,10 @@ FAILED = 1
 """The exit status when a perturbation leaves less than `--fail-under`; 2 is for faults that the user can mend."""
 
 
+@examples(
+    "visir stress scenes:100 --model bow",
+    "visir stress captions.csv --model runs/mine --fail-under 90",
+)
 def stress(
     collections: Annotated[
         list[str],
@@ -74,7 +79,7 @@ def stress(
     gallery: GalleryOption = "split",
     recall: RecallOption = "hit",
     estimator: Annotated[
-        str | None, typer.Option(help="A model that says what wrong answers are worth, for dcg_cm@10.")
+        str | None, typer.Option(help="A model that estimates the gains of dcg_cm: what wrong answers are worth.")
     ] = None,
     fail_under: Annotated[
         float | None,
@@ -89,7 +94,9 @@ def stress(
     out: Annotated[Path | None, out_option("a folder for the page, stress.json, stress.csv, per-query values")] = None,
     replace: ReplaceOption = False,
 ) -> None:
-    """Perturb captions and pictures, search with them, and say how much retrieval is lost.
+    """Break queries on purpose, and measure what is lost.
+
+    Perturb captions and pictures, search with them, and say how much retrieval is lost.
 
     Perturbed captions are queries over the plain images, corrupted pictures queries over the plain captions. Each loss
     comes with its interval, significance (Holm's correction over all of them), and how many queries could be changed.

@@ -21,6 +21,7 @@ from visir.cli.options import (
     single_or_all,
 )
 from visir.cli.recipes import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.training.planning import TrainingPlan
@@ -29,13 +30,17 @@ if TYPE_CHECKING:
 _PAGE = "training.html"
 
 
+@examples(
+    "visir train --list",
+    "visir train clip-finetune --data captions.csv --model openai/clip-vit-base-patch32 --out runs/mine",
+)
 def train(
     recipe: RecipeArgument = None,
     data: DataOption = None,
     images: ImagesOption = None,
     model: OptionalModelOption = None,
-    image_model: Annotated[str | None, typer.Option(help="The same for images alone.")] = None,
-    text_model: Annotated[str | None, typer.Option(help="The same for texts alone.")] = None,
+    image_model: Annotated[str | None, typer.Option(help="A model for images alone.")] = None,
+    text_model: Annotated[str | None, typer.Option(help="A model for texts alone.")] = None,
     epochs: EpochsOption = None,
     batch: BatchOption = None,
     split_by: SplitByOption = None,
@@ -50,7 +55,9 @@ def train(
     ] = False,
     show: ListOption = False,
 ) -> None:
-    """Train on pictures and captions as a recipe says: tune a model, train heads over a frozen one, or begin anew.
+    """Train or fine-tune a model by a recipe.
+
+    Train on pictures and captions as a recipe says: tune a model, train heads over a frozen one, or begin anew.
 
     The folder that comes out is a model: give it to `visir evaluate`, `visir search` or `visir.load`. Its
     training.html shows the curves.

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from visir.cli import output
-from visir.cli.options import DryRunOption, JobsOption
+from visir.cli.options import DryRunOption, JobsOption, out_option
 from visir.cli.verbs import group
 
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from visir.studies.experiment import Experiment
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A study: visir papers list.", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", "-o", help="The folder of all studies.")]
+Out = Annotated[Path, out_option("the folder of all studies")]
 _OUT = Path("runs/studies")
 _WIDTH = 130
 """Tables of the papers are wide; a narrower terminal breaks lines, which is better than broken words."""
@@ -91,7 +91,7 @@ def run_command(
         list[str], typer.Argument(metavar="NAME...", help="Studies, or all of them: all.", show_default=False)
     ],
     scale: Annotated[
-        str, typer.Option(help="smoke: generated data; replica: other real data; logs: authors' runs; full.")
+        str, typer.Option(help="The scale: smoke, generated data; replica, other real data; logs, authors' runs; full.")
     ] = "smoke",
     out: Out = _OUT,
     jobs: JobsOption = None,
@@ -134,7 +134,7 @@ def run_command(
 
 def compare_command(
     name: Name,
-    scale: Annotated[str | None, typer.Option(help="One scale only. Default: every one that was run.")] = None,
+    scale: Annotated[str | None, typer.Option(help="The scale. Default: every one that was run.")] = None,
     out: Out = _OUT,
 ) -> None:
     """Compare measured with published values: values, orders, the three verdicts, and the nearest reading."""

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from visir.cli import output
+from visir.cli.verbs import examples
 from visir.library.cli.parts import LibraryFolder
 
 
+@examples(
+    "visir library check photos.visir",
+)
 def check(library: LibraryFolder) -> None:
-    """Read every byte of a library and compare it with its checksums."""
+    """Read every byte of a library, and check it.
+
+    Read every byte of a library and compare it with its checksums.
+    """
     from visir.library.check import check
     from visir.library.layout import LibraryError
 

@@ -7,16 +7,23 @@ from typing import Annotated
 import typer
 
 from visir.cli import output
+from visir.cli.verbs import examples
 from visir.library.cli.parts import LibraryFolder
 
 
+@examples(
+    "visir library duplicates photos.visir",
+)
 def duplicates(
     library: LibraryFolder,
     near: Annotated[
         int | None, typer.Option(min=0, max=128, help="Bits of 256 in which near duplicates may differ.")
     ] = None,
 ) -> None:
-    """List files of equal content, and pictures that nearly look the same (resized, recompressed)."""
+    """List copies, and pictures that nearly look the same.
+
+    List files of equal content, and pictures that nearly look the same (resized, recompressed).
+    """
     from visir.library.duplicates import duplicates
     from visir.library.perceptual_hash import NEAR
     from visir.library.snapshot import LibrarySnapshot

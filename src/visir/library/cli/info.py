@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 from visir.cli import output
+from visir.cli.verbs import examples
 from visir.library.cli.parts import LibraryFolder
 
 
+@examples(
+    "visir library info photos.visir",
+)
 def info(library: LibraryFolder) -> None:
-    """Say what a library holds: pictures, captions, models, indexes."""
+    """Say what a library holds.
+
+    Say what a library holds: pictures, captions, models, indexes.
+    """
     from rich.table import Table
 
     from visir.library.layout import check_first_update_done

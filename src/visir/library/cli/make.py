@@ -17,6 +17,7 @@ from visir.cli.options import (
     name_value_pairs,
     out_option,
 )
+from visir.cli.verbs import examples
 from visir.library.cli.parts import (
     NameOption,
     SettleOption,
@@ -27,6 +28,10 @@ from visir.library.cli.parts import (
 )
 
 
+@examples(
+    "visir library make ~/Photos --model openai/clip-vit-base-patch32",
+    "visir library make ~/Photos --model runs/mine --out photos.visir --watch",
+)
 def make(
     place: Annotated[
         str,

@@ -11,9 +11,13 @@ from visir.cli.options import (
     COMPUTE,
     DeviceOption,
 )
-from visir.cli.verbs import streams
+from visir.cli.verbs import examples, streams
 
 
+@examples(
+    "visir library serve photos.visir",
+    "visir library serve photos.visir --port 9000 --host 0.0.0.0 --tokens tokens",
+)
 @streams
 def serve(
     libraries: Annotated[
@@ -44,7 +48,7 @@ def serve(
         int, typer.Option(min=0, help="Of them, from one address; 0, as behind a proxy: no limit. On loopback, none.")
     ] = 64,
     queue: Annotated[int, typer.Option(min=1, help="Searches that may wait, of each library.")] = 512,
-    batch: Annotated[int, typer.Option(min=1, help="Searches that are answered together.")] = 64,
+    batch: Annotated[int, typer.Option("--searches", min=1, help="Searches that are answered together.")] = 64,
     threads: Annotated[
         int, typer.Option(min=0, metavar="N", help="Threads. 0: one per core.", rich_help_panel=COMPUTE)
     ] = 0,
@@ -55,7 +59,9 @@ def serve(
     ] = 10.0,
     device: DeviceOption = None,
 ) -> None:
-    """Serve libraries: a search page, and an HTTP API (see /v1/openapi.json).
+    """Serve libraries as a search page and an HTTP API.
+
+    Serve libraries: a search page, and an HTTP API (see /v1/openapi.json).
 
     On this machine alone it needs no tokens. On any other address it wants --tokens FOLDER (visir library token new)
     or --no-tokens.

@@ -12,7 +12,7 @@ from visir.cli.options import (
     KindsOption,
     name_value_pairs,
 )
-from visir.cli.verbs import streams
+from visir.cli.verbs import examples, streams
 from visir.library.cli.parts import (
     LibraryFolder,
     NameOption,
@@ -23,6 +23,9 @@ from visir.library.cli.parts import (
 )
 
 
+@examples(
+    "visir library update photos.visir",
+)
 def update(
     library: LibraryFolder,
     verify: VerifyOption = False,
@@ -34,7 +37,9 @@ def update(
     name: NameOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Bring a library up to date with its photos: new, changed, moved and deleted files.
+    """Bring a library up to date with its photos.
+
+    Bring a library up to date with its photos: new, changed, moved and deleted files.
 
     Only what is new is encoded, by the library's own model. With another --kind or --set its indexes are made anew from
     the vectors that they hold.

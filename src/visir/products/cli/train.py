@@ -44,13 +44,15 @@ def train(
         typer.Option(
             "--image-model",
             metavar="MODEL",
-            help="The encoder of pictures, instead of the recipe's: mobilenet_v2, npz:FILE.",
+            help="A model for images alone: mobilenet_v2, npz:FILE.",
         ),
     ] = None,
     text: Annotated[
         str | None,
         typer.Option(
-            "--text-model", metavar="MODEL", help="The encoder of names, titles and attributes: st:all-MiniLM-L6-v2."
+            "--text-model",
+            metavar="MODEL",
+            help="A model for texts alone: st:all-MiniLM-L6-v2.",
         ),
     ] = None,
     changes: SetOption = None,

@@ -14,11 +14,15 @@ from visir.cli.options import (
     ReplaceOption,
     ThreadsOption,
 )
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.sessions import LogCounts, LogMapping
 
 
+@examples(
+    "visir sessions make log/ --preset events --out sessions",
+)
 def make(
     log: Annotated[
         list[Path], typer.Argument(metavar="LOG...", help="Files, folders or tar archives.", show_default=False)
@@ -34,7 +38,10 @@ def make(
     memory: MemoryOption = None,
     replace: ReplaceOption = False,
 ) -> None:
-    """Find the sessions of a raw log. Rejected rows are counted by reason and written beside them."""
+    """Find the sessions of a raw log.
+
+    Find the sessions of a raw log. Rejected rows are counted by reason and written beside them.
+    """
     from visir.sessions import sessionise
 
     counts = sessionise(
