@@ -20,7 +20,7 @@ import pyarrow as pa
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval import filtered
 from visir.retrieval.filtered import FilteredIndex
-from visir.retrieval.kinds import build
+from visir.retrieval.kinds import build_index
 
 
 def main() -> None:
@@ -45,7 +45,7 @@ def main() -> None:
     ]
     print("| kind | allowed | prepared (ms) | k = 10 (ms) | k = 100 (ms) |\n|---|--:|--:|--:|--:|")
     for kind in given.kinds:
-        index = build(kind, documents)
+        index = build_index(documents, kind)
         index.search(asked[0], 10)
         print(f"| {kind} | unfiltered | | {_each(index, asked, 10):.1f} | {_each(index, asked, 100):.1f} |", flush=True)
         far = np.argsort(vectors[: given.documents] @ asked[0].vectors[0])

@@ -25,7 +25,7 @@ import pyarrow as pa
 from scipy.sparse import csr_array
 
 from visir.records import Embeddings, EncoderCard, Run, SparseEmbeddings, Vocabulary
-from visir.retrieval.kinds import KINDS, build, load
+from visir.retrieval.kinds import KINDS, build_index, open_index
 
 CARD = EncoderCard("generated", "imported")
 TERMS, TOPICS = 30_522, 400
@@ -99,7 +99,7 @@ def main() -> None:
         "on one core",
         file=sys.stderr,
     )
-    truth = {form: build(kind, data[form][0]).search(data[form][1], 10) for form, kind in TRUTH.items()}
+    truth = {form: build_index(data[form][0], kind).search(data[form][1], 10) for form, kind in TRUTH.items()}
     print("| kind | vectors | search settings | build s | MB | queries/s | recall@10 |")
     print("|---|---|---|---:|---:|---:|---:|")
     with tempfile.TemporaryDirectory() as folder:
@@ -109,11 +109,11 @@ def main() -> None:
             place = Path(folder) / kind
             if kind not in built:
                 warm = data[form][0].select(data[form][0].ids[:50])
-                build(kind, warm).search(data[form][1], 10)  # compiled code is loaded before the clock starts
+                build_index(warm, kind).search(data[form][1], 10)  # compiled code is loaded before the clock starts
                 start = time.perf_counter()
-                build(kind, data[form][0], place)
+                build_index(data[form][0], kind, place)
                 built[kind] = time.perf_counter() - start
-            index = load(place)
+            index = open_index(place)
             seconds = []
             for _ in range(3):
                 start = time.perf_counter()

@@ -24,7 +24,7 @@ import numpy as np
 
 from sparse_data import vectors
 from visir.records import Embeddings, EncoderCard
-from visir.retrieval.kinds import build, load
+from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote.edge import EdgeEngine
 from visir.retrieval.timing import best_of, kth_scores, share_found
 
@@ -51,12 +51,12 @@ def main() -> None:
         folder = arguments.keep or Path(scratch)
         if "dense" in arguments.only:
             index = filled("qdrant", dense, folder)
-            truth = kth_scores(build("exact", dense).search(dense_queries, K), K)
+            truth = kth_scores(build_index(dense, "exact").search(dense_queries, K), K)
             for ef in EFS:
                 measured(index, "dense", dense_queries, truth, folder, ef_search=ef)
         if "sparse" in arguments.only:
             index = filled("qdrant-sparse", given["documents"], folder)
-            exact = build("inverted", given["documents"])
+            exact = build_index(given["documents"], "inverted")
             for form in ("expanded", "plain"):
                 measured(index, form, given[form], kth_scores(exact.search(given[form], K), K), folder)
     if "local" in arguments.only:
@@ -72,7 +72,7 @@ def filled(kind: str, documents: Any, folder: Path) -> Any:
     place = folder / kind
     if not place.exists():
         start, wall = time.process_time(), time.perf_counter()
-        build(kind, documents, place)
+        build_index(documents, kind, place)
         spent, wall = time.process_time() - start, time.perf_counter() - wall
         print(
             f"{kind}: {len(documents):,} documents in {spent:.0f} s of processor time ({wall:.0f} s), "
@@ -80,7 +80,7 @@ def filled(kind: str, documents: Any, folder: Path) -> Any:
             flush=True,
         )
     before = resident()
-    index = load(place)
+    index = open_index(place)
     print(f"{kind}: loaded, {resident() - before:,.0f} MB more resident", flush=True)
     return index
 

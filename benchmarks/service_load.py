@@ -304,7 +304,7 @@ def make(folder: Path, n: int, model: str, kind: str) -> None:
     from visir.library.layout import LIBRARY, LibraryCard
     from visir.library.models import names_of
     from visir.records import Embeddings
-    from visir.retrieval.kinds import build
+    from visir.retrieval.kinds import build_index
     from visir.storage import changing
 
     encoder, draw = load(model), random.Random(0)
@@ -331,7 +331,7 @@ def make(folder: Path, n: int, model: str, kind: str) -> None:
         cards={"dense": encoder.card.to_dict()},
     )  # fmt: skip
     with changing(folder, LIBRARY, busy="another process is making it") as change:
-        build(kind, Embeddings("image", pa.array(ids), vectors, encoder.card), folder / "dense")
+        build_index(Embeddings("image", pa.array(ids), vectors, encoder.card), kind, folder / "dense")
         commit(change, card, write, removed={})
 
 

@@ -137,10 +137,10 @@ def measure(folder: Path, queries: int, documents: int = 100_000) -> dict[str, o
     things too, that measures the others. Stalls are what `Stalling` is for.
     """
     from index_kinds import dense
-    from visir.retrieval.kinds import build, load
+    from visir.retrieval.kinds import build_index, open_index
 
     made, asked = dense(documents, queries)
-    index = load(folder) if folder.is_dir() else build("hnsw", made, folder)
+    index = open_index(folder) if folder.is_dir() else build_index(made, "hnsw", folder)
     singles = [asked.select([name]) for name in asked.ids.to_pylist()]
     for single in singles[:50]:
         index.search(single, 10)

@@ -236,17 +236,17 @@ def _read_sparse_embeddings(path: Path) -> None:
 
 def _write_index(kind: str) -> Callable[[Path], object]:
     def write(path: Path) -> None:
-        from visir.retrieval.kinds import build
+        from visir.retrieval.kinds import build_index
 
-        build(kind, _sparse_embeddings() if kind == "inverted" else _embeddings()["image"], path)
+        build_index(_sparse_embeddings() if kind == "inverted" else _embeddings()["image"], kind, path)
 
     return write
 
 
 def _read_index(path: Path) -> None:
-    from visir.retrieval.kinds import load
+    from visir.retrieval.kinds import open_index
 
-    assert load(path).info().documents in (2, 4)
+    assert open_index(path).info().documents in (2, 4)
 
 
 def _write_library(path: Path) -> None:

@@ -2,10 +2,36 @@
 
     import visir
 
-    collection = visir.open("scenes:500")
-    result = visir.evaluate(collection, visir.load("path/to/checkpoint"), split="test").result
+    photos = visir.open("photos/")                       # a folder, a file, FORMAT:PATH, a list, a DataFrame
+    model = visir.load("openai/clip-vit-base-patch32")   # or visir.Encoder.wrap("mine", image=f, text=g)
 
-Names are imported when first used, so that `import visir` stays instant.
+Find
+    visir.search(photos, model, "a dog on a beach")      pictures, best first; visir.Query mixes text and pictures
+    visir.index(photos, model, out="photos.visir")       a Library on disk: search, serve, update, watch
+    visir.encode(model, photos)                          vectors
+
+Measure
+    visir.evaluate(photos, model, split="test")          an Evaluation; visir.measures() lists what there is
+    visir.compare(first, second)                         a Comparison: differences with intervals and p-values
+    visir.explain(evaluation, …)                         which reading of the protocol gives a published number
+    visir.read_run("run.trec")                           runs of other tools
+
+Analyse
+    visir.stress(photos, model)                          what perturbed captions and pictures cost
+    visir.perturb(photos, …), visir.shortcuts            collections perturbed, or with shortcuts, on purpose
+    visir.probe(…), visir.granularity(…)                 what vectors hold; how fine-grained captions are
+
+Train
+    visir.train("clip-finetune", data="mine.csv")        a TrainedModel, which stands wherever a model does
+    visir.sparsify(…)                                    dense vectors become weighted words; visir.recipes() lists all
+
+Applications
+    visir.products, visir.sessions, visir.papers         catalogues; logs of shops; the tables of the papers
+
+A name (a string or a path) is accepted wherever an object is. What you get shows itself: in a notebook with pictures,
+tables and plots; `.to_pandas()`, `.to_arrow()`, `.to_latex()`, `.to_markdown()`, `.plot()` where they make sense.
+Errors are `visir.errors.VisirError` and say what to do next. Names are
+imported when first used: `import visir` is instant.
 """
 
 from __future__ import annotations
@@ -17,7 +43,7 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir import papers, products, sessions, shortcuts
     from visir.collections import open
-    from visir.encoders import Encoder, encode, load
+    from visir.encoders import Encoder, encode, load, models
     from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
     from visir.evaluation.granularity import granularity
     from visir.evaluation.measures.listing import measures
@@ -26,6 +52,7 @@ if TYPE_CHECKING:
     from visir.library import Library, index
     from visir.library.query import Query
     from visir.retrieval import read_run
+    from visir.sparse import sparsify, words
     from visir.retrieval.searching import search
     from visir.robustness.perturb import perturb
     from visir.sparse import sparsify
@@ -39,6 +66,7 @@ __getattr__, __dir__ = lazy(
         "__version__": "visir.version",
         "Encoder": "visir.encoders",
         "load": "visir.encoders",
+        "models": "visir.encoders",
         "encode": "visir.encoders",
         "recipes": "visir.training",
         "train": "visir.training",
@@ -46,6 +74,7 @@ __getattr__, __dir__ = lazy(
         "read_run": "visir.retrieval",
         "search": "visir.retrieval.searching",
         "sparsify": "visir.sparse",
+        "words": "visir.sparse",
         "evaluate": "visir.evaluation",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
@@ -80,6 +109,7 @@ __all__ = [
     "index",
     "load",
     "measures",
+    "models",
     "open",
     "papers",
     "perturb",
@@ -93,4 +123,5 @@ __all__ = [
     "sparsify",
     "stress",
     "train",
+    "words",
 ]

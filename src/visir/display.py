@@ -55,6 +55,7 @@ class Displayed:
         Scores(name='mine', values=<40 × 3 float64>)
     """
 
+    __slots__ = ()
     _view: ClassVar[str] = ""
 
     def __init_subclass__(cls, *, view: str = "", **options: Any) -> None:
@@ -64,9 +65,7 @@ class Displayed:
 
     def __repr__(self) -> str:
         entries: tuple[Field[Any], ...] = fields(self) if is_dataclass(self) else ()
-        parts = [f"{entry.name}={short(getattr(self, entry.name))}" for entry in entries if entry.repr]
-        line = f"{type(self).__name__}({', '.join(parts)})"
-        return line if len(line) <= WIDTH else brief(self, "", *parts)
+        return listing(self, {entry.name: getattr(self, entry.name) for entry in entries if entry.repr})
 
     def _repr_html_(self) -> str | None:
         return _shown(self) if self._view and hasattr(_view(self), "blocks") else None
@@ -74,6 +73,8 @@ class Displayed:
 
 class Columnar(Displayed):
     """An object with columns, for other tools. Subclasses have `to_arrow`, or their view has `arrow` or `table`."""
+
+    __slots__ = ()
 
     def to_arrow(self) -> pa.Table:
         """Return the columns as an Arrow table."""
@@ -102,6 +103,8 @@ class Columnar(Displayed):
 class Tabular(Columnar):
     """An object that is printed as a table, in a document or a paper."""
 
+    __slots__ = ()
+
     def to_latex(self) -> str:
         """Return a LaTeX table with booktabs rules; every cell is escaped."""
         return str(_formats().to_latex(_view(self).table(self)))
@@ -113,6 +116,8 @@ class Tabular(Columnar):
 
 class Plotted(Displayed):
     """An object that can be drawn."""
+
+    __slots__ = ()
 
     def plot(self, **options: Any) -> Figure:
         """Draw a figure of matplotlib, which shows itself in a notebook; `figure.savefig("plot.pdf")` writes it."""
@@ -133,6 +138,13 @@ def brief(thing: object, head: str, *lines: str) -> str:
     if len(rest) >= LINES:
         rest = [*rest[: LINES - 2], f"  … {len(rest) - LINES + 2} more"]
     return "\n".join(cut(line) for line in (first, *rest))
+
+
+def listing(thing: object, values: Mapping[str, object]) -> str:
+    """A `repr` of fields: all on one line, or one on each."""
+    parts = [f"{name}={short(value)}" for name, value in values.items()]
+    line = f"{type(thing).__name__}({', '.join(parts)})"
+    return line if len(line) <= WIDTH else brief(thing, "", *parts)
 
 
 def cut(text: str, width: int = WIDTH) -> str:

@@ -120,6 +120,11 @@ def require(*packages: str, extra: str, purpose: str) -> None:
             raise MissingPackageError(package, extra=extra, purpose=purpose)
 
 
+def is_installed(package: str) -> bool:
+    """Whether a package (import name) is installed; it is not imported."""
+    return find_spec(package) is not None
+
+
 def nearest(name: str, known: Iterable[str]) -> str:
     """The hint for an unknown name: the nearest known one, and the whole list when it is short."""
     names = sorted(known)

@@ -28,6 +28,7 @@ def lazy(package: str, modules: Mapping[str, str]) -> tuple[Callable[[str], Any]
         return module if modules[name] == f"{package}.{name}" else getattr(module, name)
 
     def __dir__() -> list[str]:
-        return sorted({*vars(sys.modules[package]), *modules})
+        special = (name for name in vars(sys.modules[package]) if name.startswith("__"))
+        return sorted({*special, *modules})
 
     return __getattr__, __dir__

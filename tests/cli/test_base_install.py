@@ -38,13 +38,20 @@ def visir(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.parametrize(
     "arguments",
-    [["list"], ["show", "any"], ["run", "any"], ["compare", "any"], ["report"]],
+    [["show", "any"], ["run", "any"], ["compare", "any"], ["report"]],
     ids=lambda arguments: arguments[0],
 )
 def test_studies_say_what_they_need(arguments: list[str], tmp_path: Path) -> None:
     done = visir("papers", *arguments, folder=tmp_path)
     assert done.returncode == 2 and "Traceback" not in done.stderr, done.stderr
     assert "visir papers needs the package 'torch'" in done.stderr and "pip install 'visir[torch]'" in done.stderr
+    assert not any(tmp_path.iterdir())
+
+
+def test_the_list_of_tables_needs_nothing(tmp_path: Path) -> None:
+    done = visir("papers", "list", folder=tmp_path)
+    assert done.returncode == 0 and "Traceback" not in done.stderr, done.stderr
+    assert "thesis-table-3-2" in done.stdout and "pip install 'visir[torch]'" in done.stdout
     assert not any(tmp_path.iterdir())
 
 

@@ -77,7 +77,7 @@ def test_an_index_of_captions_from_build_to_run(tmp_path: Path) -> None:
     assert "60 captions, kind exact" in said
     assert "15 added, 60 were there; 75 captions in all" in good("add", index, LARGE)
     assert "0 added, 75 were there" in good("add", index, LARGE)
-    ids = kinds.load(index).ids.to_pylist()  # type: ignore[attr-defined]
+    ids = kinds.open_index(index).ids.to_pylist()  # type: ignore[attr-defined]
     assert "2 deleted; 73 captions in all" in good("delete", index, ids[0], ids[1], ids[0])
     (tmp_path / "gone.txt").write_text(f"{ids[2]}\n\n{ids[3]}\n")
     assert "2 deleted; 71 captions in all" in good("delete", index, "--ids", tmp_path / "gone.txt")

@@ -18,7 +18,7 @@ from visir.evaluation.results import save
 from visir.evaluation.scoring import score
 from visir.library import update
 from visir.records import Collection, Embeddings, EncoderCard, Protocol, Ranks
-from visir.retrieval.kinds import build
+from visir.retrieval.kinds import build_index
 
 RED, BLUE = jpeg("red", form="PNG"), jpeg("blue", form="PNG")
 
@@ -117,6 +117,13 @@ def test_tables_in_memory(here: Path) -> None:
         assert 'visir.open(table, image="COLUMN", caption="COLUMN")' in fault.value.hint
 
 
+def test_a_dictionary_of_columns(here: Path) -> None:
+    columns = {"image": ["pics/a.png", "pics/b.png"], "caption": ["red", ["blue", "sea"]]}
+    assert captions_of(visir.open(columns)) == {"pics/a.png": ["red"], "pics/b.png": ["blue", "sea"]}
+    with pytest.raises(CollectionError, match="the columns differ in length: image 1, caption 2"):
+        visir.open({"image": ["a"], "caption": ["x", "y"]})
+
+
 def test_pictures_in_the_cells_of_a_table(here: Path) -> None:
     import pandas as pd
 
@@ -153,7 +160,7 @@ def test_what_is_open_already_and_folders_of_visir(here: Path) -> None:
     collection = visir.open("scenes:6?size=64")
     assert visir.open(collection) is collection
     card = EncoderCard("by hand", "example", revision="1")
-    build("exact", Embeddings("image", ["a"], np.ones((1, 2), np.float32), card), here / "vectors")
+    build_index(Embeddings("image", ["a"], np.ones((1, 2), np.float32), card), "exact", here / "vectors")
     assert visir.open("vectors").ids.to_pylist() == ["a"]
     ranks = Ranks(pa.array(["q"]), np.array([0, 1]), np.array([1]), np.ones(1, np.float32), None, 4)
     protocol = Protocol(collection="toy", collection_fingerprint="stated", split="test")
@@ -164,3 +171,24 @@ def test_what_is_open_already_and_folders_of_visir(here: Path) -> None:
     update("pics", "pics.visir", model="pixels")
     with visir.open("pics.visir") as library:
         assert len(library) == 2
+
+
+def test_a_data_set_of_the_hub(here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    datasets = pytest.importorskip("datasets")
+    loaded: list[tuple[object, ...]] = []
+
+    def load(name: str, configuration: str | None) -> Any:
+        loaded.append((name, configuration))
+        if name == "nobody/nothing":
+            raise FileNotFoundError("not on the hub")
+        rows = datasets.Dataset.from_dict({"image": ["pics/a.png", "pics/b.png"], "title": ["red", "blue"]})
+        rows = rows.cast_column("image", datasets.Image())
+        return datasets.DatasetDict({"train": rows, "test": rows.select([1])})
+
+    monkeypatch.setattr(datasets, "load_dataset", load)
+    collection = visir.open("hf:user/name:large?split=test&caption=title")
+    assert loaded == [("user/name", "large")]
+    assert captions_of(collection) == {collection.images["id"][0].as_py(): ["blue"]}
+    with pytest.raises(CollectionError, match="hf:nobody/nothing: cannot be loaded from the Hugging Face hub") as fault:
+        visir.open("hf:nobody/nothing")
+    assert "hf:user/name" in fault.value.hint

@@ -59,6 +59,17 @@ def test_what_was_left_out_is_counted_by_kind(monkeypatch: pytest.MonkeyPatch) -
     assert photos.source == f"photos in photos; {expected}"
 
 
+def test_a_folder_of_other_things_says_what_is_in_it() -> None:
+    Path("other").mkdir()
+    for name in ("a.pdf", "b.pdf", "c.mov"):
+        Path("other", name).write_bytes(b"x")
+    with pytest.raises(CollectionError, match=r"no known format of collections \(its files: 1 .mov, 2 .pdf\)"):
+        visir.open("other")
+    Path("empty").mkdir()
+    with pytest.raises(CollectionError, match=r"no known format of collections \(no files in it\)"):
+        visir.open("empty")
+
+
 def test_a_picture_whose_name_has_no_ending() -> None:
     Path("photos/2023.05").mkdir(parents=True)
     Path("photos/3f2a").write_bytes(jpeg())

@@ -101,6 +101,8 @@ def test_what_is_no_judgement_says_what_is() -> None:
     assert 'read_qrels({"q1": {"a.jpg": 1}}) works' in fault.value.hint
     with pytest.raises(CollectionError, match="entry 1: 'q1' is no judgement"):
         read_qrels(["q1"])
+    with pytest.raises(CollectionError, match="columns differ in length: query_id 1, doc_id 2"):
+        read_qrels({"query_id": ["a"], "doc_id": ["b", "c"]})
 
 
 @pytest.mark.parametrize(

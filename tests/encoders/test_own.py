@@ -245,10 +245,10 @@ def test_an_edited_script_is_evaluated_anew(tmp_path: Path, monkeypatch: pytest.
 
 
 def test_vectors_of_edited_code_do_not_meet_in_an_index(tmp_path: Path) -> None:
-    from visir.retrieval.kinds import build
+    from visir.retrieval.kinds import build_index
 
     before = Encoder.wrap("mine", text=lengths)
-    index = build("exact", visir.encode(before, TEXTS))
+    index = build_index(visir.encode(before, TEXTS), "exact")
     after = Encoder.wrap("mine", text=lambda texts: [[len(text) + 1, 0] for text in texts])
     with pytest.raises(EmbeddingError, match="the index is by mine, which is another model"):
         index.search(visir.encode(after, TEXTS), k=1)
@@ -271,3 +271,18 @@ def test_the_hash_of_code() -> None:
     assert hash_code(helper) == hash_code(helper) != hash_code(lengths)
     assert hash_code(partial(helper, 1)) != hash_code(partial(helper, 2))
     assert hash_code(torch.nn.Linear(2, 2)) == hash_code(torch.nn.Linear(2, 2))
+
+
+def test_a_system_that_is_evaluated_again_computes_its_vectors_anew(tmp_path: Path) -> None:
+    from visir.evaluation.systems import EncoderSystem
+
+    factor = [1.0]
+    model = Encoder.wrap(
+        "mine",
+        image=lambda images: colours(images) + 1,
+        text=lambda texts: [[factor[0] * len(text), 1.0, text.count("very")] for text in texts],
+    )
+    collection, system = photos(tmp_path, 6), EncoderSystem(model)
+    first = visir.evaluate(collection, system).result.mean("t2i", "mrr")
+    factor[0] = -1.0
+    assert visir.evaluate(collection, system).result.mean("t2i", "mrr") != first

@@ -42,6 +42,19 @@ def test_own_vectors_in_three_forms_give_the_same_numbers() -> None:
     assert one.aggregates["t2i"] == arrays.aggregates["t2i"]
 
 
+def test_two_functions_are_a_model() -> None:
+    def colours(images: list[Any]) -> list[Any]:
+        return [image.resize((1, 1)).getpixel((0, 0)) for image in images]
+
+    def lengths(texts: list[str]) -> list[list[int]]:
+        return [[len(text), 1, 1] for text in texts]
+
+    pair = visir.evaluate("scenes:12?size=64", (colours, lengths), split="test", name="pair")
+    named = visir.evaluate("scenes:12?size=64", {"image": colours, "text": lengths}, split="test")
+    wrapped = visir.evaluate("scenes:12?size=64", visir.Encoder.wrap("w", image=colours, text=lengths), split="test")
+    assert pair.aggregates == named.aggregates == wrapped.aggregates and pair.system == "pair"
+
+
 @pytest.mark.parametrize(
     ("given", "line"),
     [
@@ -151,6 +164,16 @@ def test_judgements_alone_say_what_they_declare() -> None:
     assert "do the ids have one form? run: 'photos/a'; judgements: 'a' (they differ by a folder)" in " ".join(
         wrong.notes
     )
+
+
+def test_one_measure_needs_no_list_and_all_are_shown() -> None:
+    assert visir.evaluate(JUDGED, ANSWERS, measures="MRR").measures == ("mrr",)
+    with pytest.raises(ConfigurationError, match="measures are named measures="):
+        visir.evaluate(JUDGED, ANSWERS, ["MRR"])
+    evaluation = visir.evaluate(JUDGED, ANSWERS, measures=["AP(rel=2)", "R@10"])
+    assert "map(rel=2)" in evaluation.to_markdown() and "map(rel=2)" in repr(evaluation)
+    swapped = visir.evaluate(ANSWERS, JUDGED)
+    assert any("are judgements and run swapped?" in note for note in swapped.notes)
 
 
 def test_judgements_alone_refuse_what_needs_a_collection() -> None:

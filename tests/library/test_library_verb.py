@@ -129,3 +129,13 @@ def test_a_watched_folder_is_kept_up_to_date(photos: Path, tmp_path: Path) -> No
 def _files(at: Path) -> int:
     with LibrarySnapshot.open(at) as library:
         return int(library.database.value("SELECT count(*) FROM files"))
+
+
+def test_without_a_model_it_takes_the_recommended_one_and_says_which(
+    photos: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    (photos / "notes.txt").write_text("no picture")
+    said = run("make", photos, "--out", tmp_path / "out")
+    assert said.status == 0, said.text
+    assert "model pixels: the hub cannot be reached" in said.text and "left out: 1 .txt" in said.text

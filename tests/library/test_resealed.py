@@ -53,7 +53,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, str,
     }
     for kind, vectors in (("exact", dense), ("hnsw", dense), ("inverted", sparse)):
         try:
-            index = kinds.build(kind, vectors, root / kind)
+            index = kinds.build_index(vectors, kind, root / kind)
         except VisirError:  # its package is not installed
             continue
         index.delete(index.ids[:2].to_pylist())
@@ -76,7 +76,7 @@ def open_library(path: Path) -> None:
 
 
 def load_index(path: Path) -> object:
-    index = kinds.load(path)
+    index = kinds.open_index(path)
     return index.info(), index.documents()
 
 

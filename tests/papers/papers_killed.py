@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from visir.papers.run import run
+from visir.papers.running import run_study as run
 from visir.papers.study import read_study
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ import pyarrow.parquet as pq
 
 from visir.papers.cells import TableCell
 from visir.papers.comparison import StudyComparison, compare_cells
-from visir.papers.run import run
+from visir.papers.running import run_study as run
 from visir.papers.study import read_study
 
 TABLE = """

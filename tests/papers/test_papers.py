@@ -14,11 +14,12 @@ from visir.files import data_directory
 from visir.papers.comparison import compare_cells
 from visir.papers.experiments.sparsify import SparseHeadExperiment
 from visir.papers.experiments.train import TrainExperiment
+from visir.papers.names import names
 from visir.papers.published_values import doubts_of, published_numbers, published_words
 from visir.papers.registries import TREND_CHECKS
 from visir.papers.reports.tables import words_table
-from visir.papers.run import run
-from visir.papers.study import Study, names, read_study
+from visir.papers.running import run_study as run
+from visir.papers.study import Study, read_study
 from visir.papers.verdicts import tree, verdicts
 from visir.sparse.recipe import read_sparse_recipe
 from visir.studies.data_requirements import data_requirements

@@ -18,7 +18,7 @@ from visir.evaluation.published import open_table
 from visir.papers.comparison import compare_cells
 from visir.papers.published_values import row_of
 from visir.papers.registries import TREND_CHECKS
-from visir.papers.run import run
+from visir.papers.running import run_study as run
 from visir.papers.study import read_study
 from visir.products import open_catalogue
 from visir.products.evaluation import evaluate

@@ -9,7 +9,7 @@ import pytest
 from visir.encoders import load
 from visir.files import read_json
 from visir.papers.comparison import compare_cells
-from visir.papers.run import run
+from visir.papers.running import run_study as run
 from visir.papers.small_xvlm import SmallXvlm, small_xvlm
 from visir.papers.study import read_study
 

@@ -13,12 +13,13 @@ import papers_killed
 import pytest
 from papers_toys import counting
 
+import visir
 from visir.errors import CollectionError, VisirError
 from visir.files import read_json
 from visir.papers.cells import StudyFolder, TableCell
 from visir.papers.cli import app
 from visir.papers.reports.papers import write_papers_report
-from visir.papers.run import run
+from visir.papers.running import run_study as run
 from visir.papers.status import study_status
 from visir.papers.study import read_study
 from visir.storage import MANIFEST, Manifest
@@ -49,6 +50,21 @@ def test_a_killed_study_goes_on_and_ends_in_the_same_report(tmp_path: Path) -> N
     )
     run(study, "toy", "smoke", whole)
     assert report_of(path, out) == report_of(path, whole)
+
+
+def test_from_python(tmp_path: Path) -> None:
+    path, out = counting(tmp_path), tmp_path / "out"
+    tables = visir.papers.studies()
+    assert [len(tables), tables[0].name] == [42, "brittleness-table-1"] and "thesis-table-3-2" in tables.to_markdown()
+    assert repr(tables).startswith("StudyList(42 tables and figures)\n  brittleness-table-1: ")
+    with pytest.raises(VisirError, match=r"nothing was run in .*out\.\n  → visir papers run"):
+        visir.papers.compare(path, out=out)
+    assert visir.papers.show(path, out=out).state == "not run"
+    assert [cell.state for cell in visir.papers.run(path, out=out, jobs=1)] == ["done"] * 6
+    (comparison,) = visir.papers.compare(path, out=out)
+    assert comparison.scale == "smoke" and visir.papers.show(path, out=out).state == "run at smoke scale only"
+    with pytest.raises(VisirError, match="there is no study 'thesis-table-3-9'"):
+        visir.papers.show("thesis-table-3-9")
 
 
 def test_a_failure_is_a_cell_and_the_study_goes_on(tmp_path: Path) -> None:

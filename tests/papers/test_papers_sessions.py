@@ -16,7 +16,8 @@ from visir.papers.comparison import compare_cells
 from visir.papers.reports.figures import figures_of
 from visir.papers.reports.grid import grids
 from visir.papers.reports.tables import values_table, words_table
-from visir.papers.run import run, saved_cells
+from visir.papers.running import run_study as run
+from visir.papers.running import saved_cells
 from visir.papers.status import StudyStatus
 from visir.papers.study import read_study
 from visir.papers.verdicts import tree, verdicts

@@ -41,10 +41,11 @@ def test_tables_and_files(tmp_path: Path) -> None:
 
 
 def test_all_faults_at_once() -> None:
-    said = say(evaluate, "generated:50", "-b", "", "-s", "generl", "--fold", 7)
+    said = say(evaluate, "generated:50", "-s", "generl", "--fold", 7)
     assert said.status == 2
-    assert "unknown setting 'generl' (did you mean 'general'?" in said.text
-    assert "fold 7: there are 5" in said.text and "no system: name --models, --baselines, or both" in said.text
+    assert "unknown setting 'generl' (did you mean 'general'?" in said.text and "fold 7: there are 1 to 5" in said.text
+    said = say(evaluate, "generated:50", "-b", "")
+    assert said.status == 2 and "no system: name --models, --baselines, or both" in said.text
 
 
 def test_searching_marks_what_is_right(tmp_path: Path) -> None:

@@ -158,21 +158,21 @@ def test_hostile_names_are_escaped(tmp_path: Path) -> None:
     everything = Split(np.zeros(4, bool), np.zeros(4, bool), np.ones(4, bool))
     found = evaluate(catalogue, [dense(catalogue, HOSTILE)], [everything])
     page = write_categories_report(tmp_path / "a.html", found, command=HOSTILE).read_text("utf-8")
-    answer = ProductAnswer(HOSTILE, HOSTILE, "cosine", (("a", 0.5), ("b", 0.25)), frozenset("a"))
-    page += write_search_page(tmp_path / "b.html", catalogue, answer, command=HOSTILE).read_text("utf-8")
+    answer = ProductAnswer(HOSTILE, HOSTILE, "cosine", (("a", 0.5), ("b", 0.25)), frozenset("a"), catalogue)
+    page += write_search_page(tmp_path / "b.html", answer, command=HOSTILE).read_text("utf-8")
     assert "<script" not in page and "&lt;script&gt;" in page
     assert "product &#39;a&#39; has no picture" in page
 
 
 def test_a_search_says_what_is_right() -> None:
     catalogue = Catalogue.of("c", ids=["a", "b"], paths=[["X", "Hats"], ["Y"]], titles=["red hat", None])
-    table = answer_table(catalogue, ProductAnswer("hats", "BM25", "BM25", (("a", 1.5), ("b", 0.5)), frozenset("a")))
+    table = answer_table(ProductAnswer("hats", "BM25", "BM25", (("a", 1.5), ("b", 0.5)), frozenset("a"), catalogue))
     assert table.texts() == [
         ["1", "1.5000", "yes", "red hat", "X › Hats", "a"],
         ["2", "0.5000", "no", "b", "Y", "b"],
     ]
     assert "1 of 2 belong to a category of this name, which has 1 products" in table.notes[0]
-    unknown = answer_table(catalogue, ProductAnswer("caps", "BM25", "BM25", (), None))
+    unknown = answer_table(ProductAnswer("caps", "BM25", "BM25", (), None, catalogue))
     assert "No category has this name" in unknown.notes[0] and "right" not in to_html(unknown).split("</table>")[0]
 
 

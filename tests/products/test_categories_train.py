@@ -51,7 +51,7 @@ def test_a_dry_run_prints_the_recipe_and_writes_nothing(tmp_path: Path) -> None:
     [
         ((), "which catalogue?"),
         (("generated:60", "--recipe", "clip-itb"), "did you mean 'clip-ita'?"),
-        (("generated:60", "--fold", "6"), "--fold 6: there are 5"),
+        (("generated:60", "--fold", "6"), "fold 6: there are 5"),
         (
             ("generated:60", "--set", "product.modalities=['imag']"),
             "'imag' is none of its values: did you mean 'image'?",

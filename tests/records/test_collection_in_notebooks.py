@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
+from PIL import Image
 
 import visir
+from visir.collections.images import ImageReader
 from visir.errors import CollectionError
-from visir.records import Collection
+from visir.records import Collection, Items
 
 
 def scenes() -> Collection:
@@ -46,3 +50,12 @@ def test_as_a_data_frame() -> None:
     assert list(frame.columns) == ["image_id", "path", "archive", "split", "caption_id", "text"]
     assert len(frame) == 100
     assert scenes().captions.to_pandas()["text"].str.len().min() > 5
+
+
+def test_items_of_pictures_by_hand(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    Image.new("RGB", (8, 6), "red").save(tmp_path / "a.png")
+    monkeypatch.chdir(tmp_path)
+    items = Items.of_images({"first": "a.png", "second": tmp_path / "a.png"})
+    assert items.ids.to_pylist() == ["first", "second"]
+    assert items.modality == "image"
+    assert [ImageReader(items).open(row).size for row in (0, 1)] == [(8, 6)] * 2

@@ -23,7 +23,7 @@ from pathlib import Path
 from index_data import same_run, vectors
 
 from visir.retrieval.folder import IndexFolderError, changing_index, read_index
-from visir.retrieval.kinds import KINDS, build, load
+from visir.retrieval.kinds import KINDS, build_index, open_index
 from visir.storage import MANIFEST, scratch, sweep
 from visir.storage.removal import files_below
 
@@ -41,11 +41,11 @@ def main(kind: str, root: Path, only: list[str]) -> None:
     ids = documents.ids.to_pylist()
     index, start, end = root / "index", root.parent / f"{root.name}-start", root.parent / f"{root.name}-end"
     changes: dict[str, Callable[[Path], object]] = {
-        "build": lambda at: build(kind, documents.select(ids[:30]), at),
-        "add few": lambda at: load(at).add(documents.select(ids[30:33])),
-        "add many": lambda at: load(at).add(documents.select(ids[30:])),
-        "delete few": lambda at: load(at).delete(ids[:5]),
-        "delete most": lambda at: load(at).delete(ids[:20]),
+        "build": lambda at: build_index(documents.select(ids[:30]), kind, at),
+        "add few": lambda at: open_index(at).add(documents.select(ids[30:33])),
+        "add many": lambda at: open_index(at).add(documents.select(ids[30:])),
+        "delete few": lambda at: open_index(at).delete(ids[:5]),
+        "delete most": lambda at: open_index(at).delete(ids[:20]),
     }
     if kind in THREADED:
         for package in KINDS.get(kind).packages:
@@ -62,17 +62,17 @@ def main(kind: str, root: Path, only: list[str]) -> None:
 
         def check(change: Callable[[Path], object] = change, name: str = name) -> None:
             """In a process of its own, after the kill."""
-            after = load(end).search(queries, 10)
+            after = open_index(end).search(queries, 10)
             try:
-                found = load(index).search(queries, 10)
+                found = open_index(index).search(queries, 10)
             except IndexFolderError:
                 assert name == "build" and not index.exists()
                 change(index)
             else:
                 if not same_run(found, after):
-                    assert name != "build" and same_run(found, load(start).search(queries, 10))
+                    assert name != "build" and same_run(found, open_index(start).search(queries, 10))
                     change(index)
-            assert same_run(load(index).search(queries, 10), after)
+            assert same_run(open_index(index).search(queries, 10), after)
             with changing_index(index, read_index(index).generation):
                 pass  # the next writer clears what was left
             sweep(root)

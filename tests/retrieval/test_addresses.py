@@ -19,7 +19,7 @@ from index_data import random_dense
 from qdrant_wire import WireServer
 
 from visir.errors import ConfigurationError
-from visir.retrieval.kinds import build, load
+from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import addresses
 from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.addresses import ADDRESSES, CERTIFICATE, is_loopback
@@ -88,7 +88,7 @@ def keys(server: WireServer) -> set[str | None]:
 
 def made_elsewhere(server: WireServer, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An index by somebody else, whose manifest names the server."""
-    build("qdrant", random_dense("image", 20, 1), folder, url=server.url)
+    build_index(random_dense("image", 20, 1), "qdrant", folder, url=server.url)
     monkeypatch.setattr(addresses, "_named", set())
     server.requests.clear()
     return folder
@@ -100,7 +100,7 @@ def test_an_index_from_elsewhere_is_opened_without_a_word_to_its_server(
     folder = made_elsewhere(server, tmp_path / "index", monkeypatch)
     monkeypatch.setenv(KEY, "s3cret")
     with pytest.raises(EngineError, match="nobody has named here; nothing was sent to it") as fault:
-        load(folder)
+        open_index(folder)
     assert f"export {ADDRESSES}={server.url}" in str(fault.value)
     environment = {**os.environ, KEY: "s3cret"}
     done = subprocess.run(
@@ -109,7 +109,7 @@ def test_an_index_from_elsewhere_is_opened_without_a_word_to_its_server(
     assert done.returncode == 2 and "nobody has named here" in done.stderr, done.stderr
     assert server.requests == []
     monkeypatch.setenv(ADDRESSES, f"https://other.example  {server.url}/")
-    assert len(load(folder).ids) == 20
+    assert len(open_index(folder).ids) == 20
     assert keys(server) == {"s3cret"}
 
 
@@ -148,10 +148,12 @@ def test_a_key_goes_to_the_servers_that_stand_beside_it_alone(
 ) -> None:
     monkeypatch.setenv(KEY, "s3cret")
     monkeypatch.setenv(ADDRESSES, "https://mine.example:6333")
-    build("qdrant", random_dense("image", 20, 1), tmp_path / "asked", url=server.url)  # named now, for this process
+    build_index(
+        random_dense("image", 20, 1), "qdrant", tmp_path / "asked", url=server.url
+    )  # named now, for this process
     assert server.requests and keys(server) == {None}
     monkeypatch.delenv(ADDRESSES)
-    build("qdrant", random_dense("image", 20, 1), tmp_path / "given", url=server.url)
+    build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "given", url=server.url)
     assert keys(server) == {None, "s3cret"}
 
 
@@ -159,7 +161,7 @@ def test_a_server_that_wants_a_key_is_told_where_ours_goes(tmp_path: Path, monke
     monkeypatch.setenv(KEY, "s3cret")
     monkeypatch.setenv(ADDRESSES, "https://mine.example")
     with WireServer(key="s3cret") as server, pytest.raises(EngineError, match="status 401") as fault:
-        build("qdrant", random_dense("image", 20, 1), tmp_path / "index", url=server.url)
+        build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=server.url)
     assert "goes to https://mine.example alone" in str(fault.value)
 
 
@@ -172,10 +174,10 @@ def test_no_key_goes_over_a_network_in_clear(
     for trusted in ("", url):
         monkeypatch.setenv(ADDRESSES, trusted)
         with pytest.raises(EngineError, match="would be sent there in clear") as fault:
-            build("qdrant", random_dense("image", 20, 1), tmp_path / "index", url=url)
+            build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=url)
         assert "https://" in str(fault.value) and server.requests == []
     monkeypatch.delenv(KEY)
-    build("qdrant", random_dense("image", 20, 1), tmp_path / "index", url=url)  # without a key as ever
+    build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=url)  # without a key as ever
     assert keys(server) == {None}
 
 
@@ -183,7 +185,7 @@ def test_no_redirection_is_followed(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     monkeypatch.setenv(KEY, "s3cret")
     with Recorder() as stranger, Recorder(redirect=stranger.url) as redirecting:
         with pytest.raises(EngineError, match="status 307"):
-            build("qdrant", random_dense("image", 20, 1), tmp_path / "index", url=redirecting.url, retries=0)
+            build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=redirecting.url, retries=0)
         assert redirecting.requests and stranger.requests == []
 
 
@@ -194,7 +196,7 @@ def test_no_proxy_is_asked_on_the_way_to_this_machine(
     with Recorder() as proxy:
         monkeypatch.setenv("HTTP_PROXY", proxy.url)
         monkeypatch.setenv("ALL_PROXY", proxy.url)
-        build("qdrant", random_dense("image", 20, 1), tmp_path / "index", url=server.url, retries=0)
+        build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=server.url, retries=0)
         assert keys(server) == {"s3cret"} and proxy.requests == []
 
 
@@ -209,13 +211,13 @@ def test_a_server_with_a_certificate_of_its_own(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setenv(KEY, "s3cret")
     with WireServer(key="s3cret", certificate=both) as server:
         with pytest.raises(EngineError, match="CERTIFICATE_VERIFY_FAILED"):
-            build("qdrant", random_dense("image", 20, 1), tmp_path / "index", url=server.url, retries=0)
+            build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=server.url, retries=0)
         assert server.requests == []
         monkeypatch.setenv(CERTIFICATE, str(tmp_path / "none.pem"))
         with pytest.raises(ConfigurationError, match="no certificates can be read there"):
-            build("qdrant", random_dense("image", 20, 1), tmp_path / "index", url=server.url)
+            build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=server.url)
         monkeypatch.setenv(CERTIFICATE, str(certificate))
-        index = build("qdrant", random_dense("image", 20, 1), tmp_path / "index", url=server.url)
+        index = build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=server.url)
         assert len(index.search(random_dense("text", 1, 2), 3)) == 1 and keys(server) == {"s3cret"}
 
 
@@ -257,5 +259,5 @@ def test_what_is_loopback(host: str, ours: bool) -> None:
 @pytest.mark.parametrize("url", ["http://127.0.0.1:9/\x1b[2J", "http://127.0.0.1:9/ x", "http://127.0.0.1:9/\nx"])
 def test_an_address_is_one_line_of_plain_text(url: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="is no address of a server") as fault:
-        build("qdrant", random_dense("image", 2, 1), tmp_path / "index", url=url)
+        build_index(random_dense("image", 2, 1), "qdrant", tmp_path / "index", url=url)
     assert "\x1b" not in str(fault.value)

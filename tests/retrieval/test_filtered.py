@@ -13,7 +13,7 @@ from index_data import dense, vectors
 from visir.errors import RunError
 from visir.retrieval import filtered
 from visir.retrieval.filtered import FilteredIndex, search_among
-from visir.retrieval.kinds import KINDS, build
+from visir.retrieval.kinds import KINDS, build_index
 
 EVERY = [name for name, kind in KINDS.items() if all(map(find_spec, kind.packages))]
 EXACT = [name for name in EVERY if KINDS.get(name).exact]
@@ -41,9 +41,9 @@ def test_an_exact_kind_gives_exactly_the_best_of_the_allowed(
     documents, queries = vectors(form, "image", n, seed), vectors(form, "text", 6, seed + 1)
     drawn = np.random.default_rng(seed)
     allowed = [one for one in documents.ids.to_pylist() if drawn.random() < share or one[-1] == "0"]
-    index = build(name, documents)
+    index = build_index(documents, name)
     run = search_among(index, queries, allowed, k)
-    truth = build(TRUTH[form], documents.select(allowed)).search(queries, k)
+    truth = build_index(documents.select(allowed), TRUTH[form]).search(queries, k)
     assert answers(run) == answers(truth)
     assert run.gallery.ids.to_pylist() == sorted(allowed) and run.depth == k
 
@@ -56,7 +56,7 @@ def test_a_query_far_from_everything_allowed_is_asked_again(monkeypatch: pytest.
     documents = dense("image", np.stack([np.cos(angle), np.sin(angle)], 1))
     queries = dense("text", np.array([[1, 0], [0, 1]]))
     asked: list[tuple[int, int]] = []
-    index = build("exact", documents)
+    index = build_index(documents, "exact")
     search = index.search
     monkeypatch.setattr(index, "search", lambda q, k: (asked.append((len(q), k)), search(q, k))[1])
     run = search_among(index, queries, documents.ids[50:], 4)
@@ -73,8 +73,8 @@ def test_an_approximate_kind_gives_allowed_documents_and_exact_scores(
     form = KINDS.get(name).vectors
     documents, queries = vectors(form, "image", 200, 3), vectors(form, "text", 10, 4)
     allowed = documents.ids.to_pylist()[::3]
-    run = search_among(build(name, documents), queries, allowed, 5)
-    truth = answers(build(TRUTH[form], documents.select(allowed)).search(queries, len(allowed)))
+    run = search_among(build_index(documents, name), queries, allowed, 5)
+    truth = answers(build_index(documents.select(allowed), TRUTH[form]).search(queries, len(allowed)))
     for query, found in answers(run).items():
         assert set(found) <= set(truth[query])
         assert len(found) == min(5, len(truth[query]))
@@ -82,7 +82,7 @@ def test_an_approximate_kind_gives_allowed_documents_and_exact_scores(
 
 def test_an_index_that_filters_itself_is_asked_to() -> None:
     documents, queries = vectors("dense", "image", 20, 1), vectors("dense", "text", 2, 2)
-    index = build("exact", documents)
+    index = build_index(documents, "exact")
 
     class Own(type(index)):  # type: ignore[misc]
         def search_among(self, queries, allowed, k=10, **options):  # type: ignore[no-untyped-def]
@@ -94,7 +94,7 @@ def test_an_index_that_filters_itself_is_asked_to() -> None:
 
 def test_nothing_allowed_and_nothing_there() -> None:
     documents, queries = vectors("dense", "image", 20, 1), vectors("dense", "text", 2, 2)
-    index = build("exact", documents)
+    index = build_index(documents, "exact")
     with pytest.raises(RunError, match="no document is allowed"):
         FilteredIndex(index, []).search(queries)
     run = FilteredIndex(index, ["elsewhere"]).search(queries)

@@ -14,7 +14,7 @@ from visir.errors import EmbeddingError, MissingPackageError
 from visir.records import Embeddings
 from visir.retrieval.dense.hnsw import HnswIndex
 from visir.retrieval.exact import search
-from visir.retrieval.kinds import build
+from visir.retrieval.kinds import build_index
 
 
 def clusters(n: int, seed: int, dimension: int = 32) -> tuple[Embeddings, Embeddings]:
@@ -96,5 +96,5 @@ def test_zero_vectors_are_named() -> None:
 def test_without_faiss_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visir.errors.find_spec", lambda name: None if name == "faiss" else object())
     with pytest.raises(MissingPackageError, match=r"an index of kind 'hnsw' needs the package 'faiss'") as caught:
-        build("hnsw", clusters(10, 1)[0])
+        build_index(clusters(10, 1)[0], "hnsw")
     assert "pip install 'visir[hnsw]'" in str(caught.value)

@@ -19,7 +19,7 @@ from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirErro
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval.exact import search
 from visir.retrieval.folder import IndexFolderError
-from visir.retrieval.kinds import KINDS, build, form_of, kinds_for, load, settings_of_kind
+from visir.retrieval.kinds import KINDS, build_index, form_of, kinds_for, open_index, settings_of_kind
 from visir.retrieval.settings import settings_of
 from visir.storage import MANIFEST, Manifest
 
@@ -47,12 +47,12 @@ def test_the_registry_says_what_is_true() -> None:
 def test_built_loaded_saved_and_in_memory_answer_alike(name: str, tmp_path: Path) -> None:
     form = KINDS.get(name).vectors
     documents, queries = vectors(form, "image", 90, 1), vectors(form, "text", 13, 2)
-    memory, disk = build(name, documents), build(name, documents, tmp_path / "one")
+    memory, disk = build_index(documents, name), build_index(documents, name, tmp_path / "one")
     disk.save(tmp_path / "two")
     wanted = memory.search(queries, 8)
-    for index in (disk, load(tmp_path / "one"), load(tmp_path / "two")):
+    for index in (disk, open_index(tmp_path / "one"), open_index(tmp_path / "two")):
         assert same_run(index.search(queries, 8), wanted)
-    said, in_memory = load(tmp_path / "one").info(), memory.info()
+    said, in_memory = open_index(tmp_path / "one").info(), memory.info()
     assert (said.kind, said.documents, said.deleted, said.modality, said.encoder) == (name, 90, 0, "image", "test")
     assert said.bytes == in_memory.bytes and said.exact == KINDS.get(name).exact
     assert said.bytes == sum(one["bytes"] for one in _manifest(tmp_path / "one")["files"].values())
@@ -85,11 +85,11 @@ def test_whatever_was_added_and_deleted_an_exact_index_is_as_if_built_anew(
     form = KINDS.get(name).vectors
     every, queries = vectors(form, "image", 30, seed), vectors(form, "text", 5, seed + 1)
     ids, there = every.ids.to_pylist(), set()
-    memory = disk = build(name, every)
+    memory = disk = build_index(every, name)
     for step, numbers in history:
         some = [ids[number] for number in numbers]
         if step == "build":
-            memory, disk = build(name, every.select(some)), build(name, every.select(some), folder)
+            memory, disk = build_index(every.select(some), name), build_index(every.select(some), name, folder)
         for index in (memory, disk):
             if step == "add":
                 index.add(every.select(some))
@@ -97,11 +97,11 @@ def test_whatever_was_added_and_deleted_an_exact_index_is_as_if_built_anew(
                 index.delete(some)
         there = there - set(numbers) if step == "delete" else there | set(numbers)
         kept = [ids[number] for number in sorted(there)]
-        for index in (memory, disk, load(folder)):
+        for index in (memory, disk, open_index(folder)):
             assert index.info().documents == len(kept)
             assert index.ids.to_pylist() == kept
             if kept:
-                assert same_run(index.search(queries, k), build(name, every.select(kept)).search(queries, k))
+                assert same_run(index.search(queries, k), build_index(every.select(kept), name).search(queries, k))
             else:
                 with pytest.raises(RunError, match="the index is empty: every document was deleted"):
                     index.search(queries, k)
@@ -112,12 +112,12 @@ def test_an_approximate_index_gives_a_pair_its_exact_score_and_never_a_deleted_d
     form = KINDS.get(name).vectors
     documents, queries = vectors(form, "image", 300, 3), vectors(form, "text", 20, 4)
     ids = documents.ids.to_pylist()
-    index = build(name, documents.select(ids[:200]))
+    index = build_index(documents.select(ids[:200]), name)
     index.add(documents.select(ids[200:210]))
     index.delete(ids[50:120])
     index.add(documents.select([*ids[210:], *ids[60:70]]))
     kept = [*ids[:50], *ids[60:70], *ids[120:]]
-    truth = build(TRUTH[form], documents.select(kept)).search(queries, len(kept))
+    truth = build_index(documents.select(kept), TRUTH[form]).search(queries, len(kept))
     found = index.search(queries, 10)
     assert found.documents.to_pylist() == sorted(kept)
     hits = 0
@@ -138,10 +138,10 @@ def test_more_answers_than_documents_one_document_and_equal_documents(name: str)
     queries = vectors(form, "text", 4, 1)
     make = dense if form == "dense" else sparse
     ones = np.ones((1, 12 if form == "dense" else 40))
-    assert [len(build(name, make("image", ones)).search(queries, 1000).answer(q)) for q in _sharing(queries)] == [
+    assert [len(build_index(make("image", ones), name).search(queries, 1000).answer(q)) for q in _sharing(queries)] == [
         1
     ] * len(_sharing(queries))
-    equal = build(name, make("image", np.repeat(ones, 200, axis=0)))
+    equal = build_index(make("image", np.repeat(ones, 200, axis=0)), name)
     for query in _sharing(queries):
         answer = equal.search(queries, 1000).answer(query)
         assert [one for one, _ in answer] == [f"i{i:04}" for i in range(200)]  # all of them, in order of id
@@ -153,7 +153,7 @@ def test_more_answers_than_documents_one_document_and_equal_documents(name: str)
 def test_any_number_of_answers_may_be_asked_for(name: str) -> None:
     """More than there are is all of them, in the same order; what is no number of answers is said to be none."""
     form = KINDS.get(name).vectors
-    index, queries = build(name, vectors(form, "image", 20, 1)), vectors(form, "text", 3, 2)
+    index, queries = build_index(vectors(form, "image", 20, 1), name), vectors(form, "text", 3, 2)
     every = index.search(queries, 20)
     for k in (21, 1000, 2**31 - 1, np.int64(2**31 - 1)):
         found = index.search(queries, k)
@@ -172,7 +172,7 @@ def test_faults_are_named_and_change_nothing(name: str, tmp_path: Path) -> None:
     form = KINDS.get(name).vectors
     documents, queries = vectors(form, "image", 20, 1), vectors(form, "text", 4, 2)
     ids = documents.ids.to_pylist()
-    index = build(name, documents.select(ids[:10]), tmp_path / "index")
+    index = build_index(documents.select(ids[:10]), name, tmp_path / "index")
     before = _manifest(tmp_path / "index")
     with pytest.raises(EmbeddingError, match=r"2 ids are in the index already: 'i0008', 'i0009'\."):
         index.add(documents.select(ids[8:]))
@@ -186,28 +186,28 @@ def test_faults_are_named_and_change_nothing(name: str, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="there is no query"):
         index.search(queries.select([]), 3)
     with pytest.raises(EmbeddingError, match="there is no vector to index"):
-        build(name, documents.select([]))
+        build_index(documents.select([]), name)
     other = EncoderCard("another", "imported")
     with pytest.raises(EmbeddingError, match="text vectors by another: the index is by test, which is another model"):
         index.search(vectors_by(other, form), 3)
     with pytest.raises(ConfigurationError, match="unknown setting 'ef_serach'"):
         index.search(queries, 3, ef_serach=3)
     with pytest.raises(IndexFolderError, match=r"index: exists already \(a folder of kind 'index'\)"):
-        build(name, documents, tmp_path / "index")
+        build_index(documents, name, tmp_path / "index")
     with pytest.raises(IndexFolderError, match="index: exists already"):
         index.save(tmp_path / "index")
     assert _manifest(tmp_path / "index") == before
     index.add(documents.select([]))
     assert _manifest(tmp_path / "index") == before
     (tmp_path / "empty").mkdir()
-    build(name, documents, tmp_path / "empty")
-    assert load(tmp_path / "empty").info().documents == 20
+    build_index(documents, name, tmp_path / "empty")
+    assert open_index(tmp_path / "empty").info().documents == 20
 
 
 def test_a_model_is_known_by_its_weights_or_else_by_its_name() -> None:
     one, moved = EncoderCard("here", "towers", weights="abc"), EncoderCard("there", "towers", weights="abc")
     trained = EncoderCard("here", "towers", weights="abd")
-    index = build("exact", dense("image", np.eye(3), card=one))
+    index = build_index(dense("image", np.eye(3), card=one), "exact")
     assert len(index.search(dense("text", np.eye(3), card=moved))) == 3
     with pytest.raises(EmbeddingError, match="the index is by here, which is another model"):
         index.search(dense("text", np.eye(3), card=trained))
@@ -215,21 +215,21 @@ def test_a_model_is_known_by_its_weights_or_else_by_its_name() -> None:
 
 def test_vectors_of_another_space_are_refused() -> None:
     with pytest.raises(EmbeddingError, match="text vectors by test have dimension 4; the index, by test, has 3"):
-        build("exact", dense("image", np.eye(3))).search(dense("text", np.eye(4)))
+        build_index(dense("image", np.eye(3)), "exact").search(dense("text", np.eye(4)))
     with pytest.raises(EmbeddingError, match="image vectors by test have dimension 4"):
-        build("exact", dense("image", np.eye(3))).add(dense("image", np.eye(4), ["a", "b", "c", "d"]))
+        build_index(dense("image", np.eye(3)), "exact").add(dense("image", np.eye(4), ["a", "b", "c", "d"]))
     with pytest.raises(EmbeddingError, match=r"NaN or infinite values in the vectors of 'i0001'"):
         dense("image", np.array([[1, 2], [np.nan, 0]]))
 
 
 def test_the_wrong_form_of_vectors_and_unknown_kinds() -> None:
     with pytest.raises(ConfigurationError, match="kind 'hnsw' holds dense vectors; those by test are sparse") as caught:
-        build("hnsw", random_sparse("image", 5, 1))
+        build_index(random_sparse("image", 5, 1), "hnsw")
     assert "kinds for sparse vectors: inverted, seismic, scipy" in str(caught.value)
     with pytest.raises(ConfigurationError, match="kind 'scipy' holds sparse vectors; those by test are dense"):
-        build("scipy", random_dense("image", 5, 1))
+        build_index(random_dense("image", 5, 1), "scipy")
     with pytest.raises(VisirError, match="unknown kind of index 'hnws'") as unknown:
-        build("hnws", random_dense("image", 5, 1))
+        build_index(random_dense("image", 5, 1), "hnws")
     assert "did you mean 'hnsw'?" in str(unknown.value)
     assert form_of(random_dense("image", 1, 1)) == "dense"
 
@@ -239,7 +239,7 @@ def test_settings_are_read_from_text_and_all_faults_are_listed() -> None:
     read = settings_of("hnsw", kind.settings_type, {"m": "16", "similarity": "dot", "ef_search": 9})  # type: ignore[attr-defined]
     assert (read.m, read.similarity, read.ef_search) == (16, "dot", 9)
     with pytest.raises(ConfigurationError) as caught:
-        build("hnsw", random_dense("image", 5, 1), similarity="euclid", m=1, ef_search="2.5", ef=3)
+        build_index(random_dense("image", 5, 1), "hnsw", similarity="euclid", m=1, ef_search="2.5", ef=3)
     for part in (
         "the settings of an index of kind 'hnsw' (4 faults)",
         "similarity: cosine or dot, not 'euclid'",
@@ -249,18 +249,18 @@ def test_settings_are_read_from_text_and_all_faults_are_listed() -> None:
     ):
         assert part in str(caught.value)
     with pytest.raises(ConfigurationError, match="heap_factor: a number from 0 up to 1, not 2"):
-        build("seismic", random_sparse("image", 5, 1), heap_factor=2)
-    index = build("hnsw", random_dense("image", 5, 1))
+        build_index(random_sparse("image", 5, 1), "seismic", heap_factor=2)
+    index = build_index(random_dense("image", 5, 1), "hnsw")
     with pytest.raises(ConfigurationError, match="m: is fixed when the index is built"):
         index.search(random_dense("text", 2, 2), 3, m=8)
 
 
 def test_a_folder_without_an_index_or_with_an_unknown_one(tmp_path: Path) -> None:
     with pytest.raises(IndexFolderError, match=r"nowhere: no such folder") as caught:
-        load(tmp_path / "nowhere")
+        open_index(tmp_path / "nowhere")
     assert "visir index build COLLECTION" in str(caught.value)
     with pytest.raises(IndexFolderError, match=r"holds no index \(no visir.json\)"):
-        load(tmp_path)
+        open_index(tmp_path)
     for data, fault in (
         (b"{", "damaged: .*not valid JSON"),
         (b"[]", "does not describe a folder that visir made"),
@@ -273,13 +273,13 @@ def test_a_folder_without_an_index_or_with_an_unknown_one(tmp_path: Path) -> Non
     ):
         (tmp_path / MANIFEST).write_bytes(data)
         with pytest.raises(IndexFolderError, match=fault):
-            load(tmp_path)
+            open_index(tmp_path)
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_damaged_files_are_named(name: str, tmp_path: Path) -> None:
     form = KINDS.get(name).vectors
-    index = build(name, vectors(form, "image", 30, 1), tmp_path / "index")
+    index = build_index(vectors(form, "image", 30, 1), name, tmp_path / "index")
     index.delete(["i0003"])
     files = _manifest(tmp_path / "index")["files"]
     assert any(one.startswith("ids-" if name.startswith("qdrant") else "deleted-") for one in files)
@@ -291,29 +291,29 @@ def test_damaged_files_are_named(name: str, tmp_path: Path) -> None:
         whole = path.read_bytes()
         path.write_bytes(whole[:-3])
         with pytest.raises(IndexFolderError, match=rf"{one} has [\d,]+ bytes, [\d,]+ were written") as caught:
-            load(tmp_path / "index")
+            open_index(tmp_path / "index")
         assert "build the index again" in str(caught.value)
         path.unlink()
         with pytest.raises(IndexFolderError, match=f"{one} is missing"):
-            load(tmp_path / "index")
+            open_index(tmp_path / "index")
         path.write_bytes(whole)
         if one in hashed:
             path.write_bytes(whole[:-2] + bytes([whole[-2] ^ 255]) + whole[-1:])
             with pytest.raises(IndexFolderError, match=f"{one} is not as it was written"):
-                load(tmp_path / "index")
+                open_index(tmp_path / "index")
             path.write_bytes(whole)
-    assert load(tmp_path / "index").info().documents == 29
+    assert open_index(tmp_path / "index").info().documents == 29
 
 
 def test_what_another_process_changed_is_not_overwritten(tmp_path: Path) -> None:
     documents = random_dense("image", 20, 1)
     ids = documents.ids.to_pylist()
-    mine = build("exact", documents.select(ids[:10]), tmp_path / "index")
-    theirs = load(tmp_path / "index")
+    mine = build_index(documents.select(ids[:10]), "exact", tmp_path / "index")
+    theirs = open_index(tmp_path / "index")
     theirs.add(documents.select(ids[10:15]))
     with pytest.raises(IndexFolderError, match="another process has changed this index since"):
         mine.add(documents.select(ids[15:]))
-    assert load(tmp_path / "index").ids.to_pylist() == ids[:15]
+    assert open_index(tmp_path / "index").ids.to_pylist() == ids[:15]
     assert mine.info().documents == 10  # what it has loaded stays searchable
     assert mine.search(random_dense("text", 2, 2)).gallery.size == 10
 
@@ -321,7 +321,7 @@ def test_what_another_process_changed_is_not_overwritten(tmp_path: Path) -> None
 def test_additions_leave_few_parts(tmp_path: Path) -> None:
     documents = random_dense("image", 130, 1)
     ids = documents.ids.to_pylist()
-    index = build("exact", documents.select(ids[:2]), tmp_path / "index")
+    index = build_index(documents.select(ids[:2]), "exact", tmp_path / "index")
     for at in range(2, 130, 2):
         index.add(documents.select(ids[at : at + 2]))
     assert index.info().details["parts"] <= 7  # log2(65) and no more
@@ -333,11 +333,11 @@ def test_vectors_come_back_as_they_were(tmp_path: Path) -> None:
         form = KINDS.get(name).vectors
         documents = vectors(form, "image", 20, 1)
         ids = documents.ids.to_pylist()
-        index = build(name, documents.select(ids[10:]), tmp_path / name)
+        index = build_index(documents.select(ids[10:]), name, tmp_path / name)
         index.add(documents.select(ids[:3]))
         index.delete(ids[12:14])
         wanted = [ids[15], ids[1], ids[11]]
-        for chosen in (index.select(wanted), load(tmp_path / name).select(wanted)):
+        for chosen in (index.select(wanted), open_index(tmp_path / name).select(wanted)):
             expected = documents.select(wanted)
             assert chosen.ids.equals(expected.ids)
             for part in ("vectors",) if form == "dense" else ("offsets", "terms", "values"):
@@ -394,7 +394,7 @@ def test_scores_beyond_float32_are_refused(name: str) -> None:
     question = np.zeros((1, 40), np.float32)
     question[0, :2] = 1, 30
     with pytest.raises(EmbeddingError, match="too large for float32"):
-        build(name, make("image", rows), **options).search(make("text", question), 5)
+        build_index(make("image", rows), name, **options).search(make("text", question), 5)
 
 
 def test_dense_vectors_whose_products_overflow_on_the_way_are_refused() -> None:

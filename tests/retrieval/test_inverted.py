@@ -12,7 +12,7 @@ from scipy.sparse import csr_array
 from visir.errors import ConfigurationError, EmbeddingError, RunError
 from visir.records import EncoderCard, Run, SparseEmbeddings, Vocabulary
 from visir.retrieval.folder import IndexFolderError
-from visir.retrieval.kinds import load
+from visir.retrieval.kinds import open_index
 from visir.retrieval.sparse.inverted import InvertedIndex
 from visir.retrieval.sparse.oracle import OracleIndex
 
@@ -139,8 +139,8 @@ def test_parts_deletions_threads_and_order_change_nothing(form: str, tmp_path: o
     assert index.info().documents == 720
     assert index.info().details["parts"] > 1
     if folder is not None:
-        assert isinstance(load(folder), InvertedIndex)
-        same(load(folder).search(queries, 10), index.search(queries, 10))
+        assert isinstance(open_index(folder), InvertedIndex)
+        same(open_index(folder).search(queries, 10), index.search(queries, 10))
     before = index.search(queries, 10)
     index.compact()
     assert index.info().details["parts"] == 1
@@ -213,4 +213,4 @@ def test_a_damaged_list_is_named(tmp_path: object) -> None:
     (path,) = folder.glob("part-*/list-postings.npy")
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(IndexFolderError, match=r"list-postings.npy has 136 bytes, 140 were written"):
-        load(folder)
+        open_index(folder)

@@ -18,7 +18,7 @@ from qdrant_wire import WireServer
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.retrieval.folder import IndexFolderError, read_index
-from visir.retrieval.kinds import KINDS, build, load
+from visir.retrieval.kinds import KINDS, build_index, open_index
 from visir.retrieval.remote import server as server_module
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.hybrid import HybridCollection
@@ -68,17 +68,17 @@ def test_one_line_of_settings_is_the_switch_to_a_server(form: str, server: WireS
     runs, manifests = [], []
     for settings in ({}, {"url": server.url}):
         folder = tmp_path / ("server" if settings else "embedded")
-        index = build(KIND[form], documents.select(ids[:100]), folder, **settings)
+        index = build_index(documents.select(ids[:100]), KIND[form], folder, **settings)
         index.add(documents.select(ids[100:]))
         index.delete(ids[10:20])
-        runs.append([index.search(queries, 8), load(folder).search(queries, 8)])
+        runs.append([index.search(queries, 8), open_index(folder).search(queries, 8)])
         manifests.append({key: value for key, value in manifest(folder).items() if key not in ("changes", "settings")})
     kept = documents.select([*ids[:10], *ids[20:]])
-    wanted = build(TRUTH[form], kept).search(queries, 8)
+    wanted = build_index(kept, TRUTH[form]).search(queries, 8)
     assert all(same_run(run, wanted) for pair in runs for run in pair)
     assert set(manifests[0]) - {"engine"} == set(manifests[1]) - {"index"}
-    assert server.count(load(tmp_path / "server").settings.collection) == 110
-    assert server.paths()[0] == f"GET /collections/{load(tmp_path / 'server').settings.collection}/exists"
+    assert server.count(open_index(tmp_path / "server").settings.collection) == 110
+    assert server.paths()[0] == f"GET /collections/{open_index(tmp_path / 'server').settings.collection}/exists"
     points = next(body for method, path, body, _ in server.requests if method == "PUT" and path.endswith("/points"))
     first = points["points"][0]
     assert (first["id"], first["payload"]) == (str(key_of("i0000")), {"id": "i0000"})
@@ -97,7 +97,7 @@ def test_vectors_come_back_from_the_engine(form: str, server: WireServer, tmp_pa
     wanted = documents.ids.to_pylist()[25:5:-3]
     options = {"similarity": "dot"} if form == "dense" else {}
     for settings in ({}, {"url": server.url}):
-        index = build(KIND[form], documents, tmp_path / str(len(settings)), **options, **settings)
+        index = build_index(documents, KIND[form], tmp_path / str(len(settings)), **options, **settings)
         chosen, expected = index.select(wanted), documents.select(wanted)
         assert chosen.ids.equals(expected.ids)
         for part in ("vectors",) if form == "dense" else ("offsets", "terms", "values"):
@@ -108,7 +108,7 @@ def test_vectors_come_back_from_the_engine(form: str, server: WireServer, tmp_pa
 
 
 def test_under_cosine_vectors_come_back_with_length_one() -> None:
-    index = build("qdrant", dense("image", np.array([[3.0, 4.0], [0.0, 2.0]])))
+    index = build_index(dense("image", np.array([[3.0, 4.0], [0.0, 2.0]])), "qdrant")
     back = index.documents()
     assert np.array_equal(back.vectors, np.array([[0.6, 0.8], [0, 1]], np.float32)) and back.normalised
     with pytest.raises(EmbeddingError, match="1 image vectors by test are zero; they have no cosine: 'z'"):
@@ -117,13 +117,15 @@ def test_under_cosine_vectors_come_back_with_length_one() -> None:
 
 def test_a_copy_of_an_index_on_a_server_has_a_collection_of_its_own(server: WireServer, tmp_path: Path) -> None:
     documents, queries = random_dense("image", 40, 1), random_dense("text", 5, 2)
-    index = build("qdrant", documents, tmp_path / "one", url=server.url, collection="photos")
+    index = build_index(documents, "qdrant", tmp_path / "one", url=server.url, collection="photos")
     index.save(tmp_path / "two")
-    copy = load(tmp_path / "two")
+    copy = open_index(tmp_path / "two")
     copy.delete(["i0000"])
     assert index.info().documents == 40 and copy.info().documents == 39
     assert copy.settings.collection.startswith("visir-two-") and index.settings.collection == "photos"
-    assert same_run(load(tmp_path / "one").search(queries, 40), build("exact", documents).search(queries, 40))
+    assert same_run(
+        open_index(tmp_path / "one").search(queries, 40), build_index(documents, "exact").search(queries, 40)
+    )
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -137,12 +139,14 @@ def test_a_kill_between_two_requests_leaves_the_index_as_it_was_or_as_it_is_to_b
     ids = documents.ids.to_pylist()
     before = ids[:30] if change == "add" else ids
     after = ids if change == "add" else ids[:30]
-    truth = {len(kept): build(TRUTH[form], documents.select(kept)).search(queries, 10) for kept in (before, after)}
+    truth = {
+        len(kept): build_index(documents.select(kept), TRUTH[form]).search(queries, 10) for kept in (before, after)
+    }
     kills = 0
     while True:
         folder = tmp_path / f"index-{kills}"
-        build(KIND[form], documents.select(before), folder, url=server.url, retries=0)
-        index = load(folder)
+        build_index(documents.select(before), KIND[form], folder, url=server.url, retries=0)
+        index = open_index(folder)
         server.fail_after = kills
         try:
             index.add(documents.select(ids[30:])) if change == "add" else index.delete(ids[30:])
@@ -151,7 +155,7 @@ def test_a_kill_between_two_requests_leaves_the_index_as_it_was_or_as_it_is_to_b
         else:
             server.fail_after = None
             break
-        found = load(folder)  # as another process sees it
+        found = open_index(folder)  # as another process sees it
         assert same_run(found.search(queries, 10), truth[found.info().documents])
         assert "pending" in manifest(folder)
         if found.info().documents == len(before):
@@ -159,7 +163,7 @@ def test_a_kill_between_two_requests_leaves_the_index_as_it_was_or_as_it_is_to_b
         else:
             found.add(documents.select(ids[30:]))  # the next change, whatever it is, removes what was left
             found.delete(ids[30:])
-        assert same_run(load(folder).search(queries, 10), truth[len(after)])
+        assert same_run(open_index(folder).search(queries, 10), truth[len(after)])
         assert server.count(found.settings.collection) == len(after)
         assert "pending" not in manifest(folder)
         assert not list(folder.glob("pending-*"))
@@ -173,7 +177,7 @@ def test_a_build_that_was_killed_is_noticed_and_one_that_failed_leaves_nothing(
     documents = random_dense("image", 20, 1)
     server.fail_after = 0
     with pytest.raises(EngineError, match="no answer, asked 1 times to add points"):
-        build("qdrant", documents, tmp_path / "index", url=server.url, collection="photos", retries=0)
+        build_index(documents, "qdrant", tmp_path / "index", url=server.url, collection="photos", retries=0)
     server.fail_after = None
     assert not (tmp_path / "index").exists() and not server.held.collection_exists("photos")
     # A kill does not get to delete the collection.
@@ -184,13 +188,13 @@ def test_a_build_that_was_killed_is_noticed_and_one_that_failed_leaves_nothing(
         "someone",
     )
     with pytest.raises(EngineError, match=r"'photos' at .* is half-made: a build was killed, or is still") as caught:
-        build("qdrant", documents, tmp_path / "index", url=server.url, collection="photos")
+        build_index(documents, "qdrant", tmp_path / "index", url=server.url, collection="photos")
     assert f"curl -X DELETE {server.url}/collections/photos" in str(caught.value)
     assert not (tmp_path / "index").exists()
     server.held.delete_collection("photos")
-    build("qdrant", documents, tmp_path / "index", url=server.url, collection="photos")
+    build_index(documents, "qdrant", tmp_path / "index", url=server.url, collection="photos")
     with pytest.raises(EngineError, match=r"'photos' at .* exists already"):
-        build("qdrant", documents, tmp_path / "other", url=server.url, collection="photos")
+        build_index(documents, "qdrant", tmp_path / "other", url=server.url, collection="photos")
 
 
 def test_a_collection_that_is_gone_or_another_or_newer_is_noticed(server: WireServer, tmp_path: Path) -> None:
@@ -199,21 +203,21 @@ def test_a_collection_that_is_gone_or_another_or_newer_is_noticed(server: WireSe
     documents = random_dense("image", 20, 1)
     ids = documents.ids.to_pylist()
     options = {"url": server.url, "collection": "photos"}
-    build("qdrant", documents.select(ids[:10]), tmp_path / "index", **options)
+    build_index(documents.select(ids[:10]), "qdrant", tmp_path / "index", **options)
     shutil.copytree(tmp_path / "index", tmp_path / "copy")
-    load(tmp_path / "copy").add(documents.select(ids[10:]))
+    open_index(tmp_path / "copy").add(documents.select(ids[10:]))
     with pytest.raises(EngineError, match="changed through another copy of this index's folder: it knows of 2 changes"):
-        load(tmp_path / "index")
+        open_index(tmp_path / "index")
     server.held.delete_collection("photos")
     with pytest.raises(EngineError, match=r"the collection 'photos' at .* does not exist"):
-        load(tmp_path / "copy")
-    build("qdrant", documents, tmp_path / "new", **options)
+        open_index(tmp_path / "copy")
+    build_index(documents, "qdrant", tmp_path / "new", **options)
     with pytest.raises(EngineError, match="is not the one that this index's folder was made with"):
-        load(tmp_path / "copy")
+        open_index(tmp_path / "copy")
 
 
 def test_points_that_another_program_deleted_are_named(server: WireServer, tmp_path: Path) -> None:
-    index = build("qdrant", random_dense("image", 20, 1), tmp_path / "index", url=server.url, collection="photos")
+    index = build_index(random_dense("image", 20, 1), "qdrant", tmp_path / "index", url=server.url, collection="photos")
     server.held.delete("photos", [str(key_of("i0003"))])
     with pytest.raises(EngineError, match="the engine does not hold 'i0003', which the index names"):
         index.documents()
@@ -223,10 +227,10 @@ def test_points_that_another_program_deleted_are_named(server: WireServer, tmp_p
 def test_no_server_and_a_busy_one(server: WireServer, tmp_path: Path) -> None:
     documents = random_dense("image", 20, 1)
     with pytest.raises(EngineError, match=r"http://127\.0\.0\.1:9: no answer, asked 2 times to look for") as caught:
-        build("qdrant", documents, tmp_path / "index", url="http://127.0.0.1:9", retries=1)
+        build_index(documents, "qdrant", tmp_path / "index", url="http://127.0.0.1:9", retries=1)
     assert "curl http://127.0.0.1:9/readyz" in str(caught.value) and not (tmp_path / "index").exists()
     server.busy = 2
-    index = build("qdrant", documents, tmp_path / "index", url=server.url, retries=2)
+    index = build_index(documents, "qdrant", tmp_path / "index", url=server.url, retries=2)
     server.busy = 3
     with pytest.raises(EngineError, match="cannot search: status 503, asked 3 times"):
         index.search(random_dense("text", 1, 2), 3)
@@ -239,13 +243,13 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(
     documents = random_dense("image", 20, 1)
     with WireServer(key="s3cret") as server:
         with pytest.raises(EngineError, match=r"may not look for the collection \(status 401\)") as caught:
-            build("qdrant", documents, tmp_path / "index", url=server.url)
+            build_index(documents, "qdrant", tmp_path / "index", url=server.url)
         assert "VISIR_QDRANT_API_KEY is not set" in str(caught.value)
         monkeypatch.setenv("VISIR_QDRANT_API_KEY", "wrong")
         with pytest.raises(EngineError, match="VISIR_QDRANT_API_KEY is set, and is not accepted"):
-            build("qdrant", documents, tmp_path / "index", url=server.url)
+            build_index(documents, "qdrant", tmp_path / "index", url=server.url)
         monkeypatch.setenv("VISIR_QDRANT_API_KEY", "s3cret")
-        index = build("qdrant", documents, tmp_path / "index", url=server.url)
+        index = build_index(documents, "qdrant", tmp_path / "index", url=server.url)
         run = index.search(random_dense("text", 2, 2), 3)
     assert "s3cret" not in json.dumps(run.provenance)
     assert all(b"s3cret" not in one.read_bytes() for one in (tmp_path / "index").rglob("*") if one.is_file())
@@ -263,21 +267,21 @@ def test_the_key_comes_from_the_environment_and_goes_nowhere_else(
 )
 def test_addresses_that_are_none_or_hold_a_secret(url: str, fault: str, tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=fault) as caught:
-        build("qdrant", random_dense("image", 5, 1), tmp_path / "index", url=url)
+        build_index(random_dense("image", 5, 1), "qdrant", tmp_path / "index", url=url)
     assert "pass@" not in str(caught.value)
 
 
 def test_an_index_on_a_server_needs_a_folder(server: WireServer) -> None:
     with pytest.raises(ConfigurationError, match="an index on a server needs a folder"):
-        build("qdrant", random_dense("image", 5, 1), url=server.url)
+        build_index(random_dense("image", 5, 1), "qdrant", url=server.url)
     assert server.requests == []
 
 
 def test_who_searches_while_documents_are_added_keeps_the_index_as_it_was(tmp_path: Path) -> None:
     documents, queries = random_dense("image", 60, 1), random_dense("text", 5, 2)
     ids = documents.ids.to_pylist()
-    build("qdrant", documents.select(ids[:40]), tmp_path / "index")
-    mine, theirs = load(tmp_path / "index"), load(tmp_path / "index")
+    build_index(documents.select(ids[:40]), "qdrant", tmp_path / "index")
+    mine, theirs = open_index(tmp_path / "index"), open_index(tmp_path / "index")
     wanted = mine.search(queries, 10)
     theirs.add(documents.select(ids[40:]))
     theirs.delete(ids[:20])
@@ -295,13 +299,13 @@ def test_searching_leaves_the_files_as_they_are_and_copies_those_that_are_read_o
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     documents, queries = random_dense("image", 20, 1), random_dense("text", 3, 2)
-    build("qdrant", documents, tmp_path / "index")
-    before, wanted = contents(tmp_path / "index"), build("exact", documents).search(queries, 5)
-    assert same_run(load(tmp_path / "index").search(queries, 5), wanted)
+    build_index(documents, "qdrant", tmp_path / "index")
+    before, wanted = contents(tmp_path / "index"), build_index(documents, "exact").search(queries, 5)
+    assert same_run(open_index(tmp_path / "index").search(queries, 5), wanted)
     assert contents(tmp_path / "index") == before
     times = {one: one.stat().st_mtime_ns for one in (tmp_path / "index").rglob("*")}
     monkeypatch.setattr("os.access", lambda *_: False)  # who is root may write anything
-    assert same_run(load(tmp_path / "index").search(queries, 5), wanted)
+    assert same_run(open_index(tmp_path / "index").search(queries, 5), wanted)
     assert {one: one.stat().st_mtime_ns for one in (tmp_path / "index").rglob("*")} == times
 
 
@@ -331,7 +335,7 @@ def test_both_forms_in_one_collection_are_fused_in_one_request(
     made.delete(ids[5:9])
     kept = [*ids[:5], *ids[9:]]
     runs = [
-        build(TRUTH[form], one.select(kept)).search(asked, 20)
+        build_index(one.select(kept), TRUTH[form]).search(asked, 20)
         for form, one, asked in zip(FORMS, documents, queries, strict=True)
     ]
     server.requests.clear()
@@ -349,7 +353,7 @@ def test_both_forms_in_one_collection_are_fused_in_one_request(
     with pytest.raises(EmbeddingError, match="1 ids have only one of the two vectors: 'i0000'"):
         HybridCollection.build(documents[0], documents[1].select(ids[1:]))
     with pytest.raises(ConfigurationError, match="holds an index of kind 'qdrant', no collection of both forms"):
-        build("qdrant", documents[0], tmp_path / "one")
+        build_index(documents[0], "qdrant", tmp_path / "one")
         HybridCollection.load(tmp_path / "one")
 
 
@@ -357,6 +361,6 @@ def test_settings_say_what_they_do() -> None:
     names = {name for name, _, about in described(KINDS.get("qdrant").index().settings_type) if about}  # type: ignore[attr-defined]
     assert {"url", "collection", "shards", "replicas", "timeout", "retries", "ef_search"} <= names
     with pytest.raises(ConfigurationError, match="url: text, not 7"):
-        build("qdrant", random_dense("image", 5, 1), url=7)
-    index = build("qdrant-sparse", random_sparse("image", 5, 1))
+        build_index(random_dense("image", 5, 1), "qdrant", url=7)
+    index = build_index(random_sparse("image", 5, 1), "qdrant-sparse")
     assert index.info().details["engine"] == "embedded" and index.info().details["points"] == 5

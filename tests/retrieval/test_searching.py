@@ -108,9 +108,9 @@ def test_sources_of_every_form(photos: Path) -> None:
 def test_indexes(photos: Path) -> None:
     exact = visir.search(photos, MODEL, ["red", "blue"])
     assert visir.search(photos, MODEL, ["red", "blue"], index="hnsw").to_dict().keys() == exact.to_dict().keys()
-    from visir.retrieval.kinds import build
+    from visir.retrieval.kinds import build_index
 
-    built = build("exact", visir.encode(MODEL, photos), photos / "vectors.index")
+    built = build_index(visir.encode(MODEL, photos), "exact", photos / "vectors.index")
     assert visir.search(photos, MODEL, "red", index=built).top("red") == exact.top("red")
     assert visir.search(photos, MODEL, "red", index=photos / "vectors.index").top("red") == exact.top("red")
     assert visir.search(photos / "vectors.index", MODEL, "red").top("red") == exact.top("red")

@@ -14,7 +14,7 @@ pytest.importorskip("seismic")
 
 from visir.errors import MissingPackageError
 from visir.records import Run, SparseEmbeddings, Vocabulary
-from visir.retrieval.kinds import build
+from visir.retrieval.kinds import build_index
 from visir.retrieval.sparse.oracle import OracleIndex
 from visir.retrieval.sparse.seismic import SeismicIndex
 
@@ -106,5 +106,5 @@ def test_standard_output_stays_ours(tmp_path: Path, capfd: pytest.CaptureFixture
 def test_without_seismic_the_command_that_installs_it_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("visir.errors.find_spec", lambda name: None if name == "seismic" else object())
     with pytest.raises(MissingPackageError, match="needs the package 'seismic', which is not installed") as caught:
-        build("seismic", random_sparse("image", 5, 1))
+        build_index(random_sparse("image", 5, 1), "seismic")
     assert "pip install 'visir[seismic]'" in str(caught.value)

@@ -195,7 +195,7 @@ def test_the_verb_refuses_what_is_not_safe(folder: Path, tmp_path: Path) -> None
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         said = say(serve, folder, "--port", port)
-        assert said.status == 2 and "in use already" in said.text and f"port {port}" in said.text
+        assert said.status == 2 and f"port {port} is in use by" in said.text and "--port 0" in said.text
 
 
 def test_the_verbs_of_tokens(tmp_path: Path) -> None:

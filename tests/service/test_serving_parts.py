@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Sequence
+from io import BytesIO
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +15,13 @@ pytest.importorskip("fastapi", reason="the extra serve is not installed")
 from hypothesis import given
 from hypothesis import strategies as st
 
+from visir.errors import ConfigurationError
 from visir.library.service.batching import Batcher
 from visir.library.service.errors import HttpError
 from visir.library.service.limits import BodyBudget, LimitedBody, RateLimiter
+from visir.library.service.logs import ServiceLog, log_of
+from visir.library.service.periodic import PeriodicTask
+from visir.library.service.settings import settings_of_host
 
 
 class Slow:
@@ -157,3 +163,56 @@ def test_bodies_are_counted() -> None:
 
     asyncio.run(read())
     assert not ends
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
+def test_a_task_whose_thread_has_ended_is_begun_again() -> None:
+    stream, calls = BytesIO(), threading.Event()
+    log = ServiceLog(stream)
+    task = PeriodicTask(calls.set, interval=0.01, name="reload photos", log=log)
+    assert calls.wait(10) and task.is_alive
+    task._log_once = None  # type: ignore[assignment, method-assign]
+    task._work = lambda: 1 / 0  # it fails, and so does the note of it: nothing is left of the thread
+    task._thread.join(10)
+    assert not task.is_alive
+    task._work = calls.set
+    calls.clear()
+    task.revive()
+    assert calls.wait(10) and task.is_alive
+    assert log.flush(10) and b"its thread ended; it is begun again" in stream.getvalue()
+    task.stop()
+    assert task.is_alive, "stopped on purpose is no fault"
+
+
+def test_a_person_reads_short_lines_of_what_matters() -> None:
+    stream = BytesIO()
+    log = ServiceLog(stream, form="text")
+    request = {"method": "POST", "path": "/v1/libraries/my%20photos/search", "status": 200, "ms": 12.3}
+    log.write("info", "request", **request)
+    log.write("info", "request", **{**request, "method": "GET", "path": "/static/page.js"})
+    log.write("info", "request", **{**request, "method": "GET", "path": "/v1/libraries/photos/items/0/thumbnail"})
+    log.write("info", "request", **{**request, "path": "/x\x1b[31m", "status": 404})
+    log.write("info", "reload", library="photos", generation=3, items=1200)
+    log.write("error", "fault", task="reload photos", fault="the disk is away")
+    assert log.flush(10)
+    lines = [line.split("  ", 1)[1] for line in stream.getvalue().decode().splitlines()]
+    assert lines[0] == "POST  my photos/search  200  12 ms"
+    assert "404" in lines[1] and "\x1b" not in lines[1]
+    assert lines[2:] == [
+        "photos: changed on disk; now 1,200 pictures (generation 3)",
+        "error: fault: reload photos the disk is away",
+    ]
+    with pytest.raises(ConfigurationError, match="--log xml: it can be json or text"):
+        log_of("xml")
+
+
+def test_paths_are_told_on_this_machine_alone() -> None:
+    folders = (Path("photos.visir"),)
+    assert settings_of_host("127.0.0.1", folders).paths
+    assert not settings_of_host("127.0.0.1", folders, tokens=Path("tokens")).paths
+    assert not settings_of_host("127.0.0.1", folders, hosts=["photos.example.org"]).paths
+    assert not settings_of_host("0.0.0.0", folders, open_to_all=True).paths
+    with pytest.raises(ConfigurationError, match="there are no tokens"):
+        settings_of_host("0.0.0.0", folders)
+    with pytest.raises(ConfigurationError, match="did you mean 'rate'"):
+        settings_of_host("127.0.0.1", folders, rat=3)

@@ -29,7 +29,7 @@ from visir.errors import ConfigurationError
 from visir.library.service.lease import Lease
 from visir.library.service.logs import ServiceLog
 from visir.library.service.periodic import PeriodicTask
-from visir.library.service.running import _listening
+from visir.library.service.running import listening
 from visir.library.updating import update
 
 PATIENCE = 20.0
@@ -295,7 +295,7 @@ def test_of_two_services_on_one_port_one_serves(made: Path) -> None:
         (loser,) = [one for one in both if one.poll() is not None]
         (winner,) = [one for one in both if one is not loser]
         said, fault = loser.communicate()
-        assert loser.returncode == 2 and f"port {port} is in use already" in fault and "serves" not in said
+        assert loser.returncode == 2 and f"port {port} is in use by" in fault and "serves" not in said
         assert winner.stdout is not None and "serves" in winner.stdout.readline()
         assert httpx.get(f"http://127.0.0.1:{port}/v1/ready").status_code == 200
     finally:
@@ -305,10 +305,10 @@ def test_of_two_services_on_one_port_one_serves(made: Path) -> None:
 
 
 def test_a_port_is_taken_before_models_are_loaded() -> None:
-    with _listening("127.0.0.1", 0) as first:
+    with listening("127.0.0.1", 0) as first:
         port = first.getsockname()[1]
         with pytest.raises(ConfigurationError, match=f"port {port} is in use"):
-            _listening("127.0.0.1", port)
+            listening("127.0.0.1", port)
 
 
 @pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="needs root, to mount a folder read-only")

@@ -20,7 +20,7 @@ from sparse_toys import head, tokenizer
 
 from visir.encoders import load as load_encoder
 from visir.errors import VisirError
-from visir.retrieval.kinds import build, load
+from visir.retrieval.kinds import build_index, open_index
 from visir.sparse.encoder import SparseEncoder, load_checkpoint, write_sparse
 from visir.sparse.files import load_sparse, save_sparse
 from visir.storage import MANIFEST, FileRecord, Manifest
@@ -29,7 +29,7 @@ FILE = "vocabulary.parquet"
 
 
 def an_index(folder: Path) -> Path:
-    build("inverted", random_sparse("image", 20, 1), folder)
+    build_index(random_sparse("image", 20, 1), "inverted", folder)
     return next(folder.rglob(FILE))
 
 
@@ -73,7 +73,7 @@ TABLES: dict[str, Any] = {
 @pytest.mark.parametrize(
     ("make", "read"),
     [
-        (an_index, load),
+        (an_index, open_index),
         (a_model, lambda folder: load_checkpoint(folder, "cpu", "float32")),
         (embeddings, load_sparse),
     ],

@@ -11,6 +11,7 @@ import pytest
 from safetensors.torch import load_file, save_file
 from sparse_toys import PIECES, head, library, tokenizer
 
+import visir
 from manifests import content_of, rewrite
 from visir.collections import open_collection
 from visir.encoders import encode, load
@@ -112,6 +113,19 @@ def test_without_expansion_captions_have_their_own_terms_only(made: Path, collec
         none.sparsify(dense)
     with pytest.raises(EncoderError, match="which their dense vectors do not say"):
         none.project("text", dense.vectors)
+
+
+def test_words_of_a_text_a_caption_and_a_picture(made: Path, collection: Collection) -> None:
+    encoder = load(f"{made / 'out'}?expansion=none")
+    assert isinstance(encoder, SparseEncoder)
+    caption, image = collection.captions["id"][0].as_py(), collection.images["id"][0].as_py()
+    first, second = visir.words(encoder, [caption, image], k=5, source=collection)
+    weighted = encode_sparse(encoder, collection, "text")
+    assert first.terms == tuple(weighted.words(caption, 5)) and first.own >= {term for term, _ in first.terms}
+    assert second.picture is not None and second.caption is not None and len(second.terms) <= 5
+    assert repr(first).startswith(f"TopTerms({first.title!r}: ")
+    with pytest.raises(EncoderError, match=r"bow:8: its vectors have no words\.\n  → visir sparsify --data"):
+        visir.words("bow:8", "a dog")
 
 
 def test_options_are_checked(made: Path) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+import visir
 from manifests import write_json
 from visir.cli.main import app
 from visir.errors import ConfigurationError, VisirError
@@ -117,11 +118,13 @@ def test_what_fails_is_named_with_its_log(tmp_path: Path) -> None:
 def test_an_audit_end_to_end_and_again_from_what_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
     out = tmp_path / "out"
-    first = audit(Recipe.model_validate(SMALL), out, bits=(0, 6))
+    first = audit(Recipe.model_validate(SMALL), out=out, bits=(0, 6))
     assert first.without.shape == first.with_shortcuts.shape == (2, 1)
     trial = read_json(out / "bits6" / "seed0" / TRIAL_FILE)
     assert trial["evaluations"]["with"] == "bits:6?digits=sklearn&placement=packed"
-    again = audit(Recipe.model_validate(SMALL), out, bits=(0, 6))
+    again = visir.shortcuts.audit(SMALL, out=out, bits=(0, 6))  # a recipe is a dictionary too
+    assert repr(again).startswith("Audit(small)\n  rsum without shortcuts: 0 bits ")
+    assert again.to_markdown().startswith("Shortcut audit of small") or "| trained with" in again.to_markdown()
     assert np.array_equal(first.without, again.without)
 
 

@@ -95,3 +95,13 @@ def test_recipes_for_own_data_ask_for_it() -> None:
 def test_a_folder_in_the_place_of_data_is_pointed_out(tmp_path: Path) -> None:
     with pytest.raises(CollectionError, match=r'The folder to write is named: out="'):
         visir.train("scenes-heads", tmp_path / "out")
+
+
+def test_the_list_of_recipes_is_grouped_and_a_table() -> None:
+    listed = visir.recipes()
+    assert listed.groups == ("own", "try", "measured", "ltd", "shortcuts") and len(listed) == 73
+    assert repr(listed).splitlines()[1] == "  own: clip-finetune, from-scratch, heads, … (4)"
+    assert "| Your own data: name it with --data | clip-finetune |" in " ".join(listed.to_markdown().split())
+    assert visir.recipes(within="triplet-ltd").groups == ("measured", "ltd")
+    with pytest.raises(ConfigurationError, match="no recipe holds 'tripplet'"):
+        visir.recipes(within="tripplet")

@@ -19,8 +19,6 @@ from visir.cli.options import (
 from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
-    from visir.records import Collection
-    from visir.sparse.encoder import SparseEncoder
     from visir.sparse.top_terms import TopTerms
 
 _BAR = 28
@@ -55,8 +53,7 @@ def explain_vector(
 
     A dot marks words that a text has itself. With --data and no inputs, ten of its images with their captions.
     """
-    from visir.encoders import load
-    from visir.errors import ConfigurationError, EncoderError, raise_faults, require
+    from visir.errors import ConfigurationError, raise_faults, require
     from visir.reports.word_sheet import check_suffix, write_word_sheet
 
     faults = [] if model else ["no checkpoint is named (--model)"]
@@ -67,12 +64,10 @@ def explain_vector(
     if out is not None:
         check_suffix(out)
     require("torch", "tokenizers", extra="sparse", purpose="sparse vectors")
-    from visir.sparse.encoder import SparseEncoder
+    from visir.sparse.explaining import sparse_encoder, words
     from visir.sparse.top_terms import top_terms_of_sample
 
-    encoder = load(model, device=device)
-    if not isinstance(encoder, SparseEncoder):
-        raise EncoderError(f"{model}: its vectors have no words.", hint=f"visir sparsify --model {model} …")
+    encoder = sparse_encoder(model, device)
     opened = None
     if data is not None:
         from visir.collections import open_collection
@@ -80,7 +75,7 @@ def explain_vector(
         where = images[0] if images and len(images) == 1 else images
         opened = open_collection(data, images=where, split=split)
     if inputs:
-        cards = [_top_terms(encoder, opened, text, terms) for text in inputs]
+        cards = words(encoder, inputs, terms, source=opened)
     else:
         assert opened is not None
         cards = top_terms_of_sample(encoder, opened, count, terms)
@@ -94,49 +89,9 @@ def explain_vector(
         output.line(f"sheet: {out}")
 
 
-def _top_terms(encoder: SparseEncoder, opened: Collection | None, name: str, k: int) -> TopTerms:
-    """A picture file, an image or a caption of the collection, or a text: the first that fits."""
-    import pyarrow.compute as pc
-
-    from visir.sparse.top_terms import top_terms_of_captions, top_terms_of_images
-
-    if Path(name).is_file():
-        return _file(encoder, Path(name), k)
-    if opened is not None:
-        is_named = pc.equal(opened.images["id"], name)
-        if pc.any(is_named).as_py():
-            return top_terms_of_images(encoder, opened, opened.keep_images(is_named), k)[0]
-        captions = opened.captions.filter(pc.equal(opened.captions["id"], name))
-        if captions.num_rows:
-            image = captions["image_id"][0].as_py()
-            part = opened.keep_images(pc.equal(opened.images["id"], image))
-            return top_terms_of_captions(encoder, opened, part, [name], k)[name]
-    return _text(encoder, name, k)
-
-
-def _file(encoder: SparseEncoder, path: Path, k: int) -> TopTerms:
-    from visir.collections.images import decode
-    from visir.records import Embeddings
-    from visir.sparse.top_terms import TopTerms
-
-    picture = decode(path.read_bytes(), str(path))
-    dense = Embeddings("image", [path.name], encoder.dense.encode_images([picture]), encoder.dense.card)
-    return TopTerms(path.name, tuple(encoder.sparsify(dense).words(path.name, k)), picture=picture)
-
-
-def _text(encoder: SparseEncoder, text: str, k: int) -> TopTerms:
-    from visir.records import Embeddings
-    from visir.sparse.top_terms import TopTerms, own_terms
-
-    dense = Embeddings("text", ["text"], encoder.dense.encode_texts([text]), encoder.dense.card)
-    terms = encoder.tokenizer.terms([text])
-    vectors = encoder.sparsify(dense, None if encoder.expanded else terms)
-    return TopTerms(text, tuple(vectors.words("text", k)), own_terms(encoder, text))
-
-
 def _as_json(card: TopTerms) -> dict[str, Any]:
-    words = [{"word": term, "weight": weight, "own": term in card.own} for term, weight in card.terms]
-    return {"title": card.title, "words": words, "caption": None if card.caption is None else _as_json(card.caption)}
+    listed = [{"word": term, "weight": weight, "own": term in card.own} for term, weight in card.terms]
+    return {"title": card.title, "words": listed, "caption": None if card.caption is None else _as_json(card.caption)}
 
 
 def _show(card: TopTerms) -> None:

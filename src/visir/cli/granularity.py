@@ -21,8 +21,7 @@ from visir.cli.verbs import examples
 if TYPE_CHECKING:
     from visir.evaluation.granularity import GranularityStudy
 
-_JSON, _PAGE, _VALUES = "granularity.json", "granularity.html", "captions.parquet"
-_MEANS, _CHANGES = "granularity.csv", "changes.csv"
+_JSON, _PAGE = "granularity.json", "granularity.html"
 
 
 @examples(
@@ -99,26 +98,7 @@ def _show(outcome: GranularityStudy, out: Path | None) -> None:
 
 
 def _write(outcome: GranularityStudy, out: Path) -> None:
-    import sys
+    from visir.cli.options import command_line
+    from visir.reports.saving import save_granularity
 
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    from visir.reports import to_csv
-    from visir.reports.granularity import tidy_changes, tidy_means, write_granularity_report
-    from visir.storage import FolderKind, new_folder
-
-    parts = []
-    for by_profile in outcome.counted:
-        for profile, counted in by_profile.items():
-            table = counted.to_arrow()
-            for position, (name, value) in enumerate((("collection", counted.name), ("profile", profile))):
-                table = table.add_column(position, name, pa.array([value] * len(counted), pa.string()))
-            parts.append(table)
-    with new_folder(out, FolderKind("granularity", "a report of granularity"), replace=True) as change:
-        change.write_json(_JSON, outcome.to_dict())
-        change.write(_MEANS, to_csv(tidy_means(outcome)).encode())
-        if outcome.comparisons:
-            change.write(_CHANGES, to_csv(tidy_changes(outcome)).encode())
-        pq.write_table(pa.concat_tables(parts), change.file(_VALUES))
-        write_granularity_report(change.file(_PAGE), outcome, ["visir", *sys.argv[1:]])
+    save_granularity(outcome, out, command=command_line())

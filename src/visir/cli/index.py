@@ -43,9 +43,9 @@ def info_command(folder: FolderArgument) -> None:
     """Print what an index holds."""
     from rich.table import Table
 
-    from visir.retrieval.kinds import load
+    from visir.retrieval.kinds import open_index
 
-    info = load(folder).info()
+    info = open_index(folder).info()
     output.answer({"index": folder.absolute(), **output.plain(info)})
     table = Table("index", str(folder), show_edge=False)
     rows = {

@@ -54,7 +54,7 @@ def build_command(
     from visir.collections import open_collection
     from visir.encoders import encode_items, load
     from visir.retrieval.folder import check_new_index
-    from visir.retrieval.kinds import KINDS, build
+    from visir.retrieval.kinds import KINDS, build_index
 
     modality = _modality_of(to)
     settings = name_value_pairs(setting)
@@ -67,7 +67,7 @@ def build_command(
     _check_form(KINDS.get(kind), encoder)
     _check_settings(KINDS.get(kind), settings)
     vectors = encode_items(encoder, opened.items(modality), skip_broken=skip_broken)
-    index = build(kind, vectors, out, **settings)
+    index = build_index(vectors, kind, out, **settings)
     info = index.info()
     output.facts(out=out.absolute(), **output.plain(info))
     output.line(f"{out}: {info.documents:,} {to}, kind {info.kind}, {info.bytes / 1e6:,.1f} MB")
@@ -87,9 +87,9 @@ def add_command(
 
     from visir.collections import open_collection
     from visir.encoders import encode_items
-    from visir.retrieval.kinds import load
+    from visir.retrieval.kinds import open_index
 
-    index = load(folder)
+    index = open_index(folder)
     opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = model_of_index(index, folder, model, device)
     vectors = encode_items(encoder, opened.items(index.info().modality), skip_broken=skip_broken)
@@ -108,13 +108,13 @@ def delete_command(
     """Delete documents by id. An unknown id is an error, and then nothing is deleted."""
     from visir.errors import ConfigurationError
     from visir.files import read_lines
-    from visir.retrieval.kinds import load
+    from visir.retrieval.kinds import open_index
 
     lines = read_lines(listed) if listed else []
     documents = list(dict.fromkeys([*(ids or []), *filter(None, lines)]))
     if not documents:
         raise ConfigurationError("no document is named.", hint="visir index delete FOLDER ID…, or --ids FILE")
-    index = load(folder)
+    index = open_index(folder)
     index.delete(documents)
     output.facts(index=folder, **output.plain(index.info()) | {"deleted": len(documents)})
     output.line(f"{folder}: {len(documents):,} deleted; {size_in_words(index)}")

@@ -47,7 +47,7 @@ def search_command(
     from visir.cli.vectors import read_queries
     from visir.errors import ConfigurationError, raise_faults
     from visir.retrieval.formats import write_run
-    from visir.retrieval.kinds import load
+    from visir.retrieval.kinds import open_index
     from visir.storage import check_new_file
 
     faults = []
@@ -58,7 +58,7 @@ def search_command(
     raise_faults(ConfigurationError, "index search", faults, hint='visir index search FOLDER "a dog on a beach"')
     if out is not None:
         check_new_file(out, replace=replace)
-    index = load(folder)
+    index = open_index(folder)
     query_vectors = model_of_index(index, folder, model, device).encode_inputs(
         "text", read_queries(queries) if queries else {"query": text or ""}
     )
@@ -87,11 +87,11 @@ def export_command(
     from visir.cli.vectors import read_queries
     from visir.errors import ConfigurationError
     from visir.records import SparseEmbeddings
-    from visir.retrieval.kinds import load
+    from visir.retrieval.kinds import open_index
     from visir.retrieval.sparse.export import EXPORTS, export
 
     EXPORTS.get(form)
-    index = load(folder)
+    index = open_index(folder)
     documents = index.documents()
     if not isinstance(documents, SparseEmbeddings):
         raise ConfigurationError(

@@ -20,7 +20,9 @@ EpochsOption = Annotated[int | None, typer.Option(min=1, help="How often every c
 BatchOption = Annotated[int | None, typer.Option(min=2, help="How many pairs a step compares with one another.")]
 SplitByOption = Annotated[
     str | None,
-    typer.Option(metavar="RULE", help="How pictures are divided: “random(0.9, 0.1, seed=0)”. Default: their splits."),
+    typer.Option(
+        metavar="RULE", help="How pictures are divided: “random(train=0.9, val=0.1, seed=0)”. Default: their splits."
+    ),
 ]
 
 

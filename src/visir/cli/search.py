@@ -76,7 +76,7 @@ def search(
     from visir.collections import open_collection
     from visir.encoders import encode_items, load
     from visir.errors import ConfigurationError, nearest, raise_faults
-    from visir.retrieval.kinds import load as load_index
+    from visir.retrieval.kinds import open_index
 
     faults = []
     if not model and index is None:
@@ -86,7 +86,7 @@ def search(
     if to not in (None, "images", "captions"):
         faults.append(f"unknown answers {to!r} ({nearest(str(to), ('images', 'captions'))})")
     raise_faults(ConfigurationError, "search", faults, hint=f'visir search {collection} "a dog" --model MODEL')
-    built = None if index is None else load_index(index)
+    built = None if index is None else open_index(index)
     held = None if built is None else "images" if built.info().modality == "image" else "captions"
     if held is not None and to not in (None, held):
         raise ConfigurationError(f"{index}: an index of {held}, not of {to}.", hint="leave --to out, or build another")
@@ -111,9 +111,9 @@ def search(
 
 def _exact(candidates: Embeddings | SparseEmbeddings) -> Index[Any]:
     """The candidates as an index in memory, searched once."""
-    from visir.retrieval.kinds import build, form_of
+    from visir.retrieval.kinds import build_index, form_of
 
-    return build("exact" if form_of(candidates) == "dense" else "scipy", candidates)
+    return build_index(candidates, "exact" if form_of(candidates) == "dense" else "scipy")
 
 
 def _answers(

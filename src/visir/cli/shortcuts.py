@@ -46,7 +46,7 @@ def preview_command(
     from visir.reports.page import is_unchanged_page
     from visir.reports.shortcut_sheet import check_suffix, write_sheet
     from visir.shortcuts import inject
-    from visir.shortcuts.preview import preview
+    from visir.shortcuts.previewing import preview_pairs
     from visir.storage import check_new_file
 
     check_suffix(out)
@@ -54,7 +54,7 @@ def preview_command(
         check_new_file(out, replace=replace)
     # Injected first and split afterwards, so that numbers are those of the whole collection.
     view = inject(open_collection(collection, images=images), shortcuts).split(split)
-    pairs = preview(view, count, size)
+    pairs = preview_pairs(view, count, size)
     write_sheet(out, pairs, view, replace=replace)
     output.facts(sheet=out.absolute(), pairs=len(pairs), shortcuts=str(view.injected))
     output.line(f"{view.injected}")
@@ -91,7 +91,7 @@ def audit_command(
     require("torch", "safetensors", extra="torch", purpose="training")
     settings = read_recipe(find_recipe(recipe), changes or ())
     folder = out or Path("runs") / f"audit-{settings.name}"
-    outcome = audit(settings, folder, bits=tuple(bits or BITS), seeds=tuple(seeds or (0,)), jobs=jobs)
+    outcome = audit(settings, out=folder, bits=tuple(bits or BITS), seeds=tuple(seeds or (0,)), jobs=jobs)
     page = write_audit_report(folder / "audit.html", outcome, ["visir", *sys.argv[1:]])
     output.table(audit_table(outcome))
     output.facts(page=page)

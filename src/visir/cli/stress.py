@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from visir.records import Collection
     from visir.storage import FolderChange, FolderKind
 
-_JSON, _CSV, _PAGE, _QUERIES, _TABLES = "stress.json", "stress.csv", "stress.html", "per_query.parquet", "tables.md"
+_PAGE, _TABLES = "stress.html", "tables.md"
 FAILED = 1
 """The exit status when a perturbation leaves less than `--fail-under`; 2 is for faults that the user can mend."""
 
@@ -259,35 +259,7 @@ def _take(out: Path, replace: bool) -> None:
     put(out, _kind(), {})
 
 
-def _cut_into_words(study: Stress) -> bool:
-    """Whether some perturbation needed words and their parts of speech: then they are at hand."""
-    from visir.robustness.perturbations import find
-
-    steps = [step for effect in study.effects if effect.outcome.task == "t2i" for step in effect.name.split("+")]
-    return any(find(step).needs_words for step in steps)
-
-
 def _write(study: Stress, part: Collection, change: FolderChange, folder: str, fail_under: float | None) -> None:
-    import pyarrow.parquet as pq
+    from visir.reports.saving import write_stress
 
-    from visir.reports import to_csv
-    from visir.reports.stress import granularity_line, write_stress_report
-    from visir.reports.stress_tables import as_dict, effects_table, per_query
-
-    change.write_json(f"{folder}{_JSON}", as_dict(study))
-    change.write(f"{folder}{_CSV}", to_csv(effects_table(study, wide=True)).encode())
-    pq.write_table(per_query(study), change.file(f"{folder}{_QUERIES}"), compression="zstd")
-    beside = {
-        _JSON: "every number of this page, and the protocol",
-        _CSV: "the table",
-        _QUERIES: "every query: what was sent, rsum before and after",
-    }
-    write_stress_report(
-        change.file(f"{folder}{_PAGE}"),
-        study,
-        part,
-        granularity=granularity_line(part) if _cut_into_words(study) else "",
-        fail_under=fail_under,
-        command=command_line(),
-        beside=beside,
-    )
+    write_stress(change, study, part, folder=folder, fail_under=fail_under, command=command_line())

@@ -221,8 +221,19 @@ class TarArchive:
                         raise CollectionError(
                             f"{self.path}: the archive is truncated within {member.name!r}.", hint="copy it again"
                         )
-                    # A byte that is no UTF-8 (an old disk's Latin-1) is escaped: names are text everywhere else.
-                    index[escaped(member.name)] = (member.offset_data, member.size)
+                    index[member.name] = (member.offset_data, member.size)
         except (tarfile.TarError, OSError) as fault:
             raise CollectionError(f"{self.path}: not a readable tar ({fault}).", hint="copy it again") from fault
-        return index
+        return _as_text(index)
+
+
+def _as_text(index: dict[str, tuple[int, int]]) -> dict[str, tuple[int, int]]:
+    """The index with names that are text: a byte that is no UTF-8 (an old disk's Latin-1) is escaped."""
+    named: dict[str, tuple[int, int]] = {}
+    for real, place in index.items():
+        name = escaped(real)
+        while name != real and (name in index or name in named):  # another file has just that name
+            stem, dot, ending = name.rpartition(".")
+            name = f"{stem}?{dot}{ending}" if dot else f"{name}?"
+        named[name] = place
+    return named

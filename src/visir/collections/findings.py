@@ -62,15 +62,12 @@ class Report:
         """What was looked at, and whether anything is wrong with it, in one sentence."""
         if not self.counts:
             return "not fit for use as it is: it cannot be read"
-        looked_at = (
-            ["ids", "links between images and captions", "texts"] if "captions" in self.counts else ["ids", "texts"]
-        )
-        pictures = (
-            f"{self.decoded:,} pictures decoded"
-            if self.decoded
-            else "pictures were not decoded" if self.pictures_looked_for else "no pictures at hand"
-        )  # fmt: skip
-        scope = f"checked: {', '.join(looked_at)}; {pictures}; not whether captions fit their pictures"
+        looked_at = "ids, links between images and captions, texts" if "captions" in self.counts else "ids, texts"
+        if self.decoded:
+            pictures = f"{self.decoded:,} pictures decoded"
+        else:
+            pictures = "pictures were not decoded" if self.pictures_looked_for else "no pictures at hand"
+        scope = f"checked: {looked_at}; {pictures}; not whether captions fit their pictures"
         return f"{'no errors found' if self.ok else 'not fit for use as it is'} ({scope})"
 
     def add(self, level: Level, kind: str, cases: Iterable[str]) -> None:

@@ -15,6 +15,7 @@ import pyarrow as pa
 from visir.collections.draft import Draft
 from visir.collections.frames import columns_of
 from visir.collections.picture_kinds import is_picture_name
+from visir.collections.readers.columns import CAPTION_ALSO, CAPTION_COLUMNS, IMAGE_ALSO, IMAGE_COLUMNS
 from visir.collections.readers.table import DraftFiller, TableColumns
 from visir.errors import CollectionError
 from visir.remote import local_path
@@ -56,7 +57,7 @@ def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
     Raises:
         CollectionError: For anything else; for files that are not there, all at once.
     """
-    table = columns_of(source)
+    table = _columns(source) or columns_of(source)
     if table is not None:
         return _of_table(table, name or "table", columns)
     given = [key for key, value in columns.items() if value is not None]
@@ -65,6 +66,20 @@ def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
     draft = Draft(name or "collection", Path.cwd(), f"a {type(source).__name__} in memory")
     _fill(draft, list(_entries(source)))
     return draft
+
+
+def _columns(source: Any) -> dict[str, list[Any]] | None:
+    """A dictionary of columns, `{"image": […], "caption": […]}`; None for any other."""
+    if not isinstance(source, Mapping) or not all(isinstance(values, (list, tuple)) for values in source.values()):
+        return None
+    names = {str(name).lower() for name in source}
+    if not names & {*IMAGE_COLUMNS, *IMAGE_ALSO} or not names & {*CAPTION_COLUMNS, *CAPTION_ALSO}:
+        return None
+    lengths = {str(name): len(values) for name, values in source.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise CollectionError(f"the columns differ in length: {shown}.")
+    return {str(name): list(values) for name, values in source.items()}
 
 
 def _of_table(table: dict[str, list[Any]], name: str, columns: dict[str, str | None]) -> Draft:

@@ -13,7 +13,7 @@ from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.images import ImageReader
 from visir.collections.in_memory import read_memory
 from visir.collections.judgements.pairs import judge
-from visir.collections.readers.huggingface import from_dataset
+from visir.collections.readers.huggingface import from_dataset, load_from_hub
 from visir.collections.readers.locate import place_images
 from visir.collections.readers.table import COLUMN_OPTIONS
 from visir.collections.sources import SourceKind, find_source
@@ -25,9 +25,9 @@ from visir.records import Collection, SplitRule, TaskFile
 from visir.storage.manifest import read_manifest
 
 _FOLDERS = {
-    "library": "visir.library.snapshot:LibrarySnapshot.open",
+    "library": "visir.library.library:Library.open",
     "result": "visir.evaluation.results:load_evaluation",
-    "index": "visir.retrieval.kinds:load",
+    "index": "visir.retrieval.kinds:open_index",
 }
 """What opens the folders that later rooms made: kind of folder → its function."""
 COLLECTIONS = SourceKind("collection", "collections", FORMATS, without_path="generated scenes need none: scenes:2000")
@@ -140,6 +140,9 @@ def open_source(
         if unused:
             raise CollectionError(f"{path_or_spec.name}: it is open already; {unused[0]}= does not apply.")
         return _with_splits(_with_judgements(path_or_spec, judgements), rule).split(split)
+    if isinstance(path_or_spec, str) and path_or_spec.startswith("hf:") and not Path(path_or_spec).exists():
+        path_or_spec, options = load_from_hub(path_or_spec, options)
+        split = options.pop("split", None) if split is None else split
     if not isinstance(path_or_spec, (str, Path)):
         rule = options.pop("split_by", None)
         record = _with_judgements(_from_object(path_or_spec, images, options), judgements)

@@ -270,6 +270,10 @@ def _column(path: Path, listed: dict[str, str], name: str | None, usual: tuple[s
 
 
 def _transposed(table: dict[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
+    lengths = {name: len(values) for name, values in table.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise CollectionError(f"qrels: columns differ in length: {shown}.")
     for number, values in enumerate(zip(*table.values(), strict=True), 1):
         yield f"row {number}", dict(zip(table, values, strict=True))
 

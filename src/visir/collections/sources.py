@@ -14,6 +14,7 @@ from urllib.parse import unquote
 
 from visir.collections.descriptor import Format
 from visir.collections.draft import SourceDraft
+from visir.collections.picture_kinds import left_out
 from visir.collections.readers.gc_paused import gc_paused
 from visir.collections.readers.locate import place_images
 from visir.errors import CollectionError, nearest
@@ -44,7 +45,7 @@ class SourceKind(Generic[AnyFormat]):
     name: str
     plural: str
     formats: Registry[AnyFormat]
-    how_to_name: str = "name it with --format"
+    how_to_name: str = "name it with --format, or format= in Python"
     where_listed: str = "visir data formats explains them"
     without_path: str = ""
 
@@ -90,7 +91,7 @@ class FoundSource(Generic[AnyFormat]):
 
 
 def find_source(
-    spec: str, kind: SourceKind[AnyFormat], format: str | None = None, named: Collection[str] = ()
+    spec: str, kind: SourceKind[AnyFormat], format: str | None = None, given: Collection[str] = ()
 ) -> FoundSource[AnyFormat]:
     """Find out what a text names; what lies elsewhere is copied into the cache first.
 
@@ -98,7 +99,7 @@ def find_source(
         spec: A path, `"format:path"`, `"path?option=value"`, or a place elsewhere (`"s3://bucket/photos.tar"`).
         kind: Which formats there are.
         format: The name of the format; by default the text names it, else the content of the path decides.
-        named: Options that are given beside the text. They may tell the format of a file that looks like none.
+        given: Options that are given beside the text. They may tell the format of a file that looks like none.
 
     Raises:
         CollectionError: Where there is nothing, several sources lie in one folder, or no format fits.
@@ -113,7 +114,7 @@ def find_source(
     if name is None:
         if "{" not in path.name:  # a pattern of shards
             _check_exists(path, spec, kind)
-        return FoundSource(*_sniffed(path, kind, {*options, *named} - set(_OF_ALL)), options)
+        return FoundSource(*_sniffed(path, kind, {*options, *given} - set(_OF_ALL)), options)
     named = kind.formats.get(name)
     if named.one_file and path.is_dir():
         raise CollectionError(f"{path}: a folder; {named.name} is a file.", hint=f"layout: {named.layout}")
@@ -179,7 +180,11 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
     if advice:
         raise CollectionError(f"{path}: which of its columns has what?", hint=advice)
     hint = f"{kind.how_to_name}; known: {', '.join(kind.formats)} ({kind.where_listed})"
-    raise CollectionError(f"{path}: no known format of {kind.plural}.", hint=hint)
+    holds = ""
+    if path.is_dir():
+        names = left_out(file.name for file in path.iterdir() if file.is_file() and not file.name.startswith("."))
+        holds = f" (its files: {names.removeprefix('left out: ')})" if names else " (no files in it)"
+    raise CollectionError(f"{path}: no known format of {kind.plural}{holds}.", hint=hint)
 
 
 def _first_format(path: Path, kind: SourceKind[AnyFormat]) -> AnyFormat | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from visir.encoders.cross_encoder import CrossEncoder
     from visir.encoders.encoding import Encoding, encode, encode_detailed, encode_items
     from visir.encoders.families import FAMILIES, Family
+    from visir.encoders.known_models import KnownModel, models, recommended
     from visir.encoders.loading import load, load_cross_encoder
     from visir.encoders.store import Store
 
@@ -34,6 +35,9 @@ __getattr__, __dir__ = lazy(
         "Store": "visir.encoders.store",
         "FAMILIES": "visir.encoders.families",
         "Family": "visir.encoders.families",
+        "KnownModel": "visir.encoders.known_models",
+        "models": "visir.encoders.known_models",
+        "recommended": "visir.encoders.known_models",
     },
 )
 
@@ -43,10 +47,13 @@ __all__ = [
     "Encoder",
     "Encoding",
     "Family",
+    "KnownModel",
     "Store",
     "encode",
     "encode_detailed",
     "encode_items",
     "load",
     "load_cross_encoder",
+    "models",
+    "recommended",
 ]

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from visir.encoders.code import hash_code
 from visir.encoders.inputs import Pixels
 from visir.encoders.intake import EMBEDDING, checked
+from visir.encoders.known_models import where_to_begin
 from visir.errors import EncoderError
 from visir.records import Embeddings, EncoderCard, Items, Modality, Role, Vectors, strings
 
@@ -340,7 +341,7 @@ class Encoder(ABC):
         if modality == "text+image":
             hint = "search by the text or by the image alone, or name an encoder that makes one vector of both"
         else:
-            hint = f"train towers over an encoder of {modality}s and this one: visir train --help"
+            hint = where_to_begin()
         return EncoderError(f"{self.card.name} encodes no {PLURALS[modality]}, only {accepted}.", hint=hint)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.display import Displayed
 from visir.encoders.inputs import Pixels
 from visir.errors import EncoderError
 from visir.records import EncoderCard
@@ -24,7 +25,7 @@ and hands it back to the cross-encoder that made it.
 """
 
 
-class CrossEncoder(ABC):
+class CrossEncoder(Displayed, ABC):
     """An image–text matching head (ITM): a score for a pair, from cross-attention between its image and its text.
 
     A vector is computed once for an image and serves every query; a matching score belongs to one pair. What can be

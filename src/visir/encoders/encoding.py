@@ -10,6 +10,7 @@ from typing import Any, TypedDict, Unpack
 import numpy as np
 import pyarrow.compute as pc
 
+from visir.display import Displayed
 from visir.encoders.base import PLURALS, Encoder
 from visir.encoders.broken import check_broken, usable_entry
 from visir.encoders.compute import ForwardOptions, complete, dimension_of
@@ -21,8 +22,8 @@ from visir.errors import CollectionError, EmbeddingError, EncoderError
 from visir.records import Embeddings, Items, Modality, Role, SparseEmbeddings, Vectors
 
 
-@dataclass(frozen=True, eq=False)
-class Encoding:
+@dataclass(frozen=True, eq=False, repr=False)
+class Encoding(Displayed):
     """What `encode_detailed` did.
 
     Attributes:

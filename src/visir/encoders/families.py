@@ -31,6 +31,7 @@ class Family:
         extra: The extra of this package that brings `packages` (import names); empty when the core suffices.
         devices, dtypes, revisions: Whether a device, which arithmetics and whether a revision can be asked for; `load`
             refuses the rest, because an option that is silently ignored is a wrong number later.
+        takes: What its models encode.
     """
 
     name: str
@@ -46,6 +47,7 @@ class Family:
     devices: bool = True
     dtypes: tuple[str, ...] = ("float32", "bfloat16", "float16")
     revisions: bool = False
+    takes: tuple[str, ...] = ("image", "text")
 
     def matches(self, name: str) -> bool:
         """Whether `name` is of this family. Looks at the file system for folders, never at the network."""
@@ -88,6 +90,7 @@ for _family in (
         prefixes=("pixels",),
         devices=False,
         dtypes=("float32",),
+        takes=("image",),
     ),
     Family(
         name="bag-of-words",
@@ -98,6 +101,7 @@ for _family in (
         prefixes=("bow",),
         devices=False,
         dtypes=("float32",),
+        takes=("text",),
     ),
     Family(
         name="mobilenet",
@@ -107,6 +111,7 @@ for _family in (
         module="visir.encoders.models.mobilenet",
         prefixes=("mobilenet_v2", "mobilenet_v2_int8"),
         dtypes=("float32",),
+        takes=("image",),
     ),
     Family(
         name="onnx",
@@ -118,6 +123,7 @@ for _family in (
         extra="onnx",
         packages=("onnxruntime", "onnx"),
         dtypes=("float32",),
+        takes=("image",),
     ),
     Family(
         name="imported",
@@ -171,6 +177,7 @@ for _family in (
         extra="text",
         packages=("torch", "sentence_transformers"),
         revisions=True,
+        takes=("text",),
     ),
     Family(
         name="transformers",

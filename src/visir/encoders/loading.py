@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from importlib import import_module
-from pathlib import Path
+from os import PathLike
 from typing import Literal, get_args
 
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.families import Family, family_of
+from visir.encoders.known_models import where_to_begin
 from visir.errors import EncoderError, nearest, raise_faults, require
 from visir.remote import local_path
 
@@ -17,7 +18,7 @@ PRECISIONS: tuple[str, ...] = get_args(Precision)
 
 
 def load(
-    name: str | Path, *, device: str | None = None, dtype: str = "float32", revision: str | None = None
+    name: str | PathLike[str], *, device: str | None = None, dtype: str = "float32", revision: str | None = None
 ) -> Encoder:
     """Load the encoder called `name`.
 
@@ -53,7 +54,7 @@ def load(
 
 
 def load_cross_encoder(
-    name: str | Path, *, device: str | None = None, dtype: str = "float32", revision: str | None = None
+    name: str | PathLike[str], *, device: str | None = None, dtype: str = "float32", revision: str | None = None
 ) -> CrossEncoder:
     """The cross-encoder of the model called `name` (the options of `visir.encoders.load`): `load(name).cross_encoder`.
 
@@ -92,6 +93,7 @@ def hub_unreachable(name: str, cause: BaseException) -> EncoderError:
     """The error for a model that is neither on this disk nor to be had: for families that load from the hub."""
     return EncoderError(
         f"{name}: not on this machine, and the hub could not be reached ({type(cause).__name__}).",
-        hint="connect to the network once (later loads come from the local cache), copy the model's folder here and "
-        "pass its path, or use a name that needs no download: pixels, bow, mobilenet_v2[:FOLDER], onnx:FILE, npz:FILE",
+        hint="connect to the network once (later loads come from the local cache), or copy the model's folder here and "
+        f"pass its path;\n    {where_to_begin()}.\n    Without a download: pixels, mobilenet_v2[:FOLDER] and onnx:FILE "
+        "take pictures only, bow takes texts only, npz:FILE has vectors made elsewhere",
     )

@@ -77,6 +77,9 @@ class Store:
         self._folders = ContentStore(VECTORS, root, name="embeddings")
         self.root = self._folders.root
 
+    def __repr__(self) -> str:
+        return f"Store({str(self.root)!r})"
+
     @classmethod
     @contextmanager
     def temporary(cls) -> Iterator[Store]:

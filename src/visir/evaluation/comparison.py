@@ -68,6 +68,15 @@ class Comparison(Tabular, Plotted, view="visir.reports.views.comparison"):
         allowed: The protocol fields that differ and were allowed: {field: values in the order of the systems}.
         system_differences: The fields in which systems may always differ (preprocessing), in the same form.
         notes: Warnings for the reader.
+
+    Example:
+        >>> import visir
+        >>> judged = {query: {"a": 1} for query in ("q1", "q2", "q3", "q4")}
+        >>> good = {query: {"a": 0.9, "b": 0.1} for query in judged}
+        >>> bad = {query: {"a": 0.1, "b": 0.9} for query in judged}
+        >>> comparison = visir.compare({"bad": bad, "good": good}, qrels=judged, measures=["MRR"])
+        >>> comparison.systems, len(comparison.differences), comparison.differences[0].difference
+        (('bad', 'good'), 1, 0.5)
     """
 
     systems: tuple[str, ...]

@@ -115,7 +115,7 @@ def _of_runs(runs: Sequence[tuple[str | None, Run]], qrels: Any, measures: Seque
         if known is not None and not run.gallery.is_known:
             notes.append(check(run, known) or "")
             run = replace(run, gallery=known)
-        run = replace(run, task=tasks[0], **({} if name is None else {"name": name}))
+        run = replace(run, task=tasks[0], name=name or run.name)
         results.append(evaluate_run(judged, run, measures=measures or USUAL).result)
     depths = [run.depth for _, run in runs]
     if len(set(depths)) > 1:

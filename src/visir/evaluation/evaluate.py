@@ -47,7 +47,7 @@ def evaluate(
     folds: int = 1,
     depth: int = 100,
     similarity: Similarity | None = None,
-    measures: Sequence[str] | None = None,
+    measures: Sequence[str] | str | None = None,
     estimator: AnySystem | str | None = None,
     rerank: CrossEncoder | Encoder | str | None = None,
     k_test: int | None = None,
@@ -123,16 +123,19 @@ def evaluate(
 
     Example:
         >>> import visir
-        >>> pictures = visir.open_collection("scenes:12?size=64")
-        >>> own = {"image": (pictures.images["id"], range(12)), "text": (pictures.captions["id"], range(60))}
-        >>> own = {side: {row: [1.0, float(number)] for row, number in zip(*pair)} for side, pair in own.items()}
-        >>> evaluation = visir.evaluate(pictures, vectors=own, name="mine", measures=["R@1", "R@5", "MRR"])
-        >>> evaluation.tasks, 0 <= evaluation["t2i R@5"] <= 1
+        >>> def colours(images):
+        ...     return [image.resize((1, 1)).getpixel((0, 0)) for image in images]
+        >>> def words(texts):
+        ...     return [[1 + 99 * (name in text) for name in ("red", "green", "blue")] for text in texts]
+        >>> mine = visir.Encoder.wrap("mine", image=colours, text=words)
+        >>> evaluation = visir.evaluate("scenes:12?size=64", mine, split="test", measures=["R@1", "MRR"])
+        >>> evaluation.tasks, 0 <= evaluation["t2i MRR"] <= 1
         (('i2t', 't2i'), True)
         >>> judged, run = {"q": {"a": 1, "b": 1}}, {"q": {"a": 0.9, "c": 0.5, "b": 0.1}}
         >>> visir.evaluate(judged, run, measures=["P@2", "RR"]).aggregates
         {'run': {'precision@2': 0.5, 'mrr': 1.0}}
     """
+    measures = [measures] if isinstance(measures, str) else measures
     if qrels is not None or is_judgements(source):
         if source is not None and qrels is not None:
             raise ConfigurationError(

@@ -128,9 +128,13 @@ def explain(
 
     Example:
         >>> import visir
-        >>> pictures = visir.open([("a.jpg", "red"), ("b.jpg", "blue")], images="none")
-        >>> first, second = pictures.captions["id"].to_pylist()
-        >>> own = {"image": {"a.jpg": [1, 0], "b.jpg": [0, 1]}, "text": {first: [1, 0], second: [1, 0]}}
+        >>> from visir.records import Collection
+        >>> pictures = Collection.build(
+        ...     "two pictures",
+        ...     images={"id": ["a", "b"]},
+        ...     captions={"id": ["1", "2"], "text": ["red", "blue"], "image_id": ["a", "b"]},
+        ... )
+        >>> own = {"image": {"a": [1, 0], "b": [0, 1]}, "text": {"1": [1, 0], "2": [1, 0]}}
         >>> explanation = visir.explain(visir.evaluate(pictures, vectors=own), {"t2i R@1": 50.0})
         >>> explanation.best.reading.recall, explanation.best.distance, explanation.best.reproduced
         ('hit', 0.0, 1)

@@ -16,6 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.display import Displayed
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.records import Collection
 from visir.records.shortcuts import DIGITS, Shortcuts
@@ -31,8 +32,8 @@ FEW_BITS = 3
 Integers = NDArray[np.int64]
 
 
-@dataclass(frozen=True, eq=False)
-class LatentFact:
+@dataclass(frozen=True, eq=False, repr=False)
+class LatentFact(Displayed):
     """One property that has a value in every picture.
 
     Attributes:

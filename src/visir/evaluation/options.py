@@ -95,7 +95,11 @@ def check_plain(
     for kind, value, known in (("recall", recall or "hit", get_args(Recall)), ("ties", ties, get_args(Ties))):
         if value not in known:
             faults.append(f"unknown {kind} {value!r} ({nearest(value, known)})")
-    faults += [f"{name} needs a collection; judgements alone have none" for name in needless]
+    faults += [
+        f"{name} needs a collection; judgements alone have none"
+        + ("; measures are named measures=[…]" if name == "tasks" else "")
+        for name in needless
+    ]
     if not has_run:
         faults.append("there is no run to measure")
     hint = "visir.evaluate(qrels, run, measures=['nDCG@10', 'AP'])"
@@ -113,8 +117,6 @@ def faults_of_measures(measures: Sequence[str] | None) -> list[str]:
     """
     if measures is None:
         return []
-    if isinstance(measures, str):
-        return [f"measures={measures!r}: give a list, [{measures!r}]"]
     typed = [str(name) for name in measures]
     of_ranks = [name for name in typed if name.casefold() != "rsum" and not name.startswith("dcg_cm")]
     read = [read_measure(name) for name in of_ranks]

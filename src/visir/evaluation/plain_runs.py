@@ -103,6 +103,8 @@ def _notes(run: Run, qrels: Qrels, ranks: Ranks) -> list[str]:
     more = len(run) - (len(qrels) - missing)
     if more:
         notes.append(f"{more:,} answered queries are not judged; they do not count")
+    if np.any(qrels.grades != np.floor(qrels.grades)):
+        notes.append("the judgements have grades that are no whole numbers; are judgements and run swapped?")
     without = int((ranks.positives == 0).sum())
     if without:
         notes.append(f"{without:,} queries have no positive; they count as failed")

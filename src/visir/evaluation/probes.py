@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
+from os import PathLike
 from typing import Any
 
 import numpy as np
@@ -263,7 +263,7 @@ def probe(
             raise EmbeddingError("probes read dense vectors of images and of texts.", hint="{'image': …, 'text': …}")
         images, texts = given["image"], given["text"]
     else:
-        encoder = load(model, device=device, dtype=dtype) if isinstance(model, (str, Path)) else model
+        encoder = load(model, device=device, dtype=dtype) if isinstance(model, (str, PathLike)) else model
         images, texts = (encode(encoder, collection, side, **encoding) for side in ("image", "text"))
     return probe_vectors(collection, images, texts, folds=folds, seed=seed)
 

@@ -10,6 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import Displayed
 from visir.errors import VisirError
 from visir.evaluation.captions import Choice
 from visir.evaluation.folds import folds_of, joined_runs, runs_of_folds
@@ -32,8 +33,8 @@ class NotComputable(Exception):
     """The available data do not allow a reading; the text is the reason."""
 
 
-@dataclass(frozen=True, eq=False)
-class Material:
+@dataclass(frozen=True, eq=False, repr=False)
+class Material(Displayed):
     """The data for re-scoring.
 
     Attributes:

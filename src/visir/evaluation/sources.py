@@ -38,7 +38,8 @@ def open_tasks(source: Any, images: Any = None) -> Source:
     if tasks or isinstance(source, (Collection, TaskFile, Task)) or _has_tasks(source):
         if images is not None:
             raise ConfigurationError("images goes with the name of a source.", hint="visir.open(source, images=FOLDER)")
-        return source
+        tasks_of: Source = source
+        return tasks_of
     opened: Source = open_source(source, images=images)
     return opened
 

@@ -78,11 +78,11 @@ def load_index(folder: Path) -> Index[Any]:
 
     `EngineError` where it lies on a server that cannot be reached: nothing is wrong with the library then.
     """
-    from visir.retrieval.kinds import load
+    from visir.retrieval.kinds import open_index
     from visir.retrieval.remote.engine import EngineError
 
     try:
-        return load(folder)
+        return open_index(folder)
     except (EngineError, MissingPackageError):
         raise
     except VisirError as fault:

@@ -14,7 +14,7 @@ from visir.library.results import ResultPage
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-    from visir.library.item import Item
+    from visir.library.item import Item, ItemFile
     from visir.library.query import Query
     from visir.library.snapshot import LibrarySnapshot
 
@@ -195,9 +195,14 @@ def results_of(snapshot: LibrarySnapshot, query: Query, page: ResultPage) -> Lib
 
 def path_of(snapshot: LibrarySnapshot, item: Item) -> Path | None:
     """Where the first file of an item lies; None for what is no file by itself."""
+    paths = (path_of_file(snapshot, file) for file in item.files)
+    return next((path for path in paths if path is not None), None)
+
+
+def path_of_file(snapshot: LibrarySnapshot, file: ItemFile) -> Path | None:
+    """Where a file lies, absolute; None inside an archive, and for what is generated."""
     from visir.collections.images import SCENE
 
-    for file in item.files:
-        if file.place is not None and file.archive is None and not file.place.startswith(SCENE):
-            return Path(snapshot.card.root, file.place)
-    return None
+    if file.place is None or file.archive is not None or file.place.startswith(SCENE):
+        return None
+    return Path(snapshot.card.root, file.place)

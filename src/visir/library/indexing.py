@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,9 +100,9 @@ def index(
     return library
 
 
-def _named(model: str | Path | Encoder | None, loaded: dict[str, Encoder]) -> str | None:
+def _named(model: str | PathLike[str] | Encoder | None, loaded: dict[str, Encoder]) -> str | None:
     """The name of a model; an encoder is put among those that are in memory."""
-    if model is None or isinstance(model, str | Path):
+    if model is None or isinstance(model, str | PathLike):
         return None if model is None else str(model)
     loaded[model.card.name] = model
     return model.card.name

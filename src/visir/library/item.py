@@ -79,6 +79,7 @@ MEDIA_TYPES = {
     "BMP": "image/bmp",
     "TIFF": "image/tiff",
     "AVIF": "image/avif",
+    "HEIF": "image/heif",
     "JPEG2000": "image/jp2",
     "PPM": "image/x-portable-anymap",
 }

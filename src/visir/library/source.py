@@ -67,6 +67,12 @@ class PhotoSource:
             raise LibraryError(f"{source}: no picture in it.", hint="is the path, or the split, right?")
         return cls(photos)
 
+    @property
+    def left_out(self) -> str:
+        """How many files of which kind are no pictures that can be read, and how they could be; "" without any."""
+        notes = [note for note in self.collection.source.split("; ") if note.startswith("left out: ")]
+        return notes[0] if notes else ""
+
     @cached_property
     def entries(self) -> list[SourceEntry]:
         """Everything in it, by row."""

@@ -74,6 +74,7 @@ class UpdateReport(Displayed):
         seconds: How long it took.
         unavailable: From folders that cannot be looked into, or whose disk is gone, to the reason; their pictures are
             kept.
+        left_out: The files that are no pictures, or none that can be read here, counted by kind; "" without any.
     """
 
     added: int
@@ -87,6 +88,7 @@ class UpdateReport(Displayed):
     encoded: int
     seconds: float
     unavailable: Mapping[str, str] = field(default_factory=dict)
+    left_out: str = ""
 
     @property
     def same(self) -> bool:
@@ -101,6 +103,7 @@ class UpdateReport(Displayed):
             f"{self.items:,} pictures; files: {', '.join(counts) or 'none'}; {self.seconds:,.1f} s",
             f"cannot be read: {listed(self.broken, len(self.broken))}" if self.broken else "",
             f"away, and kept: {listed(self.unavailable, len(self.unavailable))}" if self.unavailable else "",
+            self.left_out,
         )
 
 
@@ -263,7 +266,12 @@ def _compared(
     else:
         change.abandon()
     return replace(
-        counts, items=len(items), encoded=encoded, seconds=time.perf_counter() - started, unavailable=unavailable
+        counts,
+        items=len(items),
+        encoded=encoded,
+        seconds=time.perf_counter() - started,
+        unavailable=unavailable,
+        left_out=source.left_out,
     )
 
 

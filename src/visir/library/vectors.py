@@ -74,7 +74,7 @@ class Indexes:
             return
         if index is None:
             settings = self.settings.get(system, {})
-            kind = KINDS.get(self.kinds[system]).index()  # not `kinds.build`: the command line names no settings here
+            kind = KINDS.get(self.kinds[system]).index()  # not `build_index`: the command line names no settings here
             assert self.change is not None, "an index can only be made by a change of the library"
             self.opened[system] = kind.build(vectors, self.change.own_folder(system), **settings)
             return

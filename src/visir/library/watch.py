@@ -63,7 +63,10 @@ def watch(
 
 
 def _changes(root: Path, place: tuple[int, int], own: Path, settle: float, stop: Event) -> Iterator[object]:
-    """Something for each time that something changed; ends when another folder lies at `root`, or `stop` is set."""
+    """Something for each time that something changed; ends when another folder lies at `root`, or `stop` is set.
+
+    The first comes in any case, once the system reports changes: what changed before that was reported to nobody.
+    """
     from watchfiles import Change
     from watchfiles import watch as changes
 
@@ -81,11 +84,13 @@ def _changes(root: Path, place: tuple[int, int], own: Path, settle: float, stop:
         yield_on_timeout=True,
         raise_interrupt=True,
     )
+    first = True
     for change_set in all_changes:
         if _identity(root) != place:
             return
-        if change_set:
+        if change_set or first:
             yield change_set
+        first = False
 
 
 def _identity(root: Path) -> tuple[int, int]:

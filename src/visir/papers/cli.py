@@ -32,7 +32,15 @@ def _require_torch() -> None:
 
 def list_command(out: Out = _OUT) -> None:
     """List every table and figure: whether its data is on this machine, and how far it is."""
-    _require_torch()
+    from visir.errors import is_installed
+
+    if not is_installed("torch"):
+        from visir.papers.reports.study_list import table
+        from visir.papers.surface import studies
+
+        _print(table(studies()))
+        output.note("how far each is: pip install 'visir[torch]'")
+        return
     from visir.papers.status import all_statuses
     from visir.reports.table import Cell, Column, Table
 
@@ -101,10 +109,11 @@ def run_command(
     _require_torch()
     from visir.errors import VisirError
     from visir.papers import study as papers
-    from visir.papers.run import run
+    from visir.papers.names import names as study_names
+    from visir.papers.running import run_study
 
     everything = names == ["all"]
-    chosen = papers.names() if everything else names
+    chosen = study_names() if everything else names
     studies = {papers.name_of(name): papers.read_study(name) for name in chosen}
     for name, study in studies.items():
         if everything and scale in papers.SCALES and scale not in study.scales:
@@ -115,7 +124,7 @@ def run_command(
             _show_scale(study, scale)
             continue
         try:
-            cells = run(study, name, scale, out, jobs=jobs)
+            cells = run_study(study, name, scale, out, jobs=jobs)
         except VisirError as fault:
             if not everything:
                 raise
@@ -139,19 +148,10 @@ def compare_command(
 ) -> None:
     """Compare measured with published values: values, orders, the three verdicts, and the nearest reading."""
     _require_torch()
-    from visir.errors import VisirError
     from visir.papers.reports.tables import tables_of
-    from visir.papers.status import study_status
+    from visir.papers.surface import compare, show
 
-    status = study_status(name, out)
-    if scale is not None:
-        status.study.scale(scale)
-    shown = [comparison for comparison in status.comparisons if scale in (None, comparison.scale)]
-    if not shown:
-        raise VisirError(
-            f"{name}: nothing was run{f' at the scale {scale}' if scale else ''} in {out}.",
-            hint=status.study.not_built or f"visir papers run {name} --scale {scale or 'smoke'}",
-        )
+    shown = compare(name, scale, out=out)
     for comparison in shown:
         for table in tables_of(comparison):
             _print(table)
@@ -159,7 +159,7 @@ def compare_command(
             output.text(f"→ {cell}: {sentence}")
         for row, sentence in comparison.row_annotations:
             output.text(f"→ R@10 is R@5. {row}: {sentence}")
-    for verdict in status.verdicts:
+    for verdict in show(name, out=out).verdicts:
         output.text(f"{verdict.question}: {verdict.answer}: {verdict.reason}", "bold")
 
 
@@ -178,7 +178,7 @@ def report_command(out: Out = _OUT) -> None:
 
 def _show_scale(study: Study, name: str) -> None:
     """What a scale does, on what hardware, and what data it lacks."""
-    from visir.papers.run import lacking
+    from visir.papers.running import lacking
 
     scale, experiments = study.scale(name), study.experiments(name)
     output.line(f"\n{study.paper}, {name}: {scale.description}")

@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Literal
 
 from visir.papers.comparison import StudyComparison, compare_cells
-from visir.papers.run import saved_cells
-from visir.papers.study import Study, missing, name_of, names, read_study
+from visir.papers.names import names
+from visir.papers.running import saved_cells
+from visir.papers.study import Study, missing, name_of, read_study
 from visir.papers.verdicts import Verdict, verdicts
 
 StudyState = Literal["verified on real data", "run at smoke scale only", "not run", "not built yet"]

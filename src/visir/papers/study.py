@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -12,6 +11,7 @@ from pydantic import Field, ValidationError
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.published import PlainTable, Published, every_table, open_table
 from visir.evaluation.published.figures import Figure
+from visir.papers.names import TABLES, names
 from visir.papers.published_values import (
     SystemAxis,
     ValueKey,
@@ -28,7 +28,6 @@ from visir.training.faults import explain_faults
 from visir.training.layers import read_layers
 from visir.training.settings import Settings
 
-TABLES = Path(__file__).parent / "tables"
 ScaleName = Literal["smoke", "replica", "logs", "full"]
 SCALES: tuple[ScaleName, ...] = get_args(ScaleName)
 Data = Literal["generated", "other", "quoted", "same"]
@@ -177,16 +176,6 @@ class Study(Settings):
         }
 
 
-def names() -> list[str]:
-    """All studies, by document and number.
-
-    Example:
-        >>> names()[:2]
-        ['brittleness-table-1', 'brittleness-table-2']
-    """
-    return sorted((path.stem for path in TABLES.glob("*.toml")), key=_by_number)
-
-
 def name_of(name: str | Path) -> str:
     """The name of a study: as it is, or the stem of its file.
 
@@ -299,13 +288,6 @@ def _faults_of_names(study: Study) -> list[str]:
     if bool(study.not_built) == bool(study.scales):
         faults.append("either scales (smoke, replica, logs, full), or not_built, which says why there are none")
     return faults
-
-
-def _by_number(name: str) -> tuple[str, int, list[int]]:
-    """Tables first, then figures, of each document and chapter."""
-    numbers = [int(digits) for digits in re.findall(r"\d+", name)]
-    chapter = numbers[:1] if name.startswith("thesis") else []
-    return name.partition("-")[0], chapter[0] if chapter else 0, [int("figure" in name), *numbers]
 
 
 def _base_of(name: str, path: Path) -> Path:

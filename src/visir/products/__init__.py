@@ -1,5 +1,7 @@
 """Catalogues of products, and category search in them (thesis chapter 7).
 
+The surface, in the order of work: `open_catalogue`, `search` (BM25, encoders, or a trained model), `train`, `evaluate`.
+
 Catalogues, readers and the tree know nothing of models. Names are imported when they are first used, so that opening a
 catalogue needs little.
 
@@ -23,31 +25,36 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.products.encoding import encode_catalogue
-    from visir.products.free_search import search_products
+    from visir.products.evaluation import CategoryEvaluation, evaluate
+    from visir.products.fold_training import train
+    from visir.products.free_search import search
     from visir.products.model.trained import load_categories_model
     from visir.products.opening import open_catalogue
     from visir.products.relevance import relevant_products
     from visir.products.task import CatalogueTasks, CategoryTask, category_task
-    from visir.products.training import train_categories
     from visir.products.tree import CategoryTree, tree_errors
 
 __all__ = [
     "CatalogueTasks",
+    "CategoryEvaluation",
     "CategoryTask",
     "CategoryTree",
     "category_task",
     "encode_catalogue",
+    "evaluate",
     "load_categories_model",
     "open_catalogue",
     "relevant_products",
-    "search_products",
-    "train_categories",
+    "search",
+    "train",
     "tree_errors",
 ]
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "CategoryEvaluation": "visir.products.evaluation",
+        "evaluate": "visir.products.evaluation",
         "CatalogueTasks": "visir.products.task",
         "CategoryTask": "visir.products.task",
         "CategoryTree": "visir.products.tree",
@@ -56,8 +63,8 @@ __getattr__, __dir__ = lazy(
         "load_categories_model": "visir.products.model.trained",
         "open_catalogue": "visir.products.opening",
         "relevant_products": "visir.products.relevance",
-        "search_products": "visir.products.free_search",
-        "train_categories": "visir.products.training",
+        "search": "visir.products.free_search",
+        "train": "visir.products.fold_training",
         "tree_errors": "visir.products.tree",
     },
 )

@@ -5,18 +5,23 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.errors import ConfigurationError, nearest
+from visir.display import Displayed
+from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.comparison import Comparison, Difference, untested_notes
 from visir.evaluation.evaluate import evaluate as evaluate_system
 from visir.evaluation.measures import MEASURES, base_of
 from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
+from visir.products.opening import open_catalogue
 from visir.products.relevance import SETTINGS, Setting
+from visir.products.saved_models import systems_of
 from visir.products.split import Mask, Split, seen_categories
+from visir.products.split import folds as cut
 from visir.products.systems import CategorySystem
 from visir.products.task import By, CategoryTask, Relevance, category_task
 from visir.records import Result, Run
@@ -73,8 +78,8 @@ class SplitMean:
     splits: int
 
 
-@dataclass(frozen=True, eq=False)
-class CategoryEvaluation:
+@dataclass(frozen=True, eq=False, repr=False)
+class CategoryEvaluation(Displayed):
     """All trials of several systems.
 
     Args:
@@ -190,10 +195,15 @@ class CategoryEvaluation:
 
 
 def evaluate(
-    catalogue: Catalogue,
-    systems: Sequence[CategorySystem],
-    splits: Sequence[Split],
+    catalogue: Catalogue | str | Path,
+    systems: Sequence[CategorySystem | str | Path] = ("bm25",),
+    splits: Sequence[Split] | None = None,
     *,
+    folds: int = 5,
+    fold: int | Sequence[int] | None = None,
+    split_seed: int = 0,
+    every_setting: bool = False,
+    device: str | None = None,
     settings: Sequence[Setting] = SETTINGS,
     by: By = "id",
     relevance: Relevance = "path",
@@ -201,12 +211,19 @@ def evaluate(
     depth: int = 100,
     seed: int = 0,
 ) -> CategoryEvaluation:
-    """Evaluate every system on every split in every setting that it answers, by `visir.evaluate`.
+    """Search the test products of each fold with the names of categories, and measure: P@k, mAP@k, R-precision.
 
     Args:
-        catalogue: What is searched.
-        systems: Each with a name of its own.
-        splits: Only their test parts are searched; their training parts say which categories are seen.
+        catalogue: What is searched: a catalogue, or anything that `open_catalogue` takes.
+        systems: Baselines by name ("bm25", "text:NAME", "clip:NAME"), folders of trained models (`train`), or systems
+            of your own. A model is tested on the fold that it was not trained on.
+        splits: Only their test parts are searched; their training parts say which categories are seen. None cuts the
+            catalogue into `folds`.
+        folds: Into how many folds the products are cut.
+        fold: Test these folds only, from 1; None tests every one.
+        split_seed: Another seed cuts other folds.
+        every_setting: Models answer in all settings, not only in that of their training.
+        device: Where encoders run; None takes the best there is.
         settings: Which categories are queries; see `relevant_products`.
         by: See `category_task`.
         relevance: See `category_task`.
@@ -215,17 +232,19 @@ def evaluate(
         seed: See `category_task`.
 
     Raises:
-        ConfigurationError: Two systems have one name, or no system answers anything.
+        ConfigurationError: A setting, a fold or a baseline is unknown, two systems have one name, or no system answers
+            anything.
 
     Example:
         >>> from visir.products.generated import generate_catalogue
-        >>> from visir.products.split import folds
-        >>> from visir.products.systems import TitleBm25
         >>> catalogue = generate_catalogue(60).catalogue
-        >>> evaluation = evaluate(catalogue, [TitleBm25()], folds(catalogue, 2), settings=["general"])
+        >>> evaluation = evaluate(catalogue, ["bm25"], folds=2, settings=["general"])
         >>> evaluation.systems, evaluation.settings, evaluation.spread("BM25", "general", "rprecision").splits
         (['BM25'], ['general'], 2)
     """
+    catalogue = open_catalogue(catalogue)
+    splits = _splits(catalogue, splits, folds, fold, split_seed, settings)
+    systems = systems_of(systems, catalogue, splits, every_setting=every_setting, device=device)
     names = [system.name for system in systems]
     repeated = sorted({name for name in names if names.count(name) > 1})
     if repeated:
@@ -243,6 +262,23 @@ def evaluate(
             "no system answers any of the settings.", hint="were the models trained on these splits and settings?"
         )
     return CategoryEvaluation(catalogue, evaluated, {system.name: dict(system.card) for system in systems})
+
+
+def _splits(
+    catalogue: Catalogue,
+    splits: Sequence[Split] | None,
+    folds: int,
+    fold: int | Sequence[int] | None,
+    seed: int,
+    settings: Sequence[str],
+) -> Sequence[Split]:
+    chosen = [] if fold is None else [fold] if isinstance(fold, int) else list(fold)
+    faults = [f"unknown setting {name!r} ({nearest(name, SETTINGS)})" for name in settings if name not in SETTINGS]
+    faults += [f"fold {number}: there are 1 to {folds}" for number in chosen if not 1 <= number <= folds]
+    raise_faults(ConfigurationError, "evaluate categories", faults)
+    if splits is not None:
+        return splits
+    return [split for number, split in enumerate(cut(catalogue, folds, seed), 1) if not chosen or number in chosen]
 
 
 def evaluate_task(

@@ -8,22 +8,24 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 
+from visir.display import Tabular, brief
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError
+from visir.products.opening import open_catalogue
 from visir.products.saved_models import vectors_for
 from visir.products.systems import CategoryVectorSystem, TitleBm25
 from visir.products.tree import CategoryTree
 from visir.products.zero_shot import baseline
 from visir.records import Embeddings
 from visir.records.catalogue import Catalogue
-from visir.retrieval.exact import search
+from visir.retrieval.exact import search as nearest_vectors
 
 Ranking = tuple[tuple[str, float], ...]
 """Ids of products with scores, best first."""
 
 
-@dataclass(frozen=True)
-class ProductAnswer:
+@dataclass(frozen=True, eq=False, repr=False)
+class ProductAnswer(Tabular, view="visir.products.reports.answer_view"):
     """The answer of one system to a free query.
 
     Args:
@@ -33,6 +35,7 @@ class ProductAnswer:
         products: Ids of products with scores, best first.
         right: The products of every category of that very name (upper and lower case count alike); None when no
             category of the catalogue has this name.
+        catalogue: What was searched.
     """
 
     query: str
@@ -40,21 +43,26 @@ class ProductAnswer:
     unit: str
     products: Ranking
     right: frozenset[str] | None
+    catalogue: Catalogue
+
+    def __repr__(self) -> str:
+        best = [f"{rank}. {product} ({score:.4g})" for rank, (product, score) in enumerate(self.products[:4], 1)]
+        return brief(self, f"{self.query!r}, {self.system}: {len(self.products)} of {self.catalogue.name}", *best)
 
 
-def search_products(
-    catalogue: Catalogue,
+def search(
+    catalogue: Catalogue | str | Path,
     query: str,
-    system: str | Path,
+    system: str | Path = "bm25",
     k: int = 10,
     *,
     device: str | None = None,
     store: Store | None = None,
 ) -> ProductAnswer:
-    """Search the products of a catalogue by any words.
+    """Search the products of a catalogue by the name of a category, or by any words.
 
     Args:
-        catalogue: What is searched.
+        catalogue: What is searched: a catalogue, or anything that `open_catalogue` takes.
         query: The words.
         system: The folder of a trained model (`visir products train`), or a baseline: "bm25", "text:NAME",
             "clip:NAME".
@@ -68,12 +76,13 @@ def search_products(
     Example:
         >>> from visir.records import Catalogue
         >>> catalogue = Catalogue.of("two", ids=["a", "b"], paths=[["Dogs"], ["Cats"]], titles=["a red dog", "a cat"])
-        >>> answer = search_products(catalogue, "dogs", "bm25")
+        >>> answer = search(catalogue, "dogs", "bm25")
         >>> [product for product, _ in answer.products], sorted(answer.right)
         (['a'], ['a'])
     """
     if not query.strip():
         raise ConfigurationError("the query is empty.", hint='for example "wooden dogs"')
+    catalogue = open_catalogue(catalogue)
     if Path(system).is_dir():
         name, unit, products = _by_model(catalogue, query, Path(system), k, device, store)
     else:
@@ -84,7 +93,7 @@ def search_products(
         else:
             assert isinstance(loaded, CategoryVectorSystem)
             unit, products = "cosine", _by_encoder(query, loaded, k, device)
-    return ProductAnswer(query, name, unit, products, right_products(catalogue, query))
+    return ProductAnswer(query, name, unit, products, right_products(catalogue, query), catalogue)
 
 
 def right_products(catalogue: Catalogue, query: str) -> frozenset[str] | None:
@@ -119,7 +128,7 @@ def _by_encoder(query: str, system: CategoryVectorSystem, k: int, device: str | 
 
 
 def _nearest(queries: Embeddings, products: Embeddings, k: int) -> Ranking:
-    run = search(queries, products, depth=k).run
+    run = nearest_vectors(queries, products, depth=k).run
     return tuple(run.answer(queries.ids[0].as_py()))
 
 

@@ -12,8 +12,9 @@ from visir.errors import ConfigurationError, raise_faults
 from visir.products.encoding import encode_catalogue
 from visir.products.relevance import SETTINGS, Setting
 from visir.products.split import Split, seen_categories
-from visir.products.systems import CategoryVectorSystem, TrainedSystem
+from visir.products.systems import CategorySystem, CategoryVectorSystem, TrainedSystem
 from visir.products.vectors import CatalogueVectors
+from visir.products.zero_shot import baseline
 from visir.records.catalogue import Catalogue
 
 if TYPE_CHECKING:
@@ -29,6 +30,40 @@ class _Member:
     name: str
     setting: Setting
     seed: int
+
+
+def systems_of(
+    systems: Sequence[CategorySystem | str | Path],
+    catalogue: Catalogue,
+    splits: Sequence[Split],
+    *,
+    every_setting: bool = False,
+    device: str | None = None,
+) -> list[CategorySystem]:
+    """Systems from themselves, the names of baselines, and the folders of trained models.
+
+    Args:
+        systems: The systems. Folders of one recipe become one system (`trained_systems`).
+        catalogue: What is searched.
+        splits: Those on which trained models are tested.
+        every_setting: A model answers all three settings.
+        device: Where encoders run.
+
+    Raises:
+        ConfigurationError: There is none, a name is no baseline and no folder, or a model fits no split.
+    """
+    if isinstance(systems, (str, Path)):
+        systems = [systems]
+    if not systems:
+        raise ConfigurationError(
+            "no system: nothing to evaluate.", hint='a baseline ("bm25"), or the folder of a model'
+        )
+    folders = [system for system in systems if isinstance(system, (str, Path)) and Path(system).is_dir()]
+    named = [system for system in systems if system not in folders]
+    made = [baseline(str(system), catalogue, device=device) if isinstance(system, (str, Path)) else system
+            for system in named]  # fmt: skip
+    trained = trained_systems(folders, catalogue, splits, every_setting=every_setting, device=device) if folders else []
+    return [*made, *trained]
 
 
 def trained_systems(

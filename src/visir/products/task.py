@@ -12,6 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.display import Displayed
 from visir.errors import CollectionError, ConfigurationError, nearest
 from visir.products.pairs import drawn_categories
 from visir.products.relevance import SETTINGS, Setting, relevant_products
@@ -150,8 +151,8 @@ def category_task(
     )
 
 
-@dataclass(frozen=True, eq=False)
-class CatalogueTasks:
+@dataclass(frozen=True, eq=False, repr=False)
+class CatalogueTasks(Displayed):
     """A catalogue as a source of tasks, which `visir.evaluate` takes: one task per setting, one split per fold.
 
     Args:

@@ -13,6 +13,7 @@ from functools import cached_property
 import numpy as np
 import pyarrow as pa
 
+from visir.display import Displayed
 from visir.errors import CollectionError, nearest
 from visir.records.catalogue import Catalogue
 
@@ -20,8 +21,8 @@ NONE = -1
 """No category: above a root, or as the common ancestor of two trees."""
 
 
-@dataclass(frozen=True, eq=False)
-class CategoryTree:
+@dataclass(frozen=True, eq=False, repr=False)
+class CategoryTree(Displayed):
     """Categories by row, in any order. `CategoryTree.of(catalogue)` makes it; a catalogue has no cycles or orphans.
 
     Args:

@@ -71,7 +71,7 @@ class Catalogue(Displayed, view="visir.reports.views.catalogue"):
         ...     "shop", ids=["a", "b"], paths=[["Toys", "Trains"], ["Toys"]], titles=["a red train", None]
         ... )
         >>> catalogue.items, catalogue.category_items
-        (Items(2 products, text: 'a red train'), Items(2 categories, text: 'Toys', 'Trains'))
+        (Items(2 products, text: 'a red train', …), Items(2 categories, text: 'Toys', 'Trains'))
     """
 
     name: str

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -107,6 +108,23 @@ class Items(Columnar, view="visir.reports.views.items"):
             Items(1 query, text: 'a red boat')
         """
         return cls(strings(texts), strings(texts.values()), title=title, name=name)
+
+    @classmethod
+    def of_images(cls, images: Mapping[str, str | Path], *, title: str = "images", name: str = "") -> Items:
+        """Make items of pictures only.
+
+        Args:
+            images: The file of the picture of each id. Files are read when they are used.
+            title: What people call the items, in the plural.
+            name: Where they come from, for error messages and progress.
+
+        Example:
+            >>> Items.of_images({"a": "photos/a.jpg"}).images.to_pylist()[0]["id"]
+            'a'
+        """
+        paths = [Path(path).expanduser().absolute().as_posix() for path in images.values()]
+        places = pa.table({"path": paths, "archive": pa.nulls(len(paths), pa.string())}, schema=PLACES)
+        return cls(strings(images), None, places, title=title, name=name)
 
     def __len__(self) -> int:
         return len(self.ids)

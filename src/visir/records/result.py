@@ -110,11 +110,11 @@ class Result(Tabular, Plotted, view="visir.reports.views.evaluation"):
 
 
 def _headline(values: dict[str, float], recall: str) -> str:
-    """The recall that the protocol names in percent and `rsum`; without them the first measures as they are."""
+    """The recall that the protocol names in percent and `rsum`; without R@1 the first measures as they are."""
     shown = {
         f"R@{name.partition('@')[2]}": 100 * value for name, value in values.items() if name.startswith(f"{recall}@")
     }
     shown |= {name: value for name, value in values.items() if name == "rsum"}
-    if not shown:
+    if f"{recall}@1" not in values:
         return ", ".join(f"{name} {value:.4g}" for name, value in list(values.items())[:4])
     return ", ".join(f"{name} {value:.1f}" for name, value in list(shown.items())[:5])

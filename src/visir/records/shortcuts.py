@@ -10,6 +10,7 @@ from typing import Any, Literal, get_args
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.display import Displayed
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.fingerprint import hash_columns, hash_json
 from visir.options import split_options
@@ -131,8 +132,8 @@ _CHOICES: Mapping[str, tuple[str, ...]] = {
 }
 
 
-@dataclass(frozen=True, eq=False)
-class Injected:
+@dataclass(frozen=True, eq=False, repr=False)
+class Injected(Displayed):
     """The shortcuts of a collection.
 
     Attributes:

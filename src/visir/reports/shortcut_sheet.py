@@ -16,7 +16,7 @@ from visir.records import Collection, Injected
 from visir.reports.blocks import Card, Cards, Inline, Paragraph, inline
 from visir.reports.page import Page, Section, write_page
 from visir.reports.thumbnails import Thumbnail
-from visir.shortcuts.preview import PreviewPair
+from visir.shortcuts.previewing import PreviewPair
 from visir.storage import new_file
 
 SUFFIXES = (".html", ".png")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from math import isnan
 from typing import ClassVar, Literal
 
+from visir.display import Tabular, brief, counted, listed
 from visir.errors import VisirError
 
 Cell = str | float | int | bool | None
@@ -84,7 +85,7 @@ def between(low: float, high: float, column: Column) -> str:
 
 
 @dataclass(frozen=True)
-class Table:
+class Table(Tabular, view="visir.reports.views.table"):
     """Columns and rows, a caption above, notes below. It can stand in a page as it is.
 
     Attributes:
@@ -111,6 +112,12 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
     caption: str = ""
     notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        names = listed((column.name for column in self.columns), len(self.columns), limit=6)
+        rows = [" | ".join(cells[:6]) for cells in Table(self.columns, self.rows[:3]).texts()]
+        more = f"… {len(self.rows) - 3:,} more" if len(self.rows) > 3 else ""
+        return brief(self, f"{self.caption or names}: {counted(len(self.rows), 'rows')}", names, *rows, more)
 
     def __post_init__(self) -> None:
         for number, row in enumerate(self.rows, 1):

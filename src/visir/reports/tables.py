@@ -7,6 +7,7 @@ from typing import Literal
 
 from visir.evaluation.comparison import Comparison
 from visir.evaluation.explain import Explanation
+from visir.evaluation.measures.measure import recalls_of
 from visir.evaluation.published.judge import TOLERANCE, Judgement
 from visir.records import Protocol, Result
 from visir.reports.table import Cell, Column, Table, between
@@ -30,9 +31,10 @@ def result_table(result: Result, measures: Sequence[str] | None = None) -> Table
 
 
 def headline_table(result: Result) -> Table:
-    """The recall that the protocol names and `rsum`, by task; a result without them shows all it has."""
+    """The recall that the protocol names and `rsum`, by task; a result without R@1, R@5 and R@10 shows all it has."""
     names = _aggregated(result)
-    named = [name for name in names if name.partition("@")[0] == result.protocol.recall or name == "rsum"]
+    usual = set(recalls_of(result.protocol.recall)) <= set(names)
+    named = usual and [name for name in names if name.partition("@")[0] == result.protocol.recall or name == "rsum"]
     return result_table(result, in_reading_order(named or names, result.protocol))
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.display import Displayed
 from visir.encoders.checkpoints import ENCODER, read_description
 from visir.files import read_json
 from visir.training.step_log import STEPS_FILE, read_steps
@@ -16,8 +17,8 @@ from visir.training.step_log import STEPS_FILE, read_steps
 Columns = Mapping[str, NDArray[np.float64]]
 
 
-@dataclass(frozen=True, eq=False)
-class TrainingRun:
+@dataclass(frozen=True, eq=False, repr=False)
+class TrainingRun(Displayed):
     """The numbers of one training; those of another program fit in as well, whatever part of them there is.
 
     Attributes:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from visir.evaluation.measures import MEASURES, Measure
+from visir.evaluation.measures import MEASURES, Measure, base_of
 from visir.records import Protocol
 
 _LETTERS = {"t": "text", "i": "image", "it": "image + text"}
@@ -196,8 +196,8 @@ def _relevance_words(protocol: Protocol) -> str:
 
 
 def _registered(measure: str) -> Measure | None:
-    """The registered measure of a name with or without cutoff; "map@r" is a whole name, "map@10" is "map"."""
-    for name in (measure, measure.partition("@")[0]):
+    """The registered measure of a name with or without cutoff; "map@r" is a whole name, "map(rel=2)@10" is "map"."""
+    for name in (measure, base_of(measure)):
         if name in MEASURES:
             return MEASURES.get(name)
     return None

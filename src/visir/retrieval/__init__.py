@@ -1,6 +1,7 @@
 """Search: by text and picture, exact or in indexes; ranks of the positives; runs in and out of other tools' formats.
 
     run = visir.search("photos/", model, "a dog on a beach")    # `searching.py`
+    index = build_index(vectors, "hnsw", "photos.index")
 
 Names are imported when first used.
 """
@@ -14,14 +15,18 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir.retrieval.formats import read_run, write_run
     from visir.retrieval.index import Index
+    from visir.retrieval.kinds import build_index, index_kinds, open_index
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
         "Index": "visir.retrieval.index",
+        "build_index": "visir.retrieval.kinds",
+        "index_kinds": "visir.retrieval.kinds",
+        "open_index": "visir.retrieval.kinds",
         "read_run": "visir.retrieval.formats",
         "write_run": "visir.retrieval.formats",
     },
 )
 
-__all__ = ["Index", "read_run", "write_run"]
+__all__ = ["Index", "build_index", "index_kinds", "open_index", "read_run", "write_run"]

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,9 +73,7 @@ class Bm25:
             texts: The documents.
             queries: The queries.
         """
-        require("bm25s", extra="bm25", purpose="BM25")
-        import bm25s
-
+        bm25s = _bm25s()
         corpus = self.words(texts)
         index = bm25s.BM25(k1=self.k1, b=self.b, method="lucene") if any(corpus) else None
         if index is not None:
@@ -88,8 +87,7 @@ class Bm25:
 
     def words(self, texts: Sequence[str]) -> list[list[str]]:
         """Return the words of each text as BM25 compares them."""
-        import bm25s
-
+        bm25s = _bm25s()
         return bm25s.tokenize(  # type: ignore[no-any-return]
             list(texts),
             stopwords="english" if self.stop_words == "english" else [],
@@ -119,3 +117,13 @@ def singular(word: str) -> str:
     if word.endswith("ies") and word[-4:-3] not in ("a", "e"):
         return f"{word[:-3]}y"
     return word[:-1] if word.endswith("s") and word[-2:-1] not in ("u", "s") else word
+
+
+def _bm25s() -> Any:
+    """The package; in a notebook it warns that it draws no bars, which are not wanted."""
+    require("bm25s", extra="bm25", purpose="BM25")
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="IProgress not found")
+        import bm25s
+
+    return bm25s

@@ -55,11 +55,11 @@ class FilteredIndex:
 
     Example:
         >>> from visir.records import EncoderCard
-        >>> from visir.retrieval.kinds import build
+        >>> from visir.retrieval import build_index
         >>> card = EncoderCard("by hand", "example", revision="1")
         >>> images = Embeddings("image", ["a", "b", "c"], np.array([[1, 0], [3, 4], [0, 1]], np.float32), card)
         >>> query = Embeddings("text", ["q"], np.array([[1, 0]], np.float32), card)
-        >>> run = FilteredIndex(build("exact", images), ["b", "c"]).search(query, 1)
+        >>> run = FilteredIndex(build_index(images), ["b", "c"]).search(query, 1)
         >>> [(document, round(score, 2)) for document, score in run.answer("q")]
         [('b', 0.6)]
     """

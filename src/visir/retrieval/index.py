@@ -44,7 +44,7 @@ class IndexInfo:
 class Index(ABC, Generic[Vectors]):
     """An index over the vectors of one modality.
 
-    `visir.retrieval.kinds.build` and `load` make one of any kind. `search` returns the same `Run` as every other
+    `visir.retrieval.build_index` and `open_index` make one of any kind. `search` returns the same `Run` as every other
     search. An index in a folder is changed there, atomically: a killed call leaves the index as it was before the
     call, or as it is after.
 

@@ -127,15 +127,15 @@ for _kind in (
     KINDS.add(_kind.name, _kind)
 
 
-def build(
-    kind: str, vectors: Embeddings | SparseEmbeddings, folder: str | Path | None = None, **options: Any
+def build_index(
+    vectors: Embeddings | SparseEmbeddings, kind: str = "exact", out: str | Path | None = None, **options: Any
 ) -> Index[Any]:
     """Build an index.
 
     Args:
-        kind: A name in `KINDS`.
         vectors: The vectors of the documents, at least one.
-        folder: A new or an empty folder for the index; None builds it in memory.
+        kind: "exact", "hnsw", …: `index_kinds` lists them.
+        out: A new or an empty folder for the index; None builds it in memory.
         options: The settings of the kind (`visir index kinds` lists them). A server in the setting `url` counts as
             named by the user, and may get the key (`visir.retrieval.remote.addresses`).
 
@@ -145,17 +145,15 @@ def build(
         IndexFolderError: The folder is not empty.
 
     Example:
-        >>> import numpy as np
-        >>> from visir.records import Embeddings, EncoderCard
-        >>> card = EncoderCard("by hand", "example", revision="1")
-        >>> vectors = np.array([[1, 0], [0, 1], [3, 4]], np.float32)
-        >>> images = Embeddings("image", ["a", "b", "c"], vectors, card)
-        >>> index = build("exact", images.select(["a", "b"]))
+        >>> import visir
+        >>> from visir.records import Embeddings
+        >>> images = Embeddings.of({"a": [1, 0], "b": [0, 1], "c": [3, 4]})
+        >>> index = visir.retrieval.build_index(images.select(["a", "b"]))
         >>> index.add(images.select(["c"]))
         >>> index.delete(["b"])
         >>> index.ids.to_pylist()
         ['a', 'c']
-        >>> query = Embeddings("text", ["q"], np.array([[0, 1]], np.float32), card)
+        >>> query = Embeddings.of({"q": [0, 1]}, modality="text")
         >>> [(document, round(score, 2)) for document, score in index.search(query, k=2).answer("q")]
         [('c', 0.8), ('a', 0.0)]
     """
@@ -169,10 +167,21 @@ def build(
         from visir.retrieval.remote.addresses import name_address
 
         name_address(options["url"])
-    return entry.index().build(vectors, None if folder is None else Path(folder), **options)
+    return entry.index().build(vectors, None if out is None else Path(out), **options)
 
 
-def load(folder: str | Path) -> Index[Any]:
+def index_kinds() -> dict[str, str]:
+    """Return the kinds of index: name → description.
+
+    Example:
+        >>> import visir
+        >>> "hnsw" in visir.retrieval.index_kinds()
+        True
+    """
+    return {name: kind.title for name, kind in KINDS.items()}
+
+
+def open_index(folder: str | Path) -> Index[Any]:
     """Open the index in a folder, of any kind.
 
     Args:
@@ -182,12 +191,11 @@ def load(folder: str | Path) -> Index[Any]:
         IndexFolderError: The folder holds no index or a damaged one, or its kind is unknown.
 
     Example:
-        >>> import numpy as np
-        >>> from visir.records import Embeddings, EncoderCard
-        >>> card = EncoderCard("by hand", "example", revision="1")
-        >>> images = Embeddings("image", ["a", "b"], np.array([[1, 0], [0, 1]], np.float32), card)
-        >>> folder = build("exact", images, "images.index").folder
-        >>> index = load(folder)
+        >>> import visir
+        >>> from visir.records import Embeddings
+        >>> images = Embeddings.of({"a": [1, 0], "b": [0, 1]})
+        >>> folder = visir.retrieval.build_index(images, "exact", "images.index").folder
+        >>> index = visir.retrieval.open_index(folder)
         >>> index.kind, index.info().documents
         ('exact', 2)
     """

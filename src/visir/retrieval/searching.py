@@ -19,8 +19,7 @@ from visir.retrieval.bm25 import Bm25
 from visir.retrieval.depth import depth_fault
 from visir.retrieval.exact import search as search_exactly
 from visir.retrieval.index import Index
-from visir.retrieval.kinds import KINDS, build
-from visir.retrieval.kinds import load as load_index
+from visir.retrieval.kinds import KINDS, build_index, open_index
 from visir.retrieval.queries import Wanted, encode_queries, query_items, read_queries
 
 _SIDES: dict[str, Modality] = {"image": "image", "images": "image", "text": "text", "texts": "text", "captions": "text"}
@@ -86,7 +85,7 @@ def search(
         return replace(run.select(list(wanted)), query_items=shown)
     ready = source if isinstance(source, Embeddings | SparseEmbeddings | Index) else None
     if ready is None and index is not None and not (isinstance(index, str) and index in KINDS):
-        ready = index if isinstance(index, Index) else load_index(index)
+        ready = index if isinstance(index, Index) else open_index(index)
     encoder = _encoder(model, ready, needed=shown is not None)
     opened = None if source is ready else _opened(source, split, images)
     if isinstance(opened, Index):
@@ -138,7 +137,7 @@ def _card(ready: Any) -> Any:
 
 def _searched(documents: Vectors | Index[Any], vectors: Vectors, k: int, kind: str | None) -> Run:
     if kind is not None and not isinstance(documents, Index):
-        documents = build(kind, documents)
+        documents = build_index(documents, kind)
     if isinstance(documents, Index):
         return documents.search(vectors, k)
     run = search_exactly(vectors, documents, depth=k).run

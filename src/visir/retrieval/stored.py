@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Generic, Self
 import numpy as np
 import pyarrow as pa
 
+from visir.display import Displayed, brief, counted, listed
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.records import EncoderCard, Run, modality_of
 from visir.retrieval.answers import Hits, run_of
@@ -33,8 +34,8 @@ from visir.retrieval.validate_queries import in_order
 from visir.storage import FolderChange, Manifest, Scratch
 
 
-@dataclass(frozen=True)
-class IndexState(Generic[Vectors]):
+@dataclass(frozen=True, repr=False)
+class IndexState(Displayed, Generic[Vectors]):
     """The state of an index. A change replaces it as a whole, so a search that is running keeps the old state.
 
     Attributes:
@@ -72,6 +73,10 @@ class StoredIndex(Index[Vectors]):
         self._state: IndexState[Vectors] = state
         self.settings = settings
         self.folder = folder
+
+    def __repr__(self) -> str:
+        documents = f"{counted(len(self.ids), 'vectors')}{f', in {self.folder}' if self.folder else ', in memory'}"
+        return brief(self, f"{self.kind}: {documents}", f"ids: {listed(self.ids[:3].to_pylist(), len(self.ids))}")
 
     @classmethod
     def build(cls, documents: Vectors, folder: Path | None = None, **options: Any) -> Self:

@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from visir.display import Displayed
 from visir.sessions.definition import FLAGS, REASONS
 from visir.sessions.mapping import LogMapping
 
@@ -22,8 +23,8 @@ SESSION_COUNTS = (
 """SQL of what is counted among sessions."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogCounts:
+@dataclass(frozen=True, slots=True, repr=False)
+class LogCounts(Displayed):
     """What became of a log's rows.
 
     `read` is `accepted` plus the sum of `rejected`. Lines that are `malformed` are not rows and come on top.

@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
+from visir.display import Displayed
 from visir.errors import ConfigurationError, nearest, raise_faults
 
 ACTIONS = ("page", "query", "add", "remove", "order", "other")
@@ -42,8 +43,8 @@ UNITS = ("s", "ms", "us", "iso", "local")
 is UTC), or a wall clock without an offset ("local", in `time_zone`)."""
 
 
-@dataclass(frozen=True, slots=True)
-class LogMapping:
+@dataclass(frozen=True, slots=True, repr=False)
+class LogMapping(Displayed):
     """How a log's columns become events.
 
     Args:

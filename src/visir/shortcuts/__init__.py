@@ -4,7 +4,7 @@ How much of a training's success rests on such a number is how far its objective
 
 The road through the files: `digits` (the handwriting; `idx` reads MNIST's files) → `numbers` (which tuple carries
 which) → `view` (a collection with shortcuts) → `stamp` (six tiles on a model's input; `model_input` finds out what
-that is) → `pictures` (those of a collection) → `preview` (some pairs to look at).
+that is) → `pictures` (those of a collection) → `previewing` (some pairs to look at).
 
 Names are imported when first used, so that `import visir.shortcuts` is instant.
 """
@@ -17,6 +17,7 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.shortcuts.digits import Digits, load_digits, resolve
+    from visir.shortcuts.previewing import preview
     from visir.shortcuts.stamp import Stamp
     from visir.shortcuts.view import inject, plain, reassigned
 
@@ -25,6 +26,8 @@ __getattr__, __dir__ = lazy(
     {
         "Digits": "visir.shortcuts.digits",
         "load_digits": "visir.shortcuts.digits",
+        "preview": "visir.shortcuts.previewing",
+        "audit": "visir.studies.shortcut_audit",  # named, not imported: that room is further down the road
         "resolve": "visir.shortcuts.digits",
         "Stamp": "visir.shortcuts.stamp",
         "reassigned": "visir.shortcuts.view",
@@ -33,4 +36,4 @@ __getattr__, __dir__ = lazy(
     },
 )
 
-__all__ = ["Digits", "Stamp", "inject", "load_digits", "plain", "reassigned", "resolve"]
+__all__ = ["Digits", "Stamp", "inject", "load_digits", "plain", "preview", "reassigned", "resolve"]

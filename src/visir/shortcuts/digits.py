@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.display import Displayed
 from visir.errors import VisirError, nearest, require
 from visir.files import data_directory
 from visir.shortcuts.idx import read_idx
@@ -20,8 +21,8 @@ _IMAGES, _LABELS = "train-images-idx3-ubyte", "train-labels-idx1-ubyte"
 _TEN = 10
 
 
-@dataclass(frozen=True, eq=False)
-class Digits:
+@dataclass(frozen=True, eq=False, repr=False)
+class Digits(Displayed):
     """Pictures of single digits, white strokes on black.
 
     Args:

@@ -1,7 +1,7 @@
 """Dense vectors of any model in weighted words: the head, its training with expansion control, and its use.
 
-    path = sparsify(read_sparse_recipe("recipe.toml"), "runs/sparse")
-    images = encode_sparse(visir.load(path), collection, "image")
+    run = visir.sparsify("captions.csv", "openai/clip-vit-base-patch32", images="photos/", out="runs/words")
+    visir.words(run, "a dog on a beach")
 
 Source: thesis chapter 3. Names are imported when first used, so that recipes can be read and listed without torch.
 """
@@ -14,6 +14,7 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.sparse.encoder import SparseEncoder, encode_sparse
+    from visir.sparse.explaining import words
     from visir.sparse.files import load_sparse, save_sparse
     from visir.sparse.recipe import SparseRecipe, read_sparse_recipe
     from visir.sparse.run import sparsify
@@ -32,6 +33,7 @@ __getattr__, __dir__ = lazy(
         "read_sparse_recipe": "visir.sparse.recipe",
         "save_sparse": "visir.sparse.files",
         "sparsify": "visir.sparse.run",
+        "words": "visir.sparse.explaining",
     },
 )
 
@@ -46,4 +48,5 @@ __all__ = [
     "read_sparse_recipe",
     "save_sparse",
     "sparsify",
+    "words",
 ]

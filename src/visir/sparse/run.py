@@ -71,7 +71,7 @@ def sparsify(
         variant: Whether captions may have words that are not their own: "none", "free", "caption", "caption+word".
         eta: η, the weight of sparsity: from 1e-5 (many words) to 1e-2 (few).
         images: Where the pictures of `data` are, when they do not lie beside it.
-        split_by: How pictures are divided into training and validation: "random(0.8, 0.2, seed=1)".
+        split_by: How pictures are divided into training and validation: "random(train=0.8, val=0.2, seed=1)".
         epochs: How often every caption is seen.
         batch: How many pairs a step compares with one another.
         rate: The learning rate at its peak.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from visir.display import Displayed
 from visir.records import Collection, Modality, SparseEmbeddings
 
 if TYPE_CHECKING:
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from visir.sparse.encoder import SparseEncoder
 
 
-@dataclass(frozen=True, eq=False)
-class TopTerms:
+@dataclass(frozen=True, eq=False, repr=False)
+class TopTerms(Displayed):
     """The heaviest terms of a vector.
 
     Attributes:
@@ -33,6 +34,10 @@ class TopTerms:
     own: frozenset[str] = frozenset()
     picture: Image | None = None
     caption: TopTerms | None = None
+
+    def __repr__(self) -> str:
+        heaviest = ", ".join(f"{term} {weight:.2f}" for term, weight in self.terms[:8])
+        return f"TopTerms({self.title!r}: {heaviest or 'no words'}{', …' if len(self.terms) > 8 else ''})"
 
 
 def top_terms_of_sample(encoder: SparseEncoder, opened: Collection, count: int, k: int) -> list[TopTerms]:

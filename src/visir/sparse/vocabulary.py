@@ -13,6 +13,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from visir.display import Displayed
 from visir.encoders.models.sentence import PACKAGE, PACKAGED, packaged_model
 from visir.errors import EncoderError, require
 from visir.records import Vocabulary
@@ -25,8 +26,8 @@ _UNUSED = re.compile(r"\[unused\d+\]|<unused_?\d+>|<extra_id_\d+>|<\|reserved_sp
 _BLOCK = 65_536
 
 
-@dataclass(frozen=True, eq=False)
-class TextTerms:
+@dataclass(frozen=True, eq=False, repr=False)
+class TextTerms(Displayed):
     """The distinct terms of n texts: those of text i are `terms[offsets[i]:offsets[i + 1]]`, ascending.
 
     Attributes:

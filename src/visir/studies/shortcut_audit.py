@@ -2,27 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.display import Plotted, Tabular, brief
 from visir.errors import ConfigurationError, raise_faults
 from visir.records.shortcuts import MOST_BITS
 from visir.studies.dual_encoder_trial import DualEncoderTrial
 from visir.studies.run_trials import run_trials
 from visir.studies.shortcut_setups import BASELINE, WITH, WITHOUT, setup_trial
+from visir.training.keywords import KEYWORDS, RecipeChanges
 from visir.training.recipe import Recipe
+from visir.training.resolving import TOWERS
 
 BITS = (0, 2, 4, 6, 8, 10)
 
 Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True, eq=False)
-class Audit:
+@dataclass(frozen=True, eq=False, repr=False)
+class Audit(Tabular, Plotted, view="visir.reports.views.shortcut_audit"):
     """The result of an audit.
 
     Attributes:
@@ -37,6 +41,12 @@ class Audit:
     baseline: Floats
     without: Floats
     with_shortcuts: Floats
+
+    def __repr__(self) -> str:
+        rsums = zip(self.bits, self.without.mean(1), strict=True)
+        without = ", ".join(f"{bits} bits {rsum:.1f}" for bits, rsum in rsums)
+        lost = f"lost per bit: {self.loss_per_bit.mean():.2f} %"
+        return brief(self, self.name, f"rsum without shortcuts: {without}", lost)
 
     @property
     def loss_per_bit(self) -> Floats:
@@ -80,7 +90,15 @@ def trials_of(recipe: Recipe, bits: Sequence[int] = BITS, seeds: Sequence[int] =
 
 
 def audit(
-    recipe: Recipe, out: Path, *, bits: Sequence[int] = BITS, seeds: Sequence[int] = (0,), jobs: int | None = None
+    recipe: str | Path | Mapping[str, Any] | Recipe,
+    data: str | Path | None = None,
+    *,
+    out: str | Path | None = None,
+    bits: Sequence[int] = BITS,
+    seeds: Sequence[int] = (0,),
+    jobs: int | None = None,
+    set: RecipeChanges | None = None,
+    **changes: Any,
 ) -> Audit:
     """Train a recipe with more and more bits of shortcut, evaluate without and with them, and measure what it lost.
 
@@ -88,15 +106,21 @@ def audit(
     model is audited by fine-tuning it (`tower = "pretrained"`).
 
     Args:
-        recipe: The collection, the objective and the model.
-        out: The folder of the trainings.
+        recipe: The objective and the model, as `visir.train` takes it.
+        data: Pictures and captions with the splits train, val and test, by name or path; by default the recipe's.
+        out: The folder of the trainings; `runs/audit-NAME` when it is left out.
         bits: How many bits of shortcut; 0 among them.
         seeds: Of the trainings.
         jobs: How many trainings run side by side; one per core when it is left out.
+        set: As `visir.train` takes it.
+        **changes: Keywords of `visir.train` that change the recipe: `model`, `epochs`, `batch`, …
 
     Raises:
         VisirError: A training failed, or `out` holds trainings of another recipe.
     """
+    keywords = {name: changes.pop(name) for name in KEYWORDS if name in changes}
+    recipe, _ = TOWERS.resolve(recipe, data, keywords, changes, set)
+    out = Path(out) if out is not None else Path("runs") / f"audit-{recipe.name}"
     trials = trials_of(recipe, bits, seeds)
     run_trials(trials, out, jobs=jobs)
     rsums = {

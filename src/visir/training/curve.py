@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import overload
 
+from visir.display import Plotted, Tabular
+
 
 @dataclass(frozen=True)
 class Epoch:
@@ -58,7 +60,7 @@ class Running:
 
 
 @dataclass(frozen=True, repr=False)
-class TrainingCurve(Sequence[Epoch]):
+class TrainingCurve(Tabular, Plotted, Sequence[Epoch], view="visir.reports.views.training"):
     """All epochs of a training, in order; as many as were run.
 
     Attributes:

@@ -13,8 +13,9 @@ from numpy.typing import NDArray
 from visir.collections import open_collection
 from visir.errors import CollectionError, ConfigurationError, VisirError
 from visir.records import Collection
+from visir.records.splitting import EXAMPLE
 from visir.shortcuts.view import inject
-from visir.training.dividing import DEFAULT, RandomDivision
+from visir.training.dividing import default_rule, divided
 from visir.training.recipe import Data, Recipe, expand
 from visir.training.regime import EpochChoice
 
@@ -79,15 +80,16 @@ def settled(data: Data, collection: Collection) -> Data:
     elif splits:
         return data  # of other splits the person chooses: the error lists them
     part = collection.split(usual.train) if splits else collection
-    divided = RandomDivision.parse(DEFAULT).divide(part)
-    train, validation = (divided.split(name).images.num_rows for name in ("train", "val"))
+    rule = default_rule(part)
+    parts = divided(part, rule)
+    train, validation = (parts.split(name).images.num_rows for name in ("train", "val"))
     warnings.warn(
         f"{collection.name} has no split {'to validate on' if splits else 'at all'}: {train:,} pictures are trained on "
         f"and {validation:,} validate, drawn at random with seed 0{'; so few say little' if validation < 50 else ''}. "
-        'Another way: --split-by "random(0.8, 0.2, seed=1)" (split_by=… in Python)',
+        f'Another way: --split-by "{EXAMPLE}" (split_by=… in Python)',
         stacklevel=4,
     )
-    return data.model_copy(update={"split_by": DEFAULT})
+    return data.model_copy(update={"split_by": rule})
 
 
 def open_splits(recipe: Recipe, collection: Collection | None = None) -> Splits:
@@ -128,8 +130,8 @@ def split_for_training(collection: Collection, data: Data, selection: EpochChoic
     """
     if data.split_by is not None:
         part = _split(collection, data.train, "data.train") if data.train in collection.splits else collection
-        divided = RandomDivision.parse(data.split_by).divide(part)
-        return Splits(divided.split("train"), divided.split("val"))
+        parts = divided(part, data.split_by)
+        return Splits(parts.split("train"), parts.split("val"))
     train = _split(collection, data.train, "data.train")
     validation = _split(collection, data.validation, "data.validation")
     shared = pc.sum(pc.is_in(validation.images["id"], pc.unique(train.images["id"]))).as_py()
@@ -146,10 +148,7 @@ def _split(collection: Collection, name: str, key: str) -> Collection:
     try:
         split = collection.split(name)
     except VisirError as fault:
-        hint = (
-            fault.hint if any(collection.splits) else f'it has no splits: --split-by "{DEFAULT}" (split_by=… in Python)'
-        )
-        raise CollectionError(f"{key}: {fault.message}", hint=hint) from fault
+        raise CollectionError(f"{key}: {fault.message}", hint=fault.hint) from fault
     captioned = pc.count_distinct(split.captions["image_id"]).as_py()
     if captioned < 2:
         content = "no captions" if captioned == 0 else "captions of one image only"

@@ -11,6 +11,7 @@ from typing import Any, Generic, NoReturn, TypeVar
 
 import torch
 
+from visir.display import Displayed
 from visir.progress import Progress
 from visir.training.curve import Epoch
 from visir.training.folder import TrainingFolder, writing_into
@@ -30,8 +31,8 @@ Report = Callable[[Epoch], None]
 L = TypeVar("L", bound=Learner[Any])
 
 
-@dataclass(frozen=True)
-class FitResult(Generic[L]):
+@dataclass(frozen=True, repr=False)
+class FitResult(Displayed, Generic[L]):
     """A trained model and how it came about.
 
     Attributes:

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from visir.display import Displayed
 from visir.training.batches import steps_per_epoch
 from visir.training.build import TrainingModel, build_model
 from visir.training.data import open_splits
@@ -32,8 +33,8 @@ class Parameters:
     first_fixed: int = 0
 
 
-@dataclass(frozen=True)
-class TrainingPlan:
+@dataclass(frozen=True, repr=False)
+class TrainingPlan(Displayed):
     """What a recipe amounts to.
 
     Attributes:

@@ -28,8 +28,8 @@ class Data(Settings):
             or several.
         train, validation: Names of splits; several are joined by "+".
         split_by: How the pictures of `train` (all of them, where the collection has no splits) are divided into those
-            that are trained on and those that validate: "random(0.9, 0.1, seed=0)". Without it the collection's own
-            splits count; a collection that has none is divided in this way, and the log says so.
+            that are trained on and those that validate: "random(train=0.9, val=0.1, seed=0)". Without it the
+            collection's own splits count; a collection that has none is divided in this way, and the log says so.
         obtain: What to download and where to put it; shown when the data is not there.
     """
 

@@ -66,7 +66,7 @@ def train(
         text_model: The encoder of texts alone.
         out: The folder to write; `runs/NAME-seedSEED` when it is left out.
         images: Where the pictures of `data` are, when they do not lie beside it.
-        split_by: How pictures are divided into training and validation: "random(0.8, 0.2, seed=1)".
+        split_by: How pictures are divided into training and validation: "random(train=0.8, val=0.2, seed=1)".
         epochs: How often every caption is seen.
         batch: How many pairs a step compares with one another.
         rate: The learning rate at its peak.

@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
+from visir.display import listing
 from visir.errors import ConfigurationError, raise_faults
 from visir.training.faults import explain_faults
 from visir.training.layers import Change, FindBase, Where, read_layers
@@ -25,6 +26,9 @@ class Settings(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+
+    def __repr__(self) -> str:
+        return listing(self, {name: getattr(self, name) for name in type(self).model_fields})
 
     @model_validator(mode="before")
     @classmethod

@@ -10,6 +10,7 @@ from functools import partial
 from pathlib import Path
 from typing import overload
 
+from visir.display import Tabular
 from visir.errors import ConfigurationError, nearest
 
 OWN = ("name", "title", "group")
@@ -56,7 +57,7 @@ class RecipeEntry:
 
 
 @dataclass(frozen=True, repr=False)
-class RecipeList(Sequence[RecipeEntry]):
+class RecipeList(Tabular, Sequence[RecipeEntry], view="visir.reports.views.recipes"):
     """Recipes in the order in which they are listed: those for own data first, those of papers last.
 
     Attributes:
@@ -99,7 +100,7 @@ def recipes(verb: str = "train", within: str | None = None) -> RecipeList:
 
     Args:
         verb: Of the command that runs them: "train" (for `visir.train`) or "sparsify" (for `visir.sparsify`).
-        within: Only those whose name, group or title holds this text.
+        within: A group (a key of `GROUPS`), or a text: only recipes whose name or title holds it.
 
     Raises:
         ConfigurationError: No recipe is run by this verb, or none holds the text.
@@ -117,7 +118,9 @@ def recipes(verb: str = "train", within: str | None = None) -> RecipeList:
     order = list(GROUPS)
     entries.sort(key=lambda entry: (order.index(entry.group), entry.name))
     text = (within or "").lower()
-    chosen = [entry for entry in entries if text in f"{entry.name} {entry.group} {entry.title}".lower()]
+    chosen = [entry for entry in entries if entry.group == text] or [
+        entry for entry in entries if text in f"{entry.name} {entry.title}".lower()
+    ]
     if not chosen:
         raise ConfigurationError(
             f"no recipe holds {within!r}.", hint=nearest(text, [*order, *(entry.name for entry in entries)])

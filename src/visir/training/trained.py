@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from visir.display import Plotted, Tabular
 from visir.encoders.checkpoints import ENCODER, read_description
 from visir.errors import EncoderError
 from visir.training.curve import Epoch, TrainingCurve
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, repr=False)
-class TrainedModel(os.PathLike[str]):
+class TrainedModel(Tabular, Plotted, os.PathLike[str], view="visir.reports.views.training"):
     """The folder of a finished training. It stands wherever the name of a model does: `visir.evaluate(photos, run)`.
 
     Attributes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -102,10 +103,11 @@ def _forms(qrels: Qrels, collection: Collection) -> str:
     i2t = (images, queries), (captions, documents)
     names = {id(captions): "captions of the collection", id(images): "images of the collection"}
 
-    def closeness(pairs: tuple[tuple[list[str], list[str]], ...]) -> int:
+    def closeness(pairs: Sequence[tuple[list[str], list[str]]]) -> int:
         return sum("they differ" in show_id_forms("", a, "", b) or bool(set(a) & set(b)) for a, b in pairs)
 
-    best = zip(("queries", "documents"), max((t2i, i2t), key=closeness), strict=True)
+    closest = t2i if closeness(t2i) >= closeness(i2t) else i2t
+    best = zip(("queries", "documents"), closest, strict=True)
     shown = [
         show_id_forms(names[id(own)], own, role, theirs) for role, (own, theirs) in best if not set(own) & set(theirs)
     ]

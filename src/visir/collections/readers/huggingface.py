@@ -20,6 +20,7 @@ from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
 from visir.errors import CollectionError, MissingPackageError
 from visir.files import read_json
+from visir.options import split_options
 from visir.storage import ContentStore, FolderKind
 
 DATASETS = FolderKind("datasets", "a saved dataset", remedy="delete it: it is written again")
@@ -117,6 +118,35 @@ def from_dataset(dataset: Any, **options: Any) -> Draft:
     draft.name = str(getattr(getattr(first, "info", None), "dataset_name", None) or "dataset")
     draft.source = f"Hugging Face dataset {draft.name}"
     return draft
+
+
+def load_from_hub(spec: str, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Load a data set of the Hugging Face hub.
+
+    Args:
+        spec: `hf:NAME`, or `hf:NAME:CONFIGURATION`; options may follow as in a web address.
+        options: Further options.
+
+    Returns:
+        The `datasets.DatasetDict`, and all options.
+
+    Raises:
+        MissingPackageError: `datasets` is not installed.
+        CollectionError: The data set cannot be had.
+    """
+    try:
+        import datasets
+    except ImportError as fault:
+        raise MissingPackageError("datasets", extra="datasets", purpose="a data set of the Hugging Face hub") from fault
+    name, written = split_options(spec.removeprefix("hf:"), error=CollectionError)
+    name, _, configuration = name.partition(":")
+    try:
+        return datasets.load_dataset(name, configuration or None), {**written, **options}
+    except Exception as fault:  # the hub, the network, scripts that datasets no longer runs: whatever it is
+        raise CollectionError(
+            f"{spec}: cannot be loaded from the Hugging Face hub ({type(fault).__name__}: {str(fault)[:200]}).",
+            hint="is the name right (hf:user/name), and is there a network? a downloaded copy opens by its folder",
+        ) from fault
 
 
 def _parts(path: Path) -> list[_SplitFile]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import islice
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from visir.collections.picture_kinds import (
 from visir.collections.readers.locate import note_unread, walk
 from visir.collections.readers.names import SPLITS, escaped
 from visir.errors import CollectionError
+from visir.storage import MANIFEST
 
 _DEPTH, _LOOKED_AT = 8, 20_000
 """How deep, and at how many files, a folder is looked at to tell whether there are pictures in it."""
@@ -39,7 +41,7 @@ def read(path: Path) -> Draft:
     files = list(walk(path, unread=unread)) if path.is_dir() else sorted(open_archive(path).names())
     visible = [name for name in files if not _is_hidden(name)]
     pictures = [name for name in visible if is_picture_name(name) or _is_unnamed_picture(path, name)]
-    others = left_out(sorted(set(visible) - set(pictures)))
+    others = left_out(sorted(set(visible) - set(pictures) - _of_visir(files)))
     if not pictures:
         endings = f"it looks for names that end in {', '.join(sorted(picture_endings()))}"
         raise CollectionError(f"{path}: no pictures in it that can be read.", hint=others or endings)
@@ -60,6 +62,12 @@ def read(path: Path) -> Draft:
     if others:
         draft.notes.append(others)
     return draft
+
+
+def _of_visir(files: Sequence[str]) -> set[str]:
+    """The files in folders that visir made, such as a library among its photos: nobody need be told of these."""
+    made = tuple(name.removesuffix(MANIFEST) for name in files if name.endswith(f"/{MANIFEST}"))
+    return {name for name in files if name.startswith(made)} if made else set()
 
 
 def _is_hidden(name: str) -> bool:

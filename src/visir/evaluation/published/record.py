@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
+from visir.display import Displayed
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.files import read_bytes, read_json
 
@@ -66,8 +67,8 @@ class Doubt:
         return all(not name or name == value for name, value in zip(names, here, strict=True))
 
 
-@dataclass(frozen=True)
-class Published:
+@dataclass(frozen=True, repr=False)
+class Published(Displayed):
     """A table from a paper, with its source.
 
     Attributes:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
+from os import PathLike, fspath
 from typing import Any
 
 import numpy as np
@@ -108,12 +108,15 @@ def stress(
     Example:
         >>> from pathlib import Path
         >>> import visir
-        >>> collection = visir.open([("a.jpg", "a red ball"), ("b.jpg", "a blue car")], images="none")
-        >>> rows = {"none": "0a 1b 0b 1a", "char_swap": "0b 1a 0a 1b"}  # query and document, the best first
-        >>> ids = dict(zip("01", collection.captions["id"].to_pylist())) | {"a": "a.jpg", "b": "b.jpg"}
+        >>> collection = Collection.build(
+        ...     "two pictures",
+        ...     images={"id": ["a", "b"]},
+        ...     captions={"id": ["1", "2"], "text": ["a red ball", "a blue car"], "image_id": ["a", "b"]},
+        ... )
+        >>> rows = {"none": "1a 2b 1b 2a", "char_swap": "1b 2a 1a 2b"}  # query and document, the best first
         >>> Path("runs").mkdir()
         >>> for name, answers in rows.items():
-        ...     lines = [f"{ids[q]} Q0 {ids[d]} {n} {-n} x" for n, (q, d) in enumerate(answers.split(), 1)]
+        ...     lines = [f"{q} Q0 {d} {n} {-n} x" for n, (q, d) in enumerate(answers.split(), 1)]
         ...     _ = Path(f"runs/{name}.trec").write_text(chr(10).join(lines))
         >>> effect = visir.stress(collection, "runs").effect("char_swap")
         >>> effect.overall.before, effect.overall.after  # R@1, R@5 and R@10; then R@1 is 0
@@ -271,7 +274,8 @@ def _listed(names: Sequence[str] | str | None) -> Sequence[str] | None:
 
 def _system(model: Any, name: str | None, device: str | None, dtype: str, encoding: Mapping[str, Any]) -> System:
     """The system. An encoder with precomputed vectors is refused, because it cannot encode perturbed queries."""
-    if isinstance(model, (str, Path)):
+    if isinstance(model, (str, PathLike)):
+        model = fspath(model)
         model = RunFolder(model, name) if is_run_folder(model) else load(str(model), device=device, dtype=dtype)
     system: Encoder | System = model
     if not isinstance(system, (Encoder, System)):

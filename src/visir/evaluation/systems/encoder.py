@@ -62,7 +62,9 @@ class EncoderSystem(System):
         self._skip_broken = skip_broken
         # Every evaluation has items of its own: vectors of earlier ones would be held for nothing.
         wanted = {id(items) for task in tasks for items in (task.queries, task.documents)}
-        self._vectors = {key: value for key, value in self._vectors.items() if key[0] in wanted}
+        # Those of an encoder without a version may be those of older code: they are computed anew.
+        held = self._vectors.items() if self.encoder.card.is_versioned else ()
+        self._vectors = {key: value for key, value in held if key[0] in wanted}
         sides = [side for task in tasks for side in (("query", task.queries), ("document", task.documents))]
         for role, items in sorted(sides, key=lambda side: side[1].modality):
             self.vectors(items, role)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from os import PathLike
 from pathlib import Path
 from typing import Any
 
@@ -105,10 +106,10 @@ def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, 
     if is_run(given):
         run = read_run(given)
         return run if run.task in tasks else read_run(run, task=_task_of(run, tasks))
-    if isinstance(given, (str, Path)):
-        return load(str(given), device=device, dtype=dtype)  # type: ignore[arg-type]
+    if isinstance(given, (str, PathLike)):
+        return load(given, device=device, dtype=dtype)
     functions = _functions(given)
-    return Encoder.wrap("functions", **functions) if functions else given  # type: ignore[attr-defined]
+    return Encoder.wrap("functions", **functions) if functions else given
 
 
 def _functions(given: object) -> dict[str, Any]:

@@ -60,6 +60,7 @@ def make(
     encoded, moved files cost nothing. Broken photos are listed, and tried again when they change.
     """
     from visir.errors import ConfigurationError
+    from visir.library.default_model import default_model
     from visir.library.layout import is_library
     from visir.library.watch import require_watching
 
@@ -69,9 +70,9 @@ def make(
         raise ConfigurationError(f"{place} is a library already.", hint=f"visir library update {place}")
     folder = out or default_folder(place)
     if model is None and not is_library(folder):
-        raise ConfigurationError(
-            f"{folder}: there is no library yet; with which model?", hint=f"visir library make {place} --model MODEL"
-        )
+        default = default_model()
+        model = default.name
+        typer.echo(f"model {model}: {default.reason} (--model takes another)", err=True)
     loaded: dict[str, Any] = {}
     update_once(
         folder,

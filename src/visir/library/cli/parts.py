@@ -72,6 +72,8 @@ def print_update(folder: Path, report: UpdateReport) -> None:
         output.line(f"  {report.duplicates:,} files are copies of others: visir library duplicates {folder}")
     for place, reason in list(report.unavailable.items())[:10]:
         output.line(f"  unavailable: {place}: {reason}; its pictures are kept")
+    if report.left_out:
+        output.line(f"  {report.left_out}")
     for path, reason in list(report.broken.items())[:10]:
         output.line(f"  set aside: {path}: {reason}")
     if len(report.broken) > 10:

@@ -58,6 +58,10 @@ def serve(
         float, typer.Option(min=0, help="Seconds a library is served that cannot be compared with the disk.")
     ] = 10.0,
     device: DeviceOption = None,
+    log_form: Annotated[
+        str,
+        typer.Option("--log", metavar="json|text", help="Form of the log. Default: text on a terminal, else JSON."),
+    ] = "auto",
 ) -> None:
     """Serve libraries as a search page and an HTTP API.
 
@@ -66,26 +70,19 @@ def serve(
     On this machine alone it needs no tokens. On any other address it wants --tokens FOLDER (visir library token new)
     or --no-tokens.
     """
-    from visir.errors import ConfigurationError, require
+    import time
 
-    require("fastapi", "uvicorn", "httptools", "prometheus_client", extra="serve", purpose="visir library serve")
-    from visir.library.service.running import serve
-    from visir.library.service.settings import ServiceSettings
-    from visir.retrieval.remote.addresses import is_loopback
+    from visir.errors import require
+    from visir.library.service.logs import log_of
+    from visir.library.service.settings import settings_of_host
 
-    if tokens is None and not is_loopback(host) and not open_to_all:
-        raise ConfigurationError(
-            f"--host {host} can be reached from other machines, and there are no tokens: everybody could search and "
-            "change these libraries.",
-            hint="visir library token new tokens --name NAME, then --tokens tokens; or --no-tokens if that is meant",
-        )
-    hosts = tuple(allow_host or ())
-    if is_loopback(host):
-        hosts += ("localhost", "127.0.0.1", "[::1]", host)
-    settings = ServiceSettings(
+    began = time.monotonic()
+    settings = settings_of_host(
+        host,
         tuple(libraries),
+        hosts=tuple(allow_host or ()),
+        open_to_all=open_to_all,
         tokens=tokens,
-        hosts=hosts,
         origins=tuple(allow_origin or ()),
         docs=docs,
         log_queries=log_queries,
@@ -96,7 +93,7 @@ def serve(
         burst=burst,
         timeout=timeout,
         connections=connections,
-        connections_per_address=0 if is_loopback(host) else connections_per_address,
+        connections_per_address=connections_per_address,
         queue=queue,
         batch=batch,
         threads=threads,
@@ -104,9 +101,14 @@ def serve(
         reload=reload,
         stale=stale,
     )
+    log = log_of(log_form, queries=log_queries)
+    names = ", ".join(str(folder) for folder in libraries)
+    log.write("info", "start", message=f"starting; the page follows when {names} can be searched")
+    require("fastapi", "uvicorn", "httptools", "prometheus_client", extra="serve", purpose="visir library serve")
+    from visir.library.service.running import serve
 
     def ready(address: str) -> None:
-        names = ", ".join(str(folder) for folder in libraries)
-        typer.echo(f"visir serves {names} at {address} (Ctrl+C stops it)")
+        seconds = time.monotonic() - began
+        typer.echo(f"visir serves {names} at {address} (ready after {seconds:.0f} s; Ctrl+C stops it)")
 
-    serve(settings, host, port, ready)
+    serve(settings, host, port, ready, log=log, callback=lambda message: log.write("info", "start", message=message))

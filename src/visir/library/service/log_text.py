@@ -35,6 +35,8 @@ def _request(facts: dict[str, Any]) -> str:
 
 def _event(event: str, facts: dict[str, Any]) -> str:
     library = facts.get("library", "")
+    if event == "start":
+        return str(facts["message"])
     if event == "reload":
         return f"{library}: changed on disk; now {facts['items']:,} pictures (generation {facts['generation']})"
     if event == "update" and "fault" not in facts:

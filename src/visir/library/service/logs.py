@@ -13,6 +13,7 @@ from typing import Any, BinaryIO, Literal
 
 import orjson
 
+from visir.errors import ConfigurationError
 from visir.library.service.log_text import text_line
 from visir.terminal import safe
 
@@ -150,6 +151,13 @@ def _line(facts: dict[str, Any]) -> bytes:
         escaped = {name: str(value).encode("utf-8", "backslashreplace").decode() for name, value in facts.items()}
         line = orjson.dumps(escaped, option=orjson.OPT_APPEND_NEWLINE)
     return safe(line.decode()).encode()
+
+
+def log_of(form: str, *, queries: bool = False) -> ServiceLog:
+    """The log of a service on standard error. Raises `ConfigurationError` unless the form is json, text or auto."""
+    if form not in ("auto", "json", "text"):
+        raise ConfigurationError(f"--log {form}: it can be json or text.", hint="--log json")
+    return ServiceLog(queries=queries, form=form)  # type: ignore[arg-type]
 
 
 class ServerLogHandler(logging.Handler):

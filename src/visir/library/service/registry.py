@@ -169,6 +169,7 @@ class LibraryHandle:
             "head": None if library.head is None else model_name(library.head),
             "fields": fields,
             "categories": bool(searcher.categories()),
+            "folders": library.card.source.startswith("photos:"),
             "captions": library.captions is not None,
             "rerank": searcher.has_cross_encoder,
             "texts": searcher.takes_texts,

@@ -122,14 +122,14 @@ def settings_of_host(
         raise ConfigurationError(
             f"--host {host} can be reached from other machines, and there are no tokens: everybody could search and "
             "change these libraries.",
-            hint="visir library token new tokens --name NAME, then --tokens tokens; or --open if that is meant",
+            hint="visir library token new tokens --name NAME, then --tokens tokens; or --no-tokens if that is meant",
         )
     unknown = settings.keys() - {field.name for field in fields(ServiceSettings)}
     faults = [f"{name}: {nearest(name, ServiceSettings.__dataclass_fields__)}" for name in sorted(unknown)]
     raise_faults(ConfigurationError, "no such settings of a service", faults, hint="see visir library serve --help")
     if is_loopback(host):
         alone = not hosts and not settings.get("origins") and settings.get("tokens") is None
-        settings = {"paths": alone, "connections_per_address": 0, **settings}
+        settings = {"paths": alone, **settings, "connections_per_address": 0}
         hosts = (*hosts, "localhost", "127.0.0.1", "[::1]", host)
     return ServiceSettings(libraries, hosts=tuple(hosts), **settings)
 

@@ -196,6 +196,11 @@ class FileInfo(BaseModel):
     path: str = Field(examples=["beach/dog.jpg"])
     name: str = Field(examples=["dog.jpg"])
     category: str = Field(examples=["beach"])
+    place: str | None = Field(
+        None,
+        examples=["/home/ann/Photos/beach/dog.jpg"],
+        description="Where it lies on the machine of the service; null where that is not told, or there is no file.",
+    )
 
 
 class ItemInfo(BaseModel):
@@ -275,6 +280,7 @@ class LibraryInfo(BaseModel):
     head: str | None
     fields: list[FieldInfo]
     categories: bool
+    folders: bool = Field(description="Whether categories are the folders that the pictures lie in.")
     captions: bool
     rerank: bool
     texts: bool = Field(description="Whether it takes texts; if not, pictures alone.")

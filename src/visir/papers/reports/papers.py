@@ -9,7 +9,7 @@ from pathlib import Path
 from visir.papers.comparison import StudyComparison
 from visir.papers.reports.figures import figures_of
 from visir.papers.reports.tables import provenance_rows, summary_table, tables_of, values_table, words_table
-from visir.papers.run import STUDIES
+from visir.papers.running import STUDIES
 from visir.papers.status import STATES, StudyStatus
 from visir.reports.blocks import (
     Block,

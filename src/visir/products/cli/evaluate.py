@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
@@ -20,9 +20,6 @@ from visir.cli.options import (
     out_option,
 )
 from visir.products.cli.source import Source, opened
-
-if TYPE_CHECKING:
-    from visir.products.split import Split
 
 
 def evaluate(
@@ -69,36 +66,25 @@ def evaluate(
 
     Systems are baselines and trained models; a model is tested on the fold that it was not trained on.
     """
-    from visir.errors import ConfigurationError, nearest, raise_faults
-    from visir.products.evaluation import evaluate as evaluate_systems
+    from visir.errors import ConfigurationError
+    from visir.products.evaluation import evaluate as run
     from visir.products.first_answers import first_answers
     from visir.products.relevance import SETTINGS
     from visir.products.reports.tables import differences_table, errors_table, seen_table, settings_table
     from visir.products.results import CATEGORIES_RESULT, FILES, write_result
-    from visir.products.split import folds as cut
-    from visir.products.systems import CategorySystem
-    from visir.products.zero_shot import baseline
 
-    settings = tuple(name for name in SETTINGS if setting is None or name in setting)
-    faults = [f"unknown setting {name!r} ({nearest(name, SETTINGS)})" for name in setting or [] if name not in SETTINGS]
-    faults += [f"fold {number}: there are {folds}" for number in fold or [] if number > folds]
     names = [name.strip() for name in baselines.split(",") if name.strip()]
     if not names and not models:
-        faults.append("no system: name --models, --baselines, or both")
-    raise_faults(ConfigurationError, "products evaluate", faults)
-    products = opened(catalogue, format, images, option)
-    all_splits = cut(products, folds, split_seed)
-    splits: list[Split] = [split for number, split in enumerate(all_splits, 1) if not fold or number in fold]
-    systems: list[CategorySystem] = [baseline(name, products, device=device) for name in names]
-    if models:
-        from visir.products.saved_models import trained_systems
-
-        systems += trained_systems(models, products, splits, every_setting=every_setting, device=device)
-    evaluation = evaluate_systems(
-        products,
-        systems,
-        splits,
-        settings=settings,
+        raise ConfigurationError("no system: name --models, --baselines, or both")
+    evaluation = run(
+        opened(catalogue, format, images, option),
+        [*names, *(models or [])],
+        folds=folds,
+        fold=fold,
+        split_seed=split_seed,
+        every_setting=every_setting,
+        device=device,
+        settings=setting or SETTINGS,  # type: ignore[arg-type]  # checked by `evaluate`
         by=by,  # type: ignore[arg-type]
         relevance=relevance,  # type: ignore[arg-type]
         seed=seed,

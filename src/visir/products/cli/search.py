@@ -21,7 +21,6 @@ from visir.products.cli.source import Source, opened
 
 if TYPE_CHECKING:
     from visir.products.free_search import ProductAnswer
-    from visir.records.catalogue import Catalogue
 
 
 def search(
@@ -41,20 +40,20 @@ def search(
 
     When the words are the name of a category, answers that belong to it are marked.
     """
-    from visir.products.free_search import search_products
+    from visir.products.free_search import search as run
 
     products = opened(catalogue, format, images, option)
-    answer = search_products(products, query, model, k, device=device)
+    answer = run(products, query, model, k, device=device)
     if html is not None:
         from visir.products.reports.search import write_search_page
 
-        write_search_page(html, products, answer, command=shlex.join(["visir", *sys.argv[1:]]))
-    _show(products, answer)
+        write_search_page(html, answer, command=shlex.join(["visir", *sys.argv[1:]]))
+    _show(answer)
     if html is not None:
         output.line(f"page: {html}")
 
 
-def _show(catalogue: Catalogue, answer: ProductAnswer) -> None:
+def _show(answer: ProductAnswer) -> None:
     from visir.products.reports.search import answer_table
 
-    output.table(answer_table(catalogue, answer))
+    output.table(answer_table(answer))

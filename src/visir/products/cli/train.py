@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,7 +25,6 @@ from visir.products.cli.source import opened
 
 if TYPE_CHECKING:
     from visir.products.model.recipe import CategoriesRecipe
-    from visir.products.vectors import CatalogueVectors
 
 _DEFAULT = "clip-ita"
 
@@ -78,54 +76,32 @@ def train(
     if show:
         _print_recipes()
         return
-    from visir.errors import ConfigurationError, require
-    from visir.products.split import folds as cut
+    from visir.cli.epochs import EpochLines, print_epochs
+    from visir.errors import ConfigurationError
+    from visir.products.fold_training import categories_recipe, default_folder, held_out
+    from visir.products.fold_training import train as run
+    from visir.training.recipe import expand
 
     if catalogue is None:
         raise ConfigurationError("which catalogue?", hint="a file, or generated:2000 for one that needs no files")
-    require("torch", "safetensors", extra="torch", purpose="training")
-    from visir.products.encoding import encode_catalogue
-    from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
-    from visir.training.recipe import expand
-
-    encoders = {"encoders.image": image, "encoders.text": text}
-    of_options = [f"{key}={json.dumps(value)}" for key, value in encoders.items() if value is not None]
-    resolved = read_categories_recipe(find_categories_recipe(recipe), [*of_options, *(changes or ())])
+    resolved = categories_recipe(recipe, image=image, text=text, lines=changes or ())
     products = opened(expand(catalogue), format, images, option)
-    splits = cut(products, folds, split_seed)
-    if not 1 <= fold <= folds:
-        raise ConfigurationError(f"--fold {fold}: there are {folds}.", hint=f"1 to {folds}")
-    split = splits[fold - 1]
-    target = out or Path("runs") / f"{resolved.name}-{resolved.setting}-fold{fold}-seed{resolved.seed}"
+    split = held_out(products, folds, fold, split_seed)
+    target = out or default_folder(resolved, fold)
     output.line(f"{products.name}: {split.name}; {split.train.sum():,} products to learn from, "
                f"{split.validation.sum():,} to watch, {split.test.sum():,} left out")  # fmt: skip
     if dry_run:
         _print_plan(resolved, int(split.train.sum()), target)
         return
-    modalities = resolved.product.modalities
-    vectors = encode_catalogue(
-        products,
-        image=expand(resolved.encoders.image) if "image" in modalities else None,
-        text=expand(resolved.encoders.text),
-        titles="title" in modalities,
-        attributes="attributes" in modalities,
-        skip_broken=skip_broken,
-    )
-    _train(resolved, vectors.keep_products(split.train), vectors.keep_products(split.validation), target, resume)
+    from visir.products.training import UNIT
 
-
-def _train(
-    recipe: CategoriesRecipe, train: CatalogueVectors, validation: CatalogueVectors, out: Path, resume: bool
-) -> None:
-    from visir.cli.epochs import EpochLines, print_epochs
-    from visir.products.training import UNIT, train_categories
-
-    model = print_epochs(
-        lambda report: train_categories(recipe, train, validation, out, resume=resume, report=report),
-        out,
-        EpochLines(recipe.optimiser.epochs, unit=UNIT),
-    )
-    output.line(f"model: {model.name}")
+    folder = print_epochs(
+        lambda report: run(products, resolved, out=target, folds=folds, fold=fold, split_seed=split_seed,
+                           skip_broken=skip_broken, resume=resume, report=report),
+        target,
+        EpochLines(resolved.optimiser.epochs, unit=UNIT),
+    )  # fmt: skip
+    output.line(f"model: {folder}")
 
 
 def _print_recipes() -> None:

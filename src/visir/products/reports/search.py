@@ -29,30 +29,28 @@ class CategoryPlace:
     children: tuple[CategoryPlace, ...]
 
 
-def answer_table(catalogue: Catalogue, answer: ProductAnswer) -> Table:
+def answer_table(answer: ProductAnswer) -> Table:
     """Rank, score, title and path of every product; whether it is right, where that is known."""
     is_known = answer.right is not None
     columns = [Column("rank", 0), Column(answer.unit, 4), *([Column("right")] if is_known else [])]
     columns += [Column("title"), Column("category"), Column("product")]
     rows: list[list[Cell]] = [
         [rank, score, *([bool(product.right)] if is_known else []), product.title, " › ".join(product.path), product.id]
-        for rank, (product, score) in enumerate(_shown_products(catalogue, answer), 1)
+        for rank, (product, score) in enumerate(_shown_products(answer.catalogue, answer), 1)
     ]
     return Table.of(columns, rows, caption=f"Products for “{answer.query}”", notes=[_summary(answer)])
 
 
-def write_search_page(path: str | Path, catalogue: Catalogue, answer: ProductAnswer, *, command: str = "") -> Path:
-    """Write the answer to a question as a page of pictures and return its path.
+def answer_tiles(answer: ProductAnswer, budget: int) -> list[Tile]:
+    """A tile for each product, best first.
 
     Args:
-        path: The HTML file to write.
-        catalogue: What was searched.
         answer: The answer.
-        command: The command line that makes the page again.
+        budget: Bytes of text that the pictures may take together.
     """
-    products = _shown_products(catalogue, answer)
-    pictures = product_thumbnails(catalogue, [product.id for product, _ in products], budget=PICTURE_BUDGET)
-    tiles = [
+    products = _shown_products(answer.catalogue, answer)
+    pictures = product_thumbnails(answer.catalogue, [product.id for product, _ in products], budget=budget)
+    return [
         Tile(
             product.title,
             pictures[product.id],
@@ -64,6 +62,18 @@ def write_search_page(path: str | Path, catalogue: Catalogue, answer: ProductAns
         )
         for rank, (product, score) in enumerate(products, 1)
     ]
+
+
+def write_search_page(path: str | Path, answer: ProductAnswer, *, command: str = "") -> Path:
+    """Write the answer to a question as a page of pictures and return its path.
+
+    Args:
+        path: The HTML file to write.
+        answer: The answer.
+        command: The command line that makes the page again.
+    """
+    products = _shown_products(answer.catalogue, answer)
+    tiles = answer_tiles(answer, PICTURE_BUDGET)
     nothing = Paragraph("Nothing was found: no title shares a word with the question.")
     answers: Block = Strip(tiles, is_large=True) if tiles else nothing
     sections = [Section("answers", "Answers", [answers])]
@@ -73,8 +83,13 @@ def write_search_page(path: str | Path, catalogue: Catalogue, answer: ProductAns
         sections.append(Section("places", "Where they belong", [lead, tree]))
     if command:
         sections.append(Section("made", "Command", [Code(command)]))
-    facts = [inline("{} of <b>{}</b> products", len(tiles), f"{catalogue.products.num_rows:,}"), _summary(answer)]
-    return write_page(path, Page("category-to-image search", f"“{answer.query}” in {catalogue.name}", sections, facts))
+    facts = [
+        inline("{} of <b>{}</b> products", len(tiles), f"{answer.catalogue.products.num_rows:,}"),
+        _summary(answer),
+    ]
+    return write_page(
+        path, Page("category-to-image search", f"“{answer.query}” in {answer.catalogue.name}", sections, facts)
+    )
 
 
 def _branch(place: CategoryPlace, level: int) -> Branch:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 from visir.display import counted
 from visir.records import Items, Run
 from visir.reports.blocks import Block, Paragraph, inline
@@ -11,7 +9,6 @@ from visir.reports.gallery import GalleryEntry, QueryGallery, Strip, Tile
 from visir.reports.notebook import BUDGET, PICTURES
 from visir.reports.shown import ShownItems
 from visir.reports.table import Cell, Column, Table
-from visir.reports.thumbnails import Thumbnail, thumbnails
 from visir.reports.views.parts import facts
 
 QUERIES = 4
@@ -36,42 +33,27 @@ def blocks(run: Run) -> list[Block]:
     if run.query_items is not None:
         lists.append((run.query_items, names))
     shown = ShownItems(lists, budget=BUDGET)
-    given = thumbnails([name for name in names if name in run.query_images], _opened(run), budget=BUDGET // 8)
-    entries = [_entry(run, name, answers[name], documents, shown, given.get(name)) for name in names]
+    entries = [_entry(run, name, answers[name], documents, shown) for name in names]
     more: list[Block] = []
     if len(run) > len(names):
         more.append(Paragraph(f"and {counted(len(run) - len(names), 'more queries')}", "soft"))
     return [*([heading] if len(run) > 1 else []), QueryGallery(entries), *more]
 
 
-def _entry(
-    run: Run,
-    name: str,
-    answer: list[tuple[str, float]],
-    documents: Items,
-    shown: ShownItems,
-    given: Thumbnail | None,
-) -> GalleryEntry:
+def _entry(run: Run, name: str, answer: list[tuple[str, float]], documents: Items, shown: ShownItems) -> GalleryEntry:
     text, pictures = "", []
     if run.query_items is not None:
         tile = shown.tile(run.query_items, name)
-        text = shown.text(run.query_items, name) if run.query_items.texts is not None else ""
+        text = tile.text if run.query_items.texts is not None else ""
         pictures = [] if tile.picture is None else [Tile(picture=tile.picture, alt=tile.alt, hint=name)]
-    if given is not None:
-        pictures = [Tile(picture=given, alt=f"the query {name}", hint=name)]
     tiles = []
     for rank, (document, score) in enumerate(answer, 1):
         tile = shown.tile(documents, document, f"{rank} · {score:.3f}")
         lines = () if tile.text else (document.rpartition("/")[2],)
         tiles.append(Tile(tile.text, tile.picture, tile.alt, tile.note, None, document, lines))
-    title = f"“{text}”" if text and text != name else ("" if pictures else name)
+    title = f"“{text}”" if text else ("" if pictures else name)
     verdict = inline("{} best of {}", len(tiles), counted(run.gallery.size, run.gallery.title))
     return GalleryEntry(title, verdict, [Strip(tiles)], pictures)
-
-
-def _opened(run: Run):  # type: ignore[no-untyped-def]
-    images: Mapping[str, object] = run.query_images
-    return lambda name: images[name].copy().convert("RGB")  # type: ignore[attr-defined]
 
 
 def _ids(run: Run, names: list[str]) -> Table:

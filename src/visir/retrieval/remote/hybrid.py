@@ -102,7 +102,7 @@ class HybridCollection:
         if kind != KIND:
             raise ConfigurationError(
                 f"{folder}: holds an index of kind {kind!r}, no collection of both forms.",
-                hint="visir.retrieval.kinds.load reads it",
+                hint="visir.retrieval.open_index reads it",
             )
         return cls(RemoteStorage.load(folder, DenseSettings, _read_space))
 

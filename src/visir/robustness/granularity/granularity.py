@@ -9,6 +9,7 @@ from importlib.metadata import version
 import numpy as np
 import pyarrow as pa
 
+from visir.display import Displayed
 from visir.errors import CollectionError, ConfigurationError, nearest
 from visir.records import Collection
 from visir.records.columns import strings
@@ -18,8 +19,8 @@ from visir.robustness.granularity.tokens import TokenColumns, Values, share
 from visir.robustness.language.tagged_captions import TaggedCaptions
 
 
-@dataclass(frozen=True, eq=False)
-class Granularity:
+@dataclass(frozen=True, eq=False, repr=False)
+class Granularity(Displayed):
     """The features of the captions of a collection, in one profile.
 
     Args:

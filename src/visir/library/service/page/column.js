@@ -154,12 +154,18 @@ export class Column {
   }
 
   nothing() {
-    const limited = this.limits.where || this.limits.category;
-    return el("div", { class: "empty" }, el("p", null, "Nothing was found."), el("p", { class: "muted" }, this.wayOn()), limited && el("div", { class: "actions" }, button("Remove all filters", this.free)));
+    const limited = this.limits.category || this.limits.where?.some((each) => each !== this.named());
+    return el("div", { class: "empty" }, el("p", null, this.library.items ? "Nothing was found." : "There is nothing here yet."), el("p", { class: "muted" }, this.wayOn()), limited && el("div", { class: "actions" }, button("Remove all filters", this.free)));
+  }
+
+  /** The condition on names that typed words become where the model takes none. */
+  named() {
+    return this.library.texts === false ? this.limits.where?.find(({ field, op }) => field === "path" && op === "contains") : undefined;
   }
 
   wayOn() {
-    if (this.limits.where || this.limits.category) return `Remove a filter or the category${this.body ? ", or say it in other words" : ""}.`;
+    if (this.named()) return "No file name and no folder contains these letters. To search by content, drop a photo.";
+    if (this.limits.where || this.limits.category) return `Remove a filter or the ${this.library.folders === false ? "category" : "folder"}${this.body ? ", or say it in other words" : ""}.`;
     if (!this.body) return "This library has no pictures yet.";
     if (this.body.system === "sparse") return "No picture shares a word with this search. Say it in other words, or ask the dense system.";
     return "Say it in other words.";

@@ -57,7 +57,7 @@ export class Details {
       part(this.about, async () => {
         const known = await get(path(library.name, "items", item), signal);
         this.name.textContent = known.captions?.[0] ?? known.files?.[0]?.name ?? item;
-        return this.facts(known);
+        return this.facts(known, library);
       }),
       part(this.why, async () => body && reasons(await post(path(library.name, "items", item, "explain"), body, signal), body, column.hits[at])),
       part(this.like, async () => this.likes(await get(`${path(library.name, "items", item, "similar")}?k=12`, signal))),
@@ -126,11 +126,11 @@ export class Details {
     else [this.dialog.children[1], this.dialog.children[2]].forEach((old, n) => old.replaceWith([shown, rest][n]));
   }
 
-  facts(known) {
+  facts(known, library) {
     const row = (name, ...value) => (value.filter((each) => each || each === 0).length ? [el("dt", null, name), el("dd", null, ...value)] : []);
     const { captions, duplicates } = known;
     const same = duplicates.map((item) => ({ id: item, name: "nearly the same picture", thumbnail: `${path(this.of, "items", item)}/thumbnail` }));
-    const files = known.files.map((file) => el("div", null, file.path));
+    const files = known.files.map((file) => el("div", { class: "file" }, el("span", null, file.path), copier(file.place ?? file.path)));
     return [
       captions.length > 1 ? el("div", { class: "others" }, el("h3", null, "Its other captions"), el("ul", { class: "captions" }, captions.slice(1).map((text) => el("li", null, text)))) : null,
       el("h3", null, "About"),
@@ -141,7 +141,7 @@ export class Details {
         row("Size", known.width ? `${count(known.width)} × ${count(known.height)}` : "", known.bytes ? `, ${size(known.bytes)}` : "", known.format ? `, ${known.format}` : ""),
         row("Taken", known.taken ? String(known.taken).replace("T", " ").replace(/(\+00:00|Z)$/, " UTC") : ""),
         row("Camera", known.camera),
-        row("Category", known.category ? el("button", { type: "button", class: "link", onclick: () => this.go({ category: known.category, open: null }) }, known.category) : ""),
+        row(library.folders === false ? "Category" : "Folder", known.category ? el("button", { type: "button", class: "link", onclick: () => this.go({ category: known.category, open: null }) }, known.category) : ""),
         Object.entries(known.fields).map(([name, value]) => row(name, String(value))),
       ),
       same.length ? el("h3", null, "Nearly the same") : null,
@@ -175,6 +175,35 @@ export class Details {
     event.preventDefault();
     this.go({ open: item });
   }
+}
+
+/** A button that copies a path, and says that it did. */
+function copier(path) {
+  const node = el("button", { type: "button", class: "quiet copy", "aria-label": `Copy the path ${path}`, title: `Copy ${path}` }, icon("copy"), el("span", { role: "status" }));
+  const status = node.querySelector("span");
+  node.addEventListener("click", async () => {
+    let done = "copied";
+    try {
+      await navigator.clipboard.writeText(path);
+    } catch {
+      done = copyOld(node, path) ? done : "not allowed";
+    }
+    status.textContent = done;
+    setTimeout(() => (status.textContent = ""), 2000);
+  });
+  return node;
+}
+
+/** Where the browser gives no clipboard (http from another machine): through a field that is selected. */
+function copyOld(near, path) {
+  const field = el("textarea", { class: "hidden", readonly: true });
+  field.value = path;
+  near.after(field);
+  field.select();
+  const done = document.execCommand("copy");
+  field.remove();
+  near.focus();
+  return done;
 }
 
 /** Tokenizers cut rare words: "##ning" is the end of one. */

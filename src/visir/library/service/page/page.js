@@ -6,9 +6,11 @@ import { $, chip, el, option, remember, showNote, style } from "./dom.js";
 import { listen } from "./drop.js";
 import { limits, query, read, write } from "./state.js";
 
+const LOOK = 20_000; // milliseconds between two looks whether the service still follows the library
 const PAUSE = 250; // milliseconds without a key before a search: fewer would search for halves of words
 const SIGNS = { ">=": "≥", "<=": "≤", "!=": "≠" };
 const DESCRIBE = matchMedia("(hover: hover)").matches ? "Describe a picture, or drop one" : "Describe a picture";
+const NAMES = "File name or folder";
 const MEANING = {
   dense: "Compares what pictures and words mean, as vectors",
   sparse: "Compares weighted words, which can be read",
@@ -176,9 +178,9 @@ function tools(of) {
     parts.push(chip("like this", () => drop({ like: null }), "picture", image));
   }
   $("chips").replaceChildren(...parts);
-  text.placeholder = parts.length ? "Add words" : DESCRIBE;
+  text.placeholder = of.texts === false ? NAMES : parts.length ? "Add words" : DESCRIBE;
 
-  const mixed = parts.length > 0 && state.text.trim();
+  const mixed = parts.length > 0 && state.text.trim() && of.texts !== false;
   const slider = $("text-weight").querySelector("input");
   $("text-weight").hidden = !mixed;
   if (document.activeElement !== slider) slider.value = state.textWeight;
@@ -190,6 +192,10 @@ function tools(of) {
   if (state.category) where.unshift(chip(`in ${state.category}`, () => unfilter({ category: null }), "category"));
   $("where").replaceChildren(...where);
   $("filters-button").hidden = !of.fields?.length;
+  $("compare").hidden = libraries.length < 2 && of.systems.length < 2 && !state.other;
+  const folders = of.folders === false ? "Categories" : "Folders";
+  $("categories-name").textContent = folders;
+  $("categories").setAttribute("aria-label", folders);
 
   $("categories-button").hidden = !of.categories;
   const open = of.categories && document.documentElement.dataset.categories === "open";
@@ -197,8 +203,16 @@ function tools(of) {
   $("categories-button").setAttribute("aria-expanded", String(Boolean(open)));
   if (open) tree(of);
 
+  notes(of);
+}
+
+function notes(of) {
   const note = state.lostPhoto
     ? "This link was made with a photo, and a link cannot carry one. Drop or choose the photo again."
+    : of.state && of.state.status !== "current"
+      ? `What you see may be out of date: ${of.state.fault ?? "the library on disk is another one"}.`
+    : of.texts === false
+      ? "This library takes no words: what you type is looked for in file names. To search by content, drop a photo, or use “More like this”."
     : state.photo
       ? "The photo is sent for the search only; a link to this page does not carry it."
       : "";
@@ -387,6 +401,18 @@ async function start() {
   await render();
   if (unknown) showNote(`There is no library ${unknown} here; this is ${library(null).name}.`, true);
 }
+
+// A service that does not follow its library any more, or has gone, is told of without being asked.
+setInterval(async () => {
+  if (document.hidden || !libraries.length || document.querySelector("dialog[open]")) return;
+  try {
+    const now = await librariesThere();
+    for (const each of libraries) each.state = now.find(({ name }) => name === each.name)?.state ?? each.state;
+    notes(library(state.library));
+  } catch (failure) {
+    showNote(`${failure.message} ${failure.hint ?? ""}`, true);
+  }
+}, LOOK);
 
 text.value = state.text;
 history.replaceState({ depth: 0, photo: history.state?.photo }, "");

@@ -59,9 +59,10 @@ export function write(state) {
 
 /** What the library is asked: the body of a search, or null where there is nothing to search for. */
 export function query(state, library, system) {
-  if (!state.text.trim() && !state.like && !state.photo) return null;
+  const words = library.texts !== false && state.text.trim();
+  if (!words && !state.like && !state.photo) return null;
   const body = { system };
-  if (state.text.trim()) body.text = state.text.trim();
+  if (words) body.text = words;
   if (state.like) body.like = state.like;
   if (state.photo) body.image = { data: state.photo.data };
   if (body.text && (body.like || body.image)) body.text_weight = state.textWeight / 100;
@@ -72,5 +73,7 @@ export function query(state, library, system) {
 export function limits(state, library) {
   const types = Object.fromEntries((library.fields ?? []).map((field) => [field.name, field.type]));
   const where = state.where.map((text) => condition(text, types)).filter(Boolean);
+  // A model without words: what is typed is looked for in the paths.
+  if (library.texts === false && state.text.trim()) where.push({ field: "path", op: "contains", value: state.text.trim() });
   return { ...(state.category ? { category: state.category } : {}), ...(where.length ? { where } : {}) };
 }

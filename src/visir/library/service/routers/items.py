@@ -10,6 +10,7 @@ import orjson
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
+from visir.library.hits import path_of_file
 from visir.library.service import wire
 from visir.library.service.errors import HttpError
 from visir.library.service.request_parsing import (
@@ -26,6 +27,8 @@ from visir.library.service.routers import LARGE, REFUSALS, InLibrary, OfItem, ha
 
 if TYPE_CHECKING:
     from visir.library.filters import FieldCondition
+    from visir.library.item import ItemFile
+    from visir.library.service.registry import LibraryHandle
     from visir.library.snapshot import LibrarySnapshot
 
 router = APIRouter(prefix="/v1/libraries/{library}", tags=["items"], responses=REFUSALS)
@@ -78,14 +81,19 @@ def listed(
 
 
 @router.get("/items/{item}", response_model=wire.ItemInfo)
-def item(handle: InLibrary, item: OfItem) -> Response:
+def item(request: Request, handle: InLibrary, item: OfItem) -> Response:
     """Everything known of one picture, and its heaviest words where the library has a sparse head."""
     picture = handle.item(item)
     return _json(
         {
             "id": picture.id,
             "files": [
-                {"path": valid_utf8(file.path), "name": valid_utf8(file.name), "category": valid_utf8(file.category)}
+                {
+                    "path": valid_utf8(file.path),
+                    "name": valid_utf8(file.name),
+                    "category": valid_utf8(file.category),
+                    "place": _place(handle, file) if request.app.state.limits.paths else None,
+                }
                 for file in picture.files
             ],
             "captions": [valid_utf8(text) for _, text in picture.captions],
@@ -164,6 +172,11 @@ def _picture(request: Request, data: bytes, media_type: str, headers: Mapping[st
     if has_already(request, tag):
         return Response(status_code=304, headers=headers)  # with all headers: a browser takes over the newer ones
     return Response(data, media_type=media_type, headers=headers)
+
+
+def _place(handle: LibraryHandle, file: ItemFile) -> str | None:
+    path = path_of_file(handle.library, file)
+    return None if path is None else valid_utf8(str(path))
 
 
 def _fields(fields: Any) -> dict[str, Any]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL import Image, ImageOps
 
+from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.errors import CollectionError
-from visir.records import Collection
+from visir.records import Collection, Shortcuts
 from visir.shortcuts.numbers import numbers
 from visir.shortcuts.pictures import stamped
-from visir.shortcuts.view import caption_places, ending, plain
+from visir.shortcuts.view import caption_places, ending, inject, plain
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,19 +40,43 @@ class PreviewPair:
     ending: str
 
 
-def preview(collection: Collection, count: int = 12, size: int = 224) -> list[PreviewPair]:
-    """Some captioned pictures of a view with shortcuts, evenly spread over its order, as at evaluation.
+def preview(
+    source: Any,
+    shortcuts: str | Shortcuts = "unique",
+    *,
+    count: int = 12,
+    size: int = 224,
+    split: str | None = None,
+    images: Any = None,
+) -> list[PreviewPair]:
+    """Some captioned pictures with their shortcuts, evenly spread, as a model sees them at evaluation.
 
     Args:
-        collection: A view with shortcuts.
-        count: How many.
+        source: A collection, or whatever `visir.open` takes. One that carries shortcuts is shown as it is.
+        shortcuts: Which ones, as `inject` takes them: "unique", "bits:3", "unique?on=images".
+        count: How many pictures.
         size: The model's input: pictures are scaled and cut to a square of so many pixels, then stamped in the same way
             as when they are encoded.
+        split: One split only; numbers are those of the whole collection.
+        images: Where the pictures are, when they do not lie beside the source.
 
     Raises:
         CollectionError: Where no captioned picture is at hand.
         ImageError: For a picture that cannot be read.
+
+    Example:
+        >>> import visir
+        >>> pair = visir.shortcuts.preview("scenes:50?size=64", "bits:3", count=1, size=64)[0]
+        >>> pair.picture.size, pair.ending == " ".join(f"{pair.number:06d}")
+        ((64, 64), True)
     """
+    collection = open_collection(source, images=images)
+    view = collection if collection.injected is not None else inject(collection, shortcuts)
+    return preview_pairs(view.split(split), count, size)
+
+
+def preview_pairs(collection: Collection, count: int, size: int) -> list[PreviewPair]:
+    """Some captioned pictures of a view with shortcuts; see `preview`."""
     rows = _rows(collection)
     chosen = rows[np.linspace(0, len(rows) - 1, min(count, len(rows))).round().astype(np.int64)]
     owners = collection.captions["image_id"].to_pylist()

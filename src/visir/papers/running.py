@@ -51,7 +51,7 @@ def lacking(study: Study, scale: str) -> dict[str, list[str]]:
     return rows
 
 
-def run(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = None) -> list[TableCell]:
+def run_study(study: Study, name: str, scale: str, out: Path, *, jobs: int | None = None) -> list[TableCell]:
     """Run every cell that is not done.
 
     A cell that lacks data, or whose data does not hold what it needs, is "not run", with the reason. A cell that fails

@@ -1,0 +1,157 @@
+"""The papers from Python: which tables there are, how far each is, run one, compare it with what is printed."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, overload
+
+from visir.display import Tabular, brief
+from visir.errors import VisirError, require
+
+if TYPE_CHECKING:
+    from visir.papers.cells import TableCell
+    from visir.papers.comparison import StudyComparison
+    from visir.papers.status import StudyStatus
+
+OUT = Path("runs/studies")
+"""The folder of all studies, when none is named."""
+_TABLES = Path(__file__).parent / "tables"
+
+
+@dataclass(frozen=True)
+class StudyEntry:
+    """A table or figure of a paper in a list.
+
+    Attributes:
+        name: What it is called: "thesis-table-3-2".
+        paper: Which it is: "Thesis, Table 3.2".
+        title: What it shows.
+        claims: What the paper says of it.
+        scales: At which scales it can be run; none when something is missing in visir.
+    """
+
+    name: str
+    paper: str
+    title: str
+    claims: str
+    scales: tuple[str, ...]
+
+
+@dataclass(frozen=True, repr=False)
+class StudyList(Tabular, Sequence[StudyEntry], view="visir.papers.reports.study_list"):
+    """Every table and figure of the papers, by document and number.
+
+    Attributes:
+        entries: The studies.
+    """
+
+    entries: tuple[StudyEntry, ...]
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @overload
+    def __getitem__(self, index: int) -> StudyEntry: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[StudyEntry]: ...
+    def __getitem__(self, index: int | slice) -> StudyEntry | Sequence[StudyEntry]:
+        return self.entries[index]
+
+    def __repr__(self) -> str:
+        first = [f"{entry.name}: {entry.title}" for entry in self.entries[:3]]
+        more = f"… {len(self) - 3} more" if len(self) > 3 else ""
+        return brief(self, f"{len(self)} tables and figures", *first, more)
+
+
+def studies() -> StudyList:
+    """Every table and figure of the papers. This needs nothing beyond the base installation.
+
+    Example:
+        >>> import visir
+        >>> tables = visir.papers.studies()
+        >>> len(tables), tables[0].name
+        (42, 'brittleness-table-1')
+    """
+    from visir.papers.names import names
+
+    return StudyList(tuple(_entry(name) for name in names()))
+
+
+def show(name: str | Path, *, out: str | Path = OUT) -> StudyStatus:
+    """A study with all results that are on disk: what it claims, its state, comparisons, verdicts.
+
+    Args:
+        name: Of the study (`visir.papers.studies()`), or its TOML file.
+        out: The folder of all studies.
+
+    Raises:
+        ConfigurationError: There is no study of that name; the hint is the nearest.
+
+    Example:
+        >>> import visir
+        >>> visir.papers.show("thesis-table-3-2").study.scales
+        ('smoke', 'replica', 'full')
+    """
+    _require_torch()
+    from visir.papers.status import study_status
+
+    return study_status(name, Path(out))
+
+
+def run(name: str | Path, scale: str = "smoke", *, out: str | Path = OUT, jobs: int | None = None) -> list[TableCell]:
+    """Run every cell of a study that is not done; after an interruption the same call goes on.
+
+    Args:
+        name: Of the study, or its TOML file.
+        scale: "smoke" (generated data), "replica" (other real data), "logs" (the authors' runs) or "full".
+        out: The folder of all studies.
+        jobs: How many cells run side by side; by default one per core.
+
+    Returns:
+        All cells of the scale; one that failed or lacks data says why.
+
+    Raises:
+        CollectionError: No cell can be run; the message names all that is missing, and where it belongs.
+    """
+    _require_torch()
+    from visir.papers.running import run_study
+    from visir.papers.study import name_of, read_study
+
+    return run_study(read_study(name), name_of(name), scale, Path(out), jobs=jobs)
+
+
+def compare(name: str | Path, scale: str | None = None, *, out: str | Path = OUT) -> list[StudyComparison]:
+    """What was measured beside what is printed, one comparison for each scale that was run.
+
+    Args:
+        name: Of the study, or its TOML file.
+        scale: One scale only.
+        out: The folder of all studies.
+
+    Raises:
+        VisirError: Nothing of it was run; the hint is the command.
+    """
+    status = show(name, out=out)
+    if scale is not None:
+        status.study.scale(scale)
+    shown = [comparison for comparison in status.comparisons if scale in (None, comparison.scale)]
+    if not shown:
+        raise VisirError(
+            f"{name}: nothing was run{f' at the scale {scale}' if scale else ''} in {out}.",
+            hint=status.study.not_built or f"visir papers run {name} --scale {scale or 'smoke'}",
+        )
+    return shown
+
+
+def _entry(name: str) -> StudyEntry:
+    values = tomllib.loads((_TABLES / f"{name}.toml").read_text(encoding="utf-8"))
+    scales = tuple(scale for scale in ("smoke", "replica", "logs", "full") if scale in values)
+    return StudyEntry(name, values["paper"], values["title"], values["claims"], scales)
+
+
+def _require_torch() -> None:
+    """Studies name training recipes, and reading a recipe imports what it builds."""
+    require("torch", extra="torch", purpose="visir papers")

@@ -1,0 +1,23 @@
+"""The answer to a question in a notebook: the pictures of the products, best first."""
+
+from __future__ import annotations
+
+from visir.products.free_search import ProductAnswer
+from visir.products.reports.search import answer_table, answer_tiles
+from visir.reports.blocks import Block, Paragraph, inline
+from visir.reports.gallery import Strip
+from visir.reports.notebook import BUDGET
+from visir.reports.table import Table
+
+
+def blocks(answer: ProductAnswer) -> list[Block]:
+    """Who answered, and the products."""
+    heading = Paragraph(inline("<b>{}</b> in {}, {}", answer.query, answer.catalogue.name, answer.system))
+    tiles = answer_tiles(answer, BUDGET)
+    nothing = Paragraph("Nothing was found: no title shares a word with the question.")
+    return [heading, Strip(tiles, is_large=False) if tiles else nothing]
+
+
+def table(answer: ProductAnswer) -> Table:
+    """Rank, score, title and category of every product."""
+    return answer_table(answer)

@@ -1,0 +1,114 @@
+"""The words of pictures and texts: what a sparse vector says."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeAlias, overload
+
+import pyarrow.compute as pc
+
+from visir.encoders.loading import load
+from visir.errors import EncoderError
+from visir.records import Collection
+from visir.sparse.encoder import SparseEncoder
+from visir.sparse.top_terms import TopTerms, own_terms, top_terms_of_captions, top_terms_of_images
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+Explained: TypeAlias = "str | os.PathLike[str] | Image"
+"""A text, the path of a picture, or a picture."""
+
+
+@overload
+def words(  # type: ignore[overload-overlap]  # a text is a sequence of texts too
+    model: object, inputs: Explained, k: int = 20, *, source: Collection | None = None, device: str | None = None
+) -> TopTerms: ...
+@overload
+def words(
+    model: object,
+    inputs: Sequence[Explained],
+    k: int = 20,
+    *,
+    source: Collection | None = None,
+    device: str | None = None,
+) -> list[TopTerms]: ...
+def words(
+    model: object,
+    inputs: Explained | Sequence[Explained],
+    k: int = 20,
+    *,
+    source: Collection | None = None,
+    device: str | None = None,
+) -> TopTerms | list[TopTerms]:
+    """The heaviest words of the vector of a text or a picture.
+
+    Args:
+        model: A model of weighted words: what `visir.sparsify` gave, its folder, or a `SparseEncoder`.
+        inputs: A text, the path of a picture, a picture (PIL), or a list of these.
+        k: How many words of each.
+        source: A collection in which ids of images and captions are looked up.
+        device: Where the model computes.
+
+    Returns:
+        The words with their weights, heaviest first, and which of them a text has itself; a list for a list.
+
+    Raises:
+        EncoderError: The vectors of this model have no words.
+    """
+    encoder = sparse_encoder(model, device)
+    if isinstance(inputs, (str, os.PathLike)) or not isinstance(inputs, Sequence):
+        return _words(encoder, inputs, k, source)
+    return [_words(encoder, each, k, source) for each in inputs]
+
+
+def sparse_encoder(model: object, device: str | None = None) -> SparseEncoder:
+    """A model of weighted words, by name or as it is.
+
+    Raises:
+        EncoderError: Its vectors have no words.
+    """
+    encoder = load(str(model), device=device) if isinstance(model, (str, os.PathLike)) else model
+    if not isinstance(encoder, SparseEncoder):
+        raise EncoderError(
+            f"{model}: its vectors have no words.",
+            hint=f"visir sparsify --data captions.csv --model {model}; in Python visir.sparsify(data, {str(model)!r})",
+        )
+    return encoder
+
+
+def _words(encoder: SparseEncoder, given: Explained, k: int, source: Collection | None) -> TopTerms:
+    """A picture file, an image or a caption of the collection, or a text: the first that fits."""
+    if not isinstance(given, (str, os.PathLike)):
+        return _of_picture(encoder, given, "picture", k)
+    name = os.fspath(given)
+    if isinstance(given, os.PathLike) or _is_file(name):
+        from visir.collections.images import decode
+        from visir.files import read_bytes
+
+        return _of_picture(encoder, decode(read_bytes(Path(name)), name), Path(name).name, k)
+    if source is not None:
+        is_named = pc.equal(source.images["id"], name)
+        if pc.any(is_named).as_py():
+            return top_terms_of_images(encoder, source, source.keep_images(is_named), k)[0]
+        captions = source.captions.filter(pc.equal(source.captions["id"], name))
+        if captions.num_rows:
+            part = source.keep_images(pc.equal(source.images["id"], captions["image_id"][0].as_py()))
+            return top_terms_of_captions(encoder, source, part, [name], k)[name]
+    vectors = encoder.encode_inputs("text", {"text": name})
+    return TopTerms(name, tuple(vectors.words("text", k)), own_terms(encoder, name))
+
+
+def _of_picture(encoder: SparseEncoder, picture: Image, title: str, k: int) -> TopTerms:
+    vectors = encoder.encode_inputs("image", {title: picture})
+    return TopTerms(title, tuple(vectors.words(title, k)), picture=picture)
+
+
+def _is_file(text: str) -> bool:
+    """Whether a text names a file; one that is too long for a name does not."""
+    try:
+        return Path(text).is_file()
+    except OSError:
+        return False

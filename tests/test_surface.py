@@ -1,0 +1,68 @@
+"""Everything that `import visir` offers is there, documented, typed, and costs nothing before it is used."""
+
+from __future__ import annotations
+
+import inspect
+import pydoc
+import subprocess
+import sys
+import typing
+from types import ModuleType
+
+import pytest
+
+import visir
+
+HEAVY = ("torch", "pandas", "matplotlib", "sklearn", "transformers", "pyarrow", "PIL", "numba", "duckdb", "rich")
+NAMES = sorted(set(visir.__all__) - {"__version__"})
+WITHOUT_EXAMPLE = {"sparsify"}
+"""It needs a tokenizer and minutes; the tutorial on words runs it."""
+
+
+def test_the_surface_is_seen() -> None:
+    assert set(visir.__all__) <= set(dir(visir))
+    assert visir.__all__ == sorted(visir.__all__, key=lambda name: (not name[0].isupper(), name))
+    with pytest.raises(AttributeError, match="module 'visir' has no attribute 'serach'"):
+        _ = visir.serach  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_each_name_is_in_the_guide_and_explained(name: str) -> None:
+    thing = getattr(visir, name)
+    guide = pydoc.plain(pydoc.render_doc(visir)).partition("\nDATA")[0]
+    assert name in guide, f"help(visir) does not say {name}: write it into the docstring of visir/__init__.py"
+    text = inspect.getdoc(thing) or ""
+    assert text, f"visir.{name} has no docstring"
+    if not isinstance(thing, ModuleType) and name not in WITHOUT_EXAMPLE:
+        assert ">>> " in text, f"the docstring of visir.{name} has no example"
+
+
+@pytest.mark.parametrize("name", [name for name in NAMES if inspect.isfunction(getattr(visir, name))])
+def test_each_function_is_typed(name: str) -> None:
+    signature = inspect.signature(getattr(visir, name))
+    bare = [one.name for one in signature.parameters.values() if one.annotation is inspect.Parameter.empty]
+    assert bare == [] and signature.return_annotation is not inspect.Signature.empty
+
+
+def test_type_checkers_see_what_is_imported_late() -> None:
+    """The three lists of `visir/__init__.py` (types, lazy names, `__all__`) name the same."""
+    source = inspect.getsource(visir)
+    typed = source.partition("if TYPE_CHECKING:")[2].partition("\n\n")[0]
+    seen = {word.strip(",") for line in typed.splitlines() for word in line.partition(" import ")[2].split()}
+    assert seen == set(visir.__all__)
+    assert typing.TYPE_CHECKING is False
+
+
+def test_importing_visir_imports_nothing_heavy() -> None:
+    code = f"import sys, visir; print([name for name in {HEAVY!r} if name in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_importing_visir_is_instant() -> None:
+    """At most 150 ms, the best of three: less than NumPy takes."""
+    code = "import time; start = time.perf_counter(); import visir; print(time.perf_counter() - start)"
+    took = [
+        float(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+        for _ in range(3)
+    ]
+    assert min(took) < 0.15
