@@ -52,10 +52,8 @@ if TYPE_CHECKING:
     from visir.library import Library, index
     from visir.library.query import Query
     from visir.retrieval import read_run
-    from visir.sparse import sparsify, words
     from visir.retrieval.searching import search
     from visir.robustness.perturb import perturb
-    from visir.sparse import sparsify
     from visir.training import recipes, train
     from visir.version import __version__
 

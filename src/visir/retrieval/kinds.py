@@ -233,4 +233,4 @@ def settings_of_kind(kind: Kind) -> list[tuple[str, Any, str]]:
     return [] if stated is None else described(stated)
 
 
-__all__ = ["KINDS", "Kind", "build", "form_of", "kinds_for", "load", "settings_of_kind"]
+__all__ = ["KINDS", "Kind", "build_index", "form_of", "index_kinds", "kinds_for", "open_index", "settings_of_kind"]
