@@ -163,9 +163,9 @@ def compare_command(
     _require_torch()
     from visir.console import Console
     from visir.papers.reports.tables import tables_of
-    from visir.papers.surface import compare, show
+    from visir.papers.surface import comparisons, show
 
-    shown = compare(name, scale, out=out)
+    shown = comparisons(name, scale, out=out)
     console = Console(highlight=False, soft_wrap=True)
     for comparison in shown:
         for table in tables_of(comparison):
