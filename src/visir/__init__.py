@@ -43,7 +43,8 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir import papers, products, sessions, shortcuts
     from visir.collections import open
-    from visir.encoders import Encoder, encode, load, models
+    from visir.encoders import Encoder, encode, load
+    from visir.encoders.known_models import models
     from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
     from visir.evaluation.granularity import granularity
     from visir.evaluation.measures.listing import measures
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from visir.retrieval import read_run
     from visir.retrieval.searching import search
     from visir.robustness.perturb import perturb
+    from visir.sparse import sparsify, words
     from visir.training import recipes, train
     from visir.version import __version__
 
@@ -64,7 +66,7 @@ __getattr__, __dir__ = lazy(
         "__version__": "visir.version",
         "Encoder": "visir.encoders",
         "load": "visir.encoders",
-        "models": "visir.encoders",
+        "models": "visir.encoders.known_models",
         "encode": "visir.encoders",
         "recipes": "visir.training",
         "train": "visir.training",
