@@ -20,7 +20,7 @@ import numpy as np
 import visir
 
 names = dir(visir)
-collection = visir.open("scenes:40?size=32")
+collection = visir.open("scenes:40?size=64")
 rng = np.random.default_rng(0)
 images = rng.normal(size=(len(collection.images), 8)).astype("float32")
 rows = {image: row for row, image in enumerate(collection.images["id"].to_pylist())}

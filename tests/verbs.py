@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import typer
 from typer.testing import CliRunner
 
+from visir.cli.verbs import verb as verb_of
 from visir.errors import VisirError
 
 
@@ -16,10 +19,15 @@ class Said:
     status: int
     text: str
 
+    @property
+    def json(self) -> Any:
+        """What was printed, as JSON."""
+        return json.loads(self.text)
+
 
 def say(verb: Callable[..., None], *arguments: object) -> Said:
     app = typer.Typer(pretty_exceptions_enable=False)
-    app.command()(verb)
+    app.command()(verb_of(verb))
     result = CliRunner().invoke(app, [str(one) for one in arguments], env={"COLUMNS": "200"})
     if isinstance(result.exception, VisirError):
         return Said(2, result.output + str(result.exception))

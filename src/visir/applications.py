@@ -18,15 +18,18 @@ class Verb:
     """A verb of the command line.
 
     Args:
-        name: As it is typed: "serve" in `visir library serve`.
+        name: As it is typed: "search" in `visir search`.
         target: "module:attribute" of a function with typer's annotations, or of a `typer.Typer` with verbs of its own.
             The module is imported for `visir --help`: import what is heavy inside functions.
-        after: The verb that it follows in `visir --help`; by default it comes last.
+        group: The heading of `visir --help` under which it is listed: find, measure, train, analyse, applications or
+            set-up. Default: that of the verb that it follows, or applications.
+        after: The verb that it follows there; by default it comes last.
         extends: Whether it takes the place of the verb of this name, which it calls for what is not its own.
     """
 
     name: str
     target: str
+    group: str = ""
     after: str = ""
     extends: bool = False
 

@@ -20,6 +20,7 @@ _UNSAFE = (
     r"\ufeff\ufff9-\ufffb"
     r"\ud800-\udfff"  # bytes of a file's name that are no Unicode
 )
+_RESET = "\x1b[0m"
 _IN_TEXT = re.compile(f"[{_UNSAFE}]")
 _IN_LINE = re.compile(rf"[\t\n{_UNSAFE}]")
 
@@ -50,6 +51,8 @@ class SafeStream:
 
     def write(self, text: str) -> int:
         """Write text. Carriage returns that it begins with are those of a bar, which only goes over its own line."""
+        if text == _RESET:  # colorama, which other packages bring, says so at the end: nothing is to be reset
+            return len(text)
         rest = text.lstrip("\r")
         self.rich_proxied_file.write(text[: len(text) - len(rest)] + safe(rest))
         return len(text)

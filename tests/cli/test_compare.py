@@ -75,9 +75,9 @@ def test_published_values_and_the_order_of_systems(tmp_path: Path) -> None:
     assert "order of systems, t2i R@1: not kept: poor should be above good" in said.text
     assert "good against" not in said.text
     assert "poor against good" in said.text
-    alone = say(compare, folders[0], "--published", file, "--system", "poor", "--tolerance", "9")
+    alone = say(compare, folders[0], "--published", file, "--as", "poor", "--tolerance", "9")
     assert "1 of 1 values within ±900 %" in alone.text
-    assert "did you mean 'poor'" in say(compare, folders[0], "--published", file, "--system", "por").text
+    assert "did you mean 'poor'" in say(compare, folders[0], "--published", file, "--as", "por").text
 
 
 def test_doubtful_values_are_said_to_be(tmp_path: Path) -> None:

@@ -46,7 +46,7 @@ def run(*arguments: object, status: int = 0) -> str:
 
 
 def test_inspect(source: Path) -> None:
-    output = run("inspect", source, "--examples", 1)
+    output = run("inspect", source, "--count", 1)
     assert re.search(r"coco_test\s+fingerprint [0-9a-f]{32}", output)
     assert "images: 3 of 3 found" in output
     assert re.search(r"test\D+3\D+3\D+6\D+2", output)
@@ -55,14 +55,14 @@ def test_inspect(source: Path) -> None:
 
 def test_options_images_and_split(source: Path) -> None:
     output = run(
-        "inspect", source, "-o", "captions-per-image=1", "-i", "none", "--split", "test", "-f", "annotation_list"
+        "inspect", source, "--option", "captions-per-image=1", "-i", "none", "--split", "test", "-f", "annotation_list"
     )
     assert "images not looked for" in output
     assert re.search(r"test\D+3\D+0\D+3\D+1", output)
     with pytest.raises(ConfigurationError, match="'oops' has no value; write oops=VALUE"):
-        run("inspect", source, "-o", "oops")
+        run("inspect", source, "--option", "oops")
     with pytest.raises(CollectionError, match="unknown option 'captions_per_imag'"):
-        run("inspect", source, "-o", "captions_per_imag=1")
+        run("inspect", source, "--option", "captions_per_imag=1")
 
 
 def test_check_passes_and_fails_with_its_status(source: Path) -> None:

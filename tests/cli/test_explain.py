@@ -39,10 +39,10 @@ def test_a_result_is_explained(tmp_path: Path) -> None:
     (printed,) = (line.split() for line in short.text.splitlines() if line.strip().startswith("i2t R-P"))
     assert printed[2] == "0.34", "with its own decimals, two, not those of the table"
     assert "doubtful in print, i2t R-P: A fraction among percentages." in short.text
-    anew = say(explain, usual, "--published", paper, "--collection", scenes, "--model", f"npz:{vectors}")
+    anew = say(explain, usual, "--published", paper, "--data", scenes, "--model", f"npz:{vectors}")
     assert "→ hit (any positive in the top k); first caption of each image only" in anew.text
     assert "reproduces 6 of 7 published values of theirs" in anew.text
-    other = say(explain, usual, "--published", paper, "--collection", "scenes:10", "--model", f"npz:{vectors}")
+    other = say(explain, usual, "--published", paper, "--data", "scenes:10", "--model", f"npz:{vectors}")
     assert "is not the collection of this result" in other.text
     assert "both are needed" in say(explain, usual, "--published", paper, "--model", "bow").text
 

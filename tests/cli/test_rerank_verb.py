@@ -50,7 +50,7 @@ def test_a_model_and_its_own_second_stage(blip: Path, tmp_path: Path) -> None:
     paper.write_text(json.dumps({"title": "t", "source": "s", "rows": [{"system": "theirs", **values}]}))
     named = say(explain, first, "--published", paper)
     assert "the published R@5 and R@10 are the same" in named.text and "--k-test 2" in named.text
-    refused = say(explain, second, "--published", paper, "--collection", SCENES, "--model", blip)
+    refused = say(explain, second, "--published", paper, "--data", SCENES, "--model", blip)
     assert refused.status == 2 and "a new search would leave the second stage out" in refused.text
 
 
@@ -58,7 +58,7 @@ def test_runs_from_elsewhere_and_the_tail(blip: Path, tmp_path: Path) -> None:
     say(evaluate, SCENES, "--model", blip, "--out", tmp_path / "first", "--device", "cpu")
     run = tmp_path / "first" / "run_t2i.parquet"
     said = say(
-        evaluate, SCENES, "--run", run, "--rerank", blip, "--k-test", 5, "--tail", "kept", "--fusion", "sum",
+        evaluate, SCENES, "--run", run, "--rerank", blip, "--k-test", 5, "--tail", "kept", "--rerank-score", "sum",
         "--device", "cpu", "--out", tmp_path / "second",
     )  # fmt: skip
     assert said.status == 0, said.text

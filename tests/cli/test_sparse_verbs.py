@@ -68,7 +68,7 @@ def test_from_vectors_to_words(tmp_path: Path) -> None:
     said = say(sparsify, "sparse-scenes", "--model", model, *change, *steps, "--out", out)
     assert said.status == 0 and "2/2" in said.text and f"checkpoint: {out}" in said.text, said.text
     sheet = tmp_path / "words.html"
-    said = say(explain_vector, "-m", out, "-c", "scenes:100?size=64", "-n", "2", "-k", "5", "-o", sheet)
+    said = say(explain_vector, "-m", out, "--data", "scenes:100?size=64", "-n", "2", "--terms", "5", "-o", sheet)
     assert said.status == 0 and "█" in said.text and sheet.read_text().count("data:image/jpeg") == 2
     said = say(explain_vector, "a red car", "-m", f"{out}?expansion=none", "-k", "5")
     assert said.status == 0
@@ -78,6 +78,6 @@ def test_from_vectors_to_words(tmp_path: Path) -> None:
     assert say(evaluate, scenes, "-m", out, "--split", "test", "--depth", "3", "--out", result).status == 0
     values = {f"R@{k}": round(100 * load(result).mean("t2i", f"hit@{k}"), 2) for k in (1, 5, 10)}
     write_json(paper, {"title": "T", "source": "S", "rows": [{"system": "theirs", "t2i": values}]})
-    said = say(explain, result, "--published", paper, "--collection", scenes, "--model", out)
+    said = say(explain, result, "--published", paper, "--data", scenes, "--model", out)
     assert "Ranks: searched anew; similarity: dot" in said.text, said.text
     assert "reproduces 3 of 3 published values" in said.text

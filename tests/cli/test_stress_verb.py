@@ -31,7 +31,7 @@ def test_a_model_is_broken_and_the_gate_says_so(model: Path, tmp_path: Path) -> 
     out = tmp_path / "out"
     options = ("--perturbations", "char_swap,distraction_true,shuffle_all_words", "--severity", 3)
     said = say(
-        stress, SCENES, "-m", model, *options, "--pictures", "gaussian_noise", "--fail-under", 99.5, "--out", out
+        stress, SCENES, "-m", model, *options, "--corruptions", "gaussian_noise", "--fail-under", 99.5, "--out", out
     )
     assert said.status == 1, said.text
     for part in ("Character Swap", "Shuffle All Words", "pictures as they are", "Gaussian Noise", "fails: "):

@@ -103,10 +103,10 @@ MAKE_LIBRARY = ("library", "make", "photos", "--model", "pixels", "--out", "out"
 BUILD = ("index", "build", SCENES, "-m", "bow:64", "--to", "captions", "--out", "out")
 TRAIN = ("train", "small.toml", "--out", "out")
 MODEL = ("train", "small.toml", "--out", "model")
-CATEGORIES = ("products", "train", "generated:60", "--recipe", "clip-ita", "--image", "pixels", "--text", "bow:64",
-              "--option", "size=64", "--folds", "2", *changes(*SMALL_HEADS))  # fmt: skip
+CATEGORIES = ("products", "train", "generated:60", "--recipe", "clip-ita", "--image-model", "pixels",
+              "--text-model", "bow:64", "--option", "size=64", "--folds", "2", *changes(*SMALL_HEADS))  # fmt: skip
 SESSIONS = ("duckdb",)
-PREDICT = ("sessions", "predict", "sessions", "--out", "out", "--min-pages", "4", "--folds", "2", "--model", "lr",
+PREDICT = ("sessions", "predict", "sessions", "--out", "out", "--min-pages", "4", "--folds", "2", "--classifier", "lr",
            "--folds-by", "grouped", "--jobs", "1")  # fmt: skip
 
 ACTS: dict[str, Act] = {
@@ -164,7 +164,7 @@ ACTS: dict[str, Act] = {
                            force=("--replace",)),
     "sessions predict": Act(PREDICT, files=log, needs=(*SESSIONS, "sklearn"), volatile=("*.json", "**/*.json")),
     "sessions train": Act(
-        ("sessions", "train", "sessions", "--out", "out", "--model", "lr", "--min-pages", "4"), files=log,
+        ("sessions", "train", "sessions", "--out", "out", "--classifier", "lr", "--min-pages", "4"), files=log,
         needs=(*SESSIONS, "sklearn", "skops"), volatile=("*.json", "*.skops", "**/*.skops"),
     ),
     "sessions report": Act(

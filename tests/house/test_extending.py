@@ -79,11 +79,11 @@ def test_the_verb_stands_where_it_asks_to(installed: Path, pairs: Path) -> None:
         "red: 1 of 4", "green: 1 of 4", "blue: 1 of 4", "yellow: 0 of 4", "white: 0 of 4", "black: 0 of 4"
     ]  # fmt: skip
     listed = visir(installed, pairs, "--help").stdout
-    assert listed.index("│ evaluate") < listed.index("│ colours") < listed.index("│ granularity")
+    assert listed.index("  evaluate ") < listed.index("  colours ") < listed.index("  compare ")
 
 
 def test_without_it_nothing_is_known_of_it(pairs: Path) -> None:
-    assert "No such command 'colours'" in visir(pairs, pairs, "colours", "few.pairs").stderr
+    assert "there is no command visir colours" in visir(pairs, pairs, "colours", "few.pairs").stderr
     assert (
         "unknown encoder 'colour-words'" in visir(pairs, pairs, "search", "scenes:3", "x", "-m", "colour-words").stderr
     )

@@ -107,7 +107,7 @@ def test_a_broken_picture_stops_encoding_by_name_or_counts_as_absent(shop: Path)
 
 @pytest.mark.slow
 def test_train_and_evaluate_from_end_to_end(shop: Path, tmp_path: Path) -> None:
-    few = ["--folds", 3, "--image", "pixels", "--text", "bow", "--set", "optimiser.epochs=1"]
+    few = ["--folds", 3, "--image-model", "pixels", "--text-model", "bow", "--set", "optimiser.epochs=1"]
     few += ["--set", "optimiser.batch=8", "--recipe", "clip-ita"]
     refused = said(run("train", shop, *few, "--out", tmp_path / "refused"))
     assert "8.jpg" in refused
@@ -115,9 +115,7 @@ def test_train_and_evaluate_from_end_to_end(shop: Path, tmp_path: Path) -> None:
     model = tmp_path / "model"
     assert f"model: {model}" in said(run("train", shop, *few, "--out", model, "--skip-broken"))
     printed = said(
-        run(
-            "evaluate", shop, "--models", model, "--baselines", "bm25,text:bow", "--folds", 3, "--out", tmp_path / "out"
-        )
+        run("evaluate", shop, "--model", model, "--baselines", "bm25,text:bow", "--folds", 3, "--out", tmp_path / "out")
     )
     assert "bm25" in printed.lower()
     assert (tmp_path / "out" / "report.html").is_file()
@@ -147,7 +145,7 @@ def test_a_category_without_test_products_is_no_query(shop: Path, tmp_path: Path
 def test_all_pictures_gone(tmp_path: Path) -> None:
     rows = [{"id": str(row), "title": "t", "category_path": ["A"], "image": f"{row}.jpg"} for row in range(30)]
     shop = lines(tmp_path / "shop.jsonl", *rows)
-    assert "no product has a picture" in said(run("train", shop, "--image", "pixels", "--text", "bow"))
+    assert "no product has a picture" in said(run("train", shop, "--image-model", "pixels", "--text-model", "bow"))
     with pytest.raises(CollectionError, match=r"none of its 30 images is in"):
         open_catalogue(shop, images=tmp_path)
 

@@ -64,15 +64,15 @@ def test_models_are_tested_on_the_fold_they_have_not_seen(tmp_path: Path) -> Non
     def made(fold: int, recipe: str = "clip-ita", seed: int = 0) -> Path:
         out = tmp_path / f"{recipe}-{fold}-{seed}"
         said = say(
-            train, "generated:150", "--recipe", recipe, "--image", "pixels", "--text", "bow:256", "--folds", 2,
-            "--fold", fold, "--out", out, "--set", "optimiser.epochs=1", "--set", f"seed={seed}",
+            train, "generated:150", "--recipe", recipe, "--image-model", "pixels", "--text-model", "bow:256",
+            "--folds", 2, "--fold", fold, "--out", out, "--set", "optimiser.epochs=1", "--set", f"seed={seed}",
             "--set", "dimension=8", "--set", "category.head.hidden=[8]", "--set", "product.head.hidden=[8]",
         )  # fmt: skip
         assert said.status == 0, said.text
         return out
 
     models = [made(1), made(2), made(1, "clip-ita-general")]
-    arguments = [part for one in models for part in ("--models", one)]
+    arguments = [part for one in models for part in ("--model", one)]
     said = say(evaluate, "generated:150", *arguments, "--folds", 2, "--out", tmp_path / "out")
     assert said.status == 0, said.text
     written = json.loads((tmp_path / "out" / "result.json").read_text("utf-8"))

@@ -10,7 +10,7 @@ from verbs import say
 from visir.products.cli.train import train
 from visir.products.model.trained import load_categories_model
 
-WITHOUT_WEIGHTS = ("--image", "pixels", "--text", "bow:64", "--option", "size=64")
+WITHOUT_WEIGHTS = ("--image-model", "pixels", "--text-model", "bow:64", "--option", "size=64")
 SMALL = ("--set", "optimiser.epochs=2", "--set", "category.head.hidden=[16]", "--set", "product.head.hidden=[16]")
 
 

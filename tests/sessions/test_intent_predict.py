@@ -37,11 +37,11 @@ def said(*arguments: str, given: str | None = None) -> str:
 
 def test_a_study_and_its_page(log_folder: Path, tmp_path: Path) -> None:
     study, page = tmp_path / "study", tmp_path / "page.html"
-    how = ["--min-pages", "4", "--folds", "2", "--model", "lr", "--model", "rf", "--jobs", "1"]
+    how = ["--min-pages", "4", "--folds", "2", "--classifier", "lr", "--classifier", "rf", "--jobs", "1"]
     output = said("predict", str(log_folder), "--out", str(study), *how)
     assert "F1 by step, anonymous (grouped folds)" in output
     assert "F1 by step, identified (grouped folds)" in output
-    said("report", str(study), "--out", str(page), "--json", str(tmp_path / "numbers.json"))
+    numbers = json.loads(said("report", str(study), "--out", str(page), "--json"))
     text = page.read_text()
     for part in (
         "Figure 6.7",
@@ -54,17 +54,16 @@ def test_a_study_and_its_page(log_folder: Path, tmp_path: Path) -> None:
         assert part in text
     assert "<script" not in text
     assert "http://" not in text.replace("http://www.w3.org", "")
-    numbers = json.loads((tmp_path / "numbers.json").read_text())
     assert {row["scheme"] for row in numbers["rows"]} == {"grouped", "temporal", "ungrouped"}
     before = page.read_bytes()
-    said("report", str(study), "--out", str(page), "--json", str(tmp_path / "numbers.json"), "--replace")
+    said("report", str(study), "--out", str(page), "--replace")
     assert page.read_bytes() == before
 
 
 @pytest.fixture(scope="module")
 def model(log_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("model") / "lr"
-    output = said("train", str(log_folder), "--out", str(out), "--model", "lr", "--min-pages", "8")
+    output = said("train", str(log_folder), "--out", str(out), "--classifier", "lr", "--min-pages", "8")
     assert f"visir sessions score {out}" in output
     return out
 
@@ -104,7 +103,7 @@ def test_history_of_a_log_changes_what_is_said_of_its_customers(model: Path, log
 @pytest.mark.slow
 def test_a_killed_study_leaves_no_process_and_goes_on(log_folder: Path, tmp_path: Path) -> None:
     command = [sys.executable, "-m", "visir", "sessions", "predict", str(log_folder), "--out", str(tmp_path / "study")]
-    command += ["--min-pages", "4", "--folds", "3", "--model", "gbdt", "--folds-by", "grouped", "--jobs", "2"]
+    command += ["--min-pages", "4", "--folds", "3", "--classifier", "gbdt", "--folds-by", "grouped", "--jobs", "2"]
     started = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
     cells = tmp_path / "study" / "cells"
     deadline = time.monotonic() + 120
@@ -132,7 +131,7 @@ def _alive(group: int) -> bool:
 
 
 def test_faults_name_the_next_action(log_folder: Path, tmp_path: Path) -> None:
-    answer = CliRunner().invoke(app, ["train", str(log_folder), "--out", str(tmp_path / "m"), "--model", "svn"])
+    answer = CliRunner().invoke(app, ["train", str(log_folder), "--out", str(tmp_path / "m"), "--classifier", "svn"])
     assert "did you mean 'svm'" in str(answer.exception)
     answer = CliRunner().invoke(app, ["report", str(tmp_path), "--out", str(tmp_path / "x.html")])
     assert "visir sessions predict SESSIONS" in str(answer.exception)

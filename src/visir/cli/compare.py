@@ -7,6 +7,17 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli import output
+from visir.cli.options import (
+    CorrectionOption,
+    MeasureOption,
+    PublishedCollectionOption,
+    PublishedOption,
+    PublishedSystems,
+    SeedOption,
+)
+from visir.cli.verbs import examples
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -16,43 +27,43 @@ if TYPE_CHECKING:
     from visir.records import Result
 
 
+@examples(
+    "visir compare results/clip results/siglip",
+    "visir compare results/clip --published brittleness-table-2 --as CLIP",
+)
 def compare(
     results: Annotated[
         list[Path],
         typer.Argument(metavar="RESULT…", help="Folders that visir evaluate --out wrote; the first is the baseline."),
     ],
-    published: Annotated[
-        str | None,
-        typer.Option(help="Compare with published values: a JSON or TOML file, or the name of a shipped table."),
-    ] = None,
-    system: Annotated[
-        list[str] | None,
-        typer.Option(help="The published name of each system, in the order of the results, where it differs."),
-    ] = None,
-    collection: Annotated[str | None, typer.Option(help="The published name of the collection.")] = None,
+    published: PublishedOption = None,
+    system: PublishedSystems = None,
+    collection: PublishedCollectionOption = None,
     tolerance: Annotated[float, typer.Option(help="Relative tolerance for published values.")] = 0.05,
-    measure: Annotated[list[str] | None, typer.Option("--measure", help="Measures by name (repeatable).")] = None,
+    measure: MeasureOption = None,
     test: Annotated[str, typer.Option(help="t or randomisation.")] = "t",
-    correction: Annotated[str, typer.Option(help="holm, bonferroni or none.")] = "holm",
+    correction: CorrectionOption = "holm",
     by: Annotated[
         str | None,
-        typer.Option(help="What is a sample: image, with all its captions (default); caption finds too much."),
+        typer.Option(
+            help="What is a sample: image, with all its captions (default), or caption, which finds too much."
+        ),
     ] = None,
     allow: Annotated[
-        list[str] | None, typer.Option(help="A protocol field that may differ (repeatable). All others may not.")
+        list[str] | None, typer.Option(help="A protocol field that may differ; all others may not. Repeatable.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the randomisation test.")] = 0,
+    seed: SeedOption = 0,
 ) -> None:
-    """Say whether systems differ, query by query, with significance; or whether published values are reproduced.
+    """Say whether systems differ, with significance.
+
+    Say whether systems differ, query by query, with significance; or whether published values are reproduced.
 
     Results of different protocols are refused with the list of differences, unless each is allowed by name.
     """
-    from visir.console import Console
     from visir.evaluation.compare import compare as compare_results
     from visir.evaluation.results import load as load_result
-    from visir.reports import comparison_table, to_terminal
+    from visir.reports import comparison_table
 
-    console = Console()
     loaded = [load_result(folder) for folder in results]
     if published is not None:
         _beside_published(loaded, published, system, collection, tolerance)
@@ -67,19 +78,18 @@ def compare(
         by=by,  # type: ignore[arg-type]
         seed=seed,
     )
-    console.print(to_terminal(comparison_table(comparison)))
+    output.facts(comparison=comparison)
+    output.table(comparison_table(comparison))
 
 
 def _beside_published(
     results: list[Result], published: str, names: list[str] | None, collection: str | None, tolerance: float
 ) -> None:
     from visir.cli.explain import show_doubts
-    from visir.console import Console
     from visir.errors import ConfigurationError
     from visir.evaluation.published import judge, load, orders
     from visir.evaluation.signatures import remarks
 
-    console = Console(highlight=False)
     table = load(published)
     if names is not None and len(names) != len(results):
         raise ConfigurationError(f"{len(names)} --system for {len(results)} results.", hint="name each, in order")
@@ -87,21 +97,22 @@ def _beside_published(
     if collection is None and len(table.collections) > 1:
         collection = results[0].protocol.collection
     only = systems[0] if len(table.systems) > 1 or len(systems) > 1 else None
-    console.print(f"{table.title}\n{table.source}", style="dim", soft_wrap=True, highlight=False, markup=False)
+    output.text(f"{table.title}\n{table.source}", "dim")
     for result, name in zip(results, systems, strict=True):
         row = table.row(name if only else None, collection)
         judged = judge(
             result.aggregates, row, recall=result.protocol.recall, decimals=table.decimals, tolerance=tolerance
         )
-        console.print(_judged(judged, table.decimals))
+        output.rich_table(_judged(judged, table.decimals))
+        output.facts(published=[*output.current().facts.get("published", ()), *judged])
         within = sum(judgement.within for judgement in judged)
         digits = sum(judgement.digits != "off" for judgement in judged)
         verdict = f"{within} of {len(judged)} values within ±{100 * tolerance:g} %, {digits} to the printed digits"
         read_as = f"R@k read as {result.protocol.recall}@k"
-        console.print(f"{result.system}: {verdict} ({read_as})", markup=False, soft_wrap=True)
+        output.text(f"{result.system}: {verdict} ({read_as})")
         show_doubts(table, row, [(judgement.task, judgement.label) for judgement in judged])
         for remark in remarks(row, result.protocol):
-            console.print(f"→ {remark}", style="bold", markup=False, soft_wrap=True)
+            output.text(f"→ {remark}", "bold")
     if len(results) > 1:
         ours = {name: result.aggregates for name, result in zip(systems, results, strict=True)}
         for order in orders(ours, table, collection=collection, recall=results[0].protocol.recall):
@@ -110,7 +121,7 @@ def _beside_published(
                 if order.is_kept
                 else "not kept: " + "; ".join(f"{above} should be above {below}" for above, below in order.swapped)
             )
-            console.print(f"order of systems, {order.task} {order.label}: {verdict}", highlight=False)
+            output.text(f"order of systems, {order.task} {order.label}: {verdict}")
 
 
 def _judged(judged: Sequence[Judgement], decimals: int) -> Table:

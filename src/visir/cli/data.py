@@ -1,56 +1,45 @@
 """`visir data`: look at collections, check them, convert them, list the formats."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from visir.cli.options import name_value_pairs, single_or_all
+from visir.cli import output
+from visir.cli.options import (
+    ExamplesOption,
+    FormatOption,
+    FormatOptionsOption,
+    ImagesOption,
+    JudgementsOption,
+    ReplaceOption,
+    SeedOption,
+    SourceArgument,
+    SplitOption,
+    WorkersOption,
+    options_of,
+    pictures_option,
+    single_or_all,
+)
+from visir.cli.verbs import group
 
 if TYPE_CHECKING:
     from visir.collections.findings import Report
     from visir.collections.inspect import Inspection
     from visir.records import TaskFile
 
-app = typer.Typer(
-    name="data",
-    help="Look at collections, check them, convert them; list the formats that can be read.",
-    no_args_is_help=True,
-)
 
-Source = Annotated[
-    str,
-    typer.Argument(
-        metavar="COLLECTION",
-        help="A file or folder in any known format, FORMAT:PATH, PATH?option=value, or scenes:2000.",
-        show_default=False,
-    ),
-]
-FormatName = Annotated[str | None, typer.Option("--format", "-f", help="The format, when it cannot be told.")]
-Images = Annotated[
-    list[str] | None,
-    typer.Option("--images", "-i", help="Where the pictures are: a folder, zip or tar (repeatable); 'none' for none."),
-]
-Judgements = Annotated[
-    list[str] | None,
-    typer.Option("--judgements", "-j", help="Further judgements to attach: CxC, ECCV Caption, … (repeatable)."),
-]
-Options = Annotated[
-    list[str] | None,
-    typer.Option("--option", "-o", metavar="NAME=VALUE", help="An option of the format (repeatable)."),
-]
-
-
-@app.command("inspect")
 def inspect_command(
-    source: Source,
-    format: FormatName = None,
-    images: Images = None,
-    judgements: Judgements = None,
-    option: Options = None,
-    split: Annotated[str | None, typer.Option(help="Look at one split only ('train+val' for several).")] = None,
-    examples: Annotated[int, typer.Option(min=0, help="How many captioned images to show.")] = 3,
-    seed: Annotated[int, typer.Option(help="Which examples are drawn.")] = 0,
+    collection: SourceArgument,
+    format: FormatOption = None,
+    images: ImagesOption = None,
+    judgements: JudgementsOption = None,
+    option: FormatOptionsOption = None,
+    split: SplitOption = None,
+    count: ExamplesOption = 3,
+    seed: SeedOption = 0,
 ) -> None:
     """Say what a collection or a task holds: counts, splits, caption lengths, relevances, examples."""
     from visir.collections import open_source
@@ -58,78 +47,105 @@ def inspect_command(
     from visir.records import Collection
 
     opened = open_source(
-        source, format=format, images=single_or_all(images), split=split, judgements=judgements, **options_of(option)
+        collection,
+        format=format,
+        images=single_or_all(images),
+        split=split,
+        judgements=judgements,
+        **options_of(option),
     )
     if isinstance(opened, Collection):
-        _print_inspection(inspect(opened, examples=examples, seed=seed))
+        inspection = inspect(opened, examples=count, seed=seed)
+        output.answer(inspection)
+        _print_inspection(inspection)
     else:
+        output.answer(opened.describe())
         _print_task(opened)
 
 
-@app.command("check")
 def check_command(
-    source: Source,
-    format: FormatName = None,
-    images: Images = None,
-    option: Options = None,
+    collection: SourceArgument,
+    format: FormatOption = None,
+    images: ImagesOption = None,
+    option: FormatOptionsOption = None,
     decode: Annotated[bool, typer.Option(help="Read and decode every picture.")] = True,
-    workers: Annotated[int | None, typer.Option(min=1, help="Threads that decode (default: one per core).")] = None,
+    workers: WorkersOption = None,
 ) -> None:
     """List everything that is wrong with a collection or a task, all at once. Exit status 1 if there is an error."""
     from visir.collections.check import check_source
 
     report = check_source(
-        source, format=format, images=single_or_all(images), decode=decode, workers=workers, **options_of(option)
+        collection, format=format, images=single_or_all(images), decode=decode, workers=workers, **options_of(option)
     )
+    output.answer(report)
     _print_report(report)
     if not report.ok:
         raise typer.Exit(1)
 
 
-@app.command("convert")
 def convert_command(
-    source: Source,
+    collection: SourceArgument,
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="The portable folder to make.", show_default=False)],
-    format: FormatName = None,
-    images: Images = None,
-    judgements: Judgements = None,
-    option: Options = None,
-    split: Annotated[str | None, typer.Option(help="Keep one split only ('train+val' for several).")] = None,
-    pictures: Annotated[
-        str, typer.Option(help="'copy' puts them into shards in the folder, 'link' leaves them in place, 'none' drops.")
-    ] = "copy",
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if there is one.")] = False,
+    format: FormatOption = None,
+    images: ImagesOption = None,
+    judgements: JudgementsOption = None,
+    option: FormatOptionsOption = None,
+    split: SplitOption = None,
+    pictures: Annotated[Literal["link", "copy", "none"], pictures_option()] = "copy",
+    replace: ReplaceOption = False,
 ) -> None:
     """Write a collection as one portable folder (Parquet and zip shards) that is read back identical."""
     from visir.collections import open_collection, portable
 
-    collection = open_collection(
-        source, format=format, images=single_or_all(images), split=split, judgements=judgements, **options_of(option)
+    opened = open_collection(
+        collection,
+        format=format,
+        images=single_or_all(images),
+        split=split,
+        judgements=judgements,
+        **options_of(option),
     )
-    if pictures == "copy" and collection.images["path"].null_count == collection.images.num_rows:
+    if pictures == "copy" and opened.images["path"].null_count == opened.images.num_rows:
         pictures = "none"
-    saved = portable.save(collection, folder, pictures, replace=replace)  # type: ignore[arg-type]
+    saved = portable.save(opened, folder, pictures, replace=replace)
     size = sum(file.stat().st_size for file in folder.iterdir())
-    typer.echo(
+    output.facts(
+        out=folder,
+        images=saved.images.num_rows,
+        captions=saved.captions.num_rows,
+        bytes=size,
+        fingerprint=saved.fingerprint,
+    )
+    output.line(
         f"{folder}: {saved.images.num_rows:,} images, {saved.captions.num_rows:,} captions, {size / 1e6:,.1f} MB, "
         f"fingerprint {saved.fingerprint}"
     )
 
 
-@app.command("formats")
 def formats_command() -> None:
     """List the formats of collections, judgements and catalogues, with their layouts and options."""
     from rich.table import Table
 
     from visir.applications import applications
     from visir.collections.formats import FORMATS, JUDGEMENTS
-    from visir.console import Console
     from visir.plugins import load_target
 
-    console = Console()
     registries: dict[str, Any] = {"Collections and tasks": FORMATS, "Judgements (--judgements)": JUDGEMENTS}
     for application in applications():
         registries |= {title: load_target(target) for title, target in application.formats.items()}
+    output.answer(
+        {
+            title: {
+                name: {
+                    "title": item.title,
+                    "layout": item.layout,
+                    "options": {each.name: each.about for each in item.options},
+                }
+                for name, item in registry.items()
+            }
+            for title, registry in registries.items()
+        }
+    )
     for title, registry in registries.items():
         table = Table(title=title, title_justify="left", show_lines=True)
         for column in ("name", "what it is, how it lies on disk", "options"):
@@ -140,13 +156,12 @@ def formats_command() -> None:
             )
             options = "\n".join(f"[bold]{option.name}[/]: {_plain(option.about)}" for option in format.options)
             table.add_row(name, about, options)
-        console.print(table)
+        output.rich_table(table, markup=True)
 
 
-def _print_task(source: "TaskFile") -> None:
-    from visir.console import Console
+def _print_task(source: TaskFile) -> None:
 
-    console = Console()
+    console = output.console_of_verb()
     about = source.describe()
     console.print(f"[bold]{_plain(source.name)}[/]  fingerprint {source.fingerprint}")
     for line in source.source.split("; "):
@@ -162,12 +177,10 @@ def _print_task(source: "TaskFile") -> None:
         console.print(f"split {_plain(split or '(none)')}: {len(part.queries):,} queries, {positives:,} positives")
 
 
-def _print_inspection(inspection: "Inspection") -> None:
+def _print_inspection(inspection: Inspection) -> None:
     from rich.table import Table
 
-    from visir.console import Console
-
-    console = Console()
+    console = output.console_of_verb()
     about = inspection.about
     console.print(f"[bold]{_plain(about['name'])}[/]  fingerprint {about['fingerprint']}")
     for line in str(about["source"]).split("; "):
@@ -192,10 +205,9 @@ def _print_inspection(inspection: "Inspection") -> None:
             console.print(f"  {_plain(text)}")
 
 
-def _print_report(report: "Report") -> None:
-    from visir.console import Console
+def _print_report(report: Report) -> None:
 
-    console = Console(soft_wrap=True)
+    console = output.console_of_verb()
     counts = ", ".join(f"{count:,} {name}" for name, count in report.counts.items())
     console.print(f"[bold]{_plain(report.name)}[/]: {counts or 'nothing read'}")
     for line in report.source.split("; "):
@@ -226,13 +238,20 @@ def _range(values: tuple[int, float, int]) -> str:
     return f"{least}" if least == most else f"{least}–{most} (median {median:g})"
 
 
-def options_of(pairs: list[str] | None) -> dict[str, Any]:
-    """The options of a format, from texts NAME=VALUE."""
-    return name_value_pairs(pairs, "--option", "visir data formats lists them")
-
-
 def _plain(text: object) -> str:
     """Text as it is, not as rich's markup."""
     from rich.markup import escape
 
     return escape(str(text))
+
+
+app = group(
+    "data",
+    "Look at collections, check them, convert them, list the formats.",
+    {
+        "inspect": inspect_command,
+        "check": check_command,
+        "convert": convert_command,
+        "formats": formats_command,
+    },
+)

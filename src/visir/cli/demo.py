@@ -8,6 +8,10 @@ from typing import Annotated
 import typer
 
 from visir.cli.headings import heading
+from visir.cli.options import (
+    out_option,
+)
+from visir.cli.verbs import examples, streams
 
 SCENES = "scenes:2000"
 FLICKR8K = "flickr8k/dataset_flickr8k.karpathy_schema.json.xz"
@@ -18,15 +22,22 @@ QUERIES = {
 """What is asked at the end, so that one sees an answer and not only numbers."""
 
 
+@examples(
+    "visir demo --out demo",
+)
+@streams
 def demo(
     context: typer.Context,
-    out: Annotated[Path, typer.Option("--out", "-o", help="Folder for everything the demo makes.")] = Path("demo"),
+    out: Annotated[Path, out_option("a folder for everything the demo makes")] = Path("demo"),
     data: Annotated[
-        str, typer.Option(help="scenes (drawn here, nothing to download), or flickr8k (real photos under VISIR_DATA).")
+        str,
+        typer.Option(help="A collection: scenes (drawn here), or flickr8k (real photos under VISIR_DATA)."),
     ] = "scenes",
     open_report: Annotated[bool, typer.Option("--open/--no-open", help="Open the report in a browser.")] = True,
 ) -> None:
-    """From nothing to a report: a collection, frozen features, trained heads, search both ways, measures.
+    """See everything once: data, training, search, report.
+
+    From nothing to a report: a collection, frozen features, trained heads, search both ways, measures.
 
     Runs other verbs one after the other and prints each command line, so that every step can be repeated by hand.
     """

@@ -2,30 +2,40 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli import output
+from visir.cli.verbs import examples
+
 if TYPE_CHECKING:
+    from packaging.requirements import Requirement
     from rich.table import Table
 
 LOCAL_MODELS = ("pixels", "bow", "mobilenet_v2", "st:all-MiniLM-L6-v2")
 """Models that need no model hub: the ones a doctor can try anywhere."""
 
 
+@examples(
+    "visir doctor",
+    "visir doctor --load openai/clip-vit-base-patch32",
+)
 def doctor(
     load: Annotated[
         list[str] | None, typer.Option("--load", "-l", help="Also try to load this model (repeatable).")
     ] = None,
 ) -> None:
-    """Say what is installed, which devices there are, and which models load here."""
-    from visir.console import Console
+    """Say what is installed, and which models work here.
 
-    console = Console()
-    console.print(_packages())
-    console.print(_machine())
+    Say what is installed, which devices there are, and which models load here.
+    """
+    output.rich_table(_packages(), markup=True)
+    output.rich_table(_machine(), markup=True)
     models, healthy = _models([*LOCAL_MODELS, *(load or [])], required=set(load or []))
-    console.print(models)
+    output.rich_table(models, markup=True)
     if not healthy:
         raise typer.Exit(1)
 
@@ -37,14 +47,8 @@ def _packages() -> Table:
     from rich.table import Table
 
     table = Table("package", "installed", "wanted", "for", title="packages", title_justify="left")
-    listed: set[str] = set()
-    for text in distribution("visir").requires or []:
-        requirement = Requirement(text)
-        extra = str(requirement.marker).partition("extra == ")[2].strip("'\"") if requirement.marker else "core"
+    for requirement, extra in _smallest_extras(map(Requirement, distribution("visir").requires or [])):
         name = requirement.name.lower()
-        if name == "visir" or name in listed or extra in ("test", "docs", "dev"):
-            continue
-        listed.add(name)
         try:
             installed = version(name)
             good = requirement.specifier.contains(installed, prereleases=True)
@@ -53,6 +57,22 @@ def _packages() -> Table:
             state = "[red]missing[/]" if extra == "core" else f"[dim]no: pip install 'visir\\[{extra}]'[/]"
         table.add_row(name, state, str(requirement.specifier), extra)
     return table
+
+
+def _smallest_extras(requirements: Iterable[Requirement]) -> Iterator[tuple[Requirement, str]]:
+    """Each package once, with the smallest extra that brings it; "core" for what is always there."""
+    by_extra: dict[str, list[Requirement]] = {}
+    for requirement in requirements:
+        named = re.search(r"extra == ['\"]([^'\"]+)", str(requirement.marker or ""))
+        by_extra.setdefault(named[1] if named else "core", []).append(requirement)
+    listed = {"visir"}
+    for extra in sorted(by_extra, key=lambda item: (item != "core", len(by_extra[item]), item)):
+        if extra in ("all", "test", "docs", "dev"):
+            continue
+        for requirement in by_extra[extra]:
+            if requirement.name.lower() not in listed:
+                listed.add(requirement.name.lower())
+                yield requirement, extra
 
 
 def _machine() -> Table:

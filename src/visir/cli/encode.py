@@ -6,46 +6,44 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli import output
 from visir.cli.options import (
     BatchSizeOption,
     DeviceOption,
     DtypeOption,
     ImagesOption,
+    ModelOption,
+    ReplaceOption,
     SkipBrokenOption,
     SourceArgument,
     SplitOption,
+    WorkersOption,
+    out_option,
 )
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.encoders.shard_folder import Shard
     from visir.records import Embeddings, EncoderCard, Modality, Role
 
 
+@examples(
+    "visir encode photos/ --model openai/clip-vit-base-patch32",
+    "visir encode scenes:100 --model pixels --out vectors",
+)
 def encode(
     collection: SourceArgument,
-    model: Annotated[
-        str,
-        typer.Option(
-            "--model",
-            "-m",
-            help="A hub id, openclip:…, st:…, onnx:FILE#tensor, npz:FILE, pixels, bow, mobilenet_v2, or a folder.",
-            show_default=False,
-        ),
-    ],
+    model: ModelOption,
     split: SplitOption = None,
     modality: Annotated[
         str | None, typer.Option(help="image, text or both. Default: what the model encodes.", show_default=False)
     ] = None,
     images: ImagesOption = None,
-    out: Annotated[
-        str | None, typer.Option(help="Also write the vectors into this folder or URL: NPY, Parquet, JSON.")
-    ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace that folder if it exists.")] = False,
+    out: Annotated[str | None, out_option("a folder or URL for the vectors: NPY, Parquet, JSON")] = None,
+    replace: ReplaceOption = False,
     skip_broken: SkipBrokenOption = False,
     batch_size: BatchSizeOption = None,
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="Threads that decode images. Default: one per core.", show_default=False)
-    ] = None,
+    workers: WorkersOption = None,
     device: DeviceOption = None,
     dtype: DtypeOption = "float32",
     revision: Annotated[
@@ -67,7 +65,9 @@ def encode(
         ),
     ] = None,
 ) -> None:
-    """Encode the images and captions of a collection, once.
+    """Turn images and captions into vectors, once.
+
+    Encode the images and captions of a collection, once.
 
     The vectors are kept by content, so evaluate, search and train find them and encode nothing again. An interrupted
     encode goes on where it stopped when the same command is run again.
@@ -102,7 +102,7 @@ def encode(
         )
     prints = part is None or shard is not None or part.number == 1
     if prints:
-        typer.echo(f"{opened.name}: {opened.images.num_rows:,} images, {opened.captions.num_rows:,} captions"
+        output.line(f"{opened.name}: {opened.images.num_rows:,} images, {opened.captions.num_rows:,} captions"
                    f"{f', split {split}' if split else ''}")  # fmt: skip
     if part is not None:
         from visir.cli.encode_shards import encode_part
@@ -125,10 +125,24 @@ def encode(
         distinguished = encoder.root_encoder(side).distinguishes_roles
         print_encoding(f"{side}s as {_ROLES[side_role]}" if distinguished else f"{side}s", encoding)
         encoded[side] = as_dense(encoding.embeddings)
+        sides_done = output.current().facts.setdefault("vectors", [])
+        sides_done.append(
+            {
+                "modality": side,
+                "role": side_role,
+                "count": len(encoding.embeddings),
+                "dimension": encoding.embeddings.dimension,
+                "encoded": encoding.computed,
+                "seconds": encoding.seconds,
+                "broken": dict(encoding.broken),
+                "folder": encoding.folder,
+            }
+        )
+    output.facts(encoder=encoder.card.to_dict(), out=out)
     _print_card(encoder.card)
     if out is not None:
         export(out, encoded, replace=replace)
-        typer.echo(f"written: {out} (load it again by this name)")
+        output.line(f"written: {out} (load it again by this name)")
 
 
 _SIDES: tuple[Modality, Modality] = ("image", "text")
@@ -176,11 +190,9 @@ def _check_contradictions(part: Shard | None, shards: str | None, merge: bool, o
 def _print_card(card: EncoderCard) -> None:
     from rich.table import Table
 
-    from visir.console import Console
-
     table = Table("encoder", card.name, show_edge=False, title_justify="left")
     for name, value in card.to_dict().items():
         if name != "name" and value not in (None, {}):
             shown = ", ".join(f"{k} {v}" for k, v in value.items()) if isinstance(value, dict) else str(value)
             table.add_row(name.replace("_", " "), shown)
-    Console().print(table)
+    output.console_of_verb().print(table, markup=False)

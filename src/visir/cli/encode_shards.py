@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
+from visir.cli import output
 
 if TYPE_CHECKING:
     from visir.encoders import Encoder
@@ -45,14 +45,14 @@ def encode_part(
         workers=options.workers or max(1, usable_cores() // launched_here()[1]),
         skip_broken=options.skip_broken,
     )
-    typer.echo(_line(side, result))
+    output.line(_line(side, result))
     for name, reason in list(result.broken.items())[:10]:
-        typer.echo(f"  set aside: {name}: {reason}")
+        output.line(f"  set aside: {name}: {reason}")
     if not result.complete:
         return
     if place is not None and not result.joined:
         if result.computed or prints:
-            typer.echo(f"all {shard.count} {side} shards are in {place}; join them: visir encode … --merge "
+            output.line(f"all {shard.count} {side} shards are in {place}; join them: visir encode … --merge "
                        f"--shards {place}")  # fmt: skip
         return
     if result.joined and not prints:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import typer
+from visir.cli import output
 
 if TYPE_CHECKING:
     from visir.encoders import Encoding
@@ -20,10 +20,10 @@ def print_encoding(title: str, encoding: Encoding) -> None:
             source += f", {encoding.resumed:,} taken over from an interrupted run"
     else:
         source = "found in the store" if encoding.folder else "imported"
-    typer.echo(f"{title}: {shape}, {source}")
+    output.line(f"{title}: {shape}, {source}")
     for name, reason in list(encoding.broken.items())[:10]:
-        typer.echo(f"  set aside: {name}: {reason}")
+        output.line(f"  set aside: {name}: {reason}")
     if encoding.broken:
-        typer.echo(f"  {len(encoding.broken):,} broken in all; they are in no gallery")
+        output.line(f"  {len(encoding.broken):,} broken in all; they are in no gallery")
     if encoding.folder:
-        typer.echo(f"  kept in {encoding.folder}")
+        output.line(f"  kept in {encoding.folder}")

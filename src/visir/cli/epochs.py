@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, TypeVar
 
 import typer
 
+from visir.cli import output
+
 if TYPE_CHECKING:
     from visir.training.curve import Epoch
     from visir.training.regime import Regime
@@ -42,7 +44,7 @@ def print_epochs(
 
         def report(epoch: Epoch) -> None:
             for line in lines.of(epoch):
-                typer.echo(line)
+                output.line(line)
             if log is not None:
                 log(epoch)
 
@@ -60,7 +62,7 @@ def print_steps(recipe: Regime, examples: int) -> None:
 
     settings = recipe.optimiser
     steps = steps_per_epoch(examples, settings.batch, settings.accumulate)
-    typer.echo(f"steps: {steps:,} an epoch, {steps * settings.epochs:,} in {settings.epochs} epochs")
+    output.line(f"steps: {steps:,} an epoch, {steps * settings.epochs:,} in {settings.epochs} epochs")
 
 
 class EpochLines:

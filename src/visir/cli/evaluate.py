@@ -7,18 +7,28 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from visir.cli import output
 from visir.cli.options import (
     BatchSizeOption,
+    CaptionsOption,
     DeviceOption,
     DtypeOption,
     GalleryOption,
     ImagesOption,
+    JudgementsOption,
+    MeasureOption,
+    OptionalModelOption,
     RecallOption,
+    ReplaceOption,
+    ShortcutsOption,
     SkipBrokenOption,
     SplitOption,
     command_line,
+    name_option,
+    out_option,
     single_or_all,
 )
+from visir.cli.verbs import examples
 from visir.errors import ConfigurationError
 
 if TYPE_CHECKING:
@@ -26,6 +36,14 @@ if TYPE_CHECKING:
     from visir.records import Collection, Items, Role, Run, Task, TaskFile
 
 
+PROTOCOL, SECOND = "Protocol", "Second stage"
+
+
+@examples(
+    "visir evaluate scenes:200 --model bow",
+    "visir evaluate dataset_coco.json --images val2014/ --split test --model openai/clip-vit-base-patch32",
+    "visir evaluate captions.csv --embeddings npz:vectors.npz --out results/mine",
+)
 def evaluate(
     collection: Annotated[
         str,
@@ -36,77 +54,96 @@ def evaluate(
             show_default=False,
         ),
     ],
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="A model: a hub name, a checkpoint folder, st:…, openclip:…")
-    ] = None,
+    model: OptionalModelOption = None,
     embeddings: Annotated[
         list[str] | None,
         typer.Option(
             "--embeddings",
             "-e",
+            metavar="FILE",
             help="Vectors made elsewhere: npz:FILE, npy:FOLDER, parquet:FILE; of a task also query=…, document=….",
         ),
     ] = None,
     run: Annotated[
         list[str] | None,
         typer.Option(
-            "--run", help="A run made elsewhere: FILE of visir's, t2i=FILE for TREC, Parquet, JSON (repeatable)."
+            "--run",
+            metavar="FILE",
+            help="A run made elsewhere: FILE of visir's, t2i=FILE for TREC, Parquet, JSON. Repeatable.",
         ),
     ] = None,
     task: Annotated[
-        list[str] | None, typer.Option("--task", help="A task to measure: t2i, i2t, … (repeatable). Default: all.")
+        list[str] | None, typer.Option("--task", help="A task: t2i, i2t, … Repeatable. Default: all.")
     ] = None,
     images: ImagesOption = None,
-    judgements: Annotated[
-        list[str] | None,
-        typer.Option("--judgements", "-j", help="Judgements to attach (CxC, ECCV Caption, …)."),
-    ] = None,
+    judgements: JudgementsOption = None,
     split: SplitOption = None,
     relevance: Annotated[
         str | None, typer.Option(help="What counts as right: links (default), or a set of judgements by name.")
     ] = None,
-    captions: Annotated[
-        str, typer.Option(help="Captions of each image that take part: all, first, 'first 5', 'random(seed=0)'.")
-    ] = "all",
+    captions: CaptionsOption = "all",
     recall: RecallOption = "hit",
-    ties: Annotated[str, typer.Option(help="Equal scores: id, pessimistic, optimistic.")] = "id",
+    ties: Annotated[
+        str, typer.Option(help="Equal scores: id, pessimistic, optimistic.", rich_help_panel=PROTOCOL)
+    ] = "id",
     similarity: Annotated[
         str | None,
-        typer.Option(help="cosine (default) or dot; of a run made elsewhere: how it was scored, if it does not say."),
+        typer.Option(
+            help="cosine (default) or dot; of a run made elsewhere: how it was scored, if it does not say.",
+            rich_help_panel=PROTOCOL,
+        ),
     ] = None,
     gallery: GalleryOption = "split",
-    folds: Annotated[int, typer.Option(help="Mean over disjoint folds: 5 for COCO's 5-fold 1k.")] = 1,
-    depth: Annotated[int, typer.Option(help="How many answers per query are kept in the runs.")] = 100,
-    measure: Annotated[
-        list[str] | None, typer.Option("--measure", help="Measures by name (repeatable). Default: the usual ones.")
-    ] = None,
+    folds: Annotated[int, typer.Option(min=1, help="How many folds: 5 gives COCO's 5-fold 1k.")] = 1,
+    depth: Annotated[
+        int, typer.Option(help="How many answers per query are kept in the runs.", rich_help_panel=PROTOCOL)
+    ] = 100,
+    measure: MeasureOption = None,
     estimator: Annotated[
-        str | None, typer.Option(help="Model that estimates the gains of dcg_cm; 'self' is circular, and says so.")
+        str | None,
+        typer.Option(
+            metavar="MODEL",
+            help="A model that estimates the gains of dcg_cm: 'self' is circular, and the card says so.",
+            rich_help_panel=PROTOCOL,
+        ),
     ] = None,
     rerank: Annotated[
         str | None,
-        typer.Option(help="A model with a matching head (BLIP, ALBEF, X-VLM) that re-ranks the best answers."),
+        typer.Option(
+            metavar="MODEL",
+            help="A model with a matching head (BLIP, ALBEF, X-VLM) that re-ranks the best answers.",
+            rich_help_panel=SECOND,
+        ),
     ] = None,
-    k_test: Annotated[int | None, typer.Option(help="How many answers per query are re-ranked. Default: 128.")] = None,
-    tail: Annotated[str, typer.Option(help="What is behind those that are re-ranked: dropped, kept.")] = "dropped",
+    k_test: Annotated[
+        int | None,
+        typer.Option(
+            metavar="N", help="How many answers per query are re-ranked. Default: 128.", rich_help_panel=SECOND
+        ),
+    ] = None,
+    tail: Annotated[
+        str, typer.Option(help="What is behind those that are re-ranked: dropped, kept.", rich_help_panel=SECOND)
+    ] = "dropped",
     fusion: Annotated[
-        str, typer.Option(help="By which score they are re-ranked: matching, or its sum with the first stage's.")
+        str,
+        typer.Option(
+            "--rerank-score",
+            help="By which score they are re-ranked: matching, or its sum with the first stage's.",
+            rich_help_panel=SECOND,
+        ),
     ] = "matching",
-    name: Annotated[str | None, typer.Option(help="What to call the system.")] = None,
-    shortcuts: Annotated[
-        str | None,
-        typer.Option(help="Synthetic shortcuts on pictures and captions: unique, bits:3, 'unique?on=images&seed=1'."),
-    ] = None,
+    name: Annotated[str | None, name_option("what the system is called in tables")] = None,
+    shortcuts: ShortcutsOption = None,
     skip_broken: SkipBrokenOption = False,
     device: DeviceOption = None,
     dtype: DtypeOption = "float32",
     batch_size: BatchSizeOption = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for result.json, per-query values, runs and report.")
-    ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a result that is there already.")] = False,
+    out: Annotated[Path | None, out_option("a folder for result.json, per-query values, runs and report")] = None,
+    replace: ReplaceOption = False,
 ) -> None:
-    """Measure a system on the tasks of a source under a declared protocol.
+    """Measure a model, vectors or runs on a collection.
+
+    Measure a system on the tasks of a source under a declared protocol.
 
     A collection of images and captions has two tasks, text-to-image (t2i) and image-to-text (i2t).
 
@@ -277,9 +314,8 @@ def _show(
     out: Path | None,
     training: list[dict[str, Any]] | None = None,
 ) -> None:
-    from visir.console import Console
     from visir.evaluation.results import RESULT, write_result
-    from visir.reports import card_table, measures_table, to_terminal, write_report
+    from visir.reports import card_table, measures_table, write_report
     from visir.storage import new_folder
 
     result = evaluation.result
@@ -300,8 +336,8 @@ def _show(
                     **{f"run_{task}.parquet": f"what the search answered, {task}" for task in result.tasks},
                 },
             )
-    console = Console()
-    console.print(to_terminal(measures_table(result)))
-    console.print(to_terminal(card_table(result.protocol)))
+    output.answer({**output.plain(result.to_dict()), "out": out and out.absolute()})
+    output.table(measures_table(result))
+    output.table(card_table(result.protocol))
     if out is not None:
-        console.print(f"result: {out / 'result.json'}\nreport: {out / 'report.html'}", soft_wrap=True, highlight=False)
+        output.note(f"result: {out / 'result.json'}\nreport: {out / 'report.html'}")

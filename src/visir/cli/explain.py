@@ -7,6 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli import output
+from visir.cli.completion import complete_published
+from visir.cli.options import (
+    OptionalModelOption,
+    PublishedCollectionOption,
+    PublishedSystemOption,
+)
+from visir.cli.verbs import examples
+
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -15,6 +24,9 @@ if TYPE_CHECKING:
     from visir.evaluation.rescoring import Material
 
 
+@examples(
+    "visir explain results/clip --published brittleness-table-2 --as CLIP",
+)
 def explain(
     result: Annotated[
         Path,
@@ -25,17 +37,29 @@ def explain(
         ),
     ],
     published: Annotated[
-        str, typer.Option(help="The published values: a JSON or TOML file, or the name of a shipped table.")
+        str,
+        typer.Option(
+            help="Published values: a JSON or TOML file, or the name of a table that comes with visir.",
+            autocompletion=complete_published,
+            show_default=False,
+        ),
     ],
-    system: Annotated[str | None, typer.Option(help="The system's name in the published table.")] = None,
-    row: Annotated[str | None, typer.Option("--on", help="The collection's name in the published table.")] = None,
-    collection: Annotated[
-        str | None, typer.Option(help="The collection, to search anew with --model where the run is too short.")
+    system: PublishedSystemOption = None,
+    row: PublishedCollectionOption = None,
+    data: Annotated[
+        str | None,
+        typer.Option(
+            "--data",
+            metavar="COLLECTION",
+            help="A collection: the one of the result, to search anew with --model where the run is too short.",
+        ),
     ] = None,
-    model: Annotated[str | None, typer.Option("--model", "-m", help="The model to search anew with.")] = None,
+    model: OptionalModelOption = None,
     limit: Annotated[int, typer.Option(help="How many readings are shown.")] = 5,
 ) -> None:
-    """Re-score a run under each reading and rank the readings by distance to the published numbers.
+    """Find the reading that gives a published number.
+
+    Re-score a run under each reading and rank the readings by distance to the published numbers.
 
     Readings: which recall, which captions of each image, which candidates, folds, ties, depth. What the run does not
     allow to compute is listed with the reason.
@@ -44,10 +68,28 @@ def explain(
     from visir.evaluation.published import load
 
     table = load(published)
-    material, name, source = _material(result, collection, model)
+    material, name, source = _material(result, data, model)
     system_name = system or (name if len(table.systems) > 1 else None)
     chosen = table.row(system_name, row or (source if len(table.collections) > 1 else None))
     explanation = explain_run(material, chosen, decimals=table.decimals)
+    output.answer(
+        {
+            "sentence": explanation.sentence,
+            "remarks": explanation.remarks,
+            "ranks": explanation.scored,
+            "readings": [
+                {
+                    "reading": str(fit.reading),
+                    "distance": fit.distance,
+                    "reproduced": fit.reproduced,
+                    "values": fit.values,
+                    "same": [str(item) for item in fit.same],
+                }
+                for fit in explanation.fits[:limit]
+            ],
+            "not_computable": dict(explanation.not_computable),
+        }
+    )
     _show(explanation, limit, table.decimals)
     show_doubts(table, chosen, [(value.task, value.label) for value in explanation.best.values])
 
@@ -57,10 +99,9 @@ def _show(explanation: Explanation, limit: int, decimals: int) -> None:
     from rich import box
     from rich.table import Table
 
-    from visir.console import Console
     from visir.evaluation.published.judge import decimals_of
 
-    console = Console(highlight=False)
+    console = output.console_of_verb()
     fits = explanation.fits[:limit]
     values = Table(box=box.SIMPLE_HEAD)
     values.add_column("", no_wrap=True)
@@ -95,12 +136,11 @@ def _show(explanation: Explanation, limit: int, decimals: int) -> None:
 
 def show_doubts(table: Published, row: PublishedRow, values: Sequence[tuple[str, str]]) -> None:
     """Which of these (task, label) are doubtful in print, and why: once for each reason."""
-    from visir.console import Console
 
     doubts = {label: table.doubt(row, *label) for label in values}
     for reason in dict.fromkeys(filter(None, doubts.values())):
         about = ", ".join(" ".join(name) for name, doubt in doubts.items() if doubt == reason)
-        Console(highlight=False).print(
+        output.console_of_verb().print(
             f"doubtful in print, {about}: {reason}", style="dim", markup=False, soft_wrap=True
         )
 
@@ -116,12 +156,12 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
     result = evaluation.result
     vectors = None
     if (collection is None) != (model is None):
-        raise ConfigurationError("to search anew, both are needed.", hint="--collection COLLECTION --model MODEL")
+        raise ConfigurationError("to search anew, both are needed.", hint="--data COLLECTION --model MODEL")
     if collection is not None and model is not None:
         if result.protocol.rerank:
             raise ConfigurationError(
                 f"{path} is re-ranked ({result.protocol.rerank}); a new search would leave the second stage out.",
-                hint="explain it without --collection and --model",
+                hint="explain it without --data and --model",
             )
         from visir.collections import open_collection
         from visir.encoders import load

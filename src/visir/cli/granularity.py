@@ -7,12 +7,27 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli import output
+from visir.cli.options import (
+    CaptionsOption,
+    CorrectionOption,
+    ReplaceOption,
+    SeedOption,
+    SplitOption,
+    out_option,
+)
+from visir.cli.verbs import examples
+
 if TYPE_CHECKING:
     from visir.evaluation.granularity import GranularityStudy
 
 _JSON, _PAGE = "granularity.json", "granularity.html"
 
 
+@examples(
+    "visir granularity captions.csv",
+    "visir granularity long.csv --against short.csv --out report",
+)
 def granularity(
     collection: Annotated[
         str,
@@ -28,20 +43,20 @@ def granularity(
     ] = None,
     profile: Annotated[
         str,
-        typer.Option(help="paper (nearest to Table 1), strict (what the names say), per-noun; both: the first two."),
+        typer.Option(
+            help="Rules: paper (nearest to Table 1), strict (what the names say), per-noun; both: the first two."
+        ),
     ] = "both",
-    split: Annotated[str | None, typer.Option(help="The split, or several: train+val. Default: everything.")] = None,
-    captions: Annotated[
-        str, typer.Option(help="Captions of each image that take part: all, first, 'first 5', 'random(seed=0)'.")
-    ] = "all",
-    correction: Annotated[str, typer.Option(help="holm, bonferroni or none, over the features.")] = "holm",
-    seed: Annotated[int, typer.Option(min=0, help="Of the bootstrap.")] = 0,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for JSON, CSV, the values of every caption, and a page.")
-    ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a report that is there already.")] = False,
+    split: SplitOption = None,
+    captions: CaptionsOption = "all",
+    correction: CorrectionOption = "holm",
+    seed: SeedOption = 0,
+    out: Annotated[Path | None, out_option("a folder for JSON, CSV, the values of every caption, and a page")] = None,
+    replace: ReplaceOption = False,
 ) -> None:
-    """Say how detailed captions are: adjectives, determiners, depth of concepts, words and more, with intervals.
+    """Say how detailed captions are.
+
+    Say how detailed captions are: adjectives, determiners, depth of concepts, words and more, with intervals.
 
     With --against, also which differences from other captions of the same images are more than chance.
     """
@@ -68,20 +83,18 @@ def granularity(
 
 
 def _show(outcome: GranularityStudy, out: Path | None) -> None:
-    from visir.console import Console
-    from visir.reports import to_terminal
     from visir.reports.granularity import changes_table, means_table, protocol_table
 
     if out is not None:
         _write(outcome, out)
-    console = Console()
+    output.answer(outcome.to_dict())
     for position in range(len(outcome.counted)):
-        console.print(to_terminal(means_table(outcome, position)))
+        output.table(means_table(outcome, position))
     for profile in outcome.comparisons:
-        console.print(to_terminal(changes_table(outcome, profile)))
-    console.print(to_terminal(protocol_table(outcome)))
+        output.table(changes_table(outcome, profile))
+    output.table(protocol_table(outcome))
     if out is not None:
-        console.print(f"report: {out / _PAGE}", soft_wrap=True, highlight=False)
+        output.note(f"report: {out / _PAGE}")
 
 
 def _write(outcome: GranularityStudy, out: Path) -> None:

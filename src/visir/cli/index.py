@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-import typer
-
+from visir.cli import output
 from visir.cli.index_build import add_command, build_command, delete_command
 from visir.cli.index_parts import DOCUMENT_NAMES, FolderArgument
 from visir.cli.index_search import export_command, search_command
+from visir.cli.verbs import group
 
 
 def kinds_command() -> None:
     """List the kinds of index with their settings."""
     from rich.table import Table
 
-    from visir.console import Console
     from visir.retrieval.kinds import KINDS, settings_of_kind
 
-    console = Console()
+    output.answer(
+        {
+            name: {
+                "title": kind.title,
+                "vectors": kind.vectors,
+                "exact": kind.exact,
+                "extra": kind.extra,
+                "settings": {setting: default for setting, default, _ in settings_of_kind(kind)},
+            }
+            for name, kind in KINDS.items()
+        }
+    )
+    console = output.console_of_verb()
     for name, kind in KINDS.items():
         needs = f"visir[{kind.extra}]" if kind.extra else "core"
         answers = "exact" if kind.exact else "approximate"
@@ -34,10 +43,10 @@ def info_command(folder: FolderArgument) -> None:
     """Print what an index holds."""
     from rich.table import Table
 
-    from visir.console import Console
     from visir.retrieval.kinds import open_index
 
     info = open_index(folder).info()
+    output.answer({"index": folder.absolute(), **output.plain(info)})
     table = Table("index", str(folder), show_edge=False)
     rows = {
         "kind": f"{info.kind} ({'exact' if info.exact else 'approximate'})",
@@ -50,27 +59,19 @@ def info_command(folder: FolderArgument) -> None:
     }
     for name, value in rows.items():
         table.add_row(name.replace("_", " "), value)
-    Console().print(table, markup=False)
+    output.rich_table(table)
 
 
-COMMANDS: dict[str, Callable[..., None]] = {
-    "kinds": kinds_command,
-    "build": build_command,
-    "add": add_command,
-    "delete": delete_command,
-    "info": info_command,
-    "search": search_command,
-    "export": export_command,
-}
-"""What can be done with a single index, in the order of the help; `visir.library` has more for places."""
-
-app = typer.Typer(name="index", help="Build, change, search and export single indexes.", no_args_is_help=True)
-
-
-@app.callback()
-def _root() -> None:
-    """Build, change, search and export single indexes."""
-
-
-for _name, _command in COMMANDS.items():
-    app.command(_name)(_command)
+app = group(
+    "index",
+    "Vector indexes: build, change, search and export them.",
+    {
+        "build": build_command,
+        "add": add_command,
+        "delete": delete_command,
+        "search": search_command,
+        "export": export_command,
+        "info": info_command,
+        "kinds": kinds_command,
+    },
+)

@@ -7,17 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from visir.cli import output
 from visir.cli.index_parts import (
     DOCUMENT_NAMES,
     FolderArgument,
-    IndexModelOption,
-    SettingsOption,
     model_of_index,
     size_in_words,
 )
 from visir.cli.options import (
     DeviceOption,
     ImagesOption,
+    IndexSetOption,
+    KindOption,
+    ModelOption,
+    NewFolder,
+    OwnModelOption,
     SkipBrokenOption,
     SourceArgument,
     SplitOption,
@@ -33,13 +37,11 @@ if TYPE_CHECKING:
 
 def build_command(
     collection: SourceArgument,
-    model: Annotated[str, typer.Option("--model", "-m", help="A model, or a checkpoint folder.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.", show_default=False)],
-    to: Annotated[str, typer.Option(help="What is to be found: images or captions.")] = "images",
-    kind: Annotated[
-        str | None, typer.Option(help="visir index kinds lists them. Default: exact; inverted for a sparse model.")
-    ] = None,
-    setting: SettingsOption = None,
+    model: ModelOption,
+    out: NewFolder,
+    to: Annotated[str, typer.Option(help="What is found: images or captions.")] = "images",
+    kind: KindOption = None,
+    setting: IndexSetOption = None,
     split: SplitOption = None,
     images: ImagesOption = None,
     device: DeviceOption = None,
@@ -67,13 +69,14 @@ def build_command(
     vectors = encode_items(encoder, opened.items(modality), skip_broken=skip_broken)
     index = build_index(vectors, kind, out, **settings)
     info = index.info()
-    typer.echo(f"{out}: {info.documents:,} {to}, kind {info.kind}, {info.bytes / 1e6:,.1f} MB")
+    output.facts(out=out.absolute(), **output.plain(info))
+    output.line(f"{out}: {info.documents:,} {to}, kind {info.kind}, {info.bytes / 1e6:,.1f} MB")
 
 
 def add_command(
     folder: FolderArgument,
     collection: SourceArgument,
-    model: IndexModelOption = None,
+    model: OwnModelOption = None,
     split: SplitOption = None,
     images: ImagesOption = None,
     device: DeviceOption = None,
@@ -93,7 +96,8 @@ def add_command(
     new_ids = vectors.ids.filter(pc.invert(pc.is_in(vectors.ids, index.ids)))
     if len(new_ids):
         index.add(vectors.select(new_ids))
-    typer.echo(f"{folder}: {len(new_ids):,} added, {len(vectors) - len(new_ids):,} were there; {size_in_words(index)}")
+    output.facts(index=folder, added=len(new_ids), there=len(vectors) - len(new_ids), **output.plain(index.info()))
+    output.line(f"{folder}: {len(new_ids):,} added, {len(vectors) - len(new_ids):,} were there; {size_in_words(index)}")
 
 
 def delete_command(
@@ -112,7 +116,8 @@ def delete_command(
         raise ConfigurationError("no document is named.", hint="visir index delete FOLDER ID…, or --ids FILE")
     index = open_index(folder)
     index.delete(documents)
-    typer.echo(f"{folder}: {len(documents):,} deleted; {size_in_words(index)}")
+    output.facts(index=folder, **output.plain(index.info()) | {"deleted": len(documents)})
+    output.line(f"{folder}: {len(documents):,} deleted; {size_in_words(index)}")
 
 
 def _modality_of(to: str) -> Modality:

@@ -13,15 +13,9 @@ if TYPE_CHECKING:
     from visir.retrieval.index import Index
 
 FolderArgument = Annotated[Path, typer.Argument(metavar="FOLDER", help="The index's folder.", show_default=False)]
-IndexModelOption = Annotated[
-    str | None,
-    typer.Option("--model", "-m", help="The model of the index, where it lies now. Default: where it lay."),
+QueriesOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="A file of queries, one a line: id, tab, text.")
 ]
-SettingsOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the kind (visir index kinds). May be repeated."),
-]
-QueriesOption = Annotated[Path | None, typer.Option(help="A file of queries, one a line: id, tab, text.")]
 
 DOCUMENT_NAMES: dict[Modality, str] = {"image": "images", "text": "captions"}
 

@@ -7,15 +7,22 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from visir.cli import output
 from visir.cli.index_parts import (
     DOCUMENT_NAMES,
     FolderArgument,
-    IndexModelOption,
     QueriesOption,
-    SettingsOption,
     model_of_index,
 )
-from visir.cli.options import DeviceOption, name_value_pairs
+from visir.cli.options import (
+    CountOption,
+    DeviceOption,
+    IndexSetOption,
+    OwnModelOption,
+    ReplaceOption,
+    name_value_pairs,
+    out_option,
+)
 
 if TYPE_CHECKING:
     from visir.records import Embeddings, Run, SparseEmbeddings
@@ -26,13 +33,11 @@ def search_command(
     folder: FolderArgument,
     text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")] = None,
     queries: QueriesOption = None,
-    k: Annotated[int, typer.Option("-k", min=1, help="How many answers.")] = 10,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Write a run: a name in .trec, .parquet or .json.")
-    ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a file that is there.")] = False,
-    model: IndexModelOption = None,
-    setting: SettingsOption = None,
+    k: CountOption = 10,
+    out: Annotated[Path | None, out_option("a run, named .trec, .parquet or .json")] = None,
+    replace: ReplaceOption = False,
+    model: OwnModelOption = None,
+    setting: IndexSetOption = None,
     device: DeviceOption = None,
 ) -> None:
     """Search an index with one text, or with a file of them.
@@ -60,7 +65,8 @@ def search_command(
     run = index.search(query_vectors, k, **name_value_pairs(setting))
     if out is not None:
         write_run(run, out, replace=replace)
-        typer.echo(f"{out}: {len(run):,} queries, {len(run.indices):,} answers")
+        output.facts(run=out.absolute(), queries=len(run), answers=len(run.indices))
+        output.line(f"{out}: {len(run):,} queries, {len(run.indices):,} answers")
     else:
         _show(run, query_vectors, index, text or "")
 
@@ -68,11 +74,11 @@ def search_command(
 def export_command(
     folder: FolderArgument,
     form: Annotated[str, typer.Option(help="ciff, anserini or seismic.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to write into.", show_default=False)],
+    out: Annotated[Path, out_option("a folder", show_default=False)],
     queries: QueriesOption = None,
-    model: IndexModelOption = None,
+    model: OwnModelOption = None,
     device: DeviceOption = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace files that are there.")] = False,
+    replace: ReplaceOption = False,
 ) -> None:
     """Write the vectors of a sparse index, and queries, as another engine reads them.
 
@@ -95,8 +101,10 @@ def export_command(
     query_vectors = (
         model_of_index(index, folder, model, device).encode_inputs("text", read_queries(queries)) if queries else None
     )
-    for path, weights in export(form, out, documents, query_vectors, replace=replace).items():  # type: ignore[arg-type]
-        typer.echo(f"{path}: {path.stat().st_size / 1e6:,.1f} MB, {weights}")
+    written = export(form, out, documents, query_vectors, replace=replace)  # type: ignore[arg-type]
+    output.answer({"files": [{"path": path.absolute(), "weights": str(weights)} for path, weights in written.items()]})
+    for path, weights in written.items():
+        output.line(f"{path}: {path.stat().st_size / 1e6:,.1f} MB, {weights}")
 
 
 def _show(run: Run, query_vectors: Embeddings | SparseEmbeddings, index: Index[Any], text: str) -> None:
@@ -104,18 +112,26 @@ def _show(run: Run, query_vectors: Embeddings | SparseEmbeddings, index: Index[A
     from rich.table import Table
 
     from visir.cli.matched_terms import matched_terms
-    from visir.console import Console
 
     answers = run.answer("query")
+    terms = matched_terms(query_vectors, index.select([document for document, _ in answers]), answers)
+    output.answer(
+        {
+            "text": text,
+            "answers": [
+                {"rank": rank, "id": document, "score": score, **({"terms": terms[document]} if terms else {})}
+                for rank, (document, score) in enumerate(answers, 1)
+            ],
+        }
+    )
     table = Table(title=f"{DOCUMENT_NAMES[run.gallery.modality]} for “{text}”", title_justify="left", box=None)
     table.add_column("rank", justify="right")
     table.add_column("score", justify="right")
     table.add_column("id", overflow="fold")
-    terms = matched_terms(query_vectors, index.select([document for document, _ in answers]), answers)
     if terms:
         table.add_column("matched terms", overflow="fold")
     for rank, (document, score) in enumerate(answers, 1):
         table.add_row(str(rank), f"{score:.4f}", document, *([terms[document]] if terms else []))
-    Console().print(table, markup=False)
+    output.rich_table(table)
     if not answers:
-        typer.echo("no document shares a term with it")
+        output.line("no document shares a term with it")

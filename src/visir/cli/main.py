@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
+from dataclasses import replace
 from pathlib import Path
 from typing import TextIO
 
@@ -12,12 +13,16 @@ import typer
 
 import visir
 from visir.applications import Verb, applications
+from visir.cli.groups import FIRST_PAGE, GROUPS, VerbGroup
+from visir.cli.help import VerbCommand
+from visir.cli.verbs import prepare, verb
 from visir.plugins import APPLICATIONS, left_out, load_target
 
 app = typer.Typer(
     name="visir",
-    help="Image–text retrieval whose numbers can be trusted.",
-    no_args_is_help=True,
+    cls=VerbGroup,
+    help="Image-text search whose numbers can be trusted.",
+    invoke_without_command=True,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
@@ -31,74 +36,90 @@ def _print_version(is_given: bool) -> None:
 
 @app.callback()
 def _root(
+    context: typer.Context,
     version: bool = typer.Option(False, "--version", callback=_print_version, is_eager=True, help="Print the version."),
 ) -> None:
-    """Image–text retrieval whose numbers can be trusted."""
+    """Search, measure and train models of images and texts."""
+    if context.invoked_subcommand is None:
+        typer.echo(FIRST_PAGE.format(version=visir.__version__), nl=False)
 
 
-ROAD = {
-    "data": "visir.cli.data:app",
-    "shortcuts": "visir.cli.shortcuts:app",
-    "index": "visir.cli.index:app",
-    "encode": "visir.cli.encode:encode",
-    "train": "visir.cli.train:train",
-    "sparsify": "visir.cli.sparsify:sparsify",
-    "explain-vector": "visir.cli.explain_vector:explain_vector",
-    "search": "visir.cli.search:search",
-    "evaluate": "visir.cli.evaluate:evaluate",
-    "granularity": "visir.cli.granularity:granularity",
-    "perturb": "visir.cli.perturb:perturb",
-    "probe": "visir.cli.probe:probe",
-    "stress": "visir.cli.stress:stress",
-    "compare": "visir.cli.compare:compare",
-    "explain": "visir.cli.explain:explain",
-    "demo": "visir.cli.demo:demo",
-    "doctor": "visir.cli.doctor:doctor",
-}
-"""The verbs of the road, "module:attribute", in the order of `visir --help` (which lists groups of verbs last)."""
+ROAD = (
+    Verb("search", "visir.cli.search:search", group="find"),
+    Verb("index", "visir.cli.index:app", group="find"),
+    Verb("encode", "visir.cli.encode:encode", group="find"),
+    Verb("evaluate", "visir.cli.evaluate:evaluate", group="measure"),
+    Verb("compare", "visir.cli.compare:compare", group="measure"),
+    Verb("explain", "visir.cli.explain:explain", group="measure"),
+    Verb("stress", "visir.cli.stress:stress", group="measure"),
+    Verb("train", "visir.cli.train:train", group="train"),
+    Verb("sparsify", "visir.cli.sparsify:sparsify", group="train"),
+    Verb("explain-vector", "visir.cli.explain_vector:explain_vector", group="analyse"),
+    Verb("probe", "visir.cli.probe:probe", group="analyse"),
+    Verb("granularity", "visir.cli.granularity:granularity", group="analyse"),
+    Verb("perturb", "visir.cli.perturb:perturb", group="analyse"),
+    Verb("shortcuts", "visir.cli.shortcuts:app", group="analyse"),
+    Verb("demo", "visir.cli.demo:demo", group="set-up"),
+    Verb("doctor", "visir.cli.doctor:doctor", group="set-up"),
+    Verb("data", "visir.cli.data:app", group="set-up"),
+)
+"""The verbs of the road, in the order of `visir --help` within their groups."""
 
 
-def all_verbs() -> dict[str, str]:
-    """Name → target of every verb: those of the road, and those of applications at their positions."""
-    verbs = dict(ROAD)
+def all_verbs() -> list[Verb]:
+    """Every verb, group by group: those of the road, and those of applications at their positions."""
+    verbs = {entry.name: entry for entry in ROAD}
     for application in applications():
-        for verb in application.verbs:
-            if verb.name in verbs and not verb.extends:
-                _leave_out(application.name, verb, "there is a verb of this name")
+        for registered in application.verbs:
+            entry = _grouped(registered, verbs)
+            if entry.name in verbs and not entry.extends:
+                _leave_out(application.name, entry, "there is a verb of this name")
+                continue
+            if entry.group not in GROUPS:
+                _leave_out(application.name, entry, f"unknown group {entry.group!r}; known: {', '.join(GROUPS)}")
                 continue
             try:
-                load_target(verb.target)
+                load_target(entry.target)
             except Exception as fault:  # a broken package must not stop the other verbs
-                _leave_out(application.name, verb, f"{type(fault).__name__}: {fault}")
+                _leave_out(application.name, entry, f"{type(fault).__name__}: {fault}")
                 continue
-            verbs = _inserted(verbs, verb)
-    return verbs
+            verbs = _inserted(verbs, entry)
+    order = list(GROUPS)
+    return sorted(verbs.values(), key=lambda entry: order.index(entry.group))
 
 
-def _leave_out(application: str, verb: Verb, reason: str) -> None:
-    left_out(APPLICATIONS, f"{application}, verb {verb.name}", reason)
+def _grouped(entry: Verb, verbs: dict[str, Verb]) -> Verb:
+    """The verb with its group: its own, that of the verb it follows, or that of applications."""
+    follows = verbs.get(entry.after)
+    return replace(entry, group=entry.group or (follows.group if follows is not None else "applications"))
 
 
-def _inserted(verbs: dict[str, str], verb: Verb) -> dict[str, str]:
+def _leave_out(application: str, entry: Verb, reason: str) -> None:
+    left_out(APPLICATIONS, f"{application}, verb {entry.name}", reason)
+
+
+def _inserted(verbs: dict[str, Verb], new: Verb) -> dict[str, Verb]:
     """The verbs with one more, after the verb that it names; one that extends another replaces it."""
-    if verb.name in verbs or verb.after not in verbs:
-        return {**verbs, verb.name: verb.target}
+    if new.name in verbs:
+        return {**verbs, new.name: replace(new, group=verbs[new.name].group)}
+    if new.after not in verbs:
+        return {**verbs, new.name: new}
     names = list(verbs)
-    position = names.index(verb.after) + 1
-    names.insert(position, verb.name)
-    return {name: verb.target if name == verb.name else verbs[name] for name in names}
+    names.insert(names.index(new.after) + 1, new.name)
+    return {name: new if name == new.name else verbs[name] for name in names}
 
 
-def _register(name: str, target: str) -> None:
-    verb = load_target(target)
-    if isinstance(verb, typer.Typer):
-        app.add_typer(verb, name=name)
+def _register(entry: Verb) -> None:
+    target = load_target(entry.target)
+    heading = GROUPS[entry.group]
+    if isinstance(target, typer.Typer):
+        app.add_typer(prepare(target), name=entry.name, rich_help_panel=heading)
     else:
-        app.command(name)(verb)
+        app.command(entry.name, cls=VerbCommand, rich_help_panel=heading)(verb(target))
 
 
-for _name, _target in all_verbs().items():
-    _register(_name, _target)
+for _one in all_verbs():
+    _register(_one)
 
 
 _INTERRUPTED = 130

@@ -8,10 +8,27 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from visir.cli import output
+from visir.cli.options import (
+    ImagesOption,
+    ListOption,
+    ReplaceOption,
+    SeedOption,
+    SeverityOption,
+    SplitOption,
+    out_option,
+    pictures_option,
+)
+from visir.cli.verbs import examples
+
 if TYPE_CHECKING:
     from visir.records import Collection
 
 
+@examples(
+    "visir perturb --list",
+    "visir perturb scenes:100 nearby_char --out perturbed",
+)
 def perturb(
     collection: Annotated[
         str | None,
@@ -29,26 +46,22 @@ def perturb(
             show_default=False,
         ),
     ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The folder to make: one collection in it per NAME.")
-    ] = None,
-    severity: Annotated[int, typer.Option(min=1, help="How many characters or words.")] = 1,
-    seed: Annotated[int, typer.Option(min=0, help="Which places are drawn.")] = 0,
+    out: Annotated[Path | None, out_option("a folder, with one collection in it for each NAME")] = None,
+    severity: SeverityOption = 1,
+    seed: SeedOption = 0,
     profile: Annotated[
-        Literal["sound", "paper"], typer.Option(help="'paper' does what the brittleness paper's released code did.")
+        Literal["sound", "paper"],
+        typer.Option(help="Rules: sound, or paper, which does what the brittleness paper's released code did."),
     ] = "sound",
-    split: Annotated[str | None, typer.Option(help="One split only ('train+val' for several).")] = None,
-    images: Annotated[
-        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip, tar (repeatable).")
-    ] = None,
-    pictures: Annotated[
-        Literal["link", "copy", "none"],
-        typer.Option(help="'link' leaves the pictures in place, 'copy' puts them into the folder, 'none' drops them."),
-    ] = "link",
-    replace: Annotated[bool, typer.Option("--replace", help="Replace collections that are there already.")] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List the perturbations, and stop.")] = False,
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    pictures: Annotated[Literal["link", "copy", "none"], pictures_option()] = "link",
+    replace: ReplaceOption = False,
+    list_: ListOption = False,
 ) -> None:
-    """Write COLLECTION with its captions perturbed: typos, synonyms, distractions, word order.
+    """Write a copy of a collection with changed captions.
+
+    Write COLLECTION with its captions perturbed: typos, synonyms, distractions, word order.
 
     Ids, links, splits and judgements stay. A caption that cannot be perturbed is kept as it is and counted; which ones
     changed, and how they read before, is in caption_facts.parquet. `visir perturb --list` says what there is.
@@ -87,16 +100,24 @@ def _print_examples(folder: Path, perturbed: Collection) -> None:
     assert facts is not None, "a perturbed collection keeps its original texts"
     changed = facts[CHANGED].to_numpy(zero_copy_only=False)
     share = f" ({100 * changed.mean():.1f} %)" if len(changed) else ""
-    typer.echo(f"{folder}: {changed.sum():,} of {len(changed):,} captions changed{share}")
+    done = output.current().facts.setdefault("collections", [])
+    done.append({"folder": folder.absolute(), "changed": int(changed.sum()), "captions": len(changed)})
+    output.line(f"{folder}: {changed.sum():,} of {len(changed):,} captions changed{share}")
     for row in changed.nonzero()[0][:3].tolist():
-        typer.echo(f"  - {facts[ORIGINAL][row].as_py()}\n  + {perturbed.captions['text'][row].as_py()}")
+        output.line(f"  - {facts[ORIGINAL][row].as_py()}\n  + {perturbed.captions['text'][row].as_py()}")
 
 
 def _list() -> None:
     from visir.robustness.perturbations import PERTURBATIONS
 
+    output.answer(
+        {
+            name: {"family": item.family, "severity": item.severity, "about": item.about, "paper": item.paper_about}
+            for name, item in PERTURBATIONS.items()
+        }
+    )
     for name, perturbation in PERTURBATIONS.items():
         severity = f"; severity: {perturbation.severity}" if perturbation.severity else ""
-        typer.echo(f"{name} ({perturbation.family}{severity})")
+        output.line(f"{name} ({perturbation.family}{severity})")
         released = "not in the released code" if perturbation.paper is None else perturbation.paper_about or "the same"
-        typer.echo(f"  {perturbation.about}\n  paper: {released}")
+        output.line(f"  {perturbation.about}\n  paper: {released}")

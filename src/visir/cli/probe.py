@@ -7,7 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visir.cli.options import BatchSizeOption, DeviceOption, DtypeOption, ModelOption, SplitOption, command_line
+from visir.cli import output
+from visir.cli.options import (
+    BatchSizeOption,
+    DeviceOption,
+    DtypeOption,
+    FoldsOption,
+    ModelOption,
+    ReplaceOption,
+    SeedOption,
+    ShortcutsOption,
+    SplitOption,
+    command_line,
+    out_option,
+)
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.evaluation.probes import ProbeResult
@@ -16,6 +30,9 @@ if TYPE_CHECKING:
 _JSON, _PAGE = "probes.json", "probes.html"
 
 
+@examples(
+    "visir probe 'scenes:2000?seed=1' --model runs/mine",
+)
 def probe(
     collection: Annotated[
         str,
@@ -27,21 +44,18 @@ def probe(
     ],
     model: ModelOption,
     split: SplitOption = None,
-    shortcuts: Annotated[
-        str | None,
-        typer.Option(
-            help="Synthetic shortcuts on pictures and captions, whose digits are then probed as well: unique."
-        ),
-    ] = None,
-    folds: Annotated[int, typer.Option(min=3, help="Parts of the images, each held out once.")] = 5,
-    seed: Annotated[int, typer.Option(min=0, help="Of the cut, and of which captions are read.")] = 0,
+    shortcuts: ShortcutsOption = None,
+    folds: FoldsOption = 5,
+    seed: SeedOption = 0,
     device: DeviceOption = None,
     dtype: DtypeOption = "float32",
     batch_size: BatchSizeOption = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", help="Folder for probes.json and probes.html.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a probe report that is there already.")] = False,
+    out: Annotated[Path | None, out_option("a folder for probes.json and probes.html")] = None,
+    replace: ReplaceOption = False,
 ) -> None:
-    """Read every latent fact of generated scenes from a model's vectors, with linear probes.
+    """Read facts of generated scenes from a model's vectors.
+
+    Read every latent fact of generated scenes from a model's vectors, with linear probes.
 
     How well is what all captions tell in the vectors, what one of them tells, and what none tells? Prints accuracies
     beside chance; with --out it writes them as JSON and as a page with plots.
@@ -73,8 +87,6 @@ def _kind() -> FolderKind:
 
 
 def _show(result: ProbeResult, out: Path | None) -> None:
-    from visir.console import Console
-    from visir.reports import to_terminal
     from visir.reports.probes import facts_table, roles_table, write_probe_report
     from visir.storage import new_folder
 
@@ -83,8 +95,8 @@ def _show(result: ProbeResult, out: Path | None) -> None:
             change.write_json(_JSON, result.to_dict())
             beside = {_JSON: "every number of this page"}
             write_probe_report(change.file(_PAGE), result, command=command_line(), beside=beside)
-    console = Console()
-    console.print(to_terminal(facts_table(result)))
-    console.print(to_terminal(roles_table(result)))
+    output.answer(result.to_dict())
+    output.table(facts_table(result))
+    output.table(roles_table(result))
     if out is not None:
-        console.print(f"report: {out / _PAGE}", soft_wrap=True, highlight=False)
+        output.note(f"report: {out / _PAGE}")

@@ -6,12 +6,15 @@ from typing import Annotated
 
 import typer
 
+from visir.cli import output
 from visir.cli.headings import heading
 from visir.terminal import safe
 
 DataOption = Annotated[
     str | None,
-    typer.Option("--data", help="Pictures and captions to learn from: a file or folder in any known format."),
+    typer.Option(
+        "--data", metavar="COLLECTION", help="A collection: pictures and captions to learn from, in any known format."
+    ),
 ]
 EpochsOption = Annotated[int | None, typer.Option(min=1, help="How often every caption is seen.")]
 BatchOption = Annotated[int | None, typer.Option(min=2, help="How many pairs a step compares with one another.")]
@@ -20,10 +23,6 @@ SplitByOption = Annotated[
     typer.Option(
         metavar="RULE", help="How pictures are divided: “random(train=0.9, val=0.1, seed=0)”. Default: their splits."
     ),
-]
-SetOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="KEY=VALUE", help="Change one key: --set optimiser.rate=1e-4. May be repeated."),
 ]
 
 
@@ -37,14 +36,17 @@ def print_recipes(verb: str, within: str | None = None) -> None:
     from visir.training.shipped import GROUPS, recipes
 
     chosen = recipes(verb, within)
+    output.answer([{"name": recipe.name, "title": recipe.title, "group": recipe.group} for recipe in chosen])
+    if output.wants_json():
+        return
     for group in chosen.groups:
         members = [recipe for recipe in chosen if recipe.group == group]
         heading(GROUPS[group])
         if GROUPS[group].startswith("Papers") and within is None:
-            typer.echo(f"  {len(members)} recipes: visir {verb} {group} --list")
+            output.line(f"  {len(members)} recipes: visir {verb} {group} --list")
         else:
             width = max(len(recipe.name) for recipe in members)
             for recipe in members:
-                typer.echo(safe(f"  {recipe.name:<{width}}  {recipe.title}"))
+                output.line(safe(f"  {recipe.name:<{width}}  {recipe.title}"))
     if within is None:
-        typer.echo(f"\nEverything that a recipe says: visir {verb} NAME --dry-run")
+        output.line(f"\nEverything that a recipe says: visir {verb} NAME --dry-run")

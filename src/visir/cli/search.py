@@ -7,44 +7,69 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from visir.cli.answers import ShownAnswer, show_answers
+from visir.cli.completion import of
+from visir.cli.options import (
+    CountOption,
+    DeviceOption,
+    ImagesOption,
+    OptionalModelOption,
+    SkipBrokenOption,
+    SplitOption,
+    single_or_all,
+)
+from visir.cli.verbs import examples
+
 if TYPE_CHECKING:
     from visir.records import Collection, Embeddings, Modality, SparseEmbeddings
     from visir.retrieval.index import Index
 
-Query = Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")]
-Model = Annotated[str, typer.Option("--model", "-m", help="A model, or a checkpoint folder.")]
-Count = Annotated[int, typer.Option("-k", min=1, help="How many answers.")]
 IndexFolder = Annotated[
-    Path | None, typer.Option(help="Ask this index of the collection (visir index build), by its own model.")
+    Path | None,
+    typer.Option(metavar="FOLDER", help="Ask this index of the collection (visir index build), by its own model."),
 ]
-Answers = Annotated[
-    str | None, typer.Option(help="Answers: images or captions. Default: images for a text, both for a picture.")
+AnswersOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SIDE",
+        help="What is found: images or captions. Default: images for a text, both for a picture.",
+        autocompletion=of("images", "captions"),
+    ),
 ]
-Split = Annotated[str | None, typer.Option(help="Search one split only.")]
-Images = Annotated[list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip or tar.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")]
-SkipBroken = Annotated[bool, typer.Option("--skip-broken", help="Leave images aside that cannot be read.")]
 
 
+@examples(
+    "visir search ~/Photos 'a dog on a beach' --model openai/clip-vit-base-patch32",
+    "visir search photos.visir 'a dog on a beach'",
+    "visir search scenes:100 --image photo.jpg --model pixels",
+)
 def search(
     collection: Annotated[
-        str, typer.Argument(metavar="COLLECTION", help="A folder of photos, or any known format.", show_default=False)
+        str,
+        typer.Argument(
+            metavar="SOURCE",
+            help="A folder of photos, a library (visir library make), or a collection in any known format.",
+            show_default=False,
+        ),
     ],
-    text: Query = None,
-    model: Model = "",
-    image: Annotated[Path | None, typer.Option(help="Look for what fits this picture, instead of a text.")] = None,
-    k: Count = 10,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")] = None,
+    model: OptionalModelOption = None,
+    image: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Look for what fits this picture, instead of a text.")
+    ] = None,
+    k: CountOption = 10,
+    to: AnswersOption = None,
     index: IndexFolder = None,
-    to: Answers = None,
-    split: Split = None,
-    images: Images = None,
-    device: Device = None,
-    skip_broken: SkipBroken = False,
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    skip_broken: SkipBrokenOption = False,
+    device: DeviceOption = None,
 ) -> None:
-    """Find images (or captions) by a text, or by a picture: ranked, with scores and where the pictures are.
+    """Search photos or a collection with words or a picture.
 
-    The collection is encoded first. With a model of weighted words (visir sparsify) the terms that matched are shown,
-    and how much each gave.
+    A folder or a collection is encoded first; the vectors are kept, so that the next search is fast. A library is
+    searched at once, by its own model; its filters and further options are in `visir library search`, those of an
+    index in `visir index search`. With a model of weighted words (visir sparsify) the terms that matched are shown.
     """
     from visir.cli.matched_terms import matched_terms
     from visir.cli.vectors import picture_vector
@@ -60,28 +85,28 @@ def search(
         faults.append("ask with a text or with --image FILE, one of the two")
     if to not in (None, "images", "captions"):
         faults.append(f"unknown answers {to!r} ({nearest(str(to), ('images', 'captions'))})")
-    raise_faults(ConfigurationError, "search", faults, hint='visir search COLLECTION --model MODEL "a dog on a beach"')
+    raise_faults(ConfigurationError, "search", faults, hint=f'visir search {collection} "a dog" --model MODEL')
     built = None if index is None else open_index(index)
     held = None if built is None else "images" if built.info().modality == "image" else "captions"
     if held is not None and to not in (None, held):
         raise ConfigurationError(f"{index}: an index of {held}, not of {to}.", hint="leave --to out, or build another")
-    opened = open_collection(collection, images=images[0] if images and len(images) == 1 else images, split=split)
+    opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = load(model or built.info().encoder, device=device)  # type: ignore[union-attr]
     if image is not None:
         vectors = picture_vector(encoder, image)
     else:
         vectors = encoder.encode_inputs("text", {"query": text or ""})
-    answers = [held] if held else [to] if to else ["images"] if image is None else ["captions", "images"]
+    sides = [held] if held else [to] if to else ["images"] if image is None else ["captions", "images"]
     if image is not None and to is None and held is None and opened.captions.num_rows == 0:
-        answers = ["images"]
-    for answer in answers:
-        modality: Modality = "image" if answer == "images" else "text"
+        sides = ["images"]
+    for side in sides:
+        modality: Modality = "image" if side == "images" else "text"
         chosen = built or _exact(encode_items(encoder, opened.items(modality), skip_broken=skip_broken))
         run = chosen.search(vectors, k)
         ranked = run.answer("query")
         terms = matched_terms(vectors, chosen.select([document for document, _ in ranked]), ranked)
         unit = "cosine" if run.provenance.get("similarity") == "cosine" else "score"
-        _show(ranked, unit, terms, opened, answer, text or str(image))
+        show_answers(f"{side} for “{text or image}”", side, _answers(ranked, terms, opened, side), unit=unit)
 
 
 def _exact(candidates: Embeddings | SparseEmbeddings) -> Index[Any]:
@@ -91,32 +116,22 @@ def _exact(candidates: Embeddings | SparseEmbeddings) -> Index[Any]:
     return build_index(candidates, "exact" if form_of(candidates) == "dense" else "scipy")
 
 
-def _show(
-    answers: list[tuple[str, float]], unit: str, terms: dict[str, str], collection: Collection, kind: str, question: str
-) -> None:
-    from rich.table import Table
-
-    from visir.console import Console
-
-    table = Table(title=f"{kind} for “{question}”", title_justify="left", box=None)
-    table.add_column("rank", justify="right")
-    table.add_column(unit, justify="right")
-    table.add_column(kind[:-1], overflow="fold")
-    table.add_column("caption" if kind == "captions" else "where", overflow="fold")
-    if kind == "images":
-        table.add_column("first caption", overflow="fold")
-    if terms:
-        table.add_column("matched terms", overflow="fold")
+def _answers(
+    ranked: list[tuple[str, float]], terms: dict[str, str], collection: Collection, side: str
+) -> list[ShownAnswer]:
+    """The answers with their texts and places. A photo of a folder is named by its path alone."""
     texts, places = _texts(collection), _places(collection)
-    for rank, (document, score) in enumerate(answers, 1):
-        row: list[Any] = [str(rank), f"{score:.4f}", document]
-        if kind == "captions":
-            row += [texts["caption"].get(document, "")]
+    answers = []
+    for rank, (document, score) in enumerate(ranked, 1):
+        matched = terms.get(document, "")
+        if side == "captions":
+            answers.append(
+                ShownAnswer(rank, score, document, caption=texts["caption"].get(document, ""), terms=matched)
+            )
         else:
-            row += [places.get(document, "not in the collection"), texts["image"].get(document, "")]
-        row += [terms[document]] if terms else []
-        table.add_row(*row)
-    Console().print(table, markup=False)
+            path, shown = places.get(document, (None, "not in the collection"))
+            answers.append(ShownAnswer(rank, score, document, shown, path, texts["image"].get(document, ""), matched))
+    return answers
 
 
 def _texts(collection: Collection) -> dict[str, dict[str, str]]:
@@ -129,14 +144,18 @@ def _texts(collection: Collection) -> dict[str, dict[str, str]]:
     }
 
 
-def _places(collection: Collection) -> dict[str, str]:
-    """Image id → where the picture is: a path, or the name inside an archive."""
+def _places(collection: Collection) -> dict[str, tuple[Path | None, str]]:
+    """Image id → the picture's file, absolute, and how the place is written: a name inside an archive has no file."""
     columns = collection.images.to_pydict()
-    return {
-        image: "" if path is None else f"{collection.root / archive}: {path}" if archive else _path(collection, path)
-        for image, path, archive in zip(columns["id"], columns["path"], columns["archive"], strict=True)
-    }
-
-
-def _path(collection: Collection, path: str) -> str:
-    return path if path.startswith("scene:") else str(collection.root / path)
+    places: dict[str, tuple[Path | None, str]] = {}
+    for image, path, archive in zip(columns["id"], columns["path"], columns["archive"], strict=True):
+        if path is None:
+            places[image] = (None, "")
+        elif archive:
+            places[image] = (None, f"{Path(collection.root, archive).absolute()}: {path}")
+        elif "://" in str(collection.root) or path.startswith("scene:"):
+            places[image] = (None, path if path.startswith("scene:") else f"{collection.root}/{path}")
+        else:
+            file = Path(collection.root, path).absolute()
+            places[image] = (file, str(file))
+    return places

@@ -7,19 +7,20 @@ from typing import Annotated
 
 import typer
 
-app = typer.Typer(
-    name="shortcuts",
-    help="Synthetic shortcuts: a number that an image and its captions share (thesis, chapter 4).",
-    no_args_is_help=True,
+from visir.cli import output
+from visir.cli.options import (
+    ExamplesOption,
+    ImagesOption,
+    JobsOption,
+    ReplaceOption,
+    SetOption,
+    ShortcutsSpec,
+    SplitOption,
+    out_option,
 )
+from visir.cli.verbs import group
 
 
-@app.callback()
-def _root() -> None:
-    """Synthetic shortcuts: a number that an image and its captions share (thesis, chapter 4)."""
-
-
-@app.command("preview")
 def preview_command(
     collection: Annotated[
         str,
@@ -29,24 +30,13 @@ def preview_command(
             show_default=False,
         ),
     ],
-    shortcuts: Annotated[
-        str,
-        typer.Option(
-            metavar="SPEC",
-            help="unique, or bits:3 for 2^3 numbers; behind it ?on=images (or captions), ?per=caption, "
-            "?digits=sklearn, ?placement=packed, ?seed=1, several joined by &.",
-        ),
-    ] = "unique",
-    split: Annotated[str | None, typer.Option(help="One split only ('train+val' for several).")] = None,
-    images: Annotated[
-        list[str] | None, typer.Option("--images", "-i", help="Where the pictures are: folder, zip, tar (repeatable).")
-    ] = None,
-    count: Annotated[int, typer.Option("--count", "-n", min=1, help="How many pairs.")] = 12,
+    shortcuts: ShortcutsSpec = "unique",
+    split: SplitOption = None,
+    images: ImagesOption = None,
+    count: ExamplesOption = 12,
     size: Annotated[int, typer.Option(min=32, help="The model's input, in pixels.")] = 224,
-    out: Annotated[Path, typer.Option("--out", "-o", help="The sheet: a name in .html or .png.")] = Path(
-        "shortcuts.html"
-    ),
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a file that is there.")] = False,
+    out: Annotated[Path, out_option("a sheet, named .html or .png")] = Path("shortcuts.html"),
+    replace: ReplaceOption = False,
 ) -> None:
     """Write a sheet of pictures and captions with their shortcuts, as a model sees them at evaluation.
 
@@ -66,27 +56,24 @@ def preview_command(
     view = inject(open_collection(collection, images=images), shortcuts).split(split)
     pairs = preview_pairs(view, count, size)
     write_sheet(out, pairs, view, replace=replace)
-    typer.echo(f"{view.injected}")
-    typer.echo(f"{out}: {len(pairs)} pairs")
+    output.facts(sheet=out.absolute(), pairs=len(pairs), shortcuts=str(view.injected))
+    output.line(f"{view.injected}")
+    output.line(f"{out}: {len(pairs)} pairs")
 
 
-@app.command("audit")
 def audit_command(
     recipe: Annotated[
         str, typer.Argument(help="A recipe: a TOML file, or the name of one that comes with visir.", show_default=False)
     ],
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change one key: --set objective.name=ifm. May be repeated."),
-    ] = None,
+    changes: SetOption = None,
     bits: Annotated[
         list[int] | None, typer.Option("--bits", help="Bits of shortcut to train with (repeatable); 0 is one of them.")
     ] = None,
-    seeds: Annotated[list[int] | None, typer.Option("--seed", help="Seeds (repeatable). Default: 0.")] = None,
-    jobs: Annotated[
-        int | None, typer.Option(min=1, help="Trainings side by side, one thread each. Default: one per core.")
+    seeds: Annotated[
+        list[int] | None, typer.Option("--seed", min=0, help="Another seed draws anew. Repeatable. Default: 0.")
     ] = None,
-    out: Annotated[Path | None, typer.Option(help="Where all is kept. Default: runs/audit-NAME.")] = None,
+    jobs: JobsOption = None,
+    out: Annotated[Path | None, out_option("a folder for everything. Default: runs/audit-NAME")] = None,
 ) -> None:
     """Train a recipe with more and more bits of shortcut and say how much retrieval it loses per bit.
 
@@ -95,9 +82,7 @@ def audit_command(
     """
     import sys
 
-    from visir.console import Console
     from visir.errors import require
-    from visir.reports.formats import to_terminal
     from visir.reports.shortcut_audit import audit_table, write_audit_report
     from visir.studies.shortcut_audit import BITS, audit
     from visir.training.recipe import read_recipe
@@ -108,5 +93,13 @@ def audit_command(
     folder = out or Path("runs") / f"audit-{settings.name}"
     outcome = audit(settings, out=folder, bits=tuple(bits or BITS), seeds=tuple(seeds or (0,)), jobs=jobs)
     page = write_audit_report(folder / "audit.html", outcome, ["visir", *sys.argv[1:]])
-    Console().print(to_terminal(audit_table(outcome)))
-    typer.echo(f"page: {page}")
+    output.table(audit_table(outcome))
+    output.facts(page=page)
+    output.note(f"page: {page}")
+
+
+app = group(
+    "shortcuts",
+    "Synthetic shortcuts: look at them, audit a training.",
+    {"preview": preview_command, "audit": audit_command},
+)

@@ -7,8 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visir.cli.options import ImagesOption, single_or_all
-from visir.cli.recipes import BatchOption, DataOption, EpochsOption, SetOption, SplitByOption, print_recipes
+from visir.cli import output
+from visir.cli.options import (
+    DeviceOption,
+    DryRunOption,
+    ImagesOption,
+    ListOption,
+    OptionalModelOption,
+    RecipeArgument,
+    ResumeOption,
+    SetOption,
+    out_option,
+    single_or_all,
+)
+from visir.cli.recipes import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.records import Collection
@@ -16,15 +29,14 @@ if TYPE_CHECKING:
     from visir.training.curve import Epoch
 
 
+@examples(
+    "visir sparsify --data captions.csv --model openai/clip-vit-base-patch32",
+)
 def sparsify(
-    recipe: Annotated[
-        str | None, typer.Argument(help="A recipe: the name of one that comes with visir (--list), or a TOML file.")
-    ] = None,
+    recipe: RecipeArgument = None,
     data: DataOption = None,
     images: ImagesOption = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Whose vectors: a model, a checkpoint, npz:FILE.")
-    ] = None,
+    model: OptionalModelOption = None,
     variant: Annotated[
         str | None, typer.Option(help="Expansion of captions: none, free, caption, caption+word.")
     ] = None,
@@ -34,17 +46,17 @@ def sparsify(
     epochs: EpochsOption = None,
     batch: BatchOption = None,
     split_by: SplitByOption = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of everything that is random.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, auto. Default: the recipe's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Another seed draws anew.")] = None,
+    device: DeviceOption = None,
     changes: SetOption = None,
-    out: Annotated[Path | None, typer.Option(help="The folder to write. Default: runs/NAME-seedSEED.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted training in that folder.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the resolved recipe and the steps.")] = False,
-    show: Annotated[bool, typer.Option("--list", help="Only print the recipes that come with visir.")] = False,
+    out: Annotated[Path | None, out_option("the folder of the model. Default: runs/NAME-seedSEED")] = None,
+    resume: ResumeOption = False,
+    dry_run: DryRunOption = False,
+    show: ListOption = False,
 ) -> None:
-    """Train a head that says the vectors of any encoder in weighted words; no vector is computed twice.
+    """Train a head that says vectors in weighted words.
+
+    Train a head that says the vectors of any encoder in weighted words; no vector is computed twice.
 
     The folder that comes out is a model: give it to `visir search`, `visir index`, `visir evaluate`,
     `visir explain-vector` or `visir.load`. FOLDER?expansion=none uses it without expansion of captions.
@@ -83,7 +95,8 @@ def _train(recipe: SparseRecipe, out: Path, resume: bool) -> None:
 
     lines = EpochLines(recipe.optimiser.epochs, _columns, ("mrr@10", "MRR@10"))
     print_epochs(lambda report: run(recipe=recipe, out=out, resume=resume, report=report), out, lines)
-    typer.echo(f"checkpoint: {out}\nlook at it: visir explain-vector --model {out} “a dog on a beach”")
+    output.facts(model=out.absolute())
+    output.line(f"checkpoint: {out}\nlook at it: visir explain-vector --model {out} “a dog on a beach”")
 
 
 def _columns(epoch: Epoch) -> dict[str, str]:
@@ -102,8 +115,8 @@ def _print_plan(recipe: SparseRecipe, collection: Collection, out: Path) -> None
     from visir.training.data import split_for_training
 
     splits = split_for_training(collection, recipe.data, recipe.selection)
-    typer.echo(recipe_text(recipe, "sparsify"))
+    output.line(recipe_text(recipe, "sparsify"))
     for name, split in (("train", splits.train), ("validation", splits.validation)):
-        typer.echo(f"{name}: {split.images.num_rows:,} images, {split.captions.num_rows:,} captions")
+        output.line(f"{name}: {split.images.num_rows:,} images, {split.captions.num_rows:,} captions")
     print_steps(recipe, splits.train.captions.num_rows)
-    typer.echo(f"would write: {out}")
+    output.line(f"would write: {out}")

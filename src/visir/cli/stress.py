@@ -7,17 +7,24 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from visir.cli import output
 from visir.cli.options import (
     BatchSizeOption,
     DeviceOption,
     DtypeOption,
     GalleryOption,
     ImagesOption,
+    ModelsOption,
     RecallOption,
+    ReplaceOption,
+    SeedOption,
+    SeverityOption,
     SplitOption,
     command_line,
+    out_option,
     single_or_all,
 )
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.evaluation.stress.study import Stress
@@ -29,6 +36,10 @@ FAILED = 1
 """The exit status when a perturbation leaves less than `--fail-under`; 2 is for faults that the user can mend."""
 
 
+@examples(
+    "visir stress scenes:100 --model bow",
+    "visir stress captions.csv --model runs/mine --fail-under 90",
+)
 def stress(
     collections: Annotated[
         list[str],
@@ -38,10 +49,7 @@ def stress(
             show_default=False,
         ),
     ],
-    model: Annotated[
-        list[str] | None,
-        typer.Option("--model", "-m", help="A model: a hub name, a checkpoint folder, … (repeatable)."),
-    ] = None,
+    model: ModelsOption = None,
     runs: Annotated[
         Path | None,
         typer.Option(
@@ -56,22 +64,22 @@ def stress(
         str | None,
         typer.Option(help="Of captions, by commas: nearby_char,synonym_noun; or none. Default: all thirteen."),
     ] = None,
-    pictures: Annotated[
+    corruptions: Annotated[
         str | None,
-        typer.Option(help="Of pictures, by commas: gaussian_blur,jpeg; or all. Default: none."),
+        typer.Option("--corruptions", help="Of pictures, by commas: gaussian_blur,jpeg; or all. Default: none."),
     ] = None,
-    severity: Annotated[int, typer.Option(min=1, help="Characters or words that are perturbed in a caption.")] = 1,
+    severity: SeverityOption = 1,
     picture_severity: Annotated[int, typer.Option(min=1, max=5, help="How badly pictures are spoilt, 1 to 5.")] = 3,
     profile: Annotated[
-        str, typer.Option(help="sound, or paper: perturb as the brittleness paper's released code did.")
+        str, typer.Option(help="Rules: sound, or paper, which does what the brittleness paper's released code did.")
     ] = "sound",
-    seed: Annotated[int, typer.Option(min=0, help="Of all that is drawn.")] = 0,
+    seed: SeedOption = 0,
     split: SplitOption = None,
     images: ImagesOption = None,
     gallery: GalleryOption = "split",
     recall: RecallOption = "hit",
     estimator: Annotated[
-        str | None, typer.Option(help="A model that says what wrong answers are worth, for dcg_cm@10.")
+        str | None, typer.Option(help="A model that estimates the gains of dcg_cm: what wrong answers are worth.")
     ] = None,
     fail_under: Annotated[
         float | None,
@@ -83,12 +91,12 @@ def stress(
     device: DeviceOption = None,
     dtype: DtypeOption = "float32",
     batch_size: BatchSizeOption = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="Folder for the page, stress.json, stress.csv, per-query values.")
-    ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace a study that is there already.")] = False,
+    out: Annotated[Path | None, out_option("a folder for the page, stress.json, stress.csv, per-query values")] = None,
+    replace: ReplaceOption = False,
 ) -> None:
-    """Perturb captions and pictures, search with them, and say how much retrieval is lost.
+    """Break queries on purpose, and measure what is lost.
+
+    Perturb captions and pictures, search with them, and say how much retrieval is lost.
 
     Perturbed captions are queries over the plain images, corrupted pictures queries over the plain captions. Each loss
     comes with its interval, significance (Holm's correction over all of them), and how many queries could be changed.
@@ -142,7 +150,7 @@ def stress(
                     system,
                     split=split,
                     perturbations=_listed(perturbations, None),
-                    pictures=_listed(pictures, None if runs is not None else []),
+                    pictures=_listed(corruptions, None if runs is not None else []),
                     severity=severity,
                     picture_severity=picture_severity,
                     seed=seed,
@@ -159,13 +167,13 @@ def stress(
     if fail_under is not None:
         failed = [(study, effect) for study in studies for effect in study.under(fail_under)]
         for study, effect in failed:
-            typer.echo(
+            output.line(
                 f"fails: {effect.outcome.title} leaves {effect.overall.percent_left:.1f} % of the rsum of "
                 f"{study.system} on {study.collection}, less than {fail_under:g} %"
             )
         if failed:
             raise typer.Exit(FAILED)
-        typer.echo(f"passes: at least {fail_under:g} % of rsum is left after every perturbation")
+        output.line(f"passes: at least {fail_under:g} % of rsum is left after every perturbation")
 
 
 def _told_apart(studies: list[Stress]) -> list[Stress]:
@@ -198,9 +206,15 @@ def _slug(name: str) -> str:
 
 
 def _show(studies: list[Stress], parts: list[Collection], out: Path | None, fail_under: float | None) -> None:
-    from visir.console import Console
-    from visir.reports import to_markdown, to_terminal
-    from visir.reports.stress_tables import decrease_table, effects_table, jaccard_table, plain_table, refined_table
+    from visir.reports import to_markdown
+    from visir.reports.stress_tables import (
+        as_dict,
+        decrease_table,
+        effects_table,
+        jaccard_table,
+        plain_table,
+        refined_table,
+    )
     from visir.storage import changing
 
     tables = [effects_table(study) for study in studies]
@@ -222,11 +236,11 @@ def _show(studies: list[Stress], parts: list[Collection], out: Path | None, fail
             if len(studies) > 1:
                 change.write(_TABLES, "\n\n".join(to_markdown(table) for table in tables).encode())
                 pages.append(out / _TABLES)
-    console = Console()
+    output.answer({"studies": [as_dict(study) for study in studies], "pages": pages})
     for table in tables:
-        console.print(to_terminal(table))
+        output.table(table)
     for page in pages:
-        console.print(f"report: {page}", soft_wrap=True, highlight=False)
+        output.note(f"report: {page}")
 
 
 def _kind() -> FolderKind:

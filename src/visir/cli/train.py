@@ -7,8 +7,21 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from visir.cli.options import ImagesOption, single_or_all
-from visir.cli.recipes import BatchOption, DataOption, EpochsOption, SetOption, SplitByOption, print_recipes
+from visir.cli import output
+from visir.cli.options import (
+    DeviceOption,
+    DryRunOption,
+    ImagesOption,
+    ListOption,
+    OptionalModelOption,
+    RecipeArgument,
+    ResumeOption,
+    SetOption,
+    out_option,
+    single_or_all,
+)
+from visir.cli.recipes import BatchOption, DataOption, EpochsOption, SplitByOption, print_recipes
+from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.training.planning import TrainingPlan
@@ -17,36 +30,34 @@ if TYPE_CHECKING:
 _PAGE = "training.html"
 
 
+@examples(
+    "visir train --list",
+    "visir train clip-finetune --data captions.csv --model openai/clip-vit-base-patch32 --out runs/mine",
+)
 def train(
-    recipe: Annotated[
-        str | None, typer.Argument(help="A recipe: the name of one that comes with visir (--list), or a TOML file.")
-    ] = None,
+    recipe: RecipeArgument = None,
     data: DataOption = None,
     images: ImagesOption = None,
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="The model to tune, or whose vectors to learn from.")
-    ] = None,
-    image_model: Annotated[str | None, typer.Option(help="The same for images alone.")] = None,
-    text_model: Annotated[str | None, typer.Option(help="The same for texts alone.")] = None,
+    model: OptionalModelOption = None,
+    image_model: Annotated[str | None, typer.Option(help="A model for images alone.")] = None,
+    text_model: Annotated[str | None, typer.Option(help="A model for texts alone.")] = None,
     epochs: EpochsOption = None,
     batch: BatchOption = None,
     split_by: SplitByOption = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Of everything that is random.")] = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, cuda:1, auto. Default: the recipe's.")] = None,
+    seed: Annotated[int | None, typer.Option(min=0, help="Another seed draws anew.")] = None,
+    device: DeviceOption = None,
     changes: SetOption = None,
-    out: Annotated[Path | None, typer.Option(help="The folder to write. Default: runs/NAME-seedSEED.")] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted training in that folder.")
-    ] = False,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only print the resolved recipe, parameters, steps and memory.")
-    ] = False,
+    out: Annotated[Path | None, out_option("the folder of the model. Default: runs/NAME-seedSEED")] = None,
+    resume: ResumeOption = False,
+    dry_run: DryRunOption = False,
     tensorboard: Annotated[
         bool, typer.Option("--tensorboard", help="Also write event files into the folder's tensorboard/.")
     ] = False,
-    show: Annotated[bool, typer.Option("--list", help="Only print the recipes that come with visir.")] = False,
+    show: ListOption = False,
 ) -> None:
-    """Train on pictures and captions as a recipe says: tune a model, train heads over a frozen one, or begin anew.
+    """Train or fine-tune a model by a recipe.
+
+    Train on pictures and captions as a recipe says: tune a model, train heads over a frozen one, or begin anew.
 
     The folder that comes out is a model: give it to `visir evaluate`, `visir search` or `visir.load`. Its
     training.html shows the curves.
@@ -114,7 +125,8 @@ def _train(
     )
     if launched()[0] == 0:
         page = _report(folder)
-        typer.echo(f"checkpoint: {folder}\ncurves:     {page}")
+        output.facts(model=folder.absolute(), curves=page.absolute())
+        output.line(f"checkpoint: {folder}\ncurves:     {page}")
 
 
 def _report(folder: Path) -> Path:
@@ -132,24 +144,24 @@ def _print_plan(planned: TrainingPlan, out: Path | None) -> None:
     from visir.training.checkpoint import default_folder, recipe_text
 
     recipe = planned.recipe
-    typer.echo(recipe_text(recipe, "train"))
+    output.line(recipe_text(recipe, "train"))
     for split, images in planned.images.items():
-        typer.echo(f"{split}: {images:,} images, {planned.captions[split]:,} captions")
+        output.line(f"{split}: {images:,} images, {planned.captions[split]:,} captions")
     for name, count in planned.parameters.items():
         parts = [f"{count.trained:,} parameter{'' if count.trained == 1 else 's'} trained"]
         if count.first_fixed and recipe.schedule.frozen_epochs:
             parts.append(f"{count.first_fixed:,} of them held fixed for {recipe.schedule.frozen_epochs} epochs")
         if count.fixed:
             parts.append(f"{count.fixed:,} held fixed")
-        typer.echo(f"{name}: {', '.join(parts)}")
+        output.line(f"{name}: {', '.join(parts)}")
     print_steps(recipe, planned.captions["train"])
     memory = planned.memory
-    typer.echo(f"memory: about {memory.total / 2**20:,.0f} MiB, of which")
+    output.line(f"memory: about {memory.total / 2**20:,.0f} MiB, of which")
     for name, size in (
         ("libraries, encoders, fresh weights", memory.process),
         ("gradients, moments, copies of the weights", memory.weights),
         ("frozen vectors, prepared pictures, captions", memory.features),
         ("activations of a step", memory.activations),
     ):
-        typer.echo(f"  {size / 2**20:>9,.0f}  {name}")
-    typer.echo(f"would write: {out or default_folder(recipe)}")
+        output.line(f"  {size / 2**20:>9,.0f}  {name}")
+    output.line(f"would write: {out or default_folder(recipe)}")

@@ -7,7 +7,7 @@ from visir.applications import Application, Verb
 APPLICATION = Application(
     "library",
     verbs=(
-        Verb("library", "visir.library.cli:app", after="search"),
+        Verb("library", "visir.library.cli:app", group="find", after="search"),
         Verb("search", "visir.library.cli.search:search", extends=True),
     ),
 )

@@ -7,27 +7,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli import output
+from visir.cli.options import DryRunOption, JobsOption, out_option
+from visir.cli.verbs import group
+
 if TYPE_CHECKING:
     from visir.papers.study import Study
     from visir.reports.table import Table
     from visir.studies.experiment import Experiment
 
-app = typer.Typer(
-    name="papers",
-    help="Every table and figure of the papers: run it, and compare it with what is printed.",
-    no_args_is_help=True,
-)
-
 Name = Annotated[str, typer.Argument(metavar="NAME", help="A study: visir papers list.", show_default=False)]
-Out = Annotated[Path, typer.Option("--out", "-o", help="The folder of all studies.")]
+Out = Annotated[Path, out_option("the folder of all studies")]
 _OUT = Path("runs/studies")
 _WIDTH = 130
 """Tables of the papers are wide; a narrower terminal breaks lines, which is better than broken words."""
-
-
-@app.callback()
-def _root() -> None:
-    """Every table and figure of the papers: run it, and compare it with what is printed."""
 
 
 def _require_torch() -> None:
@@ -37,7 +30,6 @@ def _require_torch() -> None:
     require("torch", extra="torch", purpose="visir papers")
 
 
-@app.command("list")
 def list_command(out: Out = _OUT) -> None:
     """List every table and figure: whether its data is on this machine, and how far it is."""
     from visir.errors import is_installed
@@ -47,7 +39,7 @@ def list_command(out: Out = _OUT) -> None:
         from visir.papers.surface import studies
 
         _print(table(studies()))
-        typer.echo("how far each is: pip install 'visir[torch]'")
+        output.note("how far each is: pip install 'visir[torch]'")
         return
     from visir.papers.status import all_statuses
     from visir.reports.table import Cell, Column, Table
@@ -70,19 +62,16 @@ def list_command(out: Out = _OUT) -> None:
     )
 
 
-@app.command("show")
 def show_command(name: Name) -> None:
     """Show what a table claims, its published values with doubts, and what each scale does and lacks."""
     _require_torch()
-    from visir.console import Console
     from visir.evaluation.published import as_plain
     from visir.papers.study import read_study
     from visir.reports.table import Column, Table
 
     study = read_study(name)
-    console = Console(highlight=False, soft_wrap=True)
-    console.print(f"{study.paper}: {study.title}", style="bold", markup=False)
-    console.print(study.claims, markup=False)
+    output.text(f"{study.paper}: {study.title}", "bold")
+    output.text(study.claims)
     table = study.table()
     if table is not None:
         plain = as_plain(table)
@@ -100,22 +89,21 @@ def show_command(name: Name) -> None:
         ]
         _print(Table.of(columns, marked, caption=plain.title, notes=notes))
     if study.not_built:
-        console.print(f"not built yet: {study.not_built}", markup=False)
+        output.text(f"not built yet: {study.not_built}")
     for scale in study.scales:
         _show_scale(study, scale)
 
 
-@app.command("run")
 def run_command(
     names: Annotated[
         list[str], typer.Argument(metavar="NAME...", help="Studies, or all of them: all.", show_default=False)
     ],
     scale: Annotated[
-        str, typer.Option(help="smoke: generated data; replica: other real data; logs: authors' runs; full.")
+        str, typer.Option(help="The scale: smoke, generated data; replica, other real data; logs, authors' runs; full.")
     ] = "smoke",
     out: Out = _OUT,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Cells side by side. Default: one per core.")] = None,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print what would run, and what is missing.")] = False,
+    jobs: JobsOption = None,
+    dry_run: DryRunOption = False,
 ) -> None:
     """Run a study at a scale. Finished cells stay: after an interruption the same command goes on."""
     _require_torch()
@@ -129,7 +117,7 @@ def run_command(
     studies = {papers.name_of(name): papers.read_study(name) for name in chosen}
     for name, study in studies.items():
         if everything and scale in papers.SCALES and scale not in study.scales:
-            typer.echo(f"{name}: {study.not_built or f'no scale {scale}'}")
+            output.line(f"{name}: {study.not_built or f'no scale {scale}'}")
             continue
         study.scale(scale)
         if dry_run:
@@ -140,45 +128,41 @@ def run_command(
         except VisirError as fault:
             if not everything:
                 raise
-            typer.echo(f"{name}: {fault.message.splitlines()[0]}")
+            output.line(f"{name}: {fault.message.splitlines()[0]}")
             continue
         states = ", ".join(
             f"{sum(cell.state == state for cell in cells)} {state}" for state in ("done", "failed", "not run")
         )
-        typer.echo(f"{name}, {scale}: {states}")
+        output.line(f"{name}, {scale}: {states}")
         for cell in cells:
             if cell.state == "failed":
-                typer.echo(f"  failed: {cell.system} {cell.collection} seed {cell.seed}: {cell.reason}")
+                output.line(f"  failed: {cell.system} {cell.collection} seed {cell.seed}: {cell.reason}")
     if not dry_run and not everything:
-        typer.echo("measured beside published: visir papers compare " + " ".join(chosen) + _outside(out))
+        output.line("measured beside published: visir papers compare " + " ".join(chosen) + _outside(out))
 
 
-@app.command("compare")
 def compare_command(
     name: Name,
-    scale: Annotated[str | None, typer.Option(help="One scale only. Default: every one that was run.")] = None,
+    scale: Annotated[str | None, typer.Option(help="The scale. Default: every one that was run.")] = None,
     out: Out = _OUT,
 ) -> None:
     """Compare measured with published values: values, orders, the three verdicts, and the nearest reading."""
     _require_torch()
-    from visir.console import Console
     from visir.papers.reports.tables import tables_of
     from visir.papers.surface import compare, show
 
     shown = compare(name, scale, out=out)
-    console = Console(highlight=False, soft_wrap=True)
     for comparison in shown:
         for table in tables_of(comparison):
             _print(table)
         for cell, sentence in comparison.explained:
-            console.print(f"→ {cell}: {sentence}", markup=False)
+            output.text(f"→ {cell}: {sentence}")
         for row, sentence in comparison.row_annotations:
-            console.print(f"→ R@10 is R@5. {row}: {sentence}", markup=False)
+            output.text(f"→ R@10 is R@5. {row}: {sentence}")
     for verdict in show(name, out=out).verdicts:
-        console.print(f"{verdict.question}: {verdict.answer}: {verdict.reason}", style="bold", markup=False)
+        output.text(f"{verdict.question}: {verdict.answer}: {verdict.reason}", "bold")
 
 
-@app.command("report")
 def report_command(out: Out = _OUT) -> None:
     """Write one HTML page of all studies, and every table in Markdown, LaTeX and CSV."""
     _require_torch()
@@ -189,7 +173,7 @@ def report_command(out: Out = _OUT) -> None:
     statuses = all_statuses(out)
     page = write_papers_report(out, statuses)
     _print(summary_table(statuses))
-    typer.echo(f"report: {page}")
+    output.line(f"report: {page}")
 
 
 def _show_scale(study: Study, name: str) -> None:
@@ -197,16 +181,16 @@ def _show_scale(study: Study, name: str) -> None:
     from visir.papers.running import lacking
 
     scale, experiments = study.scale(name), study.experiments(name)
-    typer.echo(f"\n{study.paper}, {name}: {scale.description}")
+    output.line(f"\n{study.paper}, {name}: {scale.description}")
     seeds = ", ".join(map(str, scale.seeds))
-    typer.echo(f"  {len(experiments)} cells, seeds {seeds}; {scale.hardware}, about {_time(scale.hours)}")
+    output.line(f"  {len(experiments)} cells, seeds {seeds}; {scale.hardware}, about {_time(scale.hours)}")
     for experiment in experiments:
-        typer.echo(f"  - {_row_of(experiment)}: {experiment.describe()}")
+        output.line(f"  - {_row_of(experiment)}: {experiment.describe()}")
     lacks = lacking(study, name)
     for requirement, rows in lacks.items():
-        typer.echo(f"  lacks {requirement}\n    for {len(rows)} of {len(experiments)}: {'; '.join(rows)}")
+        output.line(f"  lacks {requirement}\n    for {len(rows)} of {len(experiments)}: {'; '.join(rows)}")
     if not lacks:
-        typer.echo("  all data that it needs is on this machine")
+        output.line("  all data that it needs is on this machine")
 
 
 def _row_of(experiment: Experiment) -> str:
@@ -222,7 +206,18 @@ def _outside(out: Path) -> str:
 
 
 def _print(table: Table) -> None:
-    from visir.console import Console
-    from visir.reports import to_terminal
 
-    Console(width=max(Console().width, _WIDTH)).print(to_terminal(table))
+    output.table(table, _WIDTH)
+
+
+app = group(
+    "papers",
+    "Tables and figures of the papers: run them, and compare.",
+    {
+        "list": list_command,
+        "show": show_command,
+        "run": run_command,
+        "compare": compare_command,
+        "report": report_command,
+    },
+)

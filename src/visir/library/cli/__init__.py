@@ -2,27 +2,28 @@
 
 from __future__ import annotations
 
-import typer
-
+from visir.cli.verbs import group
 from visir.library.cli.check import check
 from visir.library.cli.duplicates import duplicates
 from visir.library.cli.info import info
 from visir.library.cli.make import make
+from visir.library.cli.search import search_in_library
 from visir.library.cli.serve import serve
 from visir.library.cli.token import app as token
 from visir.library.cli.update import update, watch
 
-_ABOUT = "Photos: make a folder searchable, keep it up to date, search it, serve it as a page."
-
-app = typer.Typer(name="library", help=_ABOUT, no_args_is_help=True)
-
-
-@app.callback(help=_ABOUT)
-def _root() -> None:
-    """Take a callback, so that one verb alone would still be called by its name."""
-
-
-# In the order of the work: this is the order of `visir library --help`.
-for verb in (make, update, watch, serve, info, duplicates, check):
-    app.command()(verb)
+app = group(
+    "library",
+    "Photos made searchable, kept up to date, searched and served.",
+    {
+        "make": make,
+        "search": search_in_library,
+        "serve": serve,
+        "update": update,
+        "watch": watch,
+        "info": info,
+        "duplicates": duplicates,
+        "check": check,
+    },
+)
 app.add_typer(token, name="token")

@@ -2,20 +2,27 @@
 
 from __future__ import annotations
 
-import typer
-
+from visir.cli import output
+from visir.cli.verbs import examples
 from visir.library.cli.parts import LibraryFolder
 
 
+@examples(
+    "visir library check photos.visir",
+)
 def check(library: LibraryFolder) -> None:
-    """Read every byte of a library and compare it with its checksums."""
+    """Read every byte of a library, and check it.
+
+    Read every byte of a library and compare it with its checksums.
+    """
     from visir.library.check import check
     from visir.library.layout import LibraryError
 
     faults = check(library)
+    output.answer({"library": library.absolute(), "faults": [str(fault) for fault in faults]})
     if faults:
         listed = "\n".join(f"  - {fault}" for fault in faults)
         raise LibraryError(
             f"{library}: {len(faults):,} faults:\n{listed}", hint="docs/background/libraries.md says what to do"
         )
-    typer.echo(f"{library}: everything is as it was written")
+    output.line(f"{library}: everything is as it was written")

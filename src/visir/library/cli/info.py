@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+from visir.cli import output
+from visir.cli.verbs import examples
 from visir.library.cli.parts import LibraryFolder
 
 
+@examples(
+    "visir library info photos.visir",
+)
 def info(library: LibraryFolder) -> None:
-    """Say what a library holds: pictures, captions, models, indexes."""
+    """Say what a library holds.
+
+    Say what a library holds: pictures, captions, models, indexes.
+    """
     from rich.table import Table
 
-    from visir.console import Console
     from visir.library.layout import check_first_update_done
     from visir.library.snapshot import LibrarySnapshot
 
@@ -36,6 +43,7 @@ def info(library: LibraryFolder) -> None:
                 f"{about.kind}, {about.documents:,} × {about.dimension:,}, {about.bytes / 1e6:,.1f} MB, "
                 f"{about.details.get('parts', 1)} parts, {about.deleted:,} deleted rows"
             )
+        output.answer({"library": opened.name, **rows})
         for title, value in rows.items():
             table.add_row(title, value)
-        Console().print(table, markup=False)
+        output.rich_table(table)

@@ -7,11 +7,19 @@ from typing import Annotated, Any
 
 import typer
 
-from visir.cli.options import DeviceOption, ImagesOption, SplitOption, name_value_pairs
-from visir.library.cli.parts import (
+from visir.cli.options import (
+    DeviceOption,
+    ImagesOption,
+    IndexSetOption,
     KindsOption,
+    OptionalModelOption,
+    SplitOption,
+    name_value_pairs,
+    out_option,
+)
+from visir.cli.verbs import examples
+from visir.library.cli.parts import (
     NameOption,
-    SettingsOption,
     SettleOption,
     VerifyOption,
     default_folder,
@@ -20,6 +28,10 @@ from visir.library.cli.parts import (
 )
 
 
+@examples(
+    "visir library make ~/Photos --model openai/clip-vit-base-patch32",
+    "visir library make ~/Photos --model runs/mine --out photos.visir --watch",
+)
 def make(
     place: Annotated[
         str,
@@ -27,18 +39,14 @@ def make(
             metavar="PLACE", help="A folder of photos, or a collection in any known format.", show_default=False
         ),
     ],
-    model: Annotated[
-        str | None, typer.Option("--model", "-m", help="A model: a hub name, a checkpoint folder, …")
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="The library's folder. Default: PLACE's name + .visir, here.")
-    ] = None,
+    model: OptionalModelOption = None,
+    out: Annotated[Path | None, out_option("the library's folder. Default: PLACE's name + .visir, here")] = None,
     watch: Annotated[bool, typer.Option("--watch", help="Then go on: update whenever something changes.")] = False,
     sparse: Annotated[
         str | None, typer.Option(help="A sparse head over the model (visir sparsify): search by weighted words too.")
     ] = None,
     kind: KindsOption = None,
-    setting: SettingsOption = None,
+    setting: IndexSetOption = None,
     name: NameOption = None,
     split: SplitOption = None,
     images: ImagesOption = None,

@@ -10,18 +10,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from visir.cli import output
+from visir.cli.options import name_option
+
 if TYPE_CHECKING:
     from visir.library import UpdateReport
 
 LibraryFolder = Annotated[Path, typer.Argument(metavar="LIBRARY", help="The library's folder.", show_default=False)]
-KindsOption = Annotated[
-    list[str] | None, typer.Option("--kind", help="A kind of index (visir index kinds). Default: exact, and inverted.")
-]
-SettingsOption = Annotated[
-    list[str] | None,
-    typer.Option("--set", metavar="NAME=VALUE", help="A setting of the indexes (visir index kinds; repeatable)."),
-]
-NameOption = Annotated[str | None, typer.Option(help="What to call the library. Default: the folder's name.")]
+NameOption = Annotated[str | None, name_option("what the library is called. Default: the folder's name")]
 VerifyOption = Annotated[
     bool, typer.Option("--verify", help="Read every file, also those whose size and time are as they were.")
 ]
@@ -34,9 +30,11 @@ def update_once(folder: Path, source: str | None, **options: Any) -> None:
     from visir.library.updating import update
 
     before = collections_of(folder)
-    print_update(folder, update(source, folder, **options))
+    report = update(source, folder, **options)
+    output.facts(library=folder.absolute(), **output.plain(report))
+    print_update(folder, report)
     for url, collection in before.keys() - collections_of(folder).keys():
-        typer.echo(f"  no longer used, and left there: curl -X DELETE {url.rstrip('/')}/collections/{collection}")
+        output.line(f"  no longer used, and left there: curl -X DELETE {url.rstrip('/')}/collections/{collection}")
 
 
 def watch_on(folder: Path, settle: float, **options: Any) -> None:
@@ -49,7 +47,7 @@ def watch_on(folder: Path, settle: float, **options: Any) -> None:
         if not report.same:
             print_update(folder, report)
 
-    typer.echo(f"watching {folder}; Ctrl-C ends it")
+    output.line(f"watching {folder}; Ctrl-C ends it")
     sys.stdout.flush()
     callback: Callable[[str], object] = lambda message: typer.echo(message, err=True)  # noqa: E731
     watch(folder, changed, settle=settle, callback=callback)
@@ -69,14 +67,14 @@ def print_update(folder: Path, report: UpdateReport) -> None:
     """Print what an update did."""
     parts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
     counts = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
-    typer.echo(f"{folder}: {report.items:,} pictures; files: {counts or 'none'} ({report.seconds:,.1f} s)")
+    output.line(f"{folder}: {report.items:,} pictures; files: {counts or 'none'} ({report.seconds:,.1f} s)")
     if report.duplicates:
-        typer.echo(f"  {report.duplicates:,} files are copies of others: visir library duplicates {folder}")
+        output.line(f"  {report.duplicates:,} files are copies of others: visir library duplicates {folder}")
     for place, reason in list(report.unavailable.items())[:10]:
-        typer.echo(f"  unavailable: {place}: {reason}; its pictures are kept")
+        output.line(f"  unavailable: {place}: {reason}; its pictures are kept")
     if report.left_out:
-        typer.echo(f"  {report.left_out}")
+        output.line(f"  {report.left_out}")
     for path, reason in list(report.broken.items())[:10]:
-        typer.echo(f"  set aside: {path}: {reason}")
+        output.line(f"  set aside: {path}: {reason}")
     if len(report.broken) > 10:
-        typer.echo(f"  … and {len(report.broken) - 10:,} more that cannot be read")
+        output.line(f"  … and {len(report.broken) - 10:,} more that cannot be read")

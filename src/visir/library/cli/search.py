@@ -1,7 +1,4 @@
-"""`visir search`: search a library, or a collection, with words or with a picture.
-
-The options are those of the search in a collection (`visir.cli.search`), and those that a library alone takes.
-"""
+"""`visir search`, also for libraries, and `visir library search` with all that a library can be asked."""
 
 from __future__ import annotations
 
@@ -11,57 +8,78 @@ from typing import Annotated, Any
 
 import typer
 
+from visir.cli.completion import of
+from visir.cli.options import CountOption, DeviceOption
 from visir.cli.search import search as search_collection
+from visir.cli.verbs import examples
+from visir.library.cli.parts import LibraryFolder
 from visir.library.query_help import QUERY_HELP
 
-_LIBRARY: Any = {"rich_help_panel": "In a library"}
+_FILTERS, _SYSTEMS = "Filters", "How it is searched"
 
 
-def _library_options(
-    collection: Annotated[
-        str,
-        typer.Argument(
-            metavar="LIBRARY|COLLECTION",
-            help="What visir library make made, a folder of photos, or any known format.",
-            show_default=False,
-        ),
-    ],
+@examples(
+    "visir library search photos.visir 'a red car'",
+    "visir library search photos.visir 'at night' --image beach.jpg",
+    "visir library search photos.visir 'a dog' --where 'width >= 800' --where 'taken >= 2024-05'",
+)
+def search_in_library(
+    library: LibraryFolder,
+    text: Annotated[str | None, typer.Argument(metavar="[TEXT]", help="What to look for.")] = None,
     image: Annotated[
-        Path | None, typer.Option(help="Look for what fits this picture, instead of a text; a library takes both.")
+        Path | None, typer.Option(metavar="FILE", help="Look for what fits this picture, beside or instead of a text.")
     ] = None,
-    like: Annotated[str | None, typer.Option("--like", help=QUERY_HELP["like"], **_LIBRARY)] = None,
-    text_weight: Annotated[
-        float | None, typer.Option(help=f"{QUERY_HELP['text_weight']} Default: 0.5", **_LIBRARY)
-    ] = None,
-    system: Annotated[str | None, typer.Option(help=QUERY_HELP["system"], **_LIBRARY)] = None,
-    fusion: Annotated[str | None, typer.Option(help=f"{QUERY_HELP['fusion']} Default: rrf", **_LIBRARY)] = None,
-    weight: Annotated[float | None, typer.Option(help=f"{QUERY_HELP['weight']} Default: 0.5", **_LIBRARY)] = None,
+    like: Annotated[str | None, typer.Option(metavar="PICTURE", help=QUERY_HELP["like"])] = None,
+    k: CountOption = 10,
+    offset: Annotated[int | None, typer.Option(min=0, metavar="N", help=QUERY_HELP["offset"])] = None,
+    thumbnails: Annotated[
+        bool, typer.Option("--thumbnails/--no-thumbnails", help="Show pictures where the terminal can.")
+    ] = True,
     where: Annotated[
         list[str] | None,
-        typer.Option(help='A condition: "width >= 800", "taken >= 2024-05", "camera contains canon" …', **_LIBRARY),
+        typer.Option(
+            metavar="CONDITION",
+            help='A condition: "width >= 800", "taken >= 2024-05", "camera contains canon" … Repeatable.',
+            rich_help_panel=_FILTERS,
+        ),
     ] = None,
-    category: Annotated[str | None, typer.Option(help=QUERY_HELP["category"], **_LIBRARY)] = None,
-    offset: Annotated[int | None, typer.Option(min=0, help=QUERY_HELP["offset"], **_LIBRARY)] = None,
-    rerank: Annotated[int | None, typer.Option(min=0, help=QUERY_HELP["rerank"], **_LIBRARY)] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print what the service would answer.", **_LIBRARY)] = False,
-    pictures: Annotated[
-        bool, typer.Option("--pictures/--no-pictures", help="Show thumbnails where the terminal can.", **_LIBRARY)
-    ] = True,
+    category: Annotated[str | None, typer.Option(help=QUERY_HELP["category"], rich_help_panel=_FILTERS)] = None,
+    system: Annotated[
+        str | None,
+        typer.Option(
+            help=QUERY_HELP["system"], rich_help_panel=_SYSTEMS, autocompletion=of("dense", "sparse", "hybrid")
+        ),
+    ] = None,
+    text_weight: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help=f"{QUERY_HELP['text_weight']} Default: 0.5", rich_help_panel=_SYSTEMS),
+    ] = None,
+    fusion: Annotated[
+        str | None,
+        typer.Option(
+            help=f"{QUERY_HELP['fusion']} Default: rrf", rich_help_panel=_SYSTEMS, autocompletion=of("rrf", "weighted")
+        ),
+    ] = None,
+    weight: Annotated[
+        float | None,
+        typer.Option(metavar="SHARE", help=f"{QUERY_HELP['weight']} Default: 0.5", rich_help_panel=_SYSTEMS),
+    ] = None,
+    rerank: Annotated[
+        int | None,
+        typer.Option("--rerank-top", min=0, metavar="N", help=QUERY_HELP["rerank"], rich_help_panel=_SYSTEMS),
+    ] = None,
+    device: DeviceOption = None,
 ) -> None:
-    """The options that a library takes: its own, and those of a collection that say something else here."""
+    """Search a library with words, a picture, or both, among all pictures or those that pass filters."""
+    from visir.library.cli.search_library import search_library
+    from visir.library.layout import check_first_update_done
 
-
-_COLLECTION_OPTIONS = inspect.signature(search_collection, eval_str=True).parameters
-_LIBRARY_OPTIONS = inspect.signature(_library_options, eval_str=True).parameters
-_SHARED = {"collection", "text", "image", "k", "device"}
+    check_first_update_done(library)
+    search_library(library, locals())
 
 
 def search(context: typer.Context, **options: Any) -> None:
-    """Find images (or captions) by a text, or by a picture: ranked, with scores and where the pictures are.
-
-    In a library (visir library make PLACE --model M) it takes a moment; a collection is encoded first. With a model of
-    weighted words (visir sparsify) the terms that matched are shown, and how much each gave.
-    """
+    """As `search` of a collection, and a library is searched by its own model."""
     from visir.collections.opening import COLLECTIONS
     from visir.collections.sources import find_source
     from visir.errors import ConfigurationError, raise_faults
@@ -69,37 +87,38 @@ def search(context: typer.Context, **options: Any) -> None:
 
     place = options["collection"]
     check_first_update_done(Path(place))
-    in_library = is_library(place)
-    if not in_library and "://" not in place:
-        find_source(place, COLLECTIONS)  # a place that does not exist is the first thing to say
-    if in_library:
-        kind = "a library, which has its own models and pictures"
-        wrong = _COLLECTION_OPTIONS.keys() - _SHARED
-    else:
-        kind = "no library (visir library make PLACE --model M)"
-        wrong = _LIBRARY_OPTIONS.keys() - _SHARED - {"pictures"}
-    faults = [f"{flag}: {place} is {kind}" for flag in _flags_given(context, wrong)]
-    raise_faults(ConfigurationError, "search", faults, hint="leave it out")
-    if in_library:
-        from visir.library.cli.search_library import search_library
+    if not is_library(place):
+        if "://" not in place:
+            find_source(place, COLLECTIONS)  # a place that does not exist is the first thing to say
+        search_collection(**options)
+        return
+    faults = [f"{flag}: {place} is a library, which has its own model and pictures" for flag in _not_for_it(context)]
+    raise_faults(ConfigurationError, "search", faults, hint=f"leave it out; more options: visir library search {place}")
+    from visir.library.cli.search_library import search_library
 
-        search_library(Path(place), options)
-    else:
-        search_collection(**{name: options[name] for name in _COLLECTION_OPTIONS})
+    shared = {name: options[name] for name in _SHARED}
+    others = dict.fromkeys(inspect.signature(search_in_library).parameters.keys() - _SHARED)
+    search_library(Path(place), {**others, "thumbnails": True, **shared})
 
 
-def _flags_given(context: typer.Context, names: set[str]) -> list[str]:
-    """The options of these names that the command line gives, as it writes them: "--like"."""
+_SHARED = {"text", "image", "k", "device"}
+
+
+def _not_for_it(context: typer.Context) -> list[str]:
+    """The options of the command line that a library does not take, as they are written: "--split"."""
     flags = []
     for parameter in context.command.params:
         source = context.get_parameter_source(str(parameter.name))
-        if parameter.name in names and source is not None and source.name == "COMMANDLINE":
+        is_given = source is not None and source.name == "COMMANDLINE"
+        if is_given and parameter.name not in {*_SHARED, "collection", "as_json", "quiet"}:
             flags.append(max(parameter.opts, key=len))
     return flags
 
 
-_OPTIONS = {**_COLLECTION_OPTIONS, **_LIBRARY_OPTIONS}
+# typer reads the options of a verb from its signature: those of the search in a collection, which are written once.
 _CONTEXT = inspect.Parameter("context", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
-# typer reads the options of a verb from its signature: both lists, each written once.
-search.__signature__ = inspect.Signature([_CONTEXT, *_OPTIONS.values()])  # type: ignore[attr-defined]
-search.__annotations__ = {name: option.annotation for name, option in {"context": _CONTEXT, **_OPTIONS}.items()}
+_PARAMETERS = [_CONTEXT, *inspect.signature(search_collection, eval_str=True).parameters.values()]
+search.__signature__ = inspect.Signature(_PARAMETERS)  # type: ignore[attr-defined]
+search.__annotations__ = {item.name: item.annotation for item in _PARAMETERS}
+search.__doc__ = search_collection.__doc__
+search.examples = search_collection.examples  # type: ignore[attr-defined]

@@ -6,8 +6,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import orjson
 import typer
 
+from visir.cli import output
+from visir.cli.answers import ShownAnswer, show_answers
 from visir.terminal import one_line
 
 if TYPE_CHECKING:
@@ -19,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def search_library(folder: Path, options: Mapping[str, Any]) -> None:
-    """Search, and show the answer: a table, pictures with their captions, or the service's JSON.
+    """Search, and show the answer: lines, pictures with their captions, or the service's JSON.
 
     Args:
         folder: The library.
@@ -36,19 +39,32 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
     with Searcher.open(folder, device=options["device"]) as searcher:
         fields = {name: options[name] for name in Query.model_fields if options[name] is not None}
         page = searcher.find(**fields)
-        if options["as_json"]:
-            _print_json(searcher, page)
+        items = searcher.library.items([hit.id for hit in page.hits])
+        places = _places(searcher, items)
+        if output.wants_json():
+            output.answer(_as_json(searcher, page, places))
             return
         query = Query(**fields)
-        items = searcher.library.items([hit.id for hit in page.hits])
         terms = _terms(searcher, query, page)
-        protocol = graphics_protocol(os.environ, sys.stdout.isatty()) if options["pictures"] else None
+        protocol = graphics_protocol(os.environ, sys.stdout.isatty()) if options["thumbnails"] else None
         title = f"{searcher.library.name}: {_title(options, page)}"
+        answers = [
+            ShownAnswer(
+                hit.rank,
+                hit.score,
+                item.id if places[item.id] is None else item.files[0].path,
+                str(places[item.id] or item.files[0].path),
+                places[item.id],
+                item.captions[0][1] if item.captions else "",
+                terms.get(hit.id, ""),
+            )
+            for hit, item in zip(page.hits, items, strict=True)
+        ]
         if protocol is None:
-            _print_table(title, page, items, terms)
+            show_answers(title, "images", answers, unit="fit")
         else:
-            _print_pictures(title, searcher, page, items, terms, protocol)
-        typer.echo(_footer(page, filtered=bool(query.where or query.category)))
+            _print_pictures(title, searcher, answers, [hit.id for hit in page.hits], protocol)
+        output.note(_footer(page, filtered=bool(query.where or query.category)))
 
 
 def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]:
@@ -76,41 +92,27 @@ def _footer(page: ResultPage, *, filtered: bool) -> str:
     return f"{page.hits[0].rank}–{page.hits[-1].rank} {of}{more}"
 
 
-def _print_json(searcher: Searcher, page: ResultPage) -> None:
+def _as_json(searcher: Searcher, page: ResultPage, places: Mapping[str, Path | None]) -> dict[str, Any]:
+    """What the service would answer, and for each picture the path of its file."""
     from visir.library.service.responses import ItemCards, library_path, results_json
 
     cards = ItemCards(searcher.library, library_path(searcher.library.name))
-    typer.echo(results_json(page, cards.of(hit.id for hit in page.hits)).decode())
+    answer: dict[str, Any] = orjson.loads(results_json(page, cards.of(hit.id for hit in page.hits)))
+    for hit in answer["hits"]:
+        hit["path"] = places.get(hit["id"])
+    return answer
 
 
-def _print_table(title: str, page: ResultPage, items: Sequence[Item], terms: dict[str, str]) -> None:
-    from rich.markup import escape
-    from rich.table import Table
-
-    from visir.console import Console
-
-    table = Table(title=escape(title), title_justify="left", box=None)
-    table.add_column("rank", justify="right")
-    table.add_column("score", justify="right")
-    table.add_column("picture", overflow="fold")
-    table.add_column("first caption", overflow="fold")
-    if any(terms.values()):
-        table.add_column("matched terms", overflow="fold")
-    for hit, item in zip(page.hits, items, strict=True):
-        caption = item.captions[0][1] if item.captions else ""
-        row = [str(hit.rank), f"{hit.score:.4f}", item.files[0].path, caption]
-        row += [terms.get(hit.id, "")] if any(terms.values()) else []
-        table.add_row(*(escape(one_line(cell)) for cell in row))
-    Console().print(table)
+def _places(searcher: Searcher, items: Sequence[Item]) -> dict[str, Path | None]:
+    """From item to its file, absolute; None where it lies in an archive, or elsewhere."""
+    root = searcher.library.card.root
+    is_here = bool(root) and "://" not in str(root)
+    places = {item.id: Path(root, item.files[0].path).absolute() if is_here else None for item in items}
+    return {item: path if path is not None and path.is_file() else None for item, path in places.items()}
 
 
 def _print_pictures(
-    title: str,
-    searcher: Searcher,
-    page: ResultPage,
-    items: Sequence[Item],
-    terms: dict[str, str],
-    protocol: GraphicsProtocol,
+    title: str, searcher: Searcher, answers: Sequence[ShownAnswer], ids: Sequence[str], protocol: GraphicsProtocol
 ) -> None:
     import io
     import sys
@@ -121,12 +123,11 @@ def _print_pictures(
     from visir.terminal import trusted
 
     typer.echo(one_line(title))
-    for hit, item in zip(page.hits, items, strict=True):
-        typer.echo(f"\n{hit.rank:>3}  {hit.score:.4f}  {one_line(item.files[0].path)}")
-        for line in (item.captions[0][1] if item.captions else "", terms.get(hit.id, "")):
-            if line:
-                typer.echo(f"     {one_line(line)}")
-        thumbnail = searcher.library.thumbnail(hit.id)
+    for answer, id in zip(answers, ids, strict=True):
+        typer.echo(f"\n{answer.rank:>3}  {answer.score:.4f}  {one_line(answer.place)}")
+        for line in filter(None, (answer.caption, answer.terms)):
+            typer.echo(f"     {one_line(line)}")
+        thumbnail = searcher.library.thumbnail(id)
         if thumbnail is not None:
             sequences = draw_image(Image.open(io.BytesIO(thumbnail)).convert("RGB"), protocol)
             typer.echo(sequences, file=trusted(sys.stdout), nl=False, color=True)

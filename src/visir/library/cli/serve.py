@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
+from visir.cli.options import (
+    COMPUTE,
+    DeviceOption,
+)
+from visir.cli.verbs import examples, streams
 
+
+@examples(
+    "visir library serve photos.visir",
+    "visir library serve photos.visir --port 9000 --host 0.0.0.0 --tokens tokens",
+)
+@streams
 def serve(
     libraries: Annotated[
         list[Path], typer.Argument(metavar="LIBRARY...", help="Folders made by visir library make.", show_default=False)
@@ -16,7 +27,8 @@ def serve(
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes any that is free.")] = 8765,
     tokens: Annotated[Path | None, typer.Option(help="The folder of visir library token: who may do what.")] = None,
     open_to_all: Annotated[
-        bool, typer.Option("--open", help="Serve on other addresses than loopback without tokens.")
+        bool,
+        typer.Option("--no-tokens", help="Let everybody in: serve on other addresses than loopback without tokens."),
     ] = False,
     allow_host: Annotated[
         list[str] | None, typer.Option("--allow-host", help="A name under which the service is called (repeatable).")
@@ -36,23 +48,27 @@ def serve(
         int, typer.Option(min=0, help="Of them, from one address; 0, as behind a proxy: no limit. On loopback, none.")
     ] = 64,
     queue: Annotated[int, typer.Option(min=1, help="Searches that may wait, of each library.")] = 512,
-    batch: Annotated[int, typer.Option(min=1, help="Searches that are answered together.")] = 64,
-    threads: Annotated[int, typer.Option(min=0, help="Of one matrix product; 0: every core.")] = 0,
+    batch: Annotated[int, typer.Option("--searches", min=1, help="Searches that are answered together.")] = 64,
+    threads: Annotated[
+        int, typer.Option(min=0, metavar="N", help="Threads. 0: one per core.", rich_help_panel=COMPUTE)
+    ] = 0,
     grace: Annotated[float, typer.Option(min=0, help="Seconds that running requests get after SIGTERM.")] = 20.0,
     reload: Annotated[float, typer.Option(min=0, help="Seconds between looks for a changed library; 0: never.")] = 1.0,
     stale: Annotated[
         float, typer.Option(min=0, help="Seconds a library is served that cannot be compared with the disk.")
     ] = 10.0,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
+    device: DeviceOption = None,
     log_form: Annotated[
         str,
         typer.Option("--log", metavar="json|text", help="Form of the log. Default: text on a terminal, else JSON."),
     ] = "auto",
 ) -> None:
-    """Serve libraries: a search page, and an HTTP API (see /v1/openapi.json).
+    """Serve libraries as a search page and an HTTP API.
+
+    Serve libraries: a search page, and an HTTP API (see /v1/openapi.json).
 
     On this machine alone it needs no tokens. On any other address it wants --tokens FOLDER (visir library token new)
-    or --open.
+    or --no-tokens.
     """
     import time
 

@@ -6,12 +6,16 @@ from typing import Annotated, Any
 
 import typer
 
-from visir.cli.options import DeviceOption, name_value_pairs
-from visir.library.cli.parts import (
+from visir.cli.options import (
+    DeviceOption,
+    IndexSetOption,
     KindsOption,
+    name_value_pairs,
+)
+from visir.cli.verbs import examples, streams
+from visir.library.cli.parts import (
     LibraryFolder,
     NameOption,
-    SettingsOption,
     SettleOption,
     VerifyOption,
     update_once,
@@ -19,6 +23,9 @@ from visir.library.cli.parts import (
 )
 
 
+@examples(
+    "visir library update photos.visir",
+)
 def update(
     library: LibraryFolder,
     verify: VerifyOption = False,
@@ -26,11 +33,13 @@ def update(
         str | None, typer.Option(help="A sparse head over the model (visir sparsify): search by weighted words too.")
     ] = None,
     kind: KindsOption = None,
-    setting: SettingsOption = None,
+    setting: IndexSetOption = None,
     name: NameOption = None,
     device: DeviceOption = None,
 ) -> None:
-    """Bring a library up to date with its photos: new, changed, moved and deleted files.
+    """Bring a library up to date with its photos.
+
+    Bring a library up to date with its photos: new, changed, moved and deleted files.
 
     Only what is new is encoded, by the library's own model. With another --kind or --set its indexes are made anew from
     the vectors that they hold.
@@ -44,6 +53,7 @@ def update(
     )
 
 
+@streams
 def watch(library: LibraryFolder, settle: SettleOption = 2.0, device: DeviceOption = None) -> None:
     """Update a library whenever its photos change, until Ctrl-C."""
     from visir.library.watch import require_watching

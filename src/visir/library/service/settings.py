@@ -122,7 +122,7 @@ def settings_of_host(
         raise ConfigurationError(
             f"--host {host} can be reached from other machines, and there are no tokens: everybody could search and "
             "change these libraries.",
-            hint="visir library token new tokens --name NAME, then --tokens tokens; or --open if that is meant",
+            hint="visir library token new tokens --name NAME, then --tokens tokens; or --no-tokens if that is meant",
         )
     unknown = settings.keys() - {field.name for field in fields(ServiceSettings)}
     faults = [f"{name}: {nearest(name, ServiceSettings.__dataclass_fields__)}" for name in sorted(unknown)]

@@ -9,8 +9,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visir.cli.data import Images
-from visir.products.cli.source import WIDTH, FormatName, Options, Source, opened
+from visir.cli import output
+from visir.cli.options import (
+    CountOption,
+    DeviceOption,
+    FormatOption,
+    FormatOptionsOption,
+    ImagesOption,
+)
+from visir.products.cli.source import Source, opened
 
 if TYPE_CHECKING:
     from visir.products.free_search import ProductAnswer
@@ -20,14 +27,14 @@ def search(
     catalogue: Source,
     query: Annotated[str, typer.Argument(metavar="TEXT", help="The name of a category, or any words.")],
     model: Annotated[
-        str, typer.Option("--model", "-m", help="A trained model's folder; or bm25, text:NAME, clip:NAME.")
+        str, typer.Option("--model", "-m", help="A model: a trained model's folder; or bm25, text:NAME, clip:NAME.")
     ] = "bm25",
-    k: Annotated[int, typer.Option("-k", min=1, help="How many products.")] = 10,
+    k: CountOption = 10,
     html: Annotated[Path | None, typer.Option(help="Write the answer as a page of pictures.")] = None,
-    format: FormatName = None,
-    images: Images = None,
-    option: Options = None,
-    device: Annotated[str | None, typer.Option(help="cpu, cuda, mps, … Default: the best there is.")] = None,
+    format: FormatOption = None,
+    images: ImagesOption = None,
+    option: FormatOptionsOption = None,
+    device: DeviceOption = None,
 ) -> None:
     """Find products by the name of a category: ranked, with scores and the categories they belong to.
 
@@ -43,15 +50,10 @@ def search(
         write_search_page(html, answer, command=shlex.join(["visir", *sys.argv[1:]]))
     _show(answer)
     if html is not None:
-        typer.echo(f"page: {html}")
+        output.line(f"page: {html}")
 
 
 def _show(answer: ProductAnswer) -> None:
-    from visir.console import Console
     from visir.products.reports.search import answer_table
-    from visir.reports.formats import to_terminal
 
-    console = Console()
-    if not console.is_terminal:
-        console.width = WIDTH
-    console.print(to_terminal(answer_table(answer)))
+    output.table(answer_table(answer))

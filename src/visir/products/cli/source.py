@@ -6,25 +6,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visir.cli.data import options_of
-from visir.cli.options import single_or_all
+from visir.cli.options import options_of, single_or_all
 
 if TYPE_CHECKING:
     from visir.records.catalogue import Catalogue
-
-WIDTH = 130
-"""Of tables that go into a file or a pipe, where names should not be broken."""
 
 Source = Annotated[
     str,
     typer.Argument(
         metavar="CATALOGUE", help="A file or folder in any known layout, or generated:2000.", show_default=False
     ),
-]
-FormatName = Annotated[str | None, typer.Option("--format", "-f", help="The layout, when it cannot be recognised.")]
-Options = Annotated[
-    list[str] | None,
-    typer.Option("--option", metavar="NAME=VALUE", help="An option of the layout (repeatable)."),
 ]
 
 

@@ -7,9 +7,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from visir.cli.data import Images
+from visir.cli import output
 from visir.cli.headings import heading
-from visir.products.cli.source import FormatName, Options, opened
+from visir.cli.options import (
+    DryRunOption,
+    FoldsOption,
+    FormatOption,
+    FormatOptionsOption,
+    ImagesOption,
+    ListOption,
+    ResumeOption,
+    SetOption,
+    SkipBrokenOption,
+    out_option,
+)
+from visir.products.cli.source import opened
 
 if TYPE_CHECKING:
     from visir.products.model.recipe import CategoriesRecipe
@@ -26,32 +38,35 @@ def train(
         str, typer.Option(help="A TOML file, or the name of one that comes with visir (--list).")
     ] = _DEFAULT,
     image: Annotated[
-        str | None, typer.Option(help="The encoder of pictures, instead of the recipe's: mobilenet_v2, npz:FILE.")
+        str | None,
+        typer.Option(
+            "--image-model",
+            metavar="MODEL",
+            help="A model for images alone: mobilenet_v2, npz:FILE.",
+        ),
     ] = None,
     text: Annotated[
-        str | None, typer.Option(help="The encoder of names, titles and attributes: st:all-MiniLM-L6-v2.")
+        str | None,
+        typer.Option(
+            "--text-model",
+            metavar="MODEL",
+            help="A model for texts alone: st:all-MiniLM-L6-v2.",
+        ),
     ] = None,
-    changes: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", help="Change one key: --set optimiser.epochs=5. May be repeated."),
-    ] = None,
-    folds: Annotated[int, typer.Option(help="Into how many folds the products are cut.")] = 5,
-    fold: Annotated[int, typer.Option(help="Which fold is held out for `visir products evaluate`; from 1.")] = 1,
+    changes: SetOption = None,
+    folds: FoldsOption = 5,
+    fold: Annotated[int, typer.Option(min=1, help="The test fold, from 1: left out, for visir products evaluate.")] = 1,
     split_seed: Annotated[int, typer.Option(help="Another seed cuts other folds.")] = 0,
-    format: FormatName = None,
-    images: Images = None,
-    option: Options = None,
-    skip_broken: Annotated[
-        bool, typer.Option("--skip-broken", help="Pictures that cannot be read count as absent.")
-    ] = False,
+    format: FormatOption = None,
+    images: ImagesOption = None,
+    option: FormatOptionsOption = None,
+    skip_broken: SkipBrokenOption = False,
     out: Annotated[
-        Path | None, typer.Option(help="The folder to make. Default: runs/NAME-SETTING-foldN-seedSEED.")
+        Path | None, out_option("the folder of the model. Default: runs/NAME-SETTING-foldN-seedSEED")
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with an interrupted training in that folder.")
-    ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the resolved recipe and the pairs.")] = False,
-    show: Annotated[bool, typer.Option("--list", help="Only print the recipes that come with visir.")] = False,
+    resume: ResumeOption = False,
+    dry_run: DryRunOption = False,
+    show: ListOption = False,
 ) -> None:
     """Train a model that finds products by the name of a category; their encoders stay as they are.
 
@@ -73,7 +88,7 @@ def train(
     products = opened(expand(catalogue), format, images, option)
     split = held_out(products, folds, fold, split_seed)
     target = out or default_folder(resolved, fold)
-    typer.echo(f"{products.name}: {split.name}; {split.train.sum():,} products to learn from, "
+    output.line(f"{products.name}: {split.name}; {split.train.sum():,} products to learn from, "
                f"{split.validation.sum():,} to watch, {split.test.sum():,} left out")  # fmt: skip
     if dry_run:
         _print_plan(resolved, int(split.train.sum()), target)
@@ -86,7 +101,7 @@ def train(
         target,
         EpochLines(resolved.optimiser.epochs, unit=UNIT),
     )  # fmt: skip
-    typer.echo(f"model: {folder}")
+    output.line(f"model: {folder}")
 
 
 def _print_recipes() -> None:
@@ -97,7 +112,7 @@ def _print_recipes() -> None:
 
     for name, path in shipped_categories_recipes().items():
         heading(name)
-        typer.echo(textwrap.fill(summary(path), 100, initial_indent="    ", subsequent_indent="    "))
+        output.line(textwrap.fill(summary(path), 100, initial_indent="    ", subsequent_indent="    "))
 
 
 def _print_plan(recipe: CategoriesRecipe, products: int, out: Path) -> None:
@@ -105,6 +120,6 @@ def _print_plan(recipe: CategoriesRecipe, products: int, out: Path) -> None:
     from visir.products.training import COMMAND
     from visir.training.checkpoint import recipe_text
 
-    typer.echo(recipe_text(recipe, COMMAND))
+    output.line(recipe_text(recipe, COMMAND))
     print_steps(recipe, products)
-    typer.echo(f"would write: {out}")
+    output.line(f"would write: {out}")

@@ -7,6 +7,14 @@ from typing import Annotated
 
 import typer
 
+from visir.cli import output
+from visir.cli.options import (
+    MemoryOption,
+    NewFolder,
+    ReplaceOption,
+    ThreadsOption,
+)
+
 _PAGE, _JSON, _TABLES = "report.html", "describe.json", "tables"
 
 
@@ -14,13 +22,13 @@ def describe(
     sessions: Annotated[
         Path, typer.Argument(metavar="SESSIONS", help="A folder that visir sessions make made.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.", show_default=False)],
+    out: NewFolder,
     suppress: Annotated[
         int, typer.Option(min=0, help="Hide cells of fewer sessions than this, and what would reveal them.")
     ] = 0,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: one per core.")] = None,
-    memory: Annotated[str | None, typer.Option(help="What the engine may hold, for example 2GB.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
+    threads: ThreadsOption = None,
+    memory: MemoryOption = None,
+    replace: ReplaceOption = False,
 ) -> None:
     """Say what distinguishes sessions that buy: length, time, channel, device, switches, queries, with intervals.
 
@@ -29,8 +37,6 @@ def describe(
     import shlex
     import sys
 
-    from visir.console import Console
-    from visir.reports import to_terminal
     from visir.sessions.description import describe as described
     from visir.sessions.reports.findings import findings
     from visir.sessions.reports.sessions import write_sessions_report, write_sessions_tables
@@ -44,12 +50,11 @@ def describe(
         beside[_JSON] = "everything on this page, with the ends of all intervals"
         command = shlex.join(["visir", *sys.argv[1:]])
         write_sessions_report(change.file(_PAGE), characterisation, command=command, beside=beside)
-    console = Console()
-    console.print(to_terminal(statistic_table(characterisation.statistic("table-6-1"))))
+    output.answer(characterisation.to_dict())
+    output.table(statistic_table(characterisation.statistic("table-6-1")))
     for sentences in findings(characterisation).values():
         for sentence in sentences:
-            console.print(sentence, markup=False, highlight=False)
+            output.text(sentence)
     if any(statistic.unavailable for statistic in characterisation.statistics):
-        console.print()
-        console.print(to_terminal(unavailable_table(characterisation)))
-    console.print(f"report: {out / _PAGE}", soft_wrap=True, highlight=False)
+        output.table(unavailable_table(characterisation))
+    output.note(f"report: {out / _PAGE}")

@@ -2,23 +2,29 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from visir.cli import output
+from visir.cli.options import (
+    NewFolder,
+    ReplaceOption,
+    SeedOption,
+)
+
 
 def generate(
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.", show_default=False)],
+    out: NewFolder,
     sessions: Annotated[int, typer.Option(help="At least so many sessions, of about eight events each.")] = 100_000,
-    seed: Annotated[int, typer.Option(help="Another seed is another log.")] = 0,
+    seed: SeedOption = 0,
     dirt: Annotated[
         float, typer.Option(min=0, max=1, help="Dirt of every kind, each as this share of the events.")
     ] = 0.0,
     planted: Annotated[
         bool, typer.Option("--planted", help="Write what nobody can see too: intents, chances, the exact truth.")
     ] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
+    replace: ReplaceOption = False,
 ) -> None:
     """Make a shop's log whose causes are known, of any size: a larger log begins with the smaller one."""
     from visir.sessions.simulator import Dirt, generate
@@ -26,9 +32,10 @@ def generate(
     log = generate(
         out, sessions, seed=seed, dirt=Dirt.of_every_kind(dirt) if dirt else None, planted=planted, replace=replace
     )
-    typer.echo(
+    output.facts(out=out.absolute(), **output.plain(log))
+    output.line(
         f"{out}: {log.rows:,} rows, {log.sessions:,} sessions, {log.purchases:,} with a purchase, {log.people:,} people"
     )
     if log.dirt:
-        typer.echo("dirt: " + ", ".join(f"{count:,} {kind}" for kind, count in log.dirt.items()))
-    typer.echo(f"its sessions: visir sessions make {out}/events --mapping {out}/mapping.toml --out FOLDER")
+        output.line("dirt: " + ", ".join(f"{count:,} {kind}" for kind, count in log.dirt.items()))
+    output.note(f"its sessions: visir sessions make {out}/events --mapping {out}/mapping.toml --out FOLDER")

@@ -7,24 +7,41 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from visir.cli import output
+from visir.cli.options import (
+    MemoryOption,
+    NewFolder,
+    ReplaceOption,
+    ThreadsOption,
+)
+from visir.cli.verbs import examples
+
 if TYPE_CHECKING:
     from visir.sessions import LogCounts, LogMapping
 
 
+@examples(
+    "visir sessions make log/ --preset events --out sessions",
+)
 def make(
     log: Annotated[
         list[Path], typer.Argument(metavar="LOG...", help="Files, folders or tar archives.", show_default=False)
     ],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The folder to make.", show_default=False)],
-    preset: Annotated[str | None, typer.Option("--preset", "-p", help="A mapping that comes with visir.")] = None,
-    mapping: Annotated[Path | None, typer.Option("--mapping", "-m", help="A mapping of your own: a TOML file.")] = None,
+    out: NewFolder,
+    preset: Annotated[str | None, typer.Option("--preset", help="A mapping that comes with visir.")] = None,
+    mapping: Annotated[
+        Path | None, typer.Option("--mapping", metavar="FILE", help="A mapping of your own: a TOML file.")
+    ] = None,
     idle: Annotated[float, typer.Option(help="More minutes than this without a request end a session.")] = 30.0,
     buckets: Annotated[int | None, typer.Option(min=1, help="Parts of the work. Default: by the log's rows.")] = None,
-    threads: Annotated[int | None, typer.Option(min=1, help="Default: one per core.")] = None,
-    memory: Annotated[str | None, typer.Option(help="What the engine may hold, for example 2GB.")] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace the folder if it is there.")] = False,
+    threads: ThreadsOption = None,
+    memory: MemoryOption = None,
+    replace: ReplaceOption = False,
 ) -> None:
-    """Find the sessions of a raw log. Rejected rows are counted by reason and written beside them."""
+    """Find the sessions of a raw log.
+
+    Find the sessions of a raw log. Rejected rows are counted by reason and written beside them.
+    """
     from visir.sessions import sessionise
 
     counts = sessionise(
@@ -37,6 +54,7 @@ def make(
         memory=memory,
         replace=replace,
     )
+    output.facts(out=out.absolute(), **output.plain(counts))
     _show(counts, out)
 
 
@@ -58,7 +76,6 @@ def _show(counts: LogCounts, out: Path) -> None:
     """Every count with what it means; reasons and flags that did not occur are left out."""
     from rich.table import Table
 
-    from visir.console import Console
     from visir.sessions import FLAGS, REASONS
 
     def share(part: int, whole: int) -> str:
@@ -88,8 +105,9 @@ def _show(counts: LogCounts, out: Path) -> None:
         ("both", counts.purchases_identified, counts.purchases, "of the purchase sessions are identified"),
     ):
         table.add_row(f"  {name}", f"{part:,}", share(part, whole), meaning)
-    Console().print(table, markup=False)
+    if not output.wants_json():
+        output.rich_table(table)
     if counts.read and not counts.accepted:
         most = max(counts.rejected, key=lambda reason: counts.rejected[reason])
-        typer.echo(f"no row was accepted, most because of {most}: are the mapping's columns, unit and limits right?")
-    typer.echo(f"{out}: sessions, events, rejected, counts.json")
+        output.line(f"no row was accepted, most because of {most}: are the mapping's columns, unit and limits right?")
+    output.line(f"{out}: sessions, events, rejected, counts.json")

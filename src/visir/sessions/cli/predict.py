@@ -7,21 +7,28 @@ from typing import Annotated
 
 import typer
 
+from visir.cli import output
+from visir.cli.options import (
+    FoldsOption,
+    JobsOption,
+    out_option,
+)
 from visir.sessions.cli.samples import CountedPages, MinPages, Seed, SettingFrom, SettingsOption
 
 
 def predict(
     sessions: Annotated[Path, typer.Argument(metavar="SESSIONS", help="A folder of sessions.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", help="The study's folder; an interrupted study goes on in it.")],
+    out: Annotated[Path, out_option("the study's folder; an interrupted study goes on in it", show_default=False)],
     settings: SettingsOption = None,
     anonymous: Annotated[int | None, typer.Option(min=1, help="So many anonymous sessions. The thesis: 22982.")] = None,
     identified: Annotated[
         int | None, typer.Option(min=1, help="So many identified sessions. The thesis: 6319.")
     ] = None,
-    models: Annotated[
-        list[str] | None, typer.Option("--model", "-m", help="rf, lr, knn, svm, mlp, gbdt (repeatable). Default: all.")
+    classifier: Annotated[
+        list[str] | None,
+        typer.Option("--classifier", help="A classifier: rf, lr, knn, svm, mlp, gbdt. Repeatable. Default: all."),
     ] = None,
-    folds: Annotated[int, typer.Option(min=2, help="Folds of the cross-validation.")] = 10,
+    folds: FoldsOption = 10,
     schemes: Annotated[
         list[str] | None, typer.Option("--folds-by", help="grouped, temporal, ungrouped (repeatable). Default: all.")
     ] = None,
@@ -29,11 +36,9 @@ def predict(
     counted_pages: CountedPages = "before order",
     setting_from: SettingFrom = "start",
     seed: Seed = 0,
-    jobs: Annotated[int | None, typer.Option(min=1, help="Processes. Default: one per core.")] = None,
+    jobs: JobsOption = None,
 ) -> None:
     """Compare models and feature sets at every step of a session; then look at it: visir sessions report."""
-    from visir.console import Console
-    from visir.reports import to_terminal
     from visir.sessions.examples import SETTINGS
     from visir.sessions.prediction.folds import SCHEMES
     from visir.sessions.prediction.models import MODELS
@@ -47,7 +52,7 @@ def predict(
         out,
         settings=chosen,  # type: ignore[arg-type]  # checked by `Sample`
         n={setting: size for setting, size in sizes.items() if size is not None},  # type: ignore[misc]
-        models=models or MODELS,
+        models=classifier or MODELS,
         folds=folds,
         schemes=schemes or SCHEMES,  # type: ignore[arg-type]  # checked by `StudyPlan`
         min_pages=min_pages,
@@ -56,7 +61,8 @@ def predict(
         seed=seed,
         jobs=jobs,
     )
+    output.answer(summary.to_json())
     for setting in chosen:
-        Console().print(to_terminal(f1_table(summary, setting)))
-    typer.echo(f"{out}: study.json, cells ({summary.seconds:,.0f} s of processor time)")
-    typer.echo(f"look at it: visir sessions report {out} --out {out}.html")
+        output.table(f1_table(summary, setting))
+    output.line(f"{out}: study.json, cells ({summary.seconds:,.0f} s of processor time)")
+    output.note(f"look at it: visir sessions report {out} --out {out}.html")

@@ -6,8 +6,11 @@ from typing import Annotated
 
 import typer
 
+from visir.cli.options import SeedOption
+
 SettingsOption = Annotated[
-    list[str] | None, typer.Option("--setting", "-s", help="anonymous or identified (repeatable). Default: both.")
+    list[str] | None,
+    typer.Option("--setting", "-s", help="A setting: anonymous or identified. Repeatable. Default: both."),
 ]
 MinPages = Annotated[int, typer.Option(help="Pages a session must have; steps end two before. The thesis: 12.")]
 CountedPages = Annotated[str, typer.Option("--counted-pages", help='Which pages count: "before order" or "all".')]
@@ -17,4 +20,4 @@ SettingFrom = Annotated[
         "--setting-from", help='What the setting follows from: the "start" of a session, or all of the "session".'
     ),
 ]
-Seed = Annotated[int, typer.Option(help="Of samples, folds and models.")]
+Seed = SeedOption

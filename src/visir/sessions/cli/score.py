@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING, Annotated, Any, TextIO
 
 import typer
 
+from visir.cli.verbs import streams
+
 if TYPE_CHECKING:
     from visir.sessions.prediction.live import LiveScorer
 
 
+@streams
 def score(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir sessions train.")],
     history: Annotated[

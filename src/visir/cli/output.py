@@ -1,0 +1,194 @@
+"""What a verb prints: lines and tables for people, or one JSON value for programs (`--json`).
+
+With `--json` standard output holds that value and nothing else; what a verb says otherwise goes to standard error.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, redirect_stdout
+from contextvars import ContextVar
+from dataclasses import fields, is_dataclass
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+if TYPE_CHECKING:
+    import rich.table
+
+    from visir.reports.table import Table
+
+WIDTH = 130
+"""Of tables in a file or a pipe, where lines need not fit a window."""
+
+
+class Output:
+    """Where the lines, tables and values of one verb go.
+
+    Args:
+        as_json: Whether only a JSON value is printed.
+        quiet: Whether notes are left out.
+    """
+
+    def __init__(self, as_json: bool = False, quiet: bool = False) -> None:
+        self.as_json, self.quiet = as_json, quiet
+        self.lines: list[str] = []
+        self.tables: list[dict[str, Any]] = []
+        self.value: Any = None
+        self.facts: dict[str, Any] = {}
+
+    def answer(self) -> Any:
+        """The JSON value: what the verb gave, or else its tables and lines."""
+        if self.value is not None:
+            return self.value
+        if self.facts:
+            return {**self.facts, **({"tables": self.tables} if self.tables else {})}
+        return {"tables": self.tables, "lines": self.lines} if self.tables else {"lines": self.lines}
+
+
+_output: ContextVar[Output | None] = ContextVar("output", default=None)
+
+
+def current() -> Output:
+    """The output of the verb that runs; a plain one outside of verbs."""
+    return _output.get() or Output()
+
+
+def wants_json() -> bool:
+    """Whether `--json` was given: then nothing needs to be drawn."""
+    return current().as_json
+
+
+def answer(value: Any) -> None:
+    """Say what `--json` prints."""
+    current().value = value
+
+
+def facts(**values: Any) -> None:
+    """Say what `--json` prints, name by name."""
+    current().facts.update(values)
+
+
+def line(text: str) -> None:
+    """Print a line of the result."""
+    output = current()
+    if output.as_json:
+        output.lines.append(text)
+    else:
+        typer.echo(text)
+
+
+def note(text: str) -> None:
+    """Print a line that helps and is no result; `--quiet` and `--json` leave it out."""
+    output = current()
+    if not output.as_json and not output.quiet:
+        typer.echo(text)
+
+
+def table(shown: Table, width: int | None = None) -> None:
+    """Print a table of a report.
+
+    Args:
+        shown: The table.
+        width: The least width; a narrower terminal breaks lines.
+    """
+    from visir.reports import to_terminal
+
+    output = current()
+    if output.as_json:
+        names = [column.name for column in shown.columns]
+        rows = [dict(zip(names, texts, strict=True)) for texts in shown.texts()]
+        output.tables.append({"title": shown.caption or "", "rows": rows})
+        return
+    console = console_of_verb()
+    if width is not None:
+        console.width = max(console.width, width)
+    console.print(to_terminal(shown))
+
+
+def rich_table(shown: rich.table.Table, *, markup: bool = False) -> None:
+    """Print a table that is no report.
+
+    Args:
+        shown: The table.
+        markup: Whether its cells have styles in brackets.
+    """
+    from rich.text import Text
+
+    output = current()
+    if not output.as_json:
+        console_of_verb().print(shown, markup=markup)
+        return
+    columns = [[str(cell) for cell in column.cells] for column in shown.columns]
+    names = [str(column.header) for column in shown.columns]
+    rows = [
+        dict(zip(names, [Text.from_markup(cell).plain if markup else cell for cell in row], strict=True))
+        for row in zip(*columns, strict=True)
+    ]
+    output.tables.append({"title": str(shown.title or ""), "rows": rows})
+
+
+def text(shown: str, style: str | None = None) -> None:
+    """Print a line as it is, whatever brackets it holds, in a style; a long line is not broken in pieces."""
+    output = current()
+    if output.as_json:
+        output.lines.append(shown)
+    else:
+        console_of_verb().print(shown, style=style, markup=False, highlight=False, soft_wrap=True)
+
+
+def console_of_verb() -> Any:
+    """A console on standard output, wide and without colours where it is no terminal; silent with `--json`."""
+    from visir.console import Console
+
+    if wants_json():
+        return Console(file=io.StringIO())
+    console = Console(highlight=False)
+    if not console.is_terminal and "COLUMNS" not in os.environ:
+        console.width = WIDTH
+    return console
+
+
+@contextmanager
+def printing(as_json: bool, quiet: bool) -> Iterator[None]:
+    """Run a verb: notes and progress as it was asked, and its JSON value at the end, also when it exits early."""
+    from visir.files import json_bytes
+    from visir.progress import quiet as without_progress
+
+    output = Output(as_json, quiet)
+    before = _output.set(output)
+    try:
+        with ExitStack() as stack:
+            if quiet:
+                stack.enter_context(without_progress())
+            if as_json:
+                stack.enter_context(redirect_stdout(sys.stderr))
+            try:
+                yield
+            except typer.Exit:
+                if as_json:
+                    stack.close()
+                    typer.echo(json_bytes(plain(output.answer())).decode(), nl=False)
+                raise
+        if as_json:
+            typer.echo(json_bytes(plain(output.answer())).decode(), nl=False)
+    finally:
+        _output.reset(before)
+
+
+def plain(value: Any) -> Any:
+    """A value as JSON has it: names as keys, paths as text, no NaN."""
+    if isinstance(value, dict):
+        return {str(name): plain(item) for name, item in value.items()}
+    if isinstance(value, (list, tuple, set, frozenset)):
+        return [plain(item) for item in value]
+    if value is None or isinstance(value, (str, bool, int, float)):
+        return value
+    if is_dataclass(value):
+        return {item.name: plain(getattr(value, item.name)) for item in fields(value) if not item.name.startswith("_")}
+    if hasattr(value, "tolist"):
+        return plain(value.tolist())
+    return str(value)

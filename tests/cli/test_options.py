@@ -1,0 +1,163 @@
+"""Every verb: one option for one thing, examples that its own parser reads, JSON alone, help without heavy packages."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from visir.cli.completion import (
+    complete_index_kind,
+    complete_published,
+    complete_recipe,
+    complete_result,
+    complete_split,
+)
+from visir.cli.main import app
+
+ROOT = typer.main.get_command(app)
+STREAMS = {"demo", "library serve", "library watch", "sessions score"}
+"""Verbs that print while they run, or run others."""
+
+
+def verbs(command: Any = ROOT, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
+    below = getattr(command, "commands", None)
+    if below is None:
+        yield " ".join(path), command
+        return
+    for name, command_below in below.items():
+        yield from verbs(command_below, (*path, name))
+
+
+VERBS = dict(verbs())
+
+
+def options() -> Iterator[tuple[str, str, Any]]:
+    """(verb, option, parameter) of everything that can be given."""
+    for verb, command in VERBS.items():
+        for parameter in command.params:
+            if parameter.param_type_name == "option" and parameter.name != "help":
+                yield verb, max(parameter.opts, key=len), parameter
+
+
+def clause(text: str) -> str:
+    """What an option is for: the words before the first mark."""
+    for mark in ".:;,(":
+        text = text.partition(mark)[0]
+    return text.strip()
+
+
+def test_one_option_has_one_short_form_one_shape_and_one_meaning() -> None:
+    spellings, meanings, longs = defaultdict(set), defaultdict(set), defaultdict(set)
+    for _, option, parameter in options():
+        spellings[option].add((tuple(parameter.opts), bool(parameter.is_flag)))
+        meanings[option].add(clause(parameter.help or ""))
+        for short in parameter.opts:
+            longs[short].add(option)
+    assert {name: spelled for name, spelled in spellings.items() if len(spelled) > 1} == {}
+    assert {name: meant for name, meant in meanings.items() if len(meant) > 1} == {}
+    assert {name: meant for name, meant in longs.items() if len(meant) > 1} == {}
+
+
+def test_every_verb_prints_json_and_can_be_quiet() -> None:
+    for verb, command in VERBS.items():
+        given = {name for parameter in command.params for name in parameter.opts}
+        assert ({"--json", "--quiet", "-q"} <= given) == (verb not in STREAMS), verb
+    assert all(parameter.help for _, _, parameter in options())
+
+
+def test_examples_are_read_by_the_verbs_own_parser() -> None:
+    shown = 0
+    for verb, command in VERBS.items():
+        for line in (command.help or "").splitlines():
+            if line.startswith("$ "):
+                words = shlex.split(line)[2:]
+                assert words[: len(verb.split())] == verb.split(), line
+                command.make_context(verb, words[len(verb.split()) :])
+                shown += 1
+    assert shown >= 30
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "data inspect scenes:6?size=64",
+        "data check scenes:6?size=64",
+        "data formats",
+        "index kinds",
+        "perturb --list",
+        "train --list",
+        "search scenes:6?size=64 dog --model bow:32 --to captions -k 2",
+        "evaluate scenes:6?size=64 --model bow:32 --task i2t --relevance nothing",
+    ],
+)
+def test_json_is_all_that_is_printed(command: str) -> None:
+    ran = CliRunner().invoke(app, [*command.split(), "--json"], env={"COLUMNS": "60"})
+    if "nothing" in command:
+        assert ran.stdout == "" and ran.exception is not None
+        return
+    assert ran.exit_code == 0, ran.output
+    assert json.loads(ran.stdout) and "\x1b" not in ran.stdout
+
+
+def test_names_are_completed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    context: Any = typer.main.get_command(app).make_context("visir", ["doctor"], resilient_parsing=True)
+    assert "inverted" in complete_index_kind(context, "inv")
+    assert "brittleness-table-2" in complete_published(context, "brit")
+    context.info_name = "train"
+    assert "scenes-heads" in complete_recipe(context, "scenes-")
+    context.params["collection"] = "scenes:20?size=64"
+    assert complete_split(context, "train+v") == ["train+val"]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "results").mkdir()
+    assert complete_result(context, "res") == ["results/"]
+
+
+def test_the_shell_asks_visir_and_gets_names_without_torch() -> None:
+    code = (
+        "import sys; from visir.cli.main import app\n"
+        "try: app(prog_name='visir')\nfinally: print('torch' in sys.modules, file=sys.stderr)"
+    )
+    asked_for = {"_VISIR_COMPLETE": "complete_bash", "COMP_WORDS": "visir index build x --kind inv", "COMP_CWORD": "5"}
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, **asked_for},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout.split() == ["inverted"] and done.stderr.strip().endswith("False"), done.stderr
+
+
+def test_what_is_no_command_is_answered_with_what_was_meant(tmp_path: Path) -> None:
+    for words, told in (
+        (["evaluat"], "did you mean: visir evaluate?"),
+        (["make"], "did you mean: visir library make?"),
+        (["library", "serv"], "did you mean: visir library serve?"),
+        ([str(tmp_path)], "is a place, not a command"),
+    ):
+        fault = CliRunner().invoke(app, words).exception
+        assert told in str(fault), fault
+
+
+def test_without_arguments_there_are_three_commands_to_try() -> None:
+    shown = CliRunner().invoke(app, []).output
+    assert shown.count("\n  visir ") == 3 and "visir doctor" in shown and max(map(len, shown.splitlines())) <= 90
+
+
+@pytest.mark.parametrize("columns", ["80", "120"])
+def test_help_fits_the_terminal(columns: str) -> None:
+    for verb in VERBS:
+        shown = CliRunner().invoke(app, [*verb.split(), "--help"], env={"COLUMNS": columns, "TERM": "dumb"}).output
+        text = [line for line in shown.splitlines() if not line.startswith("  $ visir ")]
+        assert max(map(len, text)) <= int(columns), verb
