@@ -51,7 +51,9 @@ def duckdb_engine(
     engine = duckdb.connect(config=settings)
     try:
         engine.execute("SET TimeZone = 'UTC'")
-        engine.execute("SET enable_progress_bar = false")
+        # In a notebook without ipywidgets DuckDB has no bar, and refuses the very setting.
+        if engine.execute("SELECT current_setting('enable_progress_bar')").fetchone() != (False,):
+            engine.execute("SET enable_progress_bar = false")
         yield engine
     except (duckdb.IOException, duckdb.OutOfMemoryException) as fault:
         reason = reason_of(str(fault))
