@@ -30,8 +30,8 @@ Applications
 
 A name (a string or a path) is accepted wherever an object is. What you get shows itself: in a notebook with pictures,
 tables and plots; `.to_pandas()`, `.to_arrow()`, `.to_latex()`, `.to_markdown()`, `.plot()` where they make sense.
-Errors are `visir.errors.VisirError` and say what to do next. Names are
-imported when first used: `import visir` is instant.
+Errors are `visir.errors.VisirError` and say what to do next. Names are imported when first used:
+`import visir` is instant.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir import papers, products, sessions, shortcuts
     from visir.collections import open
-    from visir.encoders import Encoder, encode, load, models
+    from visir.encoders import Encoder, encode, load
+    from visir.encoders.known_models import models
     from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
     from visir.evaluation.granularity import granularity
     from visir.evaluation.measures.listing import measures
@@ -54,6 +55,7 @@ if TYPE_CHECKING:
     from visir.retrieval import read_run
     from visir.retrieval.searching import search
     from visir.robustness.perturb import perturb
+    from visir.sparse import sparsify, words
     from visir.training import recipes, train
     from visir.version import __version__
 
@@ -64,7 +66,7 @@ __getattr__, __dir__ = lazy(
         "__version__": "visir.version",
         "Encoder": "visir.encoders",
         "load": "visir.encoders",
-        "models": "visir.encoders",
+        "models": "visir.encoders.known_models",
         "encode": "visir.encoders",
         "recipes": "visir.training",
         "train": "visir.training",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -106,3 +107,22 @@ def test_names_of_experiments_trend_checks_and_drawings_are_of_one_application()
     for field in ("experiments", "trend_checks", "drawings"):
         names = [one for application in applications() for one in getattr(application, field)]
         assert len(names) == len(set(names)), field
+
+
+def lazy_packages() -> dict[str, set[str]]:
+    """The packages whose names are imported when first used → these names."""
+    found = {}
+    for name, path in MODULES.items():
+        text = path.read_text(encoding="utf-8")
+        if path.name == "__init__.py" and re.search(r"__getattr__, __dir__ = lazy\(", text):
+            found[name] = set(__import__(name, fromlist=["__all__"]).__all__)
+    return found
+
+
+@pytest.mark.parametrize(("package", "names"), lazy_packages().items(), ids=list(lazy_packages()))
+def test_no_module_hides_a_public_name_of_its_package(package: str, names: set[str]) -> None:
+    """Importing `visir.a.b` makes `b` an attribute of `visir.a`: a function of that name would be gone from then on."""
+    modules = {name.removeprefix(f"{package}.") for name in MODULES if name.startswith(f"{package}.")}
+    meant = {"papers", "products", "sessions", "shortcuts"} if package == "visir" else set()
+    hidden = sorted(names & modules - meant)
+    assert not hidden, f"{package}: give these modules, or these names, another name: {hidden}"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from visir.encoders.cross_encoder import CrossEncoder
     from visir.encoders.encoding import Encoding, encode, encode_detailed, encode_items
     from visir.encoders.families import FAMILIES, Family
-    from visir.encoders.known_models import KnownModel, models, recommended
+    from visir.encoders.known_models import KnownModel, recommended
     from visir.encoders.loading import load, load_cross_encoder
     from visir.encoders.store import Store
 
@@ -36,7 +36,6 @@ __getattr__, __dir__ = lazy(
         "FAMILIES": "visir.encoders.families",
         "Family": "visir.encoders.families",
         "KnownModel": "visir.encoders.known_models",
-        "models": "visir.encoders.known_models",
         "recommended": "visir.encoders.known_models",
     },
 )
@@ -54,6 +53,5 @@ __all__ = [
     "encode_items",
     "load",
     "load_cross_encoder",
-    "models",
     "recommended",
 ]
