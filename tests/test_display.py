@@ -55,7 +55,7 @@ def things() -> dict[str, Any]:
     )
     run = evaluation.runs["t2i"]
     from visir.encoders import Store
-    from visir.retrieval.kinds import build
+    from visir.retrieval import build_index
 
     return {
         "collection": scenes,
@@ -77,7 +77,7 @@ def things() -> dict[str, Any]:
         "difference": visir.compare(evaluation, other).differences[0],
         "explanation": visir.explain(evaluation, PublishedRow("paper", {"t2i": {"R@1": 30.4}})),
         "encoder": visir.load("pixels"),
-        "index": build("exact", first[0]),
+        "index": build_index(first[0]),
         "plot": evaluation.plot(),
         "table": _table(),
         "store": Store(),

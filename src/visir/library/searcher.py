@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.encoders.base import Encoder
-    from visir.retrieval.sparse.matched import Match
+    from visir.sparse.matched import Match
 
 
 class Searcher:
