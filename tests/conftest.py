@@ -12,6 +12,7 @@ from hypothesis import settings
 from visir.files import data_directory
 
 sys.path.append(str(Path(__file__).parent))
+sys.path.append(str(Path(__file__).parents[1] / "scripts"))  # docs_site
 from complete import MissingParts
 
 # A busy machine is slow now and then, and that is no fault of what is tested.
