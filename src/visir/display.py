@@ -153,6 +153,17 @@ def cut(text: str, width: int = WIDTH) -> str:
     return line if len(line) <= width else f"{line[: width - 1]}…"
 
 
+def cut_path(path: object, width: int = WIDTH) -> str:
+    """A path on one line, at most so wide: the end of it, which has the name of the file.
+
+    Example:
+        >>> cut_path("/home/ada/photos/red.png", 16)
+        '…/photos/red.png'
+    """
+    line = one_line(str(path))
+    return line if len(line) <= width else f"…{line[len(line) - width + 1 :]}"
+
+
 def listed(names: Iterable[object], total: int, *, limit: int = 3, width: int = 40) -> str:
     """The first few of many names, texts in quotes: "a, b, c, …".
 
