@@ -20,7 +20,7 @@ def blocks(status: StudyStatus) -> list[Block]:
         [name, study.scale(name).description, f"{ready} of {total}", study.scale(name).hours]
         for name, (ready, total) in available.items()
     ]
-    columns = [Column("scale"), Column("what it does"), Column("cells with data here"), Column("hours", 1)]
+    columns = [Column("scale"), Column("what it does"), Column("cells with data here"), Column("hours", 2)]
     shown.append(Table.of(columns, rows))
     if status.comparisons:
         verdicts = [[verdict.question, verdict.answer, verdict.reason] for verdict in status.verdicts]

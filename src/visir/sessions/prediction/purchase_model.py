@@ -102,7 +102,8 @@ def train(
 
     It learns from all sessions of the folder that are long enough, without validation: `visir.sessions.predict` says
     how good such a model is. Its probabilities are brought to the share of purchases among all sessions that reach a
-    step (`base_rates`), so that they are right on average for sessions of any length, not for long ones only.
+    step (`base_rates`). This assumes that shorter sessions look like those it learnt from; where they do not, the
+    mean of the scores differs from the rate.
 
     A setting of which no session is long enough is left out with a warning, as long as another one can be trained.
 
