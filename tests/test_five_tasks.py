@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import importlib.util
 import re
 import textwrap
 from pathlib import Path
@@ -11,8 +9,7 @@ from typing import Any
 
 import pytest
 
-import visir
-from visir.collections.images import ImageReader
+from photo_toys import photos_and_clip
 
 PAGE = (Path(__file__).parent.parent / "docs" / "background" / "five-tasks.md").read_text(encoding="utf-8")
 TOOLS = ("visir", "sentence-transformers", "ranx", "PyTerrier")
@@ -36,27 +33,7 @@ def lines(code: str) -> int:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Pictures, their CSV and a small CLIP with random weights."""
-    pytest.importorskip("transformers")
-    tiny = Path(__file__).parent / "encoders" / "tiny_transformers.py"
-    spec = importlib.util.spec_from_file_location("tiny_transformers", tiny)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    base = tmp_path_factory.mktemp("five")
-    scenes = visir.open("scenes:20?size=64&seed=3")
-    pictures = ImageReader(scenes)
-    (base / "photos").mkdir()
-    names = {}
-    for number, id_ in enumerate(scenes.images["id"].to_pylist()):
-        names[id_] = f"{number:03}.jpg"
-        pictures.open(number).save(base / "photos" / names[id_])
-    with (base / "photos.csv").open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(["image", "caption"])
-        writer.writerows([names[row["image_id"]], row["text"]] for row in scenes.captions.to_pylist())
-    module.save("clip", base / "clip")
-    return base
+    return photos_and_clip(tmp_path_factory.mktemp("five"))
 
 
 def run(cell: str) -> tuple[Any, dict[str, Any]]:

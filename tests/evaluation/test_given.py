@@ -15,6 +15,7 @@ from evaluation_toys import make_collection, random_pair
 import visir
 from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation.results import load_evaluation
+from visir.records import Items, Qrels, Task
 
 COLLECTION = make_collection(12, 2)
 IMAGES, CAPTIONS = COLLECTION.images["id"].to_pylist(), COLLECTION.captions["id"].to_pylist()
@@ -54,6 +55,17 @@ def test_texts_stand_in_place_of_their_ids() -> None:
     del by_text[texts[3]]
     with pytest.raises(VisirError, match="no text vector by own vectors"):
         visir.evaluate(COLLECTION, vectors={"image": (IMAGES, given["image"]), "text": by_text})
+
+
+def test_bm25_is_a_system_by_name() -> None:
+    queries, documents = (
+        Items.of_texts({"q": "two dogs"}, title="a"),
+        Items.of_texts({"1": "dogs", "2": "x"}, title="b"),
+    )
+    task = Task("t2t", queries, documents, {"mine": Qrels.of(["q"], ["1"])}, source="by hand")
+    assert visir.evaluate(task, "bm25").mean("t2t", "hit@1") == 1
+    with pytest.raises(ConfigurationError, match="compares texts"):
+        visir.evaluate(COLLECTION, "bm25")
 
 
 def test_the_list_of_measures_is_gone_through() -> None:

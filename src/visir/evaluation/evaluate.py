@@ -70,10 +70,10 @@ def evaluate(
         source: Whatever `visir.open` takes: a file or folder of images and captions (the tasks are "t2i" and "i2t") or
             of another task, a list of (image, caption), a data frame, a `Collection`, a `TaskFile`, one `Task`, or
             several. Or judgements alone (see `qrels`), for a run.
-        system: A model or its name; two functions, of images and of texts; a run, {query: {document: score}}, a data
-            frame, the path of a file, `ranx.Run`, or by task {"t2i": run}; embeddings, dense or sparse, as the pair of
-            images and texts or by role ("query", "document"); a `System` of your own. A run over another gallery than
-            the declared one is refused, with the difference.
+        system: A model or its name, "bm25" for texts; two functions, of images and of texts; a run, {query: {document:
+            score}}, a data frame, the path of a file, `ranx.Run`, or by task {"t2i": run}; embeddings, dense or sparse,
+            as the pair of images and texts or by role ("query", "document"); a `System` of your own. A run over another
+            gallery than the declared one is refused, with the difference.
         tasks: The names of the tasks; None takes all that the system answers.
         images: Where the pictures of the source are: a folder, zip or tar, or a list of them.
         vectors: In place of a system, vectors of your own by "image" and "text", or by "query" and "document": {id:

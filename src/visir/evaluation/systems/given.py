@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from visir.encoders import Encoder, load
 from visir.errors import ConfigurationError, RunError
 from visir.evaluation.systems.base import System
+from visir.evaluation.systems.bm25 import Bm25System
 from visir.records import Embeddings, Run, Task, Vectors, show_id_forms
 from visir.retrieval.formats import read_run
 
@@ -88,7 +89,7 @@ def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, 
         dtype: Its arithmetic.
 
     Returns:
-        An encoder, runs, vectors, or what was given.
+        An encoder, runs, vectors, a `System` (of "bm25"), or what was given.
 
     Raises:
         RunError: A run cannot be read, or it is not clear of which task it is.
@@ -108,6 +109,8 @@ def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, 
     if is_run(given):
         run = read_run(given)
         return run if run.task in tasks else read_run(run, task=_task_of(run, tasks))
+    if given == "bm25":
+        return Bm25System()
     if isinstance(given, (str, PathLike)):
         return load(given, device=device, dtype=dtype)
     functions = _functions(given)
