@@ -46,12 +46,14 @@ class FixtureFormat:
         write: Writes the file or folder.
         read: Reads it, and checks a value.
         set_version: Changes its version.
+        version: The version that this visir writes and reads.
         packages: The packages that writing and reading need.
     """
 
     write: Callable[[Path], object]
     read: Callable[[Path], object]
     set_version: Callable[[Path, int], None] = manifest_version
+    version: int = 1
     packages: tuple[str, ...] = ()
 
 
@@ -366,7 +368,7 @@ def _cells_version(path: Path, version: int) -> None:
 
 
 FORMATS = {
-    "result": FixtureFormat(_write_result, _read_result, json_version("result.json", "visir_result")),
+    "result": FixtureFormat(_write_result, _read_result, json_version("result.json", "visir_result"), version=2),
     "run.json": FixtureFormat(_write_run, _read_run, json_version("", "visir_run")),
     "run.parquet": FixtureFormat(_write_run, _read_run, _set_parquet_version),
     "collection": FixtureFormat(_write_collection, _read_collection, json_version("collection.json", "version")),
@@ -384,7 +386,7 @@ FORMATS = {
         _write_purchase_model,
         _read_purchase_model,
         json_version("model.json", "visir_purchase_model"),
-        ("duckdb", "sklearn", "skops"),
+        packages=("duckdb", "sklearn", "skops"),
     ),
     "prediction-study": FixtureFormat(_write_prediction_study, _read_prediction_study, packages=("sklearn",)),
     "study-cells": FixtureFormat(_write_study_cells, _read_study_cells, _cells_version),

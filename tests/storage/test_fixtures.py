@@ -54,11 +54,11 @@ def test_a_fixture_opens(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(("change", "age"), [(1, "a newer"), (-1, "an older")])
 def test_another_version_is_refused_with_the_next_action(name: str, change: int, age: str, tmp_path: Path) -> None:
     path, fixture = unpacked(name, tmp_path), SCRIPT.FORMATS[name]
-    fixture.set_version(path, 1 + change)
+    other = fixture.version + change
+    fixture.set_version(path, other)
     before = shutil.make_archive(str(tmp_path / "before"), "tar", tmp_path, name)
-    with pytest.raises(
-        VisirError, match=rf"written by {age} visir \(.+, version {1 + change}; this one reads 1\)"
-    ) as caught:
+    expected = rf"written by {age} visir \(.+, version {other}; this one reads {fixture.version}\)"
+    with pytest.raises(VisirError, match=expected) as caught:
         fixture.read(path)
     assert caught.value.hint, "the next action"
     assert (caught.value.hint == "update visir") == (change == 1)
