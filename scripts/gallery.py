@@ -25,7 +25,7 @@ OUT = ROOT / "docs" / "images" / "gallery"
 RUNS = """
 train scenes-heads --out model --set optimiser.epochs=6
 evaluate scenes:2000 --model model --split test --out evaluation
-stress scenes:2000 --model model --split test --pictures all --out stress
+stress scenes:2000 --model model --split test --corruptions all --out stress
 shortcuts preview scenes:200 --out shortcuts.html
 probe scenes:600 --model model --out probes
 granularity scenes:600 --out granularity

@@ -162,7 +162,7 @@ def test_what_strangers_wrote_is_text(tmp_path: Path) -> None:
 
 def test_a_picture_that_is_gone_does_not_break_the_output(tmp_path: Path) -> None:
     collection = Collection.build("gone", images={"id": ["a"], "path": ["a.png"]}, root=tmp_path)
-    assert "picture not at hand" in collection._repr_html_()
+    assert "picture cannot be shown" in collection._repr_html_()
 
 
 def test_nothing_to_show_is_no_fault() -> None:

@@ -119,9 +119,9 @@ class Plotted(Displayed):
 
     __slots__ = ()
 
-    def plot(self, **options: Any) -> Figure:
+    def plot(self, *choice: Any, **options: Any) -> Figure:
         """Draw a figure of matplotlib, which shows itself in a notebook; `figure.savefig("plot.pdf")` writes it."""
-        figure: Figure = _view(self).plot(self, **options)
+        figure: Figure = _view(self).plot(self, *choice, **options)
         return figure
 
 

@@ -22,12 +22,12 @@ class MatchedWords(Columnar, Plotted, view="visir.reports.views.matched_words"):
 
     Attributes:
         query: What was looked for.
-        found: What was found.
+        answer: What was found.
         matches: The common words, the largest part of the score first.
     """
 
     query: str
-    found: str
+    answer: str
     matches: tuple[Match, ...]
 
     @property
@@ -38,13 +38,13 @@ class MatchedWords(Columnar, Plotted, view="visir.reports.views.matched_words"):
     def __repr__(self) -> str:
         lines = [f"{match.term}: {match.product:.2f}" for match in self.matches[:3]]
         more = f"… {len(self.matches) - 3} more" if len(self.matches) > 3 else ""
-        return brief(self, f"{quoted(self.query)}, {self.found}: score {self.score:.2f}", *lines, more)
+        return brief(self, f"{quoted(self.query)}, {self.answer}: score {self.score:.2f}", *lines, more)
 
 
 def matched_words(
     model: object,
     query: Explained,
-    found: Explained,
+    answer: Explained,
     *,
     source: Collection | None = None,
     device: str | None = None,
@@ -56,7 +56,7 @@ def matched_words(
     Args:
         model: A model of weighted words: what `visir.sparsify` gave, its folder, or a `SparseEncoder`.
         query: A text, the path of a picture, or a picture (PIL).
-        found: The same; an id of an image or a caption, where `source` is given.
+        answer: The same; an id of an image or a caption, where `source` is given.
         source: A collection in which ids of images and captions are looked up.
         device: Where the model computes.
 
@@ -64,9 +64,9 @@ def matched_words(
         EncoderError: The vectors of this model have no words.
     """
     encoder = sparse_encoder(model, device)
-    first, second = (_vector(encoder, given, source) for given in (query, found))
+    first, second = (_vector(encoder, given, source) for given in (query, answer))
     names = [str(vectors.ids[0]) for vectors in (first, second)]
-    return MatchedWords(*names, tuple(matched(first, names[0], second, names[1])))
+    return MatchedWords(names[0], names[1], tuple(matched(first, names[0], second, names[1])))
 
 
 def _vector(encoder: SparseEncoder, given: Explained, source: Collection | None) -> SparseEmbeddings:

@@ -232,7 +232,8 @@ def _parse(path: Path, content: Any) -> Published:
         ]
         rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", "")), spread))
     doubtful = tuple(_doubt(entry, index, rows, faults) for index, entry in enumerate(content.get("doubtful", ())))
-    raise_faults(ConfigurationError, str(path), faults, hint="mend the file; its form is in docs/background/significance.md")
+    hint = "mend the file; its form is in docs/background/significance.md"
+    raise_faults(ConfigurationError, str(path), faults, hint=hint)
     return Published(
         path.stem,
         content["title"],

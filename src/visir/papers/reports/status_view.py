@@ -5,7 +5,7 @@ from __future__ import annotations
 from visir.papers.reports.papers import scale_fold
 from visir.papers.status import StudyStatus
 from visir.reports.blocks import Block, Fold, Paragraph
-from visir.reports.table import Column, Table
+from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 
 
@@ -16,7 +16,7 @@ def blocks(status: StudyStatus) -> list[Block]:
     if study.not_built:
         return [*shown, Paragraph(study.not_built, "missing")]
     available = status.available_cells
-    rows = [
+    rows: list[list[Cell]] = [
         [name, study.scale(name).description, f"{ready} of {total}", study.scale(name).hours]
         for name, (ready, total) in available.items()
     ]

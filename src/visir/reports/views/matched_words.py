@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from visir.reports.blocks import Block, Paragraph
 from visir.reports.svg import SERIES, drawing
-from visir.reports.table import Column, Table, one_line
+from visir.reports.table import Cell, Column, Table, one_line
 from visir.reports.views.parts import facts
 from visir.reports.views.plot import blocks as plot_blocks
 from visir.sparse.common_words import MatchedWords
@@ -23,13 +23,15 @@ SHOWN = 12
 
 def blocks(shown: MatchedWords) -> list[Block]:
     """The score, and the plot."""
-    heading = facts(shown.query, shown.found, f"score {shown.score:.2f}", (len(shown.matches), "common words"))
+    heading = facts(shown.query, shown.answer, f"score {shown.score:.2f}", (len(shown.matches), "common words"))
     return [heading, *(plot_blocks(plot(shown)) if shown.matches else [Paragraph("No common word.", "missing")])]
 
 
 def table(shown: MatchedWords) -> Table:
     """One row per word: its weights, their product, and its share of the score."""
-    rows = [[match.term, match.query, match.document, match.product, 100 * match.share] for match in shown.matches]
+    rows: list[list[Cell]] = [
+        [match.term, match.query, match.document, match.product, 100 * match.share] for match in shown.matches
+    ]
     columns = [Column("word"), *(Column(name, 2) for name in ("in the query", "in the answer", "product"))]
     return Table.of([*columns, Column("share, %", 1)], rows)
 

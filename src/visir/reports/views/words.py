@@ -5,7 +5,7 @@ from __future__ import annotations
 import pyarrow as pa
 
 from visir.reports.blocks import Block, Cards
-from visir.reports.table import Column, Table
+from visir.reports.table import Cell, Column, Table
 from visir.reports.word_sheet import word_card
 from visir.sparse.top_terms import TopTerms
 
@@ -17,7 +17,7 @@ def blocks(shown: TopTerms) -> list[Block]:
 
 def table(shown: TopTerms) -> Table:
     """One row per word, the heaviest first."""
-    rows = [[term, weight, term in shown.own] for term, weight in shown.terms]
+    rows: list[list[Cell]] = [[term, weight, term in shown.own] for term, weight in shown.terms]
     return Table.of([Column("word"), Column("weight", 2), Column("own")], rows, caption=shown.title)
 
 
