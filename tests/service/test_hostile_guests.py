@@ -226,7 +226,7 @@ def test_what_photos_say_is_text(folder: Path, tmp_path: Path) -> None:
     try:
         shown = service.ask("GET", f"{AT}/items")
         assert shown.headers["content-type"] == "application/json" and len(shown.json()["items"]) == 2
-        told = [service.ask("GET", f"{AT}/items/{one['item']}") for one in shown.json()["items"]]
+        told = [service.ask("GET", f"{AT}/items/{one['id']}") for one in shown.json()["items"]]
         for answer in told:
             assert answer.headers["content-type"] == "application/json"
             assert answer.headers["x-content-type-options"] == "nosniff" and "set-cookie" not in answer.headers
@@ -234,7 +234,7 @@ def test_what_photos_say_is_text(folder: Path, tmp_path: Path) -> None:
         assert camera.startswith("<script>") and camera.isprintable() and len(camera) <= 201
         for one in shown.json()["items"]:
             for part in ("image", "thumbnail"):
-                answer = service.ask("GET", f"{AT}/items/{one['item']}/{part}")
+                answer = service.ask("GET", f"{AT}/items/{one['id']}/{part}")
                 assert answer.status_code == 200 and answer.headers["content-type"].startswith("image/")
                 assert "set-cookie" not in answer.headers and b"<script>" not in str(answer.headers).encode()
         refused = service.ask("POST", f"{AT}/search", json={"text": HACK, HACK: 1})

@@ -189,7 +189,7 @@ def test_a_file_that_was_exchanged_is_not_handed_out(tmp_path: Path, folder: Pat
     try:
         (shown,) = service.ask("GET", f"{AT}/items").json()["items"]
         path = next(source.rglob("0.png"))
-        assert service.ask("GET", f"{AT}/items/{shown['item']}/image").content == path.read_bytes()
+        assert service.ask("GET", f"{AT}/items/{shown['id']}/image").content == path.read_bytes()
         path.unlink()
         if way == "pipe":
             os.mkfifo(path)
@@ -197,7 +197,7 @@ def test_a_file_that_was_exchanged_is_not_handed_out(tmp_path: Path, folder: Pat
             Image.new("RGB", (64, 64), "red").save(path)
         else:
             path.symlink_to({"passwd": "/etc/passwd", "zero": "/dev/zero"}[way])
-        status, error = service.refused("GET", f"{AT}/items/{shown['item']}/image")
+        status, error = service.refused("GET", f"{AT}/items/{shown['id']}/image")
         assert status == 404 and "bring the library up to date" in error["hint"] and str(tmp_path) not in str(error)
     finally:
         service.close()

@@ -507,6 +507,25 @@ def test_errors_and_empty_answers_are_said_in_words(watched: Watched) -> None:
     watched.said = [line for line in watched.said if "Failed to load resource" not in line]
 
 
+@pytest.mark.parametrize("fault", ["the photos' disk is away", None])
+def test_answers_that_may_be_out_of_date_are_marked(watched: Watched, fault: str | None) -> None:
+    """As when the thread that follows the disk has ended: the service says so of a library, and the page above it."""
+    page = watched.page
+
+    def behind(route: Any) -> None:
+        answer = route.fetch()
+        content = answer.json()
+        for library in content:
+            library["state"] |= {"status": "behind", "fault": fault}
+        route.fulfill(response=answer, json=content)
+
+    page.route("**/v1/libraries", behind)
+    watched.open()
+    reason = fault or "the library on disk is another one"
+    expect(page.locator("#note")).to_have_text(f"What you see may be out of date: {reason}.")
+    assert watched.items(), "and pictures are still shown"
+
+
 def test_a_slow_service_is_waited_for_visibly(watched: Watched) -> None:
     page, held = watched.page, []
     page.route("**/v1/libraries", lambda route: held.append(route))

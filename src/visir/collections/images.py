@@ -297,8 +297,12 @@ def _header(data: bytes, where: str, max_pixels: int | None) -> Image.Image:
     own, formats = Image.MAX_IMAGE_PIXELS, readable()
     try:
         return Image.open(io.BytesIO(data), formats=formats)
-    except (Image.DecompressionBombError, Image.DecompressionBombWarning):
-        with _unlimited:  # the size is looked at by `header`
+    except (Image.DecompressionBombError, Image.DecompressionBombWarning) as fault:
+        # Opening a WebP takes memory for its pixels: its size has to be looked at here. The message has it.
+        size = re.search(r"\d+", str(fault)) if data[8:12] == b"WEBP" else None
+        if max_pixels is not None and size is not None and int(size[0]) > max_pixels:
+            raise _bomb(where, f"{int(size[0]):,} pixels", max_pixels) from fault
+        with _unlimited:  # `header` looks at the size
             Image.MAX_IMAGE_PIXELS = None
             try:
                 return Image.open(io.BytesIO(data), formats=formats)
