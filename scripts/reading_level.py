@@ -1,7 +1,7 @@
 """How hard pages are to read: words, words per sentence, Flesch–Kincaid grade.
 
     python scripts/reading_level.py docs/how-to/*.md
-    python scripts/reading_level.py --commit 97e9499 docs/library.md
+    python scripts/reading_level.py --commit HEAD~20 README.md
 
 Code, tables, addresses of links and HTML are left out; the items of lists are sentences. Syllables are counted by
 hyphenation (pyphen). A grade of 8 is easy for most readers, 12 is the end of school, above 14 is hard.

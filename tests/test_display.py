@@ -55,7 +55,7 @@ def things() -> dict[str, Any]:
     )
     run = evaluation.runs["t2i"]
     from visir.encoders import Store
-    from visir.retrieval.kinds import build
+    from visir.retrieval import build_index
 
     return {
         "collection": scenes,
@@ -77,7 +77,7 @@ def things() -> dict[str, Any]:
         "difference": visir.compare(evaluation, other).differences[0],
         "explanation": visir.explain(evaluation, PublishedRow("paper", {"t2i": {"R@1": 30.4}})),
         "encoder": visir.load("pixels"),
-        "index": build("exact", first[0]),
+        "index": build_index(first[0]),
         "plot": evaluation.plot(),
         "table": _table(),
         "store": Store(),
@@ -162,7 +162,7 @@ def test_what_strangers_wrote_is_text(tmp_path: Path) -> None:
 
 def test_a_picture_that_is_gone_does_not_break_the_output(tmp_path: Path) -> None:
     collection = Collection.build("gone", images={"id": ["a"], "path": ["a.png"]}, root=tmp_path)
-    assert "picture not at hand" in collection._repr_html_()
+    assert "picture cannot be shown" in collection._repr_html_()
 
 
 def test_nothing_to_show_is_no_fault() -> None:

@@ -1,4 +1,4 @@
-"""The README's Python runs as it stands, and its commands name verbs and options that exist."""
+"""The README's Python runs as it stands; commands of all documents name verbs and options that exist."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import re
 import shlex
 from pathlib import Path
 
-import click
 import pytest
 from typer.main import get_command
 from typer.testing import CliRunner
 
 from visir.cli.main import app
 
-README = (Path(__file__).parent.parent / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 
 
 def test_the_five_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -33,14 +34,44 @@ def test_the_five_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert "'recall', 'hit'" in card
 
 
-def test_every_command_names_verbs_and_options_that_exist() -> None:
-    blocks = "\n".join(re.findall(r"```bash\n(.*?)```", README, re.S)).replace("\\\n", " ")
-    commands = [shlex.split(line, comments=True) for line in blocks.splitlines() if line.startswith("visir ")]
-    assert len(commands) >= 7
-    for _, verb, *words in commands:
-        command = get_command(app).commands[verb]  # type: ignore[attr-defined]
-        if hasattr(command, "commands"):
-            _, command, words = command.resolve_command(click.Context(command), words)
-        known = {option for parameter in command.params for option in parameter.opts}
-        used = {word for word in words if word.startswith("-")}
-        assert used <= known, f"visir {verb}: {used - known}"
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
+def test_every_command_names_verbs_and_options_that_exist(page: Path) -> None:
+    blocks = "\n".join(re.findall(r"^ *```bash\n(.*?)^ *```", page.read_text(encoding="utf-8"), re.S | re.M))
+    lines = [line.strip() for line in blocks.replace("\\\n", " ").splitlines()]
+    faults = [fault for line in lines if line.startswith("visir ") if (fault := fault_of(line))]
+    assert not faults
+    if page.name == "README.md":
+        assert sum(line.startswith("visir ") for line in lines) >= 7
+
+
+def fault_of(line: str) -> str:
+    """What is wrong with a command; "" if nothing is."""
+    _, verb, *words = shlex.split(line.split("|")[0].split(" < ")[0], comments=True)
+    verbs = get_command(app).commands  # type: ignore[attr-defined]
+    if verb.startswith("-"):
+        return ""
+    if verb not in verbs:
+        return f"no verb {verb}: {line}"
+    command = verbs[verb]
+    while hasattr(command, "commands"):
+        if words[0] not in command.commands:
+            return f"no verb {verb} {words[0]}: {line}"
+        command, words = command.commands[words[0]], words[1:]
+    known = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]}
+    unknown = {word.partition("=")[0] for word in words if word.startswith("-") and not word[1:2].isdigit()} - known
+    return f"{sorted(unknown)}: {line}" if unknown else ""
+
+
+def test_it_is_short_and_its_links_work_on_pypi() -> None:
+    assert len(README.splitlines()) <= 120
+    links = re.findall(r"\]\(([^)]+)\)", README)
+    assert [link for link in links if not link.startswith("https://")] == []
+    site, source = "https://visir-project.github.io/visir/", "https://github.com/visir-project/visir/blob/main/"
+    raw = "https://raw.githubusercontent.com/visir-project/visir/main/"
+    root = Path(__file__).parent.parent
+    for link in links:
+        if link.startswith(site):
+            page = root / "docs" / link.removeprefix(site)
+            assert page.with_suffix(".md").is_file() or (page / "index.md").is_file(), link
+        else:
+            assert (root / link.removeprefix(source).removeprefix(raw)).is_file(), link

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib.util
 import inspect
+import pkgutil
 import pydoc
 import subprocess
 import sys
@@ -15,8 +17,8 @@ import visir
 
 HEAVY = ("torch", "pandas", "matplotlib", "sklearn", "transformers", "pyarrow", "PIL", "numba", "duckdb", "rich")
 NAMES = sorted(set(visir.__all__) - {"__version__"})
-WITHOUT_EXAMPLE = {"sparsify"}
-"""It needs a tokenizer and minutes; the tutorial on words runs it."""
+WITHOUT_EXAMPLE = {"sparsify", "words"}
+"""They need a tokenizer and minutes; the tutorial on words runs them."""
 
 
 def test_the_surface_is_seen() -> None:
@@ -66,3 +68,24 @@ def test_importing_visir_is_instant() -> None:
         for _ in range(3)
     ]
     assert min(took) < 0.15
+
+
+def test_no_module_hides_a_public_name() -> None:
+    """A module that is imported becomes an attribute of its package, before any name that is imported late."""
+    hidden = []
+    for info in pkgutil.walk_packages(visir.__path__, "visir."):
+        names = _late_names(info.name) if info.ispkg else {}
+        hidden += [f"{info.name}.{name}" for name, module in names.items() if _hides(info.name, name, module)]
+    assert hidden == []
+
+
+def _late_names(package: str) -> dict[str, str]:
+    late = getattr(importlib.import_module(package), "__getattr__", None)
+    return dict(inspect.getclosurevars(late).nonlocals["modules"]) if late else {}
+
+
+def _hides(package: str, name: str, module: str) -> bool:
+    """Folders of data are no modules: nothing imports them."""
+    full = f"{package}.{name}"
+    spec = None if module == full else importlib.util.find_spec(full)
+    return spec is not None and spec.origin is not None

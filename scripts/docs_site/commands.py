@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Iterator
-from typing import Any, get_origin
+from typing import Any, get_args, get_origin
 
 FOLDER = "reference/commands"
 
@@ -95,8 +95,10 @@ def _kind(option: Any) -> str:
 def _type_name(option: Any) -> str:
     if hasattr(option, "type_descriptor"):
         annotation = option.type_descriptor.annotation
+        if get_origin(annotation) is list:
+            annotation = get_args(annotation)[0]
         choices = getattr(annotation, "__members__", None) or getattr(annotation, "__args__", None)
-        if choices and get_origin(annotation) is not list:
+        if choices:
             return ", ".join(f"`{getattr(one, 'value', one)}`" for one in choices)
         names = {"str": "text", "int": "number", "float": "number", "Path": "path"}
         name = getattr(annotation, "__name__", str(annotation))

@@ -12,6 +12,8 @@ OWN = {
     "Default: the user's cache folder (`~/.cache/visir` on Linux). It must be on a local disk.",
     "VISIR_MAX_PIXELS": "The largest picture that is read, in pixels: `300e6`. Larger ones are refused, because a small "
     "file can hold a picture that fills the memory.",
+    "VISIR_QUIET": "`1`: commands print results only, no progress and no notes, as `--quiet` does.",
+    "VISIR_TRACEBACK": "`1`: an error is printed with Python's traceback. Use it when you report a fault.",
     "VISIR_QDRANT_URL": "The addresses of Qdrant servers that you trust, with spaces between them.",
     "VISIR_QDRANT_API_KEY": "The API key of these servers. It is never written to a file.",
     "VISIR_QDRANT_CERTIFICATE": "A PEM file with certificates to trust for these servers.",

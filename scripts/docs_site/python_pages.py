@@ -21,7 +21,6 @@ class Part(NamedTuple):
 
 
 PARTS: dict[str, Part] = {
-    "visir": Part("visir", "What `import visir` offers.", ("visir.*",)),
     "collection-records": Part(
         "visir.records: collections and tasks",
         "What is searched.",
@@ -154,17 +153,43 @@ PARTS: dict[str, Part] = {
 
 
 def pages() -> dict[str, str]:
-    """Path → Markdown of every page; the first one lists them."""
+    """Path → Markdown of every page; the first one lists what `import visir` offers, and the other pages."""
     rows = [f"| [`{part.title}`]({name}.md) | {part.about} |" for name, part in PARTS.items()]
-    index = "# Python\n\n| part | what it is |\n|---|---|\n" + "\n".join(rows) + "\n"
-    return {f"{FOLDER}/index.md": index, **{f"{FOLDER}/{name}.md": _page(part) for name, part in PARTS.items()}}
+    index = (
+        "# Python\n\n## import visir\n\n"
+        "These names are all that most people need. Wherever they take an object (a model, a collection), they take its "
+        f"name or path as well.\n\n{_surface()}\n\n"
+        "## Parts\n\n| part | what it is |\n|---|---|\n" + "\n".join(rows) + "\n"
+    )
+    elsewhere = {place for part in PARTS.values() for place in _all_places(part)}
+    rest = tuple(place for place in _places("visir.*") if place not in elsewhere)
+    parts = {"visir": Part("visir", "What `import visir` offers and no other page has.", rest), **PARTS}
+    return {f"{FOLDER}/index.md": index, **{f"{FOLDER}/{name}.md": _page(part) for name, part in parts.items()}}
+
+
+def _surface() -> str:
+    import visir
+
+    lines = ["| name | what it does |", "|---|---|"]
+    for name in visir.__all__:
+        target = getattr(visir, name)
+        first = (inspect.getdoc(target) or "").split("\n\n")[0].replace("\n", " ").replace("|", "\\|")
+        if inspect.ismodule(target):
+            lines.append(f"| `visir.{name}` | {first} |")
+        elif inspect.isclass(target) or inspect.isfunction(target):
+            lines.append(f"| [`visir.{name}`][{_place(target)}] | {first} |")
+    return "\n".join(lines)
 
 
 def _page(part: Part) -> str:
     parts = [f"# {part.title}", part.about]
-    places = list(dict.fromkeys(place for target in part.targets for place in _places(target)))
+    places = _all_places(part)
     parts += [f"::: {place}\n    options: {{ heading_level: 2 }}" for place in places]
     return "\n\n".join(parts) + "\n"
+
+
+def _all_places(part: Part) -> list[str]:
+    return list(dict.fromkeys(place for target in part.targets for place in _places(target)))
 
 
 def _places(target: str) -> list[str]:

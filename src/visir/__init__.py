@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from visir.retrieval import read_run
     from visir.retrieval.searching import search
     from visir.robustness.perturb import perturb
+    from visir.sparse import sparsify, words
     from visir.training import recipes, train
     from visir.version import __version__
 

@@ -119,9 +119,9 @@ class Plotted(Displayed):
 
     __slots__ = ()
 
-    def plot(self, **options: Any) -> Figure:
+    def plot(self, *choice: Any, **options: Any) -> Figure:
         """Draw a figure of matplotlib, which shows itself in a notebook; `figure.savefig("plot.pdf")` writes it."""
-        figure: Figure = _view(self).plot(self, **options)
+        figure: Figure = _view(self).plot(self, *choice, **options)
         return figure
 
 
@@ -151,6 +151,17 @@ def cut(text: str, width: int = WIDTH) -> str:
     """A text on one line, at most so wide; what could command a terminal is escaped."""
     line = one_line(text)
     return line if len(line) <= width else f"{line[: width - 1]}…"
+
+
+def cut_path(path: object, width: int = WIDTH) -> str:
+    """A path on one line, at most so wide: the end of it, which has the name of the file.
+
+    Example:
+        >>> cut_path("/home/ada/photos/red.png", 16)
+        '…/photos/red.png'
+    """
+    line = one_line(str(path))
+    return line if len(line) <= width else f"…{line[len(line) - width + 1 :]}"
 
 
 def listed(names: Iterable[object], total: int, *, limit: int = 3, width: int = 40) -> str:

@@ -72,7 +72,7 @@ def test_check_passes_and_fails_with_its_status(source: Path) -> None:
     assert "pictures decoded; not whether captions fit their pictures)\n(0 kinds of error" in output
     (source.parent / "1.png").write_bytes(b"")
     output = run("check", source, status=1)
-    assert "error: pictures that cannot be had: 1" in output
+    assert "error: pictures that cannot be read: 1" in output
     assert "image '1.png' (1.png): the file is empty (0 bytes)." in output
     assert "not fit for use as it is (checked: ids, " in output
     assert "(1 kinds of error" in output

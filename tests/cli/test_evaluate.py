@@ -72,7 +72,7 @@ def test_a_split_searched_over_the_whole_collection_has_a_report(vectors: Path, 
     collection = open_collection(SCENES)
     inside = set(collection.split("test").images["id"].to_pylist())
     assert set(saved.runs["t2i"].documents.to_pylist()) - inside, "answers from outside the split"
-    assert "picture not at hand" not in (out / "report.html").read_text("utf-8")
+    assert "picture cannot be shown" not in (out / "report.html").read_text("utf-8")
 
 
 def test_a_run_from_outside_says_its_similarity_or_that_it_is_not_declared(vectors: Path, tmp_path: Path) -> None:

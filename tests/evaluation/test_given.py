@@ -42,6 +42,24 @@ def test_own_vectors_in_three_forms_give_the_same_numbers() -> None:
     assert one.aggregates["t2i"] == arrays.aggregates["t2i"]
 
 
+def test_texts_stand_in_place_of_their_ids() -> None:
+    """Who reads a CSV has captions and no ids of them."""
+    given = vectors()
+    texts = COLLECTION.captions["text"].to_pylist()
+    by_id = visir.evaluate(COLLECTION, vectors={"image": (IMAGES, given["image"]), "text": (CAPTIONS, given["text"])})
+    by_text = dict(zip(texts, given["text"], strict=True))
+    assert len(by_text) == len(texts)
+    result = visir.evaluate(COLLECTION, vectors={"image": (IMAGES, given["image"]), "text": by_text})
+    assert result.aggregates == by_id.aggregates
+    del by_text[texts[3]]
+    with pytest.raises(VisirError, match="no text vector by own vectors"):
+        visir.evaluate(COLLECTION, vectors={"image": (IMAGES, given["image"]), "text": by_text})
+
+
+def test_the_list_of_measures_is_gone_through() -> None:
+    assert [measure.name for measure in visir.measures()][:2] == ["hit", "recall"]
+
+
 def test_two_functions_are_a_model() -> None:
     def colours(images: list[Any]) -> list[Any]:
         return [image.resize((1, 1)).getpixel((0, 0)) for image in images]

@@ -45,3 +45,16 @@ def test_links_into_the_code_lead_somewhere(page: Path) -> None:
         elif name and name not in names(path):
             wrong.append(f"{place}: no {name}")
     assert not wrong
+
+
+def test_pages_that_the_code_names_are_there() -> None:
+    folders = [ROOT / name for name in ("src", "benchmarks", "scripts", "examples", "deploy")]
+    single = [ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md", "pyproject.toml")]
+    kinds = (".py", ".toml", ".json", ".md", ".yaml")
+    wrong = [
+        f"{path.relative_to(ROOT)}: {page}"
+        for path in [*single, *(one for folder in folders for one in folder.rglob("*") if one.suffix in kinds)]
+        for page in re.findall(r"docs/[\w/-]+\.md", path.read_text(encoding="utf-8"))
+        if not (ROOT / page).is_file()
+    ]
+    assert not wrong

@@ -14,6 +14,7 @@ from PIL import Image
 import visir
 from visir.display import LINES
 from visir.library import LibraryError, UnknownItemError
+from visir.library.categories import UnknownCategoryError
 from visir.library.query import QueryError
 
 pytest.importorskip("torch", reason="torch is not installed")
@@ -52,7 +53,7 @@ def test_hits_have_what_a_person_needs(library: visir.Library, photos: Path) -> 
     assert first.thumbnail is not None and first.thumbnail.size == (64, 48)
     assert [hit.id for hit in results] == [hit.id for hit in results.hits] == results.to_pandas()["id"].tolist()
     assert results.to_dict()["hits"][0]["path"] == str(photos / "red.png")
-    assert len(repr(results).splitlines()) <= LINES and str(photos / "red.png") in repr(results)
+    assert len(repr(results).splitlines()) <= LINES and "/photos/red.png" in repr(results)
     assert "data:image/webp" in (results._repr_html_() or "")
 
 
@@ -71,6 +72,16 @@ def test_like_is_an_id_a_path_a_name_or_a_hit(library: visir.Library, photos: Pa
     with pytest.raises(UnknownItemError, match=r"2 pictures are called 'blue.png'(?s:.*)lake/blue.png"):
         library.search(like="blue.png")
     assert library.duplicates().exact == ((photos / "red.png", photos / "sea" / "red.png"),)
+
+
+def test_a_misspelt_category_is_told_with_the_nearest(library: visir.Library, photos: Path) -> None:
+    red = photos / "red.png"
+    for spelling in ("sea", "sea/"):
+        assert [hit.name for hit in library.search(image=red, category=spelling)] == ["blue.png"]
+    for spelling in ("see", "Sea"):
+        with pytest.raises(UnknownCategoryError, match=rf"no category '{spelling}'\.\n  → did you mean 'sea'\?"):
+            library.search(image=red, category=spelling)
+    assert not library.search(image=red, category="sea", where="width > 5000"), "there is such a category"
 
 
 def test_a_library_is_a_container(library: visir.Library) -> None:

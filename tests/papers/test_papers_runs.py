@@ -60,9 +60,16 @@ def test_from_python(tmp_path: Path) -> None:
     with pytest.raises(VisirError, match=r"nothing was run in .*out\.\n  → visir papers run"):
         visir.papers.compare(path, out=out)
     assert visir.papers.show(path, out=out).state == "not run"
-    assert [cell.state for cell in visir.papers.run(path, out=out, jobs=1)] == ["done"] * 6
-    (comparison,) = visir.papers.compare(path, out=out)
+    assert [cell.state for cell in visir.papers.run(path, out=out, jobs=1).cells] == ["done"] * 6
+    comparison = visir.papers.compare(path, out=out)
     assert comparison.scale == "smoke" and visir.papers.show(path, out=out).state == "run at smoke scale only"
+    assert repr(comparison).startswith("StudyComparison(") and "6 cells: 6 done" in repr(comparison)
+    status = visir.papers.show(path, out=out)
+    assert repr(status).startswith("StudyStatus(toy: run at smoke scale only)\n")
+    for shown in (tables, status, comparison):
+        assert max(map(len, repr(shown).splitlines())) <= 100 and "<table" in (shown._repr_html_() or "")
+    measured = [value for value in comparison.values if value.state != "not run"]
+    assert comparison.to_arrow().num_rows == len(measured)
     with pytest.raises(VisirError, match="there is no study 'thesis-table-3-9'"):
         visir.papers.show("thesis-table-3-9")
 

@@ -163,6 +163,21 @@ def test_spread_is_over_splits(small: Catalogue) -> None:
     assert np.isnan(evaluate(small, [dense(small)], folds(small, 3)[:1]).spread("dense", "all", "mrr").sd)
 
 
+def test_an_evaluation_shows_itself(small: Catalogue) -> None:
+    evaluation = evaluate(small, ["bm25"], folds=2, settings=["all", "general"])
+    value = 100 * evaluation.spread("BM25", "all", "rprecision").mean
+    first, second, *_ = repr(evaluation).splitlines()
+    assert (first, second) == (
+        f"CategoryEvaluation({small.name}: BM25, 2 folds)",
+        f"  all: rprecision BM25 {value:.1f}",
+    )
+    assert (evaluation._repr_html_() or "").count("<table") == 2 and "Most general" in evaluation.to_latex()
+    rows = evaluation.to_arrow().to_pylist()
+    assert len(rows) == 2 * len(evaluation.measures) and rows[0]["system"] == "BM25"
+    other = evaluate(small, ["bm25"], folds=2, settings=["all"], measures=["mrr"])
+    assert "mrr BM25" in repr(other) and "mrr" in other.to_markdown() and other._repr_html_()
+
+
 def test_compared_by_category_and_corrected(small: Catalogue) -> None:
     systems = [dense(small, name="bad"), dense(small, skill=1.0, name="good"), dense(small, skill=1.0, name="same")]
     found = evaluate(small, systems, folds(small, 3))

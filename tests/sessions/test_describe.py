@@ -267,6 +267,25 @@ def test_three_readings_of_device_transitions(tmp_path: Path) -> None:
     }
 
 
+def test_it_shows_itself(tmp_path: Path) -> None:
+    rows = [visit(f"v{day}", customer="k", day=day, device="pc", purchase=day % 2 == 0) for day in range(6)]
+    description = describe(folder(tmp_path / "log", [*rows, visit("w", device="phone")]))
+    assert ": 7 sessions, 42.9 % with a purchase)" in repr(description) and len(repr(description).splitlines()) == 2
+    html = description._repr_html_() or ""
+    assert "Devices" in html and "<table" in html and "svg" in (description.plot()._repr_html_() or "")
+    devices = description.statistic("table-6-4")
+    assert repr(devices).startswith("Statistic(table-6-4: Devices") and "| device " in devices.to_markdown()
+    rows = devices.to_arrow().to_pylist()
+    assert len(rows) == len(devices.rows) * len(devices.columns)
+    assert rows[0]["value"] == devices.cells[0][0].value
+    for statistic in description.statistics:
+        assert statistic._repr_html_()
+    with pytest.raises(
+        VisirError, match=r"table-6-1: no plot; it is a table\n  → description.statistic\('table-6-1'\)"
+    ):
+        description.plot("table-6-1")
+
+
 def test_what_a_log_cannot_tell_is_said(tmp_path: Path) -> None:
     rows = [visit(f"v{n}", device=None, channel=None, purchase=n > 3) for n in range(6)]
     characterisation = describe(folder(tmp_path / "log", rows))

@@ -190,3 +190,9 @@ def test_history_can_come_from_a_log(model: PurchaseModel) -> None:
     assert (score.session, score.setting) == (5, "identified")
     (alone, _) = LiveScorer(model).observe(first)
     assert alone.probability != score.probability
+
+
+def test_a_model_shows_itself(model: PurchaseModel) -> None:
+    assert repr(model).startswith("PurchaseModel(lr, extended features)\n  anonymous: ")
+    rates = model.card["base_rates"]["anonymous"]
+    assert "so many buy" in (model._repr_html_() or "") and f"{100 * rates[0]:.1f}" in model.to_markdown()

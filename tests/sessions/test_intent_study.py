@@ -96,6 +96,13 @@ def test_the_summary_has_means_intervals_and_corrected_comparisons(study: Path) 
     assert isinstance(summary.comparisons[0], FeatureSetComparison)
 
 
+def test_a_summary_shows_itself(study: Path) -> None:
+    summary = summarise(*load_study(study))
+    assert repr(summary).startswith("Summary(anonymous, identified: lr, rf)\n  steps 0 to ")
+    assert "svg" in (summary._repr_html_() or "") and "| LR " in summary.to_markdown()
+    assert summary.to_arrow().num_rows == len(summary.rows)
+
+
 def test_the_corrected_t_by_hand() -> None:
     # Differences 1, 2, 3: mean 2, variance 1; 1/3 + test/train 0.5: t = 2 / sqrt(1 · (1/3 + 1/2)) = 2.19, 2 degrees.
     from scipy.stats import t

@@ -18,7 +18,7 @@ from visir.encoders import encode, load
 from visir.encoders.exported import export
 from visir.errors import ConfigurationError, EmbeddingError, EncoderError, VisirError
 from visir.records import Collection, Embeddings, EncoderCard
-from visir.sparse import SparseEncoder, encode_sparse, load_sparse, save_sparse, sparsify
+from visir.sparse import SparseEncoder, encode_sparse, load_sparse, matched_words, save_sparse, sparsify
 from visir.sparse.language_model import WordEmbeddings
 from visir.sparse.recipe import SparseRecipe, read_sparse_recipe
 from visir.training.shipped import shipped_recipes
@@ -126,6 +126,24 @@ def test_words_of_a_text_a_caption_and_a_picture(made: Path, collection: Collect
     assert repr(first).startswith(f"TopTerms({first.title!r}: ")
     with pytest.raises(EncoderError, match=r"bow:8: its vectors have no words\.\n  → visir sparsify --data"):
         visir.words("bow:8", "a dog")
+
+
+def test_why_a_picture_is_an_answer(made: Path, collection: Collection) -> None:
+    encoder = visir.load(made / "out")
+    row, image = collection.captions["id"][0].as_py(), collection.images["id"][0].as_py()
+    matches = matched_words(encoder, row, image, source=collection)
+    texts, images = (encode_sparse(encoder, collection, modality) for modality in ("text", "image"))
+    both = {
+        word: weight * dict(images.words(image, 99))[word]
+        for word, weight in texts.words(row, 99)
+        if word in dict(images.words(image, 99))
+    }
+    assert {match.term: match.product for match in matches.matches} == pytest.approx(both)
+    assert matches.score == pytest.approx(sum(both.values())) and matches.answer == image
+    assert repr(matches).startswith(f"MatchedWords('{row}', {image}: score ")
+    assert matches.to_arrow().num_rows == len(both) and "svg" in (matches._repr_html_() or "")
+    terms = visir.words(encoder, image, k=3, source=collection)
+    assert terms.to_arrow().num_rows == 3 and "cloud" in (terms._repr_html_() or "")
 
 
 def test_options_are_checked(made: Path) -> None:

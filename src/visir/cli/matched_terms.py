@@ -16,7 +16,7 @@ def matched_terms(
 ) -> dict[str, str]:
     """{document: its matched terms with what each gave}; empty for dense vectors, which have no terms."""
     from visir.records import SparseEmbeddings
-    from visir.retrieval.sparse.matched import in_words, matched
+    from visir.sparse.matched import in_words, matched
 
     if not isinstance(query_vectors, SparseEmbeddings) or not isinstance(documents, SparseEmbeddings):
         return {}

@@ -70,7 +70,7 @@ def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bo
         for outcome in pool.map(look, range(present.num_rows)):
             looked.append(outcome)
             advance(1)
-    report.add("error", "pictures that cannot be had", [outcome for outcome in looked if isinstance(outcome, str)])
+    report.add("error", "pictures that cannot be read", [outcome for outcome in looked if isinstance(outcome, str)])
     decoded = {row: outcome for row, outcome in enumerate(looked) if not isinstance(outcome, str)}
     report.decoded = len(decoded)
     report.formats = dict(Counter(format for _, format, _ in decoded.values()).most_common())

@@ -77,7 +77,7 @@ def evaluate(
         tasks: The names of the tasks; None takes all that the system answers.
         images: Where the pictures of the source are: a folder, zip or tar, or a list of them.
         vectors: In place of a system, vectors of your own by "image" and "text", or by "query" and "document": {id:
-            vector}, (ids, matrix), or `Embeddings`.
+            vector}, (ids, matrix), or `Embeddings`. A text may stand in place of its id: {caption: vector}.
         qrels: Judgements alone, in place of a source, in any form: {query: {document: grade}}, a TREC file, a data
             frame, `ranx.Qrels`. The system is then a run, and measures are those of ranx and ir_measures.
         split: "test", "train+val", …; None is everything.

@@ -5,6 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+from visir.errors import nearest
+from visir.library.filters import fold
+from visir.library.layout import LibraryError
+
+
+class UnknownCategoryError(LibraryError):
+    """A library has no such folder or category."""
+
 
 @dataclass(frozen=True)
 class Category:
@@ -50,3 +58,27 @@ def tree_of(pairs: Iterable[tuple[str, str]]) -> tuple[Category, ...]:
         )
 
     return below("")
+
+
+def require_category(tree: Iterable[Category], category: str) -> None:
+    """Raise `UnknownCategoryError`, with the nearest category, unless the tree has this one.
+
+    Example:
+        >>> require_category(tree_of([("holidays/2024", "1"), ("cats", "2")]), "2024")
+        Traceback (most recent call last):
+        visir.library.categories.UnknownCategoryError: no category '2024'.
+          → did you mean 'holidays/2024'? known: cats, holidays, holidays/2024
+    """
+    paths = list(_paths(tree))
+    if category in paths:
+        return
+    wanted = fold(category)
+    like_it = [path for path in paths if wanted in (fold(path), fold(path.rpartition("/")[2]))]
+    hint = nearest(like_it[0] if like_it else category, paths) if paths else "this library has none; leave it out"
+    raise UnknownCategoryError(f"no category {category!r}.", hint=hint)
+
+
+def _paths(tree: Iterable[Category]) -> Iterable[str]:
+    for category in tree:
+        yield category.path
+        yield from _paths(category.children)

@@ -15,7 +15,7 @@ from visir.library.snapshot import LibrarySnapshot
 from visir.records import SparseEmbeddings
 from visir.retrieval.filtered import FilteredIndex
 from visir.retrieval.fusion import K, normalised
-from visir.retrieval.sparse.matched import Match, matched
+from visir.sparse.matched import Match, matched
 
 
 def explain_hit(state: LibraryState, query: Query, item: str, *, captions: int, words: int) -> HitExplanation:

@@ -211,7 +211,8 @@ def satisfying(
     - Dates are compared as far as the condition's own is written: "taken = 2024-05" is all of May, "taken <= 2024-05"
       goes to its end, "taken > 2024-05" begins in June. They are in UTC where the camera knew its zone, and as the
       camera's clock showed them otherwise.
-    - `category` takes a whole subtree: "holidays" has "holidays/2024" in it, and not "holidays-old".
+    - `category` takes a whole subtree: "holidays" has "holidays/2024" in it, and not "holidays-old". A slash at
+      its end, as shells complete it, says nothing more.
 
     Raises `FilterError` that lists every fault: unknown fields (with the nearest), operations and values of the wrong
     type.
@@ -223,7 +224,7 @@ def satisfying(
         hint=_EXAMPLE,
     )
     masks = [_mask(columns, condition, fields[condition.field]) for condition in conditions]
-    if category:
+    if category and (category := category.rstrip("/")):
         categories = columns.column("SELECT item, category FROM files")
         masks.append(categories.compared("=", [category]) | categories.compared("=", [category + "/"], prefix=True))
     return np.logical_and.reduce(masks) if masks else np.ones(len(columns.ids), np.bool_)

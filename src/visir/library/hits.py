@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, overload
 
-from visir.display import Columnar, Displayed, brief, counted, quoted
+from visir.display import WIDTH, Columnar, Displayed, brief, counted, cut_path, quoted
 from visir.library.results import ResultPage
 
 if TYPE_CHECKING:
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 _LINES = 5
 """Hits that the `repr` of an answer lists."""
+_PATH_WIDTH = WIDTH - 16
+"""How wide paths are shown in a `repr`, beside a rank and a score."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -83,7 +85,9 @@ class LibraryPicture(Displayed, view="visir.library.reports.pictures"):
         }
 
     def __repr__(self) -> str:
-        return brief(self, f"{quoted(self.name)}, id {self.id[:8]}…", str(self.path or ""), self.caption or "")
+        return brief(
+            self, f"{quoted(self.name)}, id {self.id[:8]}…", cut_path(self.path or "", _PATH_WIDTH), self.caption or ""
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -105,7 +109,9 @@ class LibraryHit(LibraryPicture):
         return {"rank": self.rank, "score": self.score, **super().to_dict()}
 
     def __repr__(self) -> str:
-        return brief(self, f"{self.rank}, {quoted(self.name)}, score {self.score:.4f}", str(self.path or ""))
+        return brief(
+            self, f"{self.rank}, {quoted(self.name)}, score {self.score:.4f}", cut_path(self.path or "", _PATH_WIDTH)
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -171,7 +177,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
 
     def __repr__(self) -> str:
         count = f"{len(self.hits)} of {counted(self.total, 'pictures')}" if self.hits else "nothing found"
-        lines = [f"{hit.rank:>3}  {hit.score:.4f}  {hit.path or hit.name}" for hit in self.hits]
+        lines = [f"{hit.rank:>3}  {hit.score:.4f}  {cut_path(hit.path or hit.name, _PATH_WIDTH)}" for hit in self.hits]
         return brief(self, f"{self.title}: {count}, {self.system}", *lines)
 
 

@@ -173,6 +173,7 @@ class Library(Columnar, view="visir.library.reports.library"):
             QueryError: The query contradicts itself, or this library cannot answer it; every fault is listed.
             FilterError: A condition does not fit the fields of the library.
             UnknownItemError: `like` is no picture of the library, or several.
+            UnknownCategoryError: The library has no such category; the nearest is named.
 
         Example:
             >>> import visir
@@ -205,8 +206,7 @@ class Library(Columnar, view="visir.library.reports.library"):
                 rerank=rerank,
             )
         self._searcher.reload()
-        [page] = self._searcher.search([query])
-        return results_of(self._searcher.library, query, page)
+        return results_of(self._searcher.library, query, self._searcher.find(query))
 
     def _like(self, like: str | Path | LibraryPicture | Item | None) -> str | None:
         """A picture as `Query.like` names it: what lies below the photos' folder by its path there."""

@@ -43,7 +43,7 @@ class QueryFields(BaseModel):
     divided by its own length first for the same reason.
 
     A sparse head says in words what the dense vectors hold and loses a little, so the two together find no more than
-    dense alone (measured in docs/background/libraries.md). Hybrid search is for systems that know different things.
+    dense alone (measured in docs/background/searching.md). Hybrid search is for systems that know different things.
 
     A category includes its subtree. With a category and nothing else to look for, the last part of its name is the
     text: "shoes/running" looks for "running" among what lies there.

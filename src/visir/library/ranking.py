@@ -19,7 +19,7 @@ from visir.retrieval.fusion import Normalisation, fuse
 
 NORMALISATION: Normalisation = "maximum"
 """Of scores before a weighted sum (`visir.retrieval.fusion`): it finds as much as the others
-(docs/background/libraries.md), and does not depend on how deep the lists go."""
+(docs/background/searching.md), and does not depend on how deep the lists go."""
 
 
 def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTimer) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from visir.library.query import System
-from visir.retrieval.sparse.matched import Match
+from visir.sparse.matched import Match
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import visir.library.explain as explain
 from visir.errors import VisirError
-from visir.library.categories import Category
+from visir.library.categories import Category, require_category
 from visir.library.filters import Field
 from visir.library.models import LibraryModels
 from visir.library.prepared_image import PreparedImage
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.encoders.base import Encoder
-    from visir.retrieval.sparse.matched import Match
+    from visir.sparse.matched import Match
 
 
 class Searcher:
@@ -145,8 +145,13 @@ class Searcher:
             QueryError: The query contradicts itself, or this library cannot answer it; every fault is listed.
             FilterError: A condition does not fit the fields of the library.
             UnknownItemError: `like` is none of the library's.
+            UnknownCategoryError: The library has no such category.
         """
-        return self.search([fields if query is None else query])[0]
+        [page] = self.search([fields if query is None else query])
+        category = fields.get("category") if query is None else query.category
+        if category and not page.total:  # nothing at all lies there: a folder that is empty is not in the tree either
+            require_category(self.categories(), category.rstrip("/"))
+        return page
 
     def search(self, queries: Sequence[Query | Mapping[str, Any]]) -> list[ResultPage]:
         """Answer queries that belong together.

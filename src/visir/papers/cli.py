@@ -149,9 +149,9 @@ def compare_command(
     """Compare measured with published values: values, orders, the three verdicts, and the nearest reading."""
     _require_torch()
     from visir.papers.reports.tables import tables_of
-    from visir.papers.surface import compare, show
+    from visir.papers.surface import comparisons, show
 
-    shown = compare(name, scale, out=out)
+    shown = comparisons(name, scale, out=out)
     for comparison in shown:
         for table in tables_of(comparison):
             _print(table)

@@ -10,6 +10,7 @@ from typing import Literal
 
 import numpy as np
 
+from visir.display import Tabular, brief, counted
 from visir.evaluation.published.judge import TOLERANCE
 from visir.papers.annotations import row_annotations
 from visir.papers.cells import TableCell
@@ -72,8 +73,8 @@ class PairOrder:
     same: bool | None
 
 
-@dataclass(frozen=True)
-class StudyComparison:
+@dataclass(frozen=True, repr=False)
+class StudyComparison(Tabular, view="visir.papers.reports.comparison_view"):
     """A study at one scale beside its published table.
 
     Args:
@@ -95,6 +96,15 @@ class StudyComparison:
     values: tuple[ValueComparison, ...]
     pairs: tuple[PairOrder, ...]
     trend_checks: tuple[TrendCheck, ...]
+
+    def __repr__(self) -> str:
+        states = ", ".join(f"{count} {state}" for state, count in sorted(self.states.items()))
+        lines = [f"{counted(self.states.total(), 'cells')}: {states}"]
+        if judged := self.count("reproduced") + self.count("not reproduced"):
+            lines.append(f"within 5 % of the printed value: {self.count('reproduced')} of {judged}")
+        if pairs := self.measured_pairs:
+            lines.append(f"in the printed order: {self.pairs_in_order} of {counted(len(pairs), 'pairs')}")
+        return brief(self, f"{self.study.paper}, scale {self.scale}, {self.data} data", *lines)
 
     def count(self, state: ValueState) -> int:
         """How many values have a state."""

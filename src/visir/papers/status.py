@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
+from visir.display import Displayed, brief
 from visir.papers.comparison import StudyComparison, compare_cells
 from visir.papers.names import names
 from visir.papers.running import saved_cells
@@ -16,8 +17,8 @@ StudyState = Literal["verified on real data", "run at smoke scale only", "not ru
 STATES: tuple[StudyState, ...] = ("verified on real data", "run at smoke scale only", "not run", "not built yet")
 
 
-@dataclass(frozen=True)
-class StudyStatus:
+@dataclass(frozen=True, repr=False)
+class StudyStatus(Displayed, view="visir.papers.reports.status_view"):
     """One study with all results that are on disk.
 
     Args:
@@ -31,6 +32,10 @@ class StudyStatus:
     study: Study
     comparisons: tuple[StudyComparison, ...]
     verdicts: tuple[Verdict, ...]
+
+    def __repr__(self) -> str:
+        scales = f"scales: {', '.join(self.study.scales)}" if self.study.scales else self.study.not_built
+        return brief(self, f"{self.name}: {self.state}", f"{self.study.paper}: {self.study.title}", scales)
 
     @property
     def state(self) -> StudyState:

@@ -215,7 +215,7 @@ def read_study(name: str | Path) -> Study:
         faults += _faults_of_names(study)
     except ValidationError as fault:
         faults = explain_faults(Study, fault, layers.origin)
-    raise_faults(ConfigurationError, f"{path.name}", faults, hint="the keys: docs/how-to/check-a-paper.md")
+    raise_faults(ConfigurationError, f"{path.name}", faults, hint="the keys: docs/reference/studies.md")
     return study
 
 

@@ -12,7 +12,6 @@ from visir.display import Tabular, brief
 from visir.errors import VisirError, require
 
 if TYPE_CHECKING:
-    from visir.papers.cells import TableCell
     from visir.papers.comparison import StudyComparison
     from visir.papers.status import StudyStatus
 
@@ -101,7 +100,7 @@ def show(name: str | Path, *, out: str | Path = OUT) -> StudyStatus:
     return study_status(name, Path(out))
 
 
-def run(name: str | Path, scale: str = "smoke", *, out: str | Path = OUT, jobs: int | None = None) -> list[TableCell]:
+def run(name: str | Path, scale: str = "smoke", *, out: str | Path = OUT, jobs: int | None = None) -> StudyComparison:
     """Run every cell of a study that is not done; after an interruption the same call goes on.
 
     Args:
@@ -111,29 +110,38 @@ def run(name: str | Path, scale: str = "smoke", *, out: str | Path = OUT, jobs: 
         jobs: How many cells run side by side; by default one per core.
 
     Returns:
-        All cells of the scale; one that failed or lacks data says why.
+        What was measured beside what is printed. `cells` are all cells of the scale; one that failed or lacks data
+        says why.
 
     Raises:
         CollectionError: No cell can be run; the message names all that is missing, and where it belongs.
     """
     _require_torch()
+    from visir.papers.comparison import compare_cells
     from visir.papers.running import run_study
     from visir.papers.study import name_of, read_study
 
-    return run_study(read_study(name), name_of(name), scale, Path(out), jobs=jobs)
+    study = read_study(name)
+    cells = run_study(study, name_of(name), scale, Path(out), jobs=jobs)
+    return compare_cells(name_of(name), study, scale, cells)
 
 
-def compare(name: str | Path, scale: str | None = None, *, out: str | Path = OUT) -> list[StudyComparison]:
-    """What was measured beside what is printed, one comparison for each scale that was run.
+def compare(name: str | Path, scale: str | None = None, *, out: str | Path = OUT) -> StudyComparison:
+    """What was measured beside what is printed.
 
     Args:
         name: Of the study, or its TOML file.
-        scale: One scale only.
+        scale: Which one; by default the largest that was run. `show(name).comparisons` has them all.
         out: The folder of all studies.
 
     Raises:
         VisirError: Nothing of it was run; the hint is the command.
     """
+    return comparisons(name, scale, out=out)[-1]
+
+
+def comparisons(name: str | Path, scale: str | None = None, *, out: str | Path = OUT) -> list[StudyComparison]:
+    """The same of every scale that was run, the smallest first."""
     status = show(name, out=out)
     if scale is not None:
         status.study.scale(scale)

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.display import Displayed
+from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.comparison import Comparison, Difference, untested_notes
 from visir.evaluation.evaluate import evaluate as evaluate_system
@@ -79,7 +79,7 @@ class SplitMean:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class CategoryEvaluation(Displayed):
+class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluation_view"):
     """All trials of several systems.
 
     Args:
@@ -92,6 +92,20 @@ class CategoryEvaluation(Displayed):
     trials: Mapping[tuple[str, Setting], tuple[Trial, ...]]
     cards: Mapping[str, Mapping[str, object]] = field(default_factory=dict)
 
+    def __repr__(self) -> str:
+        folds = counted(max(map(len, self.trials.values())), "folds")
+        measure = "rprecision" if "rprecision" in self.measures else self.measures[0]
+        lines = [
+            f"{setting}: {measure} "
+            + ", ".join(
+                f"{system} {100 * self.spread(system, setting, measure).mean:.1f}"
+                for system in self.systems
+                if (system, setting) in self.trials
+            )
+            for setting in self.settings
+        ]
+        return brief(self, f"{self.catalogue.name}: {', '.join(self.systems)}, {folds}", *lines)
+
     @property
     def systems(self) -> list[str]:
         """The systems, in the order in which they were given."""
@@ -102,6 +116,12 @@ class CategoryEvaluation(Displayed):
         """The settings, in the usual order."""
         evaluated = {setting for _, setting in self.trials}
         return [setting for setting in SETTINGS if setting in evaluated]
+
+    @property
+    def measures(self) -> list[str]:
+        """What was measured."""
+        trial = next(iter(self.trials.values()))[0]
+        return list(trial.result.aggregates[trial.task.name])
 
     def spread(self, system: str, setting: Setting, name: str) -> SplitMean:
         """A measure of a system in a setting, over the splits."""

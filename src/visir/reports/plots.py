@@ -187,7 +187,7 @@ def training_curves(history: Sequence[Mapping[str, Any]]) -> Plot:
     panels = [(title, keys) for title, keys in panels if keys]
     if not panels:
         raise VisirError("training curves: the history holds no numbers.", hint="give one mapping of numbers per epoch")
-    with drawing(5.4, 0.6 + 2.0 * len(panels), rows=len(panels)) as (figure, drawn):
+    with drawing(6.2, 0.6 + 2.0 * len(panels), rows=len(panels)) as (figure, drawn):
         for axes, (title, keys) in zip(drawn if len(panels) > 1 else [drawn], panels, strict=True):
             for number, key in enumerate(keys):
                 points = [(row.get(axis, position), row[key]) for position, row in enumerate(rows, 1) if key in row]
@@ -203,7 +203,7 @@ def training_curves(history: Sequence[Mapping[str, Any]]) -> Plot:
             axes.set_title(title if len(keys) > 1 else one_line(keys[0]), loc="left")
             axes.xaxis.get_major_locator().set_params(integer=True)
             if len(keys) > 1:
-                axes.legend(loc="best", fontsize=8.5, ncols=2)
+                axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5), fontsize=8.5)  # beside: it hides no line
         axes.set_xlabel(axis or "entry")
         return figure
 

@@ -43,11 +43,11 @@ def write_word_sheet(path: str | Path, cards: Sequence[TopTerms], *, title: str,
         "itself are coloured, those it was expanded by are not; all of a picture’s are.",
         "lead",
     )
-    section = Section("words", "Vectors in words", [lead, Cards([_card(card) for card in cards], width=21)])
+    section = Section("words", "Vectors in words", [lead, Cards([word_card(card) for card in cards], width=21)])
     return write_page(path, Page("vectors in words", title, [section], [subtitle]))
 
 
-def _card(shown: TopTerms) -> Card:
+def word_card(shown: TopTerms) -> Card:
     """A picture, or a text, with its words; and its caption with the words of that."""
     caption, picture = shown.caption, _thumbnail(shown.picture)
     is_text = picture is None and caption is None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,7 +51,8 @@ def duckdb_engine(
     engine = duckdb.connect(config=settings)
     try:
         engine.execute("SET TimeZone = 'UTC'")
-        engine.execute("SET enable_progress_bar = false")
+        with suppress(duckdb.InvalidInputException):  # in a notebook without ipywidgets it refuses, and shows none
+            engine.execute("SET enable_progress_bar = false")
         yield engine
     except (duckdb.IOException, duckdb.OutOfMemoryException) as fault:
         reason = reason_of(str(fault))

@@ -68,8 +68,14 @@ class Sessions(Displayed, view="visir.sessions.reports.sessions_view"):
         return self._table(1)
 
     def to_pandas(self) -> pd.DataFrame:
-        """The table of `to_arrow`."""
-        frame: pd.DataFrame = self.to_arrow().to_pandas()
+        """The table of `to_arrow`, with `began` and `ended` as times (UTC)."""
+        import pyarrow as pa
+
+        table = self.to_arrow()
+        for name in ("began", "ended"):
+            times = table[name].cast(pa.timestamp("us", tz="UTC"))
+            table = table.set_column(table.column_names.index(name), name, times)
+        frame: pd.DataFrame = table.to_pandas()
         return frame
 
     def _table(self, part: int) -> pa.Table:

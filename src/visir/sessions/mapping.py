@@ -98,7 +98,7 @@ class LogMapping(Displayed):
             bound = getattr(self, name)
             if bound is not None and bound.tzinfo is None:
                 faults.append(f"{name} has no offset: is {bound.isoformat()} UTC or local?")
-        raise_faults(ConfigurationError, f"mapping {self.name!r}", faults, hint="see docs/how-to/read-shop-logs.md")
+        raise_faults(ConfigurationError, f"mapping {self.name!r}", faults, hint="see docs/reference/session-logs.md")
 
 
 def load_mapping(path: str | Path) -> LogMapping:
@@ -162,7 +162,7 @@ def _parse(text: str, name: str, place: str) -> LogMapping:
     faults = _unknown("key", values, keys) + [
         f"{key} is missing" for key in ("format", "raw", "events") if key not in values
     ]
-    raise_faults(ConfigurationError, place, faults, hint="see docs/how-to/read-shop-logs.md")
+    raise_faults(ConfigurationError, place, faults, hint="see docs/reference/session-logs.md")
     values["raw"] = {
         key: (columns,) if isinstance(columns, str) else tuple(columns) for key, columns in values["raw"].items()
     }

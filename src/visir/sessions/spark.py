@@ -50,7 +50,7 @@ _ARRIVAL = "arrival_in_log"
 
 @dataclass(frozen=True, slots=True)
 class SparkSessions:
-    """What `spark_sessions` gives: frames with the columns of the files of docs/how-to/read-shop-logs.md, and the
+    """What `spark_sessions` gives: frames with the columns of the files of docs/reference/session-logs.md, and the
     counts.
     """
 
@@ -196,7 +196,7 @@ def _suits(mapping: LogMapping) -> LogMapping:
             f"mapping {mapping.name!r} reads {mapping.format} with times of unit {mapping.unit!r}"
             + (" and lists" if mapping.unnest is not None else "")
             + "; with Spark, only Parquet with microseconds and one event a row can be read.",
-            hint="bring the log into the layout of the preset 'events' first (docs/how-to/read-shop-logs.md)",
+            hint="bring the log into the layout of the preset 'events' first (docs/reference/session-logs.md)",
         )
     return mapping
 

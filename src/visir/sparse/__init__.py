@@ -2,6 +2,7 @@
 
     run = visir.sparsify("captions.csv", "openai/clip-vit-base-patch32", images="photos/", out="runs/words")
     visir.words(run, "a dog on a beach")
+    visir.sparse.matched_words(run, "a dog on a beach", "photos/1.jpg")
 
 Source: thesis chapter 3. Names are imported when first used, so that recipes can be read and listed without torch.
 """
@@ -13,6 +14,7 @@ from typing import TYPE_CHECKING
 from visir.lazy import lazy
 
 if TYPE_CHECKING:
+    from visir.sparse.common_words import MatchedWords, matched_words
     from visir.sparse.encoder import SparseEncoder, encode_sparse
     from visir.sparse.explaining import words
     from visir.sparse.files import load_sparse, save_sparse
@@ -23,6 +25,8 @@ if TYPE_CHECKING:
 __getattr__, __dir__ = lazy(
     __name__,
     {
+        "MatchedWords": "visir.sparse.common_words",
+        "matched_words": "visir.sparse.common_words",
         "SparseEncoder": "visir.sparse.encoder",
         "SparseRecipe": "visir.sparse.recipe",
         "TextTerms": "visir.sparse.vocabulary",
@@ -38,6 +42,7 @@ __getattr__, __dir__ = lazy(
 )
 
 __all__ = [
+    "MatchedWords",
     "SparseEncoder",
     "SparseRecipe",
     "TextTerms",
@@ -45,6 +50,7 @@ __all__ = [
     "encode_sparse",
     "load_sparse",
     "load_tokenizer",
+    "matched_words",
     "read_sparse_recipe",
     "save_sparse",
     "sparsify",

@@ -84,7 +84,7 @@ def _words(encoder: SparseEncoder, given: Explained, k: int, source: Collection 
     if not isinstance(given, (str, os.PathLike)):
         return _of_picture(encoder, given, "picture", k)
     name = os.fspath(given)
-    if isinstance(given, os.PathLike) or _is_file(name):
+    if isinstance(given, os.PathLike) or is_file(name):
         from visir.collections.images import decode
         from visir.files import read_bytes
 
@@ -106,7 +106,7 @@ def _of_picture(encoder: SparseEncoder, picture: Image, title: str, k: int) -> T
     return TopTerms(title, tuple(vectors.words(title, k)), picture=picture)
 
 
-def _is_file(text: str) -> bool:
+def is_file(text: str) -> bool:
     """Whether a text names a file; one that is too long for a name does not."""
     try:
         return Path(text).is_file()

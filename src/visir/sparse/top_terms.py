@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from visir.display import Displayed
+from visir.display import Columnar
 from visir.records import Collection, Modality, SparseEmbeddings
 
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class TopTerms(Displayed):
+class TopTerms(Columnar, view="visir.reports.views.words"):
     """The heaviest terms of a vector.
 
     Attributes:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from visir.display import Tabular
@@ -23,6 +24,9 @@ class MeasureList(Tabular, view="visir.reports.views.measures"):
 
     def __len__(self) -> int:
         return len(self.measures)
+
+    def __iter__(self) -> Iterator[Measure]:
+        return iter(self.measures.values())
 
     def __getitem__(self, typed: str) -> Measure:
         """The measure that a name means: "nDCG@10", "AP"."""

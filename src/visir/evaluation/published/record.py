@@ -201,7 +201,7 @@ def _parse(path: Path, content: Any) -> Published:
     known = ("title", "source", "decimals", "protocol", "notes", "doubtful", "rows")
     if not isinstance(content, dict):
         raise ConfigurationError(
-            f"{path}: expected an object with {', '.join(known)}.", hint="see docs/how-to/compare.md"
+            f"{path}: expected an object with {', '.join(known)}.", hint="see docs/background/significance.md"
         )
     faults = [f"unknown key {key!r} ({nearest(key, known)})" for key in content if key not in known]
     faults += [f"{key!r} is missing" for key in ("title", "source", "rows") if not content.get(key)]
@@ -232,7 +232,8 @@ def _parse(path: Path, content: Any) -> Published:
         ]
         rows.append(PublishedRow(str(row.get("system", "")), values, str(row.get("collection", "")), spread))
     doubtful = tuple(_doubt(entry, index, rows, faults) for index, entry in enumerate(content.get("doubtful", ())))
-    raise_faults(ConfigurationError, str(path), faults, hint="mend the file; its form is in docs/how-to/compare.md")
+    hint = "mend the file; its form is in docs/background/significance.md"
+    raise_faults(ConfigurationError, str(path), faults, hint=hint)
     return Published(
         path.stem,
         content["title"],

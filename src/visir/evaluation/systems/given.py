@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.encoders import Encoder, load
@@ -146,7 +148,8 @@ def vectors_by_side(vectors: Mapping[str, Any], tasks: Sequence[Task], name: str
     """Make embeddings of vectors by side.
 
     Args:
-        vectors: By "image" and "text", or by "query" and "document": {id: vector}, (ids, matrix), or `Embeddings`.
+        vectors: By "image" and "text", or by "query" and "document": {id: vector}, (ids, matrix), or `Embeddings`. A
+            text may stand in place of its id.
         tasks: The tasks, which say what queries and documents hold.
         name: The name of the model.
 
@@ -171,7 +174,28 @@ def vectors_by_side(vectors: Mapping[str, Any], tasks: Sequence[Task], name: str
     modalities = {"image": "image", "text": "text"}
     if tasks:
         modalities |= {"query": tasks[0].queries.modality, "document": tasks[0].documents.modality}
-    return {side: _embeddings(value, side, modalities.get(side, side), name) for side, value in vectors.items()}
+    return {
+        side: _by_id(_embeddings(value, side, modalities.get(side, side), name), side, tasks)
+        for side, value in vectors.items()
+    }
+
+
+def _by_id(given: Vectors, side: str, tasks: Sequence[Task]) -> Vectors:
+    """Vectors under the ids of the tasks; those under texts (of `visir.encode(model, texts)`) get the ids of these."""
+    roles = [(role, items) for task in tasks for role, items in (("query", task.queries), ("document", task.documents))]
+    texts = {
+        id_: text
+        for role, items in roles
+        if side in (role, items.modality) and items.texts is not None
+        for id_, text in zip(items.ids.to_pylist(), items.texts.to_pylist(), strict=True)
+    }
+    rows = {key: row for row, key in enumerate(given.ids.to_pylist())}
+    if not texts or not rows.keys().isdisjoint(texts) or not rows.keys() >= set(texts.values()):
+        return given
+    if not isinstance(given, Embeddings):
+        return given
+    order = [rows[text] for text in texts.values()]
+    return dataclasses.replace(given, ids=pa.array(list(texts), pa.string()), vectors=given.vectors[order])
 
 
 def _embeddings(value: Any, side: str, modality: str, name: str | None) -> Vectors:

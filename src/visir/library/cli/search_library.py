@@ -69,7 +69,7 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
 
 def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]:
     """From item to the words that matched, where words had a part in the answer."""
-    from visir.retrieval.sparse.matched import in_words
+    from visir.sparse.matched import in_words
 
     if page.system == "dense":
         return {}

@@ -105,13 +105,19 @@ def _study(status: StudyStatus) -> Group:
         (verdict.question, inline("<b>{}</b>: {}", verdict.answer, verdict.reason)) for verdict in status.verdicts
     ]
     last = len(status.comparisons) - 1
-    scales = [_scale(comparison, is_open=number == last) for number, comparison in enumerate(status.comparisons)]
+    scales = [scale_fold(comparison, is_open=number == last) for number, comparison in enumerate(status.comparisons)]
     blocks: list[Block] = [Paragraph(status.study.claims, "lead"), Definitions(verdicts), *scales]
     return Group(f"{status.study.paper}: {status.study.title}", blocks, status.name)
 
 
-def _scale(comparison: StudyComparison, *, is_open: bool) -> Fold:
-    """What a study came to at one scale."""
+def scale_fold(comparison: StudyComparison, *, is_open: bool) -> Fold:
+    """What a study came to at one scale, under the scale's name."""
+    scale = comparison.study.scale(comparison.scale)
+    return Fold(comparison.scale, scale_blocks(comparison), scale.description, is_open=is_open)
+
+
+def scale_blocks(comparison: StudyComparison) -> list[Block]:
+    """What a study came to at one scale: figures, tables, the nearest reading, and where everything comes from."""
     blocks: list[Block] = [*figures_of(comparison), *tables_of(comparison)]
     for title, sentences in (
         ("Which reading gives the published values", comparison.explained),
@@ -120,6 +126,4 @@ def _scale(comparison: StudyComparison, *, is_open: bool) -> Fold:
         if sentences:
             blocks.append(Group(title, [Bullets([inline("<b>{}</b>: {}", name, text) for name, text in sentences])]))
     provenance = Table.of([Column("field"), Column("value")], provenance_rows(comparison))
-    blocks.append(Fold("Protocol, hardware, versions, seeds", [provenance]))
-    scale = comparison.study.scale(comparison.scale)
-    return Fold(comparison.scale, blocks, scale.description, is_open=is_open)
+    return [*blocks, Fold("Protocol, hardware, versions, seeds", [provenance])]

@@ -24,7 +24,7 @@ def score(
 ) -> None:
     """Answer a stream of events: JSON lines, or CSV with a head.
 
-    Columns are as in docs/how-to/read-shop-logs.md, times in µs.
+    Columns are as in docs/reference/session-logs.md, times in µs.
 
     One JSON line per answer, at once: when a session begins (step 0), then whenever a page opens, up to the model's
     last step or the first order. Rejected events are counted at the end on standard error.

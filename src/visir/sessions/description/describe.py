@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from visir.display import Plotted, brief, counted, listed
 from visir.errors import VisirError
 from visir.sessions.description.channels import channels
 from visir.sessions.description.customers import devices_per_customer
@@ -21,8 +22,8 @@ from visir.sessions.description.unique_queries import unique_queries
 from visir.sessions.description.weekdays import weekdays
 
 
-@dataclass(frozen=True)
-class Characterisation:
+@dataclass(frozen=True, repr=False)
+class Characterisation(Plotted, view="visir.sessions.reports.characterisation_view"):
     """What distinguishes the sessions that buy.
 
     Args:
@@ -40,6 +41,16 @@ class Characterisation:
     engine: str
     statistics: tuple[Statistic, ...]
     suppress: int
+
+    def __repr__(self) -> str:
+        counts = self.counts
+        share = f"{counts['purchases'] / counts['sessions']:.1%}".replace("%", " %")
+        there = [statistic.name for statistic in self.statistics if not statistic.unavailable]
+        return brief(
+            self,
+            f"{self.name}: {counted(counts['sessions'], 'sessions')}, {share} with a purchase",
+            f"{len(there)} of {counted(len(self.statistics), 'statistics')}: {listed(there, len(there), limit=4)}",
+        )
 
     def statistic(self, name: str) -> Statistic:
         """A statistic by its name.

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any, Literal
 
+from visir.display import Plotted, Tabular, brief, listed
+
 
 @dataclass(frozen=True, slots=True)
 class StatisticCell:
@@ -29,8 +31,8 @@ class StatisticCell:
 StatisticRow = tuple[StatisticCell, ...]
 
 
-@dataclass(frozen=True)
-class Statistic:
+@dataclass(frozen=True, repr=False)
+class Statistic(Tabular, Plotted, view="visir.sessions.reports.statistic_view"):
     """One table or figure of thesis sections 6.3 and 6.4, computed from a log.
 
     Args:
@@ -66,6 +68,10 @@ class Statistic:
     linked: bool = field(default=False, repr=False)
     together: tuple[str, ...] = field(default=(), repr=False)
     rest: tuple[str, str] | None = field(default=None, repr=False)
+
+    def __repr__(self) -> str:
+        size = f"{self.corner} × {listed(self.columns, len(self.columns))}"
+        return brief(self, f"{self.name}: {self.title}", self.unavailable or size)
 
     @classmethod
     def without(cls, name: str, title: str, source: str, why: str) -> Statistic:

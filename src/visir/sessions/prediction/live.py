@@ -332,7 +332,7 @@ def check_columns(columns: Sequence[str]) -> None:
     if missing:
         raise ConfigurationError(
             f"events without {', '.join(missing)}; there are {', '.join(columns)}.",
-            hint="a stream has the columns of an event, not of the log (docs/how-to/read-shop-logs.md); "
+            hint="a stream has the columns of an event, not of the log (docs/reference/session-logs.md); "
             "those of a log: visir.sessions.make(log, out, mapping=…).events()",
         )
 

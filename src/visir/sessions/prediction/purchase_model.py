@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from visir.display import Tabular, brief
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
 from visir.files import read_json
 from visir.sessions.examples import MIN_PAGES, SETTINGS, NoSessionError, Sample, Setting, draw, idle_minutes
@@ -53,8 +54,8 @@ class SettingModel:
         return self.steps[step].probability(features, states, self.learnt.matrix(examples, step))
 
 
-@dataclass(frozen=True)
-class PurchaseModel:
+@dataclass(frozen=True, repr=False)
+class PurchaseModel(Tabular, view="visir.sessions.reports.model_view"):
     """A model for each setting, and the card: what it was trained on, and how.
 
     Args:
@@ -78,9 +79,11 @@ class PurchaseModel:
         return save_model(self, out, replace=replace)
 
     def __repr__(self) -> str:
-        drawn = [f"{setting}: {n['sessions']:,} sessions, {n['purchases']:,} with a purchase"
-                 for setting, n in self.card["drawn"].items()]  # fmt: skip
-        return f"PurchaseModel({self.card['model']}, {self.card['features']} features)\n  " + "\n  ".join(drawn)
+        drawn = [
+            f"{setting}: {n['sessions']:,} sessions, {n['purchases']:,} with a purchase"
+            for setting, n in self.card["drawn"].items()
+        ]
+        return brief(self, f"{self.card['model']}, {self.card['features']} features", *drawn)
 
 
 def train(

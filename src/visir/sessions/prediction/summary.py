@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy as np
 
+from visir.display import Plotted, Tabular, brief
 from visir.evaluation.significance import corrected
 from visir.sessions.features import FEATURE_SETS, FEATURES
 from visir.sessions.prediction.measures import MEASURES
@@ -92,8 +93,8 @@ class Optimism:
     roc_auc: float
 
 
-@dataclass(frozen=True)
-class Summary:
+@dataclass(frozen=True, repr=False)
+class Summary(Tabular, Plotted, view="visir.sessions.reports.summary_view"):
     """A study in numbers.
 
     Args:
@@ -114,6 +115,16 @@ class Summary:
     importance: dict[str, dict[str, dict[str, float]]]
     static_share: dict[int, float]
     seconds: float
+
+    def __repr__(self) -> str:
+        plan = self.card["plan"]
+        settings = list(dict.fromkeys(row.setting for row in self.rows))
+        steps = [row.step for row in self.rows]
+        return brief(
+            self,
+            f"{', '.join(settings)}: {', '.join(plan['models'])}",
+            f"steps {min(steps)} to {max(steps)}, {plan['folds']} folds: {', '.join(plan['schemes'])}" if steps else "",
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Everything, for a file."""

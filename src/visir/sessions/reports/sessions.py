@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from visir.reports.blocks import (
     Block,
@@ -25,14 +24,10 @@ from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.sessions.description import Characterisation, Statistic
-from visir.sessions.description.outcome_shares import BUYING, OTHER, OUTCOME_LABELS, RATE
 from visir.sessions.reports.findings import findings
-from visir.sessions.reports.plots import lying_bars, outcome_bars, survival, transition_diagram, transition_map
+from visir.sessions.reports.statistic_plots import plots_of
 from visir.sessions.reports.tables import card_rows, rejected_table, statistic_table, tidy_statistic, unavailable_table
 from visir.storage import FolderChange
-
-if TYPE_CHECKING:
-    from visir.reports.plot import Plot
 
 _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("log", "The log", ("table-6-1",)),
@@ -106,7 +101,11 @@ def _statistic(statistic: Statistic) -> Group:
     title = inline('{} <span class="id">{}</span>', statistic.title, statistic.source)
     if statistic.unavailable:
         return Group(title, [Paragraph(statistic.unavailable, "missing")], statistic.name)
-    drawn = _figures(statistic)
+    label = f"{statistic.title}; the numbers are in the table"
+    drawn = [
+        Figure(themed(plot, f"{statistic.name}{'-round' if title == 'As a diagram' else ''}", label), title, caption)
+        for plot, caption, title in plots_of(statistic)
+    ]
     table = replace(statistic_table(statistic, intervals=statistic.name != "figure-6-2"), caption="")
     blocks: list[Block] = [Figures(drawn)] if drawn else []
     if statistic.name.startswith("figure-") and statistic.name != "figure-6-2-percentiles":
@@ -142,61 +141,3 @@ def write_sessions_tables(change: FolderChange, folder: str, characterisation: C
             change.write(f"{folder}/{statistic.name}.{suffix}", form(table(statistic)).encode())
         files[f"{folder}/{statistic.name}.csv"] = f"{statistic.title} ({statistic.source}); beside it .md and .tex"
     return files
-
-
-def _figures(statistic: Statistic) -> list[Figure]:
-    """The plots of one statistic; the words for those who cannot see them are its table's."""
-    label = f"{statistic.title}; the numbers are in the table"
-    pair = (BUYING, OTHER)
-    name = statistic.name
-
-    def drawn(plot: Plot, caption: str, title: str = "") -> Figure:
-        return Figure(themed(plot, f"{name}{'-round' if title == 'As a diagram' else ''}", label), title, caption)
-
-    if name == "figure-6-2":
-        caption = (
-            "Share of sessions longer than x actions, both axes logarithmic. Where a curve crosses the dotted lines, "
-            "half of its sessions (P50), or one in ten (P90), are longer."
-        )
-        return [drawn(survival(statistic), caption)]
-    if name in ("figure-6-3", "figure-6-4"):
-        axis = "day on which the session begins" if name == "figure-6-3" else statistic.corner
-        plot = outcome_bars(statistic, pair, labels=OUTCOME_LABELS, axis=axis)
-        caption = "Bars of one colour add up to 100 %. Thin lines: 95 % intervals."
-        return [drawn(plot, caption)]
-    if name in ("table-6-2", "table-6-4"):
-        thing = statistic.corner
-        plot = lying_bars(statistic, pair, labels=OUTCOME_LABELS, axis="% of their sessions", rates=RATE)
-        caption = (
-            f"Left: through which {thing}s sessions came; bars of one colour add up to 100 %. Right: the share of each "
-            f"{thing}'s sessions that end in a purchase; dashed, the mean over {thing}s, from which standardised rates "
-            "are counted. Thin lines: 95 % intervals."
-        )
-        if name == "table-6-4":
-            caption = caption.replace("through which devices sessions came", "on which devices sessions happen")
-        return [drawn(plot, caption)]
-    if name == "table-6-3":
-        columns = ("Purchasers", "Non-purchasers")
-        plot = lying_bars(
-            statistic, columns, labels=("customers who bought", "customers who did not"), axis="% of these customers"
-        )
-        return [drawn(plot, "Thin lines: 95 % intervals.")]
-    if name == "figure-6-5":
-        caption = "Each row adds up to 100 %. A dash: nobody left from there."
-        figures = [drawn(transition_map(statistic), caption, "In numbers")]
-        if 2 <= len(statistic.rows) <= 6:
-            diagram_caption = (
-                "In each circle the chance of staying. Arrows are as thick as the step is likely, in the colour of the "
-                "device left; steps below 0.5 % are not drawn, the weakest drawn is dashed."
-            )
-            figures.append(drawn(transition_diagram(statistic), diagram_caption, "As a diagram"))
-        return figures
-    if name == "table-6-5":
-        columns = ("Purchase: queries per session", "Non-purchase: queries per session")
-        plot = lying_bars(statistic, columns, labels=OUTCOME_LABELS, axis="queries per session")
-        return [drawn(plot, "Thin lines: 95 % intervals.")]
-    if name == "table-6-6":
-        columns = ("Purchase: texts", "Non-purchase: texts")
-        plot = lying_bars(statistic, columns, labels=OUTCOME_LABELS, axis="different queries", skip=("Total",))
-        return [drawn(plot, "Counts of this log.")]
-    return []
