@@ -60,6 +60,19 @@ def next_data(file: int, offset: int) -> int | None:
         raise
 
 
+def is_there(path: str | Path) -> bool:
+    """Whether there is such a file or folder. A name that no file can have (too long, a null character) has none.
+
+    Example:
+        >>> is_there("."), is_there("a dog on a beach " * 1000)
+        (True, False)
+    """
+    try:
+        return Path(path).exists()
+    except (OSError, ValueError):
+        return False
+
+
 def json_bytes(value: Any) -> bytes:
     """JSON: indented, keys in the given order, NumPy numbers allowed."""
     return orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY) + b"\n"

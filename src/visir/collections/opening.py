@@ -19,6 +19,7 @@ from visir.collections.readers.table import COLUMN_OPTIONS
 from visir.collections.sources import SourceKind, find_source
 from visir.collections.task_draft import TaskDraft
 from visir.errors import CollectionError
+from visir.files import is_there
 from visir.plugins import load_target
 from visir.progress import Progress
 from visir.records import Collection, SplitRule, TaskFile
@@ -89,7 +90,7 @@ def open(
         ['all red', 'a red picture']
     """
     if isinstance(source, (str, Path)) and format is None:
-        manifest = read_manifest(Path(source)) if Path(source).is_dir() else None
+        manifest = read_manifest(Path(source)) if is_there(source) and Path(source).is_dir() else None
         if manifest is not None and manifest.kind in _FOLDERS:
             given = {"images": images, "split": split, "judgements": judgements}
             unused = [name for name, value in given.items() if value is not None]
@@ -147,6 +148,8 @@ def open_source(
         rule = options.pop("split_by", None)
         record = _with_judgements(_from_object(path_or_spec, images, options), judgements)
         return _with_splits(record, rule).split(split)
+    if not str(path_or_spec):
+        raise CollectionError("the name of the source is empty.", hint='the current folder is "."')
     source = find_source(str(path_or_spec), COLLECTIONS, format, options)
     judgements = source.take("judgements", judgements)
     split = source.take("split", split)

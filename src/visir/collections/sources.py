@@ -18,6 +18,7 @@ from visir.collections.picture_kinds import left_out
 from visir.collections.readers.gc_paused import gc_paused
 from visir.collections.readers.locate import place_images
 from visir.errors import CollectionError, nearest
+from visir.files import is_there
 from visir.options import parse_pairs
 from visir.registry import Registry
 from visir.remote import local_copy
@@ -128,7 +129,7 @@ def _copied_here(spec: str) -> str:
 
 def _prefix(spec: str, kind: SourceKind[AnyFormat]) -> tuple[str | None, str]:
     name, colon, rest = spec.partition(":")
-    if not colon or Path(spec).exists():
+    if not colon or is_there(spec):
         return None, spec
     if name in kind.formats:
         return name, rest
@@ -139,7 +140,7 @@ def _prefix(spec: str, kind: SourceKind[AnyFormat]) -> tuple[str | None, str]:
 
 def _options(text: str) -> tuple[Path, dict[str, Any]]:
     """The path, and the options behind its last question mark, percent-decoded; "+" stays, because it joins splits."""
-    if "?" not in text or Path(text).exists():
+    if "?" not in text or is_there(text):
         return Path(text), {}
     text, _, tail = text.rpartition("?")
     pairs = parse_pairs(filter(None, tail.split("&")), f"{text}: options", error=CollectionError)
@@ -151,9 +152,9 @@ def _options(text: str) -> tuple[Path, dict[str, Any]]:
 
 
 def _check_exists(path: Path, spec: str, kind: SourceKind[AnyFormat]) -> None:
-    if not path.exists():
+    if not is_there(path):
         hint = "; ".join(filter(None, ("check the path", kind.without_path)))
-        raise CollectionError(f"{spec}: no such file or folder.", hint=hint)
+        raise CollectionError(f"{spec if len(spec) < 500 else spec[:80] + '…'}: no such file or folder.", hint=hint)
 
 
 def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tuple[AnyFormat, Path]:

@@ -332,7 +332,8 @@ class Encoder(ABC):
             raise EncoderError(
                 f"{self.card.name}: {why}, and its card has neither weights nor a revision: nothing would tell that "
                 "its code has changed.",
-                hint='name a version: EncoderCard(…, revision="1"), another one after every change',
+                hint='name a version, another one after every change: visir.Encoder.wrap(…, version="1"); a class of '
+                'your own: EncoderCard(…, revision="1")',
             )
 
     def cannot(self, modality: Modality) -> EncoderError:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypedDict, Unpack
@@ -18,7 +19,7 @@ from visir.encoders.journal import Journal
 from visir.encoders.loading import load
 from visir.encoders.sources import items_of
 from visir.encoders.store import Entry, Store
-from visir.errors import CollectionError, EmbeddingError, EncoderError
+from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, nearest, raise_faults
 from visir.records import Embeddings, Items, Modality, Role, SparseEmbeddings, Vectors
 
 
@@ -55,15 +56,15 @@ class EncodeOptions(TypedDict, total=False):
     """How items are encoded: the options of `encode`, `encode_items` and `encode_detailed`.
 
     Attributes:
-        store: Where vectors are kept and looked for; by default the user's cache. Vectors of an encoder whose card has
-            neither weights nor a revision are not kept: nothing shows when its code changes.
+        store: Where vectors are kept and looked for: a store or its folder; by default the user's cache. Vectors of an
+            encoder whose card has neither weights nor a revision are not kept: nothing shows when its code changes.
         batch_size: Inputs per forward pass; by default the encoder's own.
         workers: Threads that read, decode and preprocess; by default one per core.
         skip_broken: Set broken images aside instead of stopping at the first one. `encode_detailed` names them. A later
             call without `skip_broken` refuses the incomplete result.
     """
 
-    store: Store | None
+    store: Store | str | Path | None
     batch_size: int | None
     workers: int | None
     skip_broken: bool
@@ -147,6 +148,7 @@ def encode_detailed(
     encoder: Encoder, items: Items, role: Role = "document", **options: Unpack[EncodeOptions]
 ) -> Encoding:
     """`encode_items`, and what it did: the vectors, the broken images, what was computed, and where it is kept."""
+    check_option_names(options)
     existing = encoder.existing_vectors(items)
     if existing is not None:
         return Encoding(existing, {}, 0, 0, 0.0, None)
@@ -157,6 +159,7 @@ def encode_detailed(
         return replace(below, embeddings=encoder.project_items(items, as_dense(below.embeddings)))
     check_not_empty(items)
     store = options.get("store")
+    store = Store(store) if isinstance(store, str | Path) else store
     forward = ForwardOptions(options.get("batch_size"), options.get("workers"), options.get("skip_broken", False))
     if encoder.card.is_versioned:
         return _encode(encoder, items, role, store or Store(), forward)
@@ -180,6 +183,13 @@ def as_dense(vectors: Vectors) -> Embeddings:
             hint="visir.encoders.encode_items gives the weighted words; encode with its dense encoder (encoder.dense)",
         )
     return vectors
+
+
+def check_option_names(options: Mapping[str, object]) -> None:
+    """Raise `ConfigurationError` for options that `EncodeOptions` does not have: ignored, they would mislead."""
+    known = tuple(EncodeOptions.__annotations__)
+    faults = [f"unknown option {name!r} ({nearest(name, known)})" for name in options if name not in known]
+    raise_faults(ConfigurationError, "encoding", faults, hint="visir.encode(model, source, batch_size=64)")
 
 
 def check_modality(encoder: Encoder, items: Items) -> None:

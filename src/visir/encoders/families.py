@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from visir.errors import EncoderError, nearest
+from visir.files import is_there
 from visir.plugins import ENCODERS as GROUP
 from visir.registry import Registry
 
@@ -54,9 +55,9 @@ class Family:
         if any(name == prefix or name.startswith(f"{prefix}:") for prefix in self.prefixes):
             return True
         bare = name.partition("?")[0]  # options may follow a folder or a hub name: NAME?key=value
-        if self.marker and (Path(bare) / self.marker).is_file():
+        if self.marker and is_there(bare) and (Path(bare) / self.marker).is_file():
             return True
-        return bool(self.pattern) and re.fullmatch(self.pattern, bare) is not None and not Path(bare).exists()
+        return bool(self.pattern) and re.fullmatch(self.pattern, bare) is not None and not is_there(bare)
 
 
 FAMILIES: Registry[Family] = Registry("family of encoders", group=GROUP, of=Family)
@@ -201,14 +202,15 @@ def family_of(name: str) -> Family:
         if family.matches(name):
             return family
     path = Path(name)
-    if path.is_dir():
+    if is_there(path) and path.is_dir():
         markers = ", ".join(family.marker for family in every_family() if family.marker)
         raise EncoderError(f"{name}: this folder holds no model that is known here (none of {markers}).", hint=_forms())
-    if path.is_file():
+    if is_there(path):
         raise EncoderError(f"{name}: a file needs a prefix that says what it is.", hint=_forms())
     prefixes = [prefix for family in every_family() for prefix in family.prefixes]
+    shown = name if len(name) < 500 else f"{name[:80]}…"
     raise EncoderError(
-        f"unknown encoder {name!r}: not a name that is known here, and no such folder.",
+        f"unknown encoder {shown!r}: not a name that is known here, and no such folder.",
         hint=f"{nearest(name.split(':')[0], prefixes)}\n{_forms()}",
     )
 

@@ -18,7 +18,11 @@ PRECISIONS: tuple[str, ...] = get_args(Precision)
 
 
 def load(
-    name: str | PathLike[str], *, device: str | None = None, dtype: str = "float32", revision: str | None = None
+    name: str | PathLike[str] | Encoder,
+    *,
+    device: str | None = None,
+    dtype: str = "float32",
+    revision: str | None = None,
 ) -> Encoder:
     """Load the encoder called `name`.
 
@@ -30,7 +34,7 @@ def load(
     What a family cannot use (a GPU for "bow", a revision of a file) is refused, not ignored.
 
     Args:
-        name: As above.
+        name: As above. An encoder is given back as it is.
         device: "cpu", "cuda", "cuda:1", "mps"; None takes the fastest there is.
         dtype: The arithmetic of the forward pass. Vectors come out as float32 in any case.
         revision: A commit or tag of a model on the hub.
@@ -46,11 +50,37 @@ def load(
         >>> encoder.encode_texts(["a dog on the beach"]).shape
         (1, 64)
     """
-    name = local_path(str(name))
+    if isinstance(name, Encoder):
+        return _as_it_is(name, device, dtype, revision)
+    name = local_path(_text_of(name))
     family = family_of(name)
     check_usable(name, family, device, dtype, revision)
     require_packages(family)
     return import_module(family.module).load_family(name, device, dtype, revision)  # type: ignore[no-any-return]
+
+
+def _as_it_is(encoder: Encoder, device: str | None, dtype: str, revision: str | None) -> Encoder:
+    given = {"device": device, "dtype": None if dtype == "float32" else dtype, "revision": revision}
+    faults = [f"{option}={value!r}: it is loaded already" for option, value in given.items() if value is not None]
+    raise_faults(EncoderError, f"{encoder.card.name} (an encoder)", faults, hint="leave these options out")
+    return encoder
+
+
+def _text_of(name: object) -> str:
+    if not isinstance(name, str | PathLike):
+        raise EncoderError(
+            f"a {type(name).__name__} is no model.",
+            hint='a name, a folder or an encoder: visir.load("pixels"); visir.encode(model, photos) takes the model '
+            'first, visir.evaluate(photos, model) and visir.search(photos, model, "a dog") take it second; functions '
+            "of your own: visir.Encoder.wrap('mine', image=function, text=function)",
+        )
+    text = str(name)
+    if not text.strip() or "\0" in text:
+        raise EncoderError(
+            f"{text!r} is no name of a model.",
+            hint='for example visir.load("openai/clip-vit-base-patch32"); visir doctor lists what works here',
+        )
+    return text
 
 
 def load_cross_encoder(

@@ -33,7 +33,7 @@ from visir.retrieval.vectors import Similarity
 def evaluate(
     source: Any = None,
     system: Any = None,
-    tasks: Sequence[str] | None = None,
+    tasks: Sequence[str] | str | None = None,
     *,
     images: Any = None,
     vectors: Mapping[str, Any] | None = None,
@@ -136,6 +136,7 @@ def evaluate(
         {'run': {'precision@2': 0.5, 'mrr': 1.0}}
     """
     measures = [measures] if isinstance(measures, str) else measures
+    tasks = [tasks] if isinstance(tasks, str) else tasks
     if qrels is not None or is_judgements(source):
         if source is not None and qrels is not None:
             raise ConfigurationError(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, get_args
 
 from visir.errors import ConfigurationError, nearest, raise_faults
@@ -47,6 +47,9 @@ def check_options(
         faults.append(f"unknown gallery {gallery!r} ({nearest(gallery, get_args(Pool))})")
     if tasks is not None and not tasks:
         faults.append("no task is asked for")
+    if not isinstance(folds, int):
+        faults.append(f"folds must be a whole number, not {folds!r}")
+        folds = 1
     if folds < 1:
         faults.append(f"folds must be at least 1, not {folds}")
     if folds > 1 and gallery != "split":
@@ -58,8 +61,11 @@ def check_options(
         for condition in conditions or {}
         if condition not in CONDITIONS
     ]
+    if split is not None and not isinstance(split, str):
+        faults.append(f"split must be a text, not {split!r}; several are written 'test+val'")
+        split = None
     try:
-        Choice.parse(captions)
+        Choice.parse(captions if isinstance(captions, str) else repr(captions))
     except ConfigurationError as fault:
         faults.append(f"{fault.message} ({fault.hint})")
     if isinstance(source, Collection):
@@ -117,6 +123,8 @@ def faults_of_measures(measures: Sequence[str] | None) -> list[str]:
     """
     if measures is None:
         return []
+    if not isinstance(measures, Iterable):
+        return [f"measures={measures!r}: names of measures are expected, e.g. ['nDCG@10', 'AP']"]
     typed = [str(name) for name in measures]
     of_ranks = [name for name in typed if name.casefold() != "rsum" and not name.startswith("dcg_cm")]
     read = [read_measure(name) for name in of_ranks]

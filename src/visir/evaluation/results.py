@@ -169,6 +169,9 @@ class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
             return self.tasks[0], name
         if name.casefold() == "rsum" and "both" in self.aggregates:
             return "both", name
+        if name.strip() in (*self.tasks, "both"):
+            measure = next(iter(self.aggregates[name.strip()]))
+            raise VisirError(f"{name!r}: which measure of it?", hint=f"write evaluation['{name.strip()} {measure}']")
         example = f"evaluation[{f'{self.tasks[0]} {rest or name}'!r}]"
         raise VisirError(f"{name!r}: of which task? There are {', '.join(self.tasks)}.", hint=f"write {example}")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.library.default_model import default_model
-from visir.library.layout import default_folder, is_library
+from visir.library.layout import LibraryError, default_folder, is_library
 from visir.library.library import Library
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
@@ -69,6 +69,12 @@ def index(
         >>> visir.index("photos").report.unchanged
         1
     """
+    if not isinstance(source, str | PathLike):
+        raise LibraryError(
+            f"a library is made of photos on disk, not of a {type(source).__name__}.",
+            hint='name what it was opened from: visir.index("photos/", model) or visir.index("captions.csv", model); a '
+            "collection in memory: visir.search(collection, model, query)",
+        )
     given = Path(source)
     if is_library(given) and out is None:
         place, folder = None, given

@@ -167,6 +167,8 @@ def update(
     models = LibraryModels(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
     if not is_library(folder):
         _check_models(models)
+    elif loaded and before.model in loaded:
+        _ = models.dense  # an encoder in memory is checked at once: its code may have changed since
     with changing(folder, LIBRARY, busy=busy, resume=True) as change:
         sweep(change.folder)
         for name in INDEXES:

@@ -112,9 +112,12 @@ class EncoderCard(Displayed, view="visir.reports.views.embeddings"):
             other: The card to compare with.
             modality: Look at the preprocessing of this modality only.
         """
-        model = "name" if self.weights is None or other.weights is None else "weights"
+        model: tuple[str, ...] = ("weights",)
+        if self.weights is None or other.weights is None:
+            known = (name for name in ("revision", "code") if getattr(self, name) and getattr(other, name))
+            model = ("name", *known)
         sides = (modality,) if modality in ("image", "text") else ("image", "text")
-        fields = (model, *(f"{side}_preprocessing" for side in sides))
+        fields = (*model, *(f"{side}_preprocessing" for side in sides))
         return [name for name in fields if getattr(self, name) != getattr(other, name)]
 
     @classmethod

@@ -135,6 +135,11 @@ def perturb(
         >>> perturbed.captions["text"][0].as_py()
         'meadow stripy mid-sized standing A in armchair white is a out.'
     """
+    if not isinstance(name, str):
+        raise ConfigurationError(
+            f"the name of a perturbation must be a text, not {name!r}.",
+            hint="visir.perturb(source, 'char_swap'); several in one: 'char_swap+synonym_noun'",
+        )
     for step in name.split("+"):
         find(step)  # before anything is read
     collection = open_collection(source, images=images, split=split)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -73,10 +74,13 @@ def _values(given: Mapping[str, Any], tasks: Sequence[str]) -> tuple[dict[str, d
                 faults.append(f"{key!r}: of which task? Write {f'{tasks[0]} {rest or key}'!r}")
                 continue
             try:
-                values.setdefault(task, {})[rest.strip()] = float(number)
+                value_of = float(number)
             except (TypeError, ValueError):
+                value_of = math.nan
+            if not math.isfinite(value_of):
                 faults.append(f"{task} {rest}: {number!r} is no number")
                 continue
+            values.setdefault(task, {})[rest.strip()] = value_of
             decimals = max(decimals, _printed_decimals(number))
     if not given:
         faults.append("no value is given")

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from visir.errors import MissingPackageError
+from visir.errors import MissingPackageError, RunError
 from visir.records import Gallery, Qrels, Run
 from visir.retrieval.formats.build import check_whole_grades, run_of
 
@@ -50,12 +51,25 @@ def from_dict(
         gallery,
         [query for query, _, _ in rows],
         [document for _, document, _ in rows],
-        np.array([score for _, _, score in rows], np.float64),
+        _numbers(rows, where),
         None,
         order="score",
         depth=depth,
         where=lambda i: f"{where}, query {rows[i][0]!r}" if rows else where,
     )
+
+
+def _numbers(rows: Sequence[tuple[str, str, object]], where: str) -> NDArray[np.float64]:
+    try:
+        return np.array([score for _, _, score in rows], np.float64)
+    except (TypeError, ValueError):
+        for query, document, score in rows:
+            if not isinstance(score, int | float | np.number | None):
+                raise RunError(
+                    f"{where}, query {query!r}, document {document!r}: the score is {score!r}, not a number.",
+                    hint="give {query: {document: score}}, e.g. {'q1': {'a.jpg': 0.5, 'b.jpg': 0.25}}",
+                ) from None
+        raise
 
 
 def to_ir_measures(run: Run) -> dict[str, dict[str, float]]:

@@ -1,0 +1,104 @@
+"""Calls that people get wrong: each is refused with what was given and what works, and none is answered silently."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import visir
+from visir.errors import VisirError
+
+RUN = {"q": {"a": 0.5, "b": 0.25}}
+JUDGED = {"q": {"a": 1}}
+
+
+def heights(images: list[Any]) -> Any:
+    return np.array([[1.0, image.height] for image in images])
+
+
+def lengths(texts: list[str]) -> Any:
+    return np.array([[1.0, len(text)] for text in texts])
+
+
+def scenes() -> visir.Encoder:
+    return visir.Encoder.wrap("mine", image=heights, text=lengths)
+
+
+WRONG: dict[str, tuple[Callable[[], object], str]] = {
+    "model and photos": (
+        lambda: visir.encode(visir.open("scenes:3?size=64"), "pixels"),
+        "a Collection is no",
+    ),
+    "search": (lambda: visir.search(scenes(), visir.open("scenes:3?size=64"), "a dog"), "a Collection is no"),
+    "no model": (lambda: visir.load(None), "a NoneType is no model"),  # type: ignore[arg-type]
+    "an empty name": (lambda: visir.load(""), "'' is no name of a model"),
+    "a text as a model": (lambda: visir.load("a dog on a beach " * 300), "unknown encoder"),
+    "a loaded model and a device": (lambda: visir.load(scenes(), device="cpu"), "device='cpu': it is loaded already"),
+    "an empty source": (lambda: visir.open(""), "the name of the source is empty"),
+    "a text as a source": (lambda: visir.open("a dog on a beach " * 300), "no such file or folder"),
+    "a misspelt option": (lambda: visir.encode("bow:8", ["a"], batchsize=3), "did you mean 'batch_size'"),  # type: ignore[call-arg]
+    "a number for measures": (lambda: visir.evaluate(JUDGED, RUN, measures=5), "measures=5: names"),  # type: ignore[arg-type]
+    "a score in words": (lambda: visir.evaluate(JUDGED, {"q": {"a": "high"}}), "the score is 'high', not a number"),
+    "folds as a text": (lambda: visir.evaluate("scenes:3?size=64", scenes(), folds="5"), "whole number, not '5'"),  # type: ignore[arg-type]
+    "several splits": (lambda: visir.evaluate("scenes:3?size=64", scenes(), split=["test"]), r"'test\+val'"),  # type: ignore[arg-type]
+    "captions of None": (lambda: visir.evaluate("scenes:3?size=64", scenes(), captions=None), "captions 'None'"),  # type: ignore[arg-type]
+    "a list of perturbations": (lambda: visir.perturb("scenes:3?size=64", ["char_swap"]), "must be a text"),  # type: ignore[arg-type]
+    "a published NaN": (
+        lambda: visir.explain(visir.evaluate("scenes:3?size=64", scenes()), {"t2i R@1": math.nan}),
+        "nan is no number",
+    ),
+    "a task as a number": (lambda: visir.evaluate("scenes:3?size=64", scenes())["t2i"], "which measure of it"),
+    "an open collection as a library": (lambda: visir.index(visir.open("scenes:3?size=64"), "pixels"), "on disk"),
+}
+
+
+@pytest.mark.parametrize(("call", "message"), WRONG.values(), ids=WRONG)
+def test_a_wrong_call_is_told_what_works(
+    call: Callable[[], object], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(VisirError, match=message) as caught:
+        call()
+    assert "→" in str(caught.value)
+
+
+def test_an_encoder_is_loaded_already() -> None:
+    mine = scenes()
+    assert visir.load(mine) is mine
+
+
+def test_one_task_needs_no_list() -> None:
+    assert visir.evaluate("scenes:3?size=64", scenes(), "t2i").tasks == ("t2i",)
+
+
+def test_a_store_may_be_a_folder(tmp_path: Path) -> None:
+    first = visir.encode("bow:8", ["a dog"], store=tmp_path / "vectors")
+    assert (tmp_path / "vectors").is_dir()
+    assert np.array_equal(first.vectors, visir.encode("bow:8", ["a dog"], store=str(tmp_path / "vectors")).vectors)
+
+
+def test_a_misspelt_name_of_the_package_has_its_nearest() -> None:
+    with pytest.raises(AttributeError, match="Did you mean: 'evaluate'"):
+        visir.evalute  # noqa: B018
+
+
+@pytest.mark.filterwarnings("ignore:.*no texts")
+def test_vectors_of_two_versions_of_a_function_never_meet_in_one_library(tmp_path: Path) -> None:
+    (tmp_path / "photos").mkdir()
+    Image.new("RGB", (8, 8), "red").save(tmp_path / "photos" / "red.png")
+    made = visir.index(
+        tmp_path / "photos", visir.Encoder.wrap("mine", image=heights, version="1"), out=tmp_path / "lib"
+    )
+    assert len(made) == 1
+    Image.new("RGB", (8, 9), "blue").save(tmp_path / "photos" / "blue.png")
+    for version in ("1", "2"):  # the code is another one, whether or not the version is
+        edited = visir.Encoder.wrap("mine", image=lambda images: -heights(images), version=version)
+        with pytest.raises(VisirError, match=r"not the model that this library was made with .*code"):
+            visir.index(tmp_path / "photos", edited, out=tmp_path / "lib")
+    assert len(visir.Library.open(tmp_path / "lib")) == 1
