@@ -30,7 +30,7 @@ package: $(VENV)/.dev ## build the sdist and the wheel, check them, and use the 
 	rm -rf dist
 	$(BIN)/python -m build --quiet --outdir dist
 	$(BIN)/twine check --strict dist/*
-	$(BIN)/python scripts/wheel.py dist
+	$(BIN)/python scripts/check_wheel.py dist
 
 lint: $(VENV)/.dev ## ruff and mypy --strict
 	$(BIN)/ruff check src tests benchmarks scripts examples

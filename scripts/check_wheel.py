@@ -1,6 +1,6 @@
 """Install the wheel alone, without extras, in a new environment, and measure something with it.
 
-    python scripts/wheel.py dist
+    python scripts/check_wheel.py dist
 
 Prints how long it takes and how large it is. Fails when the core needs a package that it does not declare.
 """
