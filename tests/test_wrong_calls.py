@@ -102,3 +102,26 @@ def test_vectors_of_two_versions_of_a_function_never_meet_in_one_library(tmp_pat
         with pytest.raises(VisirError, match=r"not the model that this library was made with .*code"):
             visir.index(tmp_path / "photos", edited, out=tmp_path / "lib")
     assert len(visir.Library.open(tmp_path / "lib")) == 1
+
+
+def test_a_run_in_the_place_of_the_judgements_is_refused() -> None:
+    judged, run = {"q": {"a": 1}}, {"q": {"a": 0.83, "b": 0.2}}
+    assert visir.evaluate(judged, run, measures=["RR"])["RR"] == 1.0
+    with pytest.raises(VisirError, match=r"judgements come first(.|\n)*visir\.evaluate\(qrels, run\)"):
+        visir.evaluate(run, judged, measures=["RR"])
+
+
+def test_a_model_whose_vectors_are_all_equal_is_noted() -> None:
+    flat = visir.Encoder.wrap(
+        "flat", image=lambda images: [[1, 1]] * len(images), text=lambda texts: [[1, 1]] * len(texts)
+    )
+    notes = visir.evaluate("scenes:12?size=64", flat).notes
+    assert "all 12 image vectors are equal: the order of the answers is that of the ids, not of a model" in notes
+
+
+def test_an_earlier_result_is_replaced_only_on_demand(tmp_path: Path) -> None:
+    first = visir.evaluate({"q": {"a": 1}}, {"q": {"a": 0.83}}, measures=["RR"])
+    first.save(tmp_path / "result")
+    with pytest.raises(VisirError, match=r"exists already(.|\n)*replace=True"):
+        first.save(tmp_path / "result")
+    first.save(tmp_path / "result", replace=True)

@@ -13,6 +13,7 @@ import ranx
 from evaluation_toys import make_collection, random_pair
 
 import visir
+from visir.collections import read_qrels
 from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation.results import load_evaluation
 from visir.records import Items, Qrels, Task
@@ -202,7 +203,7 @@ def test_one_measure_needs_no_list_and_all_are_shown() -> None:
         visir.evaluate(JUDGED, ANSWERS, ["MRR"])
     evaluation = visir.evaluate(JUDGED, ANSWERS, measures=["AP(rel=2)", "R@10"])
     assert "map(rel=2)" in evaluation.to_markdown() and "map(rel=2)" in repr(evaluation)
-    swapped = visir.evaluate(ANSWERS, JUDGED)
+    swapped = visir.evaluate(read_qrels(ANSWERS), JUDGED)  # dictionaries in this order are refused
     assert any("are judgements and run swapped?" in note for note in swapped.notes)
 
 

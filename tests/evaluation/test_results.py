@@ -53,7 +53,7 @@ def test_leftovers_of_an_earlier_result_go_and_other_files_stay(evaluation: Eval
     save(evaluation, tmp_path)
     (tmp_path / "notes.txt").write_text("mine")
     one_way = evaluate(COLLECTION, random_pair(COLLECTION), tasks=["t2i"])
-    save(one_way.result, tmp_path)
+    save(one_way.result, tmp_path, replace=True)
     assert {path.name for path in tmp_path.iterdir()} == {
         "captions.parquet",
         "notes.txt",

@@ -25,7 +25,7 @@ from visir.evaluation.sources import is_judgements, open_tasks
 from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
 from visir.evaluation.systems.given import FORMS, opened, vectors_by_side
 from visir.evaluation.systems.vectors import dense
-from visir.records import Gallery, Protocol, Ranks, Recall, Task, Ties
+from visir.records import Embeddings, Gallery, Protocol, Ranks, Recall, Task, Ties
 from visir.retrieval.rerank import Fusion, Tail
 from visir.retrieval.vectors import Similarity
 
@@ -201,6 +201,7 @@ def evaluate(
     fields.setdefault("depth", min(depths) if depths else None)
     notes += [line for task in assembly.tasks.values() for line in _same_items(task)]
     notes += subject.notes[noted:]
+    notes += _equal_vectors(subject)
     label = name or subject.name
     if stage is not None:
         if assembly.collection is None:
@@ -248,6 +249,19 @@ def evaluate(
 def _named(model: Any, device: str | None, dtype: str) -> Any:
     """A further model, if it is named: "self" is the system under test."""
     return load(model, device=device, dtype=dtype) if isinstance(model, str) and model != "self" else model
+
+
+def _equal_vectors(subject: System) -> list[str]:
+    """A note for each side whose vectors are all the same: a collapsed model has numbers too, and they mean nothing."""
+    if not isinstance(subject, (VectorSystem, EncoderSystem)):
+        return []
+    sides = [(side, vectors.vectors) for side, vectors in subject.by_modality().items()
+             if isinstance(vectors, Embeddings) and len(vectors.ids) > 1]  # fmt: skip
+    return [
+        f"all {len(matrix):,} {side} vectors are equal: the order of the answers is that of the ids, not of a model"
+        for side, matrix in sides
+        if (matrix[0] == matrix[1]).all() and (matrix[0] == matrix).all()
+    ]
 
 
 def _same_items(task: Task) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.collections import read_qrels
+from visir.errors import ConfigurationError
 from visir.evaluation.results import Evaluation
 from visir.evaluation.scoring import canonical, score
 from visir.evaluation.second_stage import stages_of
@@ -22,6 +23,35 @@ from visir.retrieval.ranks import ranks_of
 
 USUAL = ("ndcg@10", "map", "mrr", "hit@1", "precision@10", "recall@10", "recall@100", "rprecision")
 """The measures of a run when nothing is named."""
+
+
+def check_order(qrels: Any, run: Any) -> None:
+    """Refuse dictionaries that are given in the wrong order, as far as their values show it.
+
+    Args:
+        qrels: What was given as judgements.
+        run: What was given as the run.
+
+    Raises:
+        ConfigurationError: The first has scores such as 0.83, the second whole numbers alone.
+
+    Example:
+        >>> check_order({"q": {"a": 1}}, {"q": {"a": 0.83}})
+    """
+    whole = [_are_whole(given) for given in (qrels, run)]
+    if whole == [False, True]:
+        raise ConfigurationError(
+            "the first has scores with fractions, the second whole numbers alone: judgements come first, then the run.",
+            hint="visir.evaluate(qrels, run)",
+        )
+
+
+def _are_whole(given: Any) -> bool | None:
+    """Whether all values of a dictionary of dictionaries are whole numbers; None where it is something else."""
+    if not isinstance(given, Mapping) or not all(isinstance(row, Mapping) for row in given.values()):
+        return None
+    values = [value for row in given.values() for value in row.values() if isinstance(value, (int, float))]
+    return all(float(value).is_integer() for value in values) if values else None
 
 
 def evaluate_run(
@@ -63,6 +93,7 @@ def evaluate_run(
     """
     declared: Recall = recall or "recall"
     names = canonical(measures or USUAL, declared)
+    check_order(qrels, run)
     judged: Qrels = read_qrels(qrels)
     answers: Run = read_run(run, name=name)
     queries = np.repeat(judged.queries.to_numpy(zero_copy_only=False), np.diff(judged.offsets))

@@ -146,19 +146,20 @@ class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
         task, measure = name if isinstance(name, tuple) else self._split(name)
         return self.mean(task, measure)
 
-    def save(self, folder: str | Path) -> Path:
+    def save(self, folder: str | Path, *, replace: bool = False) -> Path:
         """Write the evaluation into a folder, complete or not at all; `visir.open` reads it back.
 
         Args:
-            folder: A new folder, an empty one, or one of an earlier result, which is replaced; other files in it stay.
+            folder: A new folder, or an empty one.
+            replace: Replace an earlier result in the folder; other files in it stay.
 
         Returns:
             The folder.
 
         Raises:
-            FolderError: The folder holds something else, or changed files of a result.
+            FolderError: The folder holds an earlier result, something else, or changed files of a result.
         """
-        return save(self, folder)
+        return save(self, folder, replace=replace)
 
     def _split(self, name: str) -> tuple[str, str]:
         """The task and the measure of "t2i R@1"; of "R@1" alone, where there is one task."""
@@ -201,20 +202,22 @@ def save(
     *,
     runs: Mapping[str, Run] | None = None,
     qrels: Mapping[str, Qrels] | None = None,
+    replace: bool = False,
 ) -> Path:
     """Write a result, or a whole evaluation, into a folder, complete or not at all.
 
     Args:
         result: The result, or the evaluation with its runs and judgements.
-        folder: A new folder, an empty one, or one of an earlier result, which is replaced; other files in it stay.
+        folder: A new folder, or an empty one.
         runs: The runs by task, if `result` is a `Result`.
         qrels: The judgements by task, if `result` is a `Result`.
+        replace: Replace an earlier result in the folder; other files in it stay.
 
     Returns:
         The folder.
 
     Raises:
-        FolderError: The folder holds something else, or changed files of a result.
+        FolderError: The folder holds an earlier result, something else, or changed files of a result.
 
     Example:
         >>> import tempfile
@@ -231,8 +234,8 @@ def save(
         True
     """
     if isinstance(result, Evaluation):
-        return save(result.result, folder, runs=result.runs, qrels=result.qrels)
-    with new_folder(folder, RESULT, replace=True) as change:
+        return save(result.result, folder, runs=result.runs, qrels=result.qrels, replace=replace)
+    with new_folder(folder, RESULT, replace=replace) as change:
         write_result(change, result, runs=runs, qrels=qrels)
     return Path(folder)
 

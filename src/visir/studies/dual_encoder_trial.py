@@ -68,4 +68,4 @@ class DualEncoderTrial(TrainingTrial):
         for label, shortcuts in self.evaluations.items():
             if not is_result(folder / label):
                 view = collection if shortcuts is None else inject(collection, shortcuts)
-                save(evaluate(view, encoder, split=self.split, depth=10, name=self.name), folder / label)
+                save(evaluate(view, encoder, split=self.split, depth=10, name=self.name), folder / label, replace=True)

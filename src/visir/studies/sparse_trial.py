@@ -109,7 +109,7 @@ def dense_evaluation(recipe: SparseRecipe, out: Path, split: str) -> Evaluation:
         evaluation = evaluate(
             open_whole(recipe.data), encoder, split=split, depth=DEPTH, measures=MEASURES, name=encoder.card.name
         )
-        save(evaluation, folder / EVALUATION)
+        save(evaluation, folder / EVALUATION, replace=True)
     return load_evaluation(folder / EVALUATION)
 
 

@@ -78,7 +78,7 @@ class EvaluateExperiment(Experiment):
                 k_test=self.k_test,
                 name=self._name(),
             )
-            save(evaluation, context.folder / "evaluation")
+            save(evaluation, context.folder / "evaluation", replace=True)
         protocol = evaluation.result.protocol
         if protocol.matcher:  # by name: a checkpoint's own is its path
             protocol = protocol.changed(matcher=f"{self.rerank or self._name()}, itm")
