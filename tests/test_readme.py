@@ -31,7 +31,7 @@ def test_the_five_lines_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
         exec(compile(code.replace("scenes:2000", "scenes:200"), "README.md", "exec"), {})
     hit, _, card = printed.getvalue().partition(" ")
     assert 0 < float(hit) <= 1
-    assert "'recall', 'hit'" in card
+    assert "'recall': 'hit'" in card
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))

@@ -125,3 +125,12 @@ def test_an_earlier_result_is_replaced_only_on_demand(tmp_path: Path) -> None:
     with pytest.raises(VisirError, match=r"exists already(.|\n)*replace=True"):
         first.save(tmp_path / "result")
     first.save(tmp_path / "result", replace=True)
+
+
+def test_exchanged_arguments_and_misspelt_options_say_what_is_meant() -> None:
+    with pytest.raises(VisirError, match=r"cannot open a model(.|\n)*the source comes first"):
+        visir.evaluate(visir.load("pixels"), "scenes:12?size=64")
+    with pytest.raises(VisirError, match=r"unknown option 'splits' \(did you mean 'split'"):
+        scenes = visir.open("scenes:12?size=64")
+        own = {"image": (scenes.images["id"], np.eye(12)), "text": (scenes.captions["id"], np.ones((60, 12)))}
+        visir.evaluate(scenes, vectors=own, splits="test")

@@ -114,8 +114,12 @@ def _entries(source: Any) -> Iterator[_Entry]:
     if isinstance(source, (str, bytes, int, float)) or not (
         isinstance(source, Iterable) or (hasattr(source, "__getitem__") and hasattr(source, "__len__"))
     ):
+        is_model = hasattr(source, "embed_images")  # of any class: models are in a later room
         raise CollectionError(
-            f"cannot open a {type(source).__name__} as a collection.", hint=f"visir.open takes {FORMS}"
+            f"cannot open a {'model' if is_model else type(source).__name__} as a collection.",
+            hint="the source comes first, then the model: visir.evaluate(source, model)"
+            if is_model
+            else f"visir.open takes {FORMS}",
         )
     entries = source if isinstance(source, Iterable) else (source[row] for row in range(len(source)))
     for number, entry in enumerate(entries):

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias
 
 from visir.encoders.base import Encoder
-from visir.errors import ConfigurationError
+from visir.errors import ConfigurationError, nearest
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.encoder import EncoderSystem
 from visir.evaluation.systems.given import FORMS
@@ -43,8 +43,11 @@ def system_of(
     if isinstance(given, Encoder):
         return EncoderSystem(given, similarity, name, **encoding)
     if encoding:
+        option = sorted(encoding)[0]
+        known = ("split", "images", "measures", "tasks", "captions", "qrels", "vectors", "gallery", "folds", "depth")
         raise ConfigurationError(
-            f"unknown option {sorted(encoding)[0]!r}", hint="options of encoding need an encoder to evaluate"
+            f"unknown option {option!r} ({nearest(option, known)})",
+            hint="options of encoding (store, batch_size, workers) need an encoder to evaluate",
         )
     if isinstance(given, System):
         return given
