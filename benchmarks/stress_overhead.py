@@ -80,9 +80,11 @@ def _once(part: Any, cache: Path, turn: int) -> None:
     if "--warm" not in sys.argv:
         os.environ["VISIR_CACHE"] = str(cache)
     store, encoder = Store(cache / "vectors"), Stand()
-    stress(part, encoder, perturbations=["distraction_true"], pictures=[], store=store)  # compiles the search; encodes
+    stress(
+        part, encoder, perturbations=["distraction_true"], corruptions=[], store=store
+    )  # compiles the search; encodes
     encoder.spent, begun = 0.0, time.process_time()
-    found = stress(part, encoder, pictures=[], store=store)
+    found = stress(part, encoder, corruptions=[], store=store)
     studied = time.process_time() - begun - encoder.spent
     begun = time.process_time()
     page = write_stress_report(cache / "stress.html", found, part)

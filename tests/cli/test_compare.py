@@ -105,3 +105,16 @@ def test_a_published_row_that_ends_early_is_said_to(tmp_path: Path) -> None:
     said = say(compare, result(tmp_path, "good", 0.5), "--published", file)
     assert "→ good: the published R@5 and R@10 are the same (t2i 82.36 and 82.48)." in said.text
     assert "visir evaluate … --rerank MODEL --k-test 2" in said.text
+
+
+def test_runs_of_other_tools_with_judgements(tmp_path: Path) -> None:
+    """Three queries; a has every positive first, b second: MRR 1 and 1/2, and no spread to test."""
+    queries = ("q1", "q2", "q3")
+    (tmp_path / "qrels.txt").write_text("".join(f"{query} 0 d1 1\n" for query in queries))
+    for name, first, second in (("a", "d1", "d2"), ("b", "d2", "d1")):
+        lines = (f"{query} Q0 {first} 1 2.0 {name}\n{query} Q0 {second} 2 1.0 {name}\n" for query in queries)
+        (tmp_path / f"{name}.trec").write_text("".join(lines))
+    runs = [tmp_path / "a.trec", tmp_path / "b.trec"]
+    said = say(compare, *runs, "--qrels", tmp_path / "qrels.txt", "--measure", "MRR")
+    assert said.status == 0, said.text
+    assert "50.0" in said.text and "b" in said.text

@@ -38,13 +38,13 @@ def collection(tmp_path: Path) -> Collection:
 
 
 def study(collection: Collection, tmp_path: Path, **options: object) -> Stress:
-    given = {"perturbations": TYPOS, "pictures": [], "store": Store(tmp_path / "store"), **options}
+    given = {"perturbations": TYPOS, "corruptions": [], "store": Store(tmp_path / "store"), **options}
     return stress(collection, Reader(), **given)  # type: ignore[arg-type]
 
 
 def test_every_number_is_that_of_an_evaluation(collection: Collection, tmp_path: Path) -> None:
     """The slow way as the referee: the whole perturbed collection evaluated by itself."""
-    found = stress(collection, _never_zero(), perturbations=TYPOS, pictures=[], store=Store(tmp_path / "store"))
+    found = stress(collection, _never_zero(), perturbations=TYPOS, corruptions=[], store=Store(tmp_path / "store"))
     store = Store(tmp_path / "another")
     plain = evaluate(collection, _never_zero(), tasks=["t2i"], store=store).result
     assert found.plain.mean("t2i", "rsum") == pytest.approx(plain.mean("t2i", "rsum"))
@@ -76,7 +76,7 @@ def test_only_what_changed_is_encoded_anew(collection: Collection, tmp_path: Pat
     """ "red" alone is one word: it cannot be shuffled. So half of the captions are asked again, the others counted."""
     reader = Reader()
     found = stress(
-        collection, reader, perturbations=["shuffle_all_words"], pictures=[], store=Store(tmp_path / "store")
+        collection, reader, perturbations=["shuffle_all_words"], corruptions=[], store=Store(tmp_path / "store")
     )
     effect = found.effect("shuffle_all_words")
     assert effect.coverage == 0.5 and len(reader.texts) == 48 + 24
@@ -84,7 +84,7 @@ def test_only_what_changed_is_encoded_anew(collection: Collection, tmp_path: Pat
     # Word order means nothing to it, so nothing changes; and no interval, no test says otherwise.
     assert effect.overall.points == 0 and effect.overall.percent_interval == (0.0, 0.0) and effect.p == 1.0
     again = Reader()
-    stress(collection, again, perturbations=["shuffle_all_words"], pictures=[], store=Store(tmp_path / "store"))
+    stress(collection, again, perturbations=["shuffle_all_words"], corruptions=[], store=Store(tmp_path / "store"))
     assert again.texts == [] and again.pictures == 0  # everything was kept
 
 
@@ -103,7 +103,9 @@ def test_typos_hurt_those_they_touch(collection: Collection, tmp_path: Path) -> 
 
 
 def test_pictures_are_queries_over_plain_captions(collection: Collection, tmp_path: Path) -> None:
-    found = study(collection, tmp_path, perturbations=[], pictures=["gaussian_blur", "occlusion"], picture_severity=5)
+    found = study(
+        collection, tmp_path, perturbations=[], corruptions=["gaussian_blur", "occlusion"], picture_severity=5
+    )
     assert [one.outcome.task for one in found.effects] == ["i2t", "i2t"] and found.jaccard is None
     assert found.effect("gaussian_blur").overall.points == 0  # of one colour: a blur changes no pixel
     assert found.effect("occlusion").overall.points < 0  # half of it is grey
@@ -130,7 +132,7 @@ def runs_of(collection: Collection, folder: Path, names: list[str]) -> None:
 
 def test_runs_give_what_the_encoder_gives(collection: Collection, tmp_path: Path) -> None:
     runs_of(collection, tmp_path / "runs", TYPOS)
-    own = stress(collection, _never_zero(), perturbations=TYPOS, pictures=[], store=Store(tmp_path / "store"))
+    own = stress(collection, _never_zero(), perturbations=TYPOS, corruptions=[], store=Store(tmp_path / "store"))
     given = stress(collection, RunFolder(tmp_path / "runs"))
     assert given.system == "runs" and given.protocol.depth == 10
     for mine, theirs in zip(own.effects, given.effects, strict=True):
@@ -202,12 +204,12 @@ def test_faults_of_a_command(collection: Collection, tmp_path: Path) -> None:
     with pytest.raises(RunError, match="left no run"):
         stress(collection, CommandSystem("true {queries} {run}", tmp_path / "calls"), perturbations=["char_swap"])
     with pytest.raises(ConfigurationError, match="'jpeg'"):
-        stress(collection, CommandSystem("true {queries} {run}", tmp_path / "calls"), pictures=["jpeg"])
+        stress(collection, CommandSystem("true {queries} {run}", tmp_path / "calls"), corruptions=["jpeg"])
 
 
 def test_all_faults_at_once(collection: Collection, tmp_path: Path) -> None:
     with pytest.raises(VisirError) as fault:
-        study(collection, tmp_path, perturbations=["char_swop", "char_swap"], pictures=["jpg"])
+        study(collection, tmp_path, perturbations=["char_swop", "char_swap"], corruptions=["jpg"])
     assert "char_swop" in str(fault.value) and "'jpg'" in str(fault.value)
     with pytest.raises(ConfigurationError, match="nothing is perturbed"):
         study(collection, tmp_path, perturbations=[])

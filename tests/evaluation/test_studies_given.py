@@ -65,7 +65,7 @@ class Stranger(System):
 
 def test_the_answers_of_a_stranger_are_checked_in_a_stress_study() -> None:
     with pytest.raises(ProtocolError, match="1 documents are not in the gallery"):
-        visir.stress(COLLECTION, Stranger(), perturbations="char_swap", pictures="none")
+        visir.stress(COLLECTION, Stranger(), perturbations="char_swap", corruptions="none")
 
 
 def test_pools_are_cut_once_for_vectors(monkeypatch: pytest.MonkeyPatch) -> None:

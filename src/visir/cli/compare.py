@@ -30,12 +30,19 @@ if TYPE_CHECKING:
 @examples(
     "visir compare results/clip results/siglip",
     "visir compare results/clip --published brittleness-table-2 --as CLIP",
+    "visir compare bm25.trec mine.trec --qrels qrels.txt --measure nDCG@10",
 )
 def compare(
     results: Annotated[
         list[Path],
-        typer.Argument(metavar="RESULT…", help="Folders that visir evaluate --out wrote; the first is the baseline."),
+        typer.Argument(
+            metavar="RESULT…",
+            help="Folders that visir evaluate --out wrote, or runs with --qrels; the first is the baseline.",
+        ),
     ],
+    qrels: Annotated[
+        Path | None, typer.Option(help="Judgements (TREC, TSV, CSV, JSON), when the results are files of runs.")
+    ] = None,
     published: PublishedOption = None,
     system: PublishedSystems = None,
     collection: PublishedCollectionOption = None,
@@ -64,6 +71,19 @@ def compare(
     from visir.evaluation.results import load as load_result
     from visir.reports import comparison_table
 
+    if qrels is not None:
+        runs = {name: str(path) for name, path in zip(_names(results), results, strict=True)}
+        comparison = compare_results(
+            runs,
+            qrels=qrels,
+            measures=measure,
+            test=test,  # type: ignore[arg-type]
+            correction=correction,  # type: ignore[arg-type]
+            seed=seed,
+        )
+        output.facts(comparison=comparison)
+        output.table(comparison_table(comparison))
+        return
     loaded = [load_result(folder) for folder in results]
     if published is not None:
         _beside_published(loaded, published, system, collection, tolerance)
@@ -82,6 +102,12 @@ def compare(
     output.table(comparison_table(comparison))
 
 
+def _names(paths: list[Path]) -> list[str]:
+    """Names of the files of runs without their endings; whole paths where two are alike."""
+    names = [path.stem for path in paths]
+    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+
+
 def _beside_published(
     results: list[Result], published: str, names: list[str] | None, collection: str | None, tolerance: float
 ) -> None:
@@ -92,7 +118,7 @@ def _beside_published(
 
     table = load(published)
     if names is not None and len(names) != len(results):
-        raise ConfigurationError(f"{len(names)} --system for {len(results)} results.", hint="name each, in order")
+        raise ConfigurationError(f"{len(names)} --as for {len(results)} results.", hint="name each, in order")
     systems = names or [result.system for result in results]
     if collection is None and len(table.collections) > 1:
         collection = results[0].protocol.collection

@@ -150,7 +150,7 @@ def stress(
                     system,
                     split=split,
                     perturbations=_listed(perturbations, None),
-                    pictures=_listed(corruptions, None if runs is not None else []),
+                    corruptions=_listed(corruptions, None if runs is not None else []),
                     severity=severity,
                     picture_severity=picture_severity,
                     seed=seed,

@@ -51,7 +51,7 @@ def stress(
     images: Any = None,
     split: str | None = None,
     perturbations: Sequence[str] | str | None = None,
-    pictures: Sequence[str] | str | None = None,
+    corruptions: Sequence[str] | str | None = None,
     severity: int = 1,
     picture_severity: int = 3,
     seed: int = 0,
@@ -81,7 +81,7 @@ def stress(
         split: "test", "train+val", …; None is everything.
         perturbations: Perturbations of captions, by name; None or "all" takes all that the system can answer (thirteen
             for an encoder), an empty list or "none" takes none.
-        pictures: Corruptions of pictures, in the same way.
+        corruptions: Of pictures, in the same way.
         severity: How many units (characters, words) each perturbation changes, from 1.
         picture_severity: 1 to 5.
         seed: The seed of perturbations and tests.
@@ -127,7 +127,7 @@ def stress(
     collection = open_collection_of(source, images, "stress")
     estimator = load(estimator, device=device, dtype=dtype) if isinstance(estimator, str) else estimator
     subject = _system(model, name, device, dtype, encoding)
-    names = names_of(subject, _listed(perturbations), _listed(pictures), profile)
+    names = names_of(subject, _listed(perturbations), _listed(corruptions), profile)
     check_study(collection, names, severity, picture_severity, seed, profile, estimator)
     stressed = [task for task, conditions in names.items() if conditions]
     check_options("all", recall, ties, gallery, stressed or ["t2i"], 1, DEPTH, None, collection, split)

@@ -57,7 +57,7 @@ class StressExperiment(Experiment):
             studies = [
                 stress(
                     collection, load(model), split=self.split, gallery=self.gallery, profile=self.profile,
-                    pictures=[], seed=context.seed, name=self.training.recipe if self.training else model,
+                    corruptions=[], seed=context.seed, name=self.training.recipe if self.training else model,
                 )
                 for model in names
             ]  # fmt: skip
