@@ -134,3 +134,15 @@ def test_exchanged_arguments_and_misspelt_options_say_what_is_meant() -> None:
         scenes = visir.open("scenes:12?size=64")
         own = {"image": (scenes.images["id"], np.eye(12)), "text": (scenes.captions["id"], np.ones((60, 12)))}
         visir.evaluate(scenes, vectors=own, splits="test")
+
+
+def test_options_of_open_in_another_call_say_where_they_belong(tmp_path: Path) -> None:
+    Image.new("RGB", (8, 8), "red").save(tmp_path / "red.png")
+    (tmp_path / "mine.csv").write_text("bild;titel\nred.png;rot\n")
+    with pytest.raises(
+        VisirError, match=r"image=…, caption=… says how(.|\n)*visir\.evaluate\(visir\.open\(source, image=…"
+    ):
+        visir.evaluate(tmp_path / "mine.csv", "pixels", image="bild", caption="titel")
+    pairs = visir.open(tmp_path / "mine.csv", image="bild", caption="titel")
+    with pytest.raises(VisirError, match=r"unknown split 'test' \(it has none; \?split_by=random"):
+        visir.evaluate(pairs, "pixels", split="test")

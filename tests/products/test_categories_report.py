@@ -171,7 +171,7 @@ def test_a_search_says_what_is_right() -> None:
         ["1", "1.5000", "yes", "red hat", "X › Hats", "a"],
         ["2", "0.5000", "no", "b", "Y", "b"],
     ]
-    assert "1 of 2 belong to a category of this name, which has 1 products" in table.notes[0]
+    assert "1 of 2 belong to a category of this name, which has 1 product" in table.notes[0]
     unknown = answer_table(ProductAnswer("caps", "BM25", "BM25", (), None, catalogue))
     assert "No category has this name" in unknown.notes[0] and "right" not in to_html(unknown).split("</table>")[0]
 

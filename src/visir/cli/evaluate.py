@@ -40,7 +40,7 @@ PROTOCOL, SECOND = "Protocol", "Second stage"
 
 
 @examples(
-    "visir evaluate scenes:200 --model bow",
+    "visir evaluate scenes:200 --model runs/first",
     "visir evaluate dataset_coco.json --images val2014/ --split test --model openai/clip-vit-base-patch32",
     "visir evaluate captions.csv --embeddings npz:vectors.npz --out results/mine",
 )

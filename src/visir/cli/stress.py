@@ -37,7 +37,7 @@ FAILED = 1
 
 
 @examples(
-    "visir stress scenes:100 --model bow",
+    "visir stress scenes:100 --model runs/first",
     "visir stress captions.csv --model runs/mine --fail-under 90",
 )
 def stress(

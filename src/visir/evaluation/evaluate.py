@@ -21,7 +21,7 @@ from visir.evaluation.protocol_lines import candidates_line, queries_line
 from visir.evaluation.results import Evaluation
 from visir.evaluation.scoring import score
 from visir.evaluation.second_stage import apply, second_stage
-from visir.evaluation.sources import is_judgements, open_tasks
+from visir.evaluation.sources import check_open_options, is_judgements, open_tasks
 from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
 from visir.evaluation.systems.given import FORMS, opened, vectors_by_side
 from visir.evaluation.systems.vectors import dense
@@ -135,6 +135,7 @@ def evaluate(
         >>> visir.evaluate(judged, run, measures=["P@2", "RR"]).aggregates
         {'run': {'precision@2': 0.5, 'mrr': 1.0}}
     """
+    check_open_options(encoding, "evaluate")
     measures = [measures] if isinstance(measures, str) else measures
     tasks = [tasks] if isinstance(tasks, str) else tasks
     if qrels is not None or is_judgements(source):

@@ -72,7 +72,9 @@ def check_options(
         faults += [f"unknown task {name!r} ({nearest(str(name), TASKS)})" for name in tasks or () if name not in TASKS]
         for name in (split or "all").split("+"):
             if name != "all" and name not in source.splits:
-                faults.append(f"unknown split {name!r} ({nearest(name, source.splits)})")
+                missing = "it has none; ?split_by=random(0.8,0.1,0.1,seed=0) behind its path makes train, val and test"
+                suggestion = nearest(name, source.splits) if any(source.splits) else missing
+                faults.append(f"unknown split {name!r} ({suggestion})")
     else:
         of_captions = {"captions": captions != "all", "folds": folds != 1, "gallery": gallery != "split"}
         faults += [

@@ -15,6 +15,29 @@ from visir.records import Collection, Qrels, Task, TaskFile
 _ENDINGS = (".qrels", ".qrel", ".trec", ".txt", ".tsv", "")
 
 
+OPEN_OPTIONS = ("image", "caption", "id", "caption_id", "split_column", "split_by", "format", "judgements", "encoding")
+"""Options of `visir.open` that people give to other calls."""
+
+
+def check_open_options(options: Mapping[str, Any], verb: str) -> None:
+    """Refuse options that say how a source is read: they belong to `visir.open`.
+
+    Args:
+        options: The options that a call got beside its own.
+        verb: The call: "evaluate".
+
+    Raises:
+        ConfigurationError: There is such an option; the hint is the call that works.
+    """
+    misplaced = [name for name in OPEN_OPTIONS if name in options]
+    if misplaced:
+        given = ", ".join(f"{name}=…" for name in misplaced)
+        raise ConfigurationError(
+            f"{given} says how a source is read, which is for visir.open.",
+            hint=f"visir.{verb}(visir.open(source, {given}), model)",
+        )
+
+
 def open_tasks(source: Any, images: Any = None) -> Source:
     """Open whatever has tasks; what is open already stays as it is.
 

@@ -36,7 +36,8 @@ def baseline(
     if name == "bm25":
         return TitleBm25()
     if kind not in ("text", "clip") or not model:
-        raise ConfigurationError(f"unknown baseline {name!r}", hint=nearest(name, FORMS))
+        what = f"{name}: no such folder, and no baseline." if "/" in name else f"unknown baseline {name!r}"
+        raise ConfigurationError(what, hint=nearest(name, FORMS))
     from visir.encoders import load
 
     make = text_zero_shot if kind == "text" else image_zero_shot

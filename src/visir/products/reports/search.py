@@ -136,5 +136,5 @@ def _summary(answer: ProductAnswer) -> str:
     hits = sum(product in answer.right for product, _ in answer.products)
     return (
         f"Answered by {answer.system}. {hits} of {len(answer.products)} belong to a category of this name, which has "
-        f"{len(answer.right):,} products."
+        f"{len(answer.right):,} {'product' if len(answer.right) == 1 else 'products'}."
     )
