@@ -53,11 +53,11 @@ def test_everything_at_once_where_a_collection_is_refused(write) -> None:
         "empty captions": ("warning", 1),
         "captions with white space at an end": ("note", 1),
         "images without a picture": ("error", 1),
-        "pictures that cannot be had": ("error", 1),
+        "pictures that cannot be read": ("error", 1),
     }
     examples = {finding.kind: finding.examples for finding in report.findings}
     assert examples["images without a picture"] == ("'d.jpg'",)
-    assert "image 'a.jpg' (a.jpg): broken or truncated image" in examples["pictures that cannot be had"][0]
+    assert "image 'a.jpg' (a.jpg): broken or truncated image" in examples["pictures that cannot be read"][0]
     assert examples["image ids that occur more than once"] == ("'a.jpg' × 2",)
 
 

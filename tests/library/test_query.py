@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import inspect
+from typing import get_type_hints
 
 import numpy as np
 import pytest
 from PIL import Image
 
-from visir.library.cli.search import search
+from visir.library.cli.search import search_in_library
 from visir.library.filters import FieldCondition
 from visir.library.query import Query, QueryError, QueryFields
 from visir.library.query_help import QUERY_HELP
@@ -27,10 +27,10 @@ def test_fields_are_the_same_everywhere() -> None:
 
 
 def test_every_field_is_an_option_of_the_command_line() -> None:
-    options = inspect.signature(search).parameters
+    options = get_type_hints(search_in_library, include_extras=True)
     assert set(Query.model_fields) <= set(options)
     for name in ("text_weight", "fusion", "weight"):
-        (option,) = options[name].annotation.__metadata__
+        (option,) = options[name].__metadata__
         assert option.help == f"{QUERY_HELP[name]} Default: {Query.model_fields[name].default}"
 
 
