@@ -16,7 +16,7 @@ from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.errors import MissingPackageError, VisirError
 from visir.library.cli import app
-from visir.library.cli.parts import default_folder
+from visir.library.layout import default_folder
 from visir.library.snapshot import LibrarySnapshot
 from visir.library.watch import watch
 

@@ -22,10 +22,10 @@ from visir.library.cli.parts import (
     NameOption,
     SettleOption,
     VerifyOption,
-    default_folder,
     update_once,
     watch_on,
 )
+from visir.library.layout import default_folder
 
 
 @examples(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -51,16 +50,6 @@ def watch_on(folder: Path, settle: float, **options: Any) -> None:
     sys.stdout.flush()
     callback: Callable[[str], object] = lambda message: typer.echo(message, err=True)  # noqa: E731
     watch(folder, changed, settle=settle, callback=callback)
-
-
-def default_folder(place: str) -> Path:
-    """The default folder of a library of this place: `Photos.visir` in the current folder."""
-    path = Path(place)
-    if path.exists():
-        stem = path.absolute().name.split(".")[0] or path.absolute().name
-    else:
-        stem = re.sub(r"[^\w-]+", "-", Path(place.partition("?")[0]).name.split(".")[0]).strip("-")
-    return Path(f"{stem or 'library'}.visir")
 
 
 def print_update(folder: Path, report: UpdateReport) -> None:
