@@ -38,11 +38,11 @@ def check_order(qrels: Any, run: Any) -> None:
     Example:
         >>> check_order({"q": {"a": 1}}, {"q": {"a": 0.83}})
     """
-    whole = [_are_whole(given) for given in (qrels, run)]
-    if whole == [False, True]:
+    if _are_whole(qrels) is False and _are_whole(run):
         raise ConfigurationError(
             "the first has scores with fractions, the second whole numbers alone: judgements come first, then the run.",
-            hint="visir.evaluate(qrels, run)",
+            hint="visir.evaluate(qrels, run); for grades with fractions: "
+            "visir.evaluate(visir.collections.read_qrels(qrels), run)",
         )
 
 
@@ -50,8 +50,8 @@ def _are_whole(given: Any) -> bool | None:
     """Whether all values of a dictionary of dictionaries are whole numbers; None where it is something else."""
     if not isinstance(given, Mapping) or not all(isinstance(row, Mapping) for row in given.values()):
         return None
-    values = [value for row in given.values() for value in row.values() if isinstance(value, (int, float))]
-    return all(float(value).is_integer() for value in values) if values else None
+    values = (value for row in given.values() for value in row.values() if isinstance(value, (int, float)))
+    return all(float(value).is_integer() for value in values)
 
 
 def evaluate_run(

@@ -8,10 +8,11 @@ import warnings
 from collections.abc import Callable
 from pathlib import Path
 
+from visir.library.background_thread import BackgroundThread
 from visir.library.watch import FIRST, LONGEST, SETTLE, require_place, require_watching, watch
 
 
-class Watcher:
+class Watcher(BackgroundThread):
     """Watches the photos of a library, and updates it when they change, until `stop`.
 
     What goes wrong in an update is warned of once, and tried again. Should the watching itself end in an error, it is
@@ -53,20 +54,6 @@ class Watcher:
         """Watch no more; waits so long for an update that is under way."""
         self._stop.set()
         self._thread.join(seconds)
-
-    def wait(self) -> None:
-        """Return when it has been stopped, by another thread or by Ctrl-C."""
-        try:
-            while self._thread.is_alive():
-                self._thread.join(0.2)
-        except KeyboardInterrupt:
-            self.stop()
-
-    def __enter__(self) -> Watcher:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def __repr__(self) -> str:
         return f"Watcher({str(self.folder)!r}, {'watching' if self.is_alive else 'stopped'})"

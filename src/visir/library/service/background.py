@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.errors import ConfigurationError, require
+from visir.library.background_thread import BackgroundThread
 from visir.library.service.logs import ServiceLog
 from visir.library.service.settings import ServiceSettings, settings_of_host
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from visir.encoders.base import Encoder
 
 
-class RunningService:
+class RunningService(BackgroundThread):
     """A service in a thread of this process. As a context manager it stops at the end of the block.
 
     Attributes:
@@ -96,20 +97,6 @@ class RunningService:
         """Take no more requests; return when those that run are answered."""
         self._server.should_exit = True
         self._thread.join()
-
-    def wait(self) -> None:
-        """Return when it has been stopped, by another thread or by Ctrl-C."""
-        try:
-            while self._thread.is_alive():
-                self._thread.join(0.2)
-        except KeyboardInterrupt:
-            self.stop()
-
-    def __enter__(self) -> RunningService:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
 
     def __repr__(self) -> str:
         return f"RunningService({self.url}, {'.stop() ends it' if self.is_alive else 'stopped'})"
