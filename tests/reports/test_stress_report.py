@@ -32,7 +32,7 @@ def study(collection: Collection, tmp_path: Path) -> Stress:
         collection,
         Reader(),
         perturbations=["missing_char", "extra_char", "shuffle_all_words"],
-        pictures=["occlusion"],
+        corruptions=["occlusion"],
         severity=3,
         picture_severity=5,
         store=Store(tmp_path / "store"),

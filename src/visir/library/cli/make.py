@@ -25,7 +25,6 @@ from visir.library.cli.parts import (
     update_once,
     watch_on,
 )
-from visir.library.layout import default_folder
 
 
 @examples(
@@ -61,7 +60,7 @@ def make(
     """
     from visir.errors import ConfigurationError
     from visir.library.default_model import default_model
-    from visir.library.layout import is_library
+    from visir.library.layout import default_folder, is_library
     from visir.library.watch import require_watching
 
     if watch:
