@@ -11,6 +11,7 @@ from typing import Any, Generic
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from visir.errors import ConfigurationError
@@ -23,6 +24,7 @@ from visir.training.inputs.base import EpochRandom, TrainingData
 from visir.training.inputs.prefetch import prefetch
 from visir.training.learner import E, Learner
 from visir.training.loop import Loop, StepPosition
+from visir.training.moving import Moving
 from visir.training.normalisation import BatchStatistics
 from visir.training.optimiser import build_optimiser, moments, restore_moments
 from visir.training.precision import Precision
@@ -46,6 +48,7 @@ class Training(Generic[E]):
         self.model = learner.model
         self.freezing = Freezing(learner.pretrained)
         self.freezing.check_trainable(learner, recipe.schedule.frozen_epochs)
+        self.moving, self.all_moving = Moving(self.model), Moving(learner)
         self.statistics = BatchStatistics(self.model, recipe, processes, len(train))
         settings = recipe.optimiser
         self.optimiser = build_optimiser(learner.parts(), settings, recipe.rates)
@@ -104,7 +107,13 @@ class Training(Generic[E]):
                 for rows in batches
             ]
             for batches in steps_of_epoch(
-                len(self.train), settings.batch, settings.accumulate, seed=self.recipe.seed, epoch=number
+                len(self.train),
+                settings.batch,
+                settings.accumulate,
+                seed=self.recipe.seed,
+                epoch=number,
+                anchors=self._anchors if settings.per_image > 1 else None,
+                per_image=settings.per_image,
             )
         ]
         snapshots = snapshot_steps(self.recipe.averaging, self.steps)
@@ -118,7 +127,7 @@ class Training(Generic[E]):
                 factor = self.timetable.factor(number, step)
                 update = self.loop.update(shares[step], coming, StepPosition(number, step, factor))
                 if step in snapshots:
-                    self.average.add(self.model)
+                    self.average.add(self.moving)
                 self.running.add(update.losses, update.pairs)
                 self.running.seconds = before + time.perf_counter() - began
                 rate = factor * settings.rate
@@ -127,11 +136,11 @@ class Training(Generic[E]):
     def close_epoch(self) -> Epoch:
         """Validate, choose, and begin the next epoch; the weights that are judged and kept are the averaged ones."""
         self.model.eval()
-        with self.average.inside(self.model):
+        with self.average.inside(self.moving):
             epoch = self.processes.run_on_first(self._judged)
             self.curve.append(epoch)
             if self.chosen == epoch.epoch:
-                self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+                self.best = {name: tensor.detach().clone() for name, tensor in self.moving.state().items()}
         self.average.clear()
         self.running = Running()
         return epoch
@@ -139,7 +148,7 @@ class Training(Generic[E]):
     def save(self, folder: TrainingFolder) -> None:
         """Write everything that a later process needs to go on as if nothing had been."""
         tensors = {
-            **add_prefix("now", self.learner.state_dict()),
+            **add_prefix("now", self.all_moving.state()),
             **add_prefix("best", self.best),
             **add_prefix("average", self.average.mean),
             **add_prefix("optimiser", moments(self.optimiser)),
@@ -157,7 +166,7 @@ class Training(Generic[E]):
         tensors, notes = load_state(path)
         check_same_training(path, notes, self._identity())
         device = self.processes.device
-        self.learner.load_state_dict(strip_prefix("now", tensors))
+        self.all_moving.load(strip_prefix("now", tensors))
         self.best = {name: tensor.to(device) for name, tensor in strip_prefix("best", tensors).items()}
         self.average.mean = {name: tensor.to(device) for name, tensor in strip_prefix("average", tensors).items()}
         self.average.count = notes["snapshots"]
@@ -169,9 +178,15 @@ class Training(Generic[E]):
     def choose(self) -> None:
         """Give the model the chosen weights, on the CPU and in evaluation mode, all of them trainable again."""
         self.statistics.release()
-        self.model.load_state_dict(self.best)
+        self.moving.load(self.best)
         self.freezing.thaw()
         self.model.cpu().eval()
+
+    @property
+    def _anchors(self) -> NDArray[np.int64]:
+        """(pairs,) the anchor of each pair."""
+        anchors: NDArray[np.int64] = self.train.labels(np.arange(len(self.train)))[0].numpy()
+        return anchors
 
     @property
     def _best_epoch(self) -> int:

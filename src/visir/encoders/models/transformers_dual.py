@@ -25,7 +25,13 @@ from visir.encoders.models.model_files import (
     read_small_files,
 )
 from visir.encoders.models.model_names import one_of, positive_number, template_of
-from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, part, random_weights, recompute_activations
+from visir.encoders.models.pretrained_towers import (
+    PretrainedTowersEncoder,
+    bias_of,
+    part,
+    random_weights,
+    recompute_activations,
+)
 from visir.encoders.models.token_tower import TokenTower
 from visir.encoders.models.tokens import Tokens
 from visir.encoders.towers.base import Inputs
@@ -124,7 +130,8 @@ def load(
     """Load the model of type `kind` that lies in `files`."""
     card, model, image, text, device = load_towers(name, kind, files, options, device=device, dtype=dtype)
     own = FAMILIES[kind].temperature(model)
-    return PretrainedTowersEncoder(card, {"image": image, "text": text}, device=device, temperature=own)
+    towers: dict[Modality, PretrainedTower] = {"image": image, "text": text}
+    return PretrainedTowersEncoder(card, towers, device=device, temperature=own, bias=bias_of(model))
 
 
 def load_towers(
