@@ -20,7 +20,7 @@ from visir.encoders.loading import load
 from visir.encoders.sources import items_of
 from visir.encoders.store import Entry, Store
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, nearest, raise_faults
-from visir.records import Embeddings, Items, Modality, Role, SparseEmbeddings, Vectors
+from visir.records import Embeddings, Items, Modality, MultiVectorEmbeddings, Role, SparseEmbeddings, Vectors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -175,8 +175,13 @@ def as_dense(vectors: Vectors) -> Embeddings:
     """The vectors, when they are dense.
 
     Raises:
-        EncoderError: They are sparse.
+        EncoderError: They are sparse, or several for each item.
     """
+    if isinstance(vectors, MultiVectorEmbeddings):
+        raise EncoderError(
+            f"{vectors.encoder.name} makes several vectors for each item, and one is needed here.",
+            hint="visir.encoders.encode_items gives all of them; name a model that makes one vector for each item",
+        )
     if isinstance(vectors, SparseEmbeddings):
         raise EncoderError(
             f"{vectors.encoder.name} makes weighted words, and dense vectors are needed here.",

@@ -24,7 +24,7 @@ from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, WORK
 from visir.library.models import LibraryModels
 from visir.library.source import PhotoSource, SourceEntry
-from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, Role, SparseEmbeddings, strings
+from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, Role, Vectors, strings
 from visir.retrieval.index import Index
 from visir.retrieval.kinds import KINDS
 from visir.storage import FolderChange, remove_own_folders
@@ -67,7 +67,7 @@ class Indexes:
         index = self.get(system)
         return set() if index is None else set(index.ids.to_pylist())
 
-    def add(self, system: str, vectors: Embeddings | SparseEmbeddings) -> None:
+    def add(self, system: str, vectors: Vectors) -> None:
         """Add documents; those that are there already are left as they are."""
         index = self.get(system)
         if len(vectors) == 0:
@@ -147,7 +147,7 @@ def add_captions(
 
 @dataclass
 class _Encoded:
-    vectors: dict[str, Embeddings | SparseEmbeddings] = field(default_factory=dict)
+    vectors: dict[str, Vectors] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
 
 
@@ -201,7 +201,7 @@ def _encoded(
 
 def _vectors(
     system: str, models: LibraryModels, part: Collection, source: PhotoSource, store: Store
-) -> tuple[Embeddings | SparseEmbeddings, dict[str, str]]:
+) -> tuple[Vectors, dict[str, str]]:
     head, encoder = models.sparse, models.dense
     if system == "dense" and encoder is not None:
         if encoder.precomputed:  # vectors without ids belong to the whole collection, in its order

@@ -165,6 +165,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
             f"{bare}: this is no sentence-transformers model (there is no modules.json in {files.folder}).",
             hint="the library would put mean pooling on top and go on; save it with SentenceTransformer.save first",
         )
+    _ = files.weights  # fetched now that the model is known to be of this library
     with loading(name):
         model = _load(files.folder, device, dtype)
         if max_length is not None:
