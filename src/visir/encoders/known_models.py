@@ -6,7 +6,6 @@ Well-known models are data, in `known_models.toml`. Nothing here asks the networ
 from __future__ import annotations
 
 import difflib
-import os
 import re
 import tomllib
 from collections.abc import Iterable, Sequence
@@ -18,6 +17,7 @@ from typing import Any, Literal, overload
 
 from visir.display import Tabular
 from visir.encoders.families import every_family, family_of
+from visir.encoders.model_facts import KnownModel, cached_folder, facts_of_folder, has_weights
 from visir.errors import EncoderError, nearest
 from visir.files import data_directory, is_there
 
@@ -26,48 +26,6 @@ TAKES = ("image", "text", "text+image")
 FORMS = ("dense", "sparse", "multi-vector")
 DATA = Path(__file__).with_suffix(".toml")
 OF_FAMILIES = "Families: names that you complete with a file, a folder or a name"
-WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.onnx", "*.msgpack")
-
-
-@dataclass(frozen=True)
-class KnownModel:
-    """A name that `visir.load` takes.
-
-    Attributes:
-        name: The name; words in capitals stand for something of yours ("onnx:FILE").
-        family: Its family.
-        title: What it is, in words.
-        takes: What it encodes: "image", "text", "text+image" (both as one item).
-        megabytes: The size of its weights, 10^6 bytes; 0 where it has none, or that is not known.
-        installed: Whether the packages that it needs are installed.
-        here: Whether it loads without a download.
-        form: What its vectors are: "dense", "sparse" or "multi-vector"; "" where that depends on the model.
-        dimension: Of its vectors; 0 where that is not known.
-        parameters: How many weights it has, in millions; 0 where that is not known.
-        licence: As its authors name it; "" where that is not known.
-        languages: Of the texts.
-        remote_code: Whether it runs code from its page on the hub: it is loaded only when you say so.
-        group: The heading under which it is listed.
-        source: Where the facts were verified: "mteb", "hub", "open_clip", or files that were read.
-        architecture: What its configuration calls it; for models whose files were read.
-    """
-
-    name: str
-    family: str
-    title: str
-    takes: tuple[str, ...]
-    megabytes: int
-    installed: bool
-    here: bool
-    form: str = "dense"
-    dimension: int = 0
-    parameters: float = 0.0
-    licence: str = ""
-    languages: str = ""
-    remote_code: bool = False
-    group: str = ""
-    source: str = ""
-    architecture: str = ""
 
 
 @dataclass(frozen=True, repr=False)
@@ -133,9 +91,9 @@ def models(word: str = "", *, takes: str | Iterable[str] = (), form: str = "") -
         listed = _of_word(word, listed)
     chosen = tuple(model for model in listed if set(wanted) <= set(model.takes) and form in ("", model.form))
     if not chosen:
-        said = [f"that takes {' and '.join(wanted)}"] * bool(wanted) + [f"of the form {form}"] * bool(form)
+        wishes = [f"that takes {' and '.join(wanted)}"] * bool(wanted) + [f"of the form {form}"] * bool(form)
         raise EncoderError(
-            f"no model{f' of {word!r}' if word else ' of the list'} {' and is '.join(said)}.",
+            f"no model{f' of {word!r}' if word else ' of the list'} {' and is '.join(wishes)}.",
             hint="visir models lists all; a model of your own: visir.Encoder.wrap(…)",
         )
     return ModelList(chosen)
@@ -173,19 +131,6 @@ def where_to_begin() -> str:
     )
 
 
-def cached_folder(hub_name: str) -> Path | None:
-    """Where the hub's cache on this machine has files of a model; None without any. Imports nothing."""
-    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
-    hub = Path(os.environ.get("HF_HUB_CACHE", home / "hub"))
-    snapshots = sorted((hub / f"models--{hub_name.replace('/', '--')}" / "snapshots").glob("*"))
-    return next((folder for folder in reversed(snapshots) if has_weights(folder)), snapshots[-1] if snapshots else None)
-
-
-def has_weights(folder: Path) -> bool:
-    """Whether a folder holds the weights of a model: a refused model leaves its configuration alone in the cache."""
-    return any(True for pattern in WEIGHTS for _ in folder.glob(pattern))
-
-
 @cache
 def _data() -> tuple[tuple[str, dict[str, Any]], ...]:
     """Heading and facts of every model of the file."""
@@ -195,8 +140,8 @@ def _data() -> tuple[tuple[str, dict[str, Any]], ...]:
 
 def _to_begin_with() -> list[KnownModel]:
     """For English, and for any language."""
-    found = {facts["begin"]: _known(group, facts) for group, facts in _data() if "begin" in facts}
-    return [found["english"], found["any"]]
+    first = {facts["begin"]: _known(group, facts) for group, facts in _data() if "begin" in facts}
+    return [first["english"], first["any"]]
 
 
 def _every_model() -> list[KnownModel]:
@@ -239,8 +184,6 @@ def _families() -> list[KnownModel]:
 
 def _of_word(word: str, listed: list[KnownModel]) -> list[KnownModel]:
     """The model of this name or folder, or those that have each of these words."""
-    from visir.encoders.model_facts import facts_of_folder
-
     bare = word.partition("?")[0]
     exact = next((model for model in listed if model.name == bare or model.name.removeprefix("st:") == bare), None)
     folder = Path(bare) if is_there(bare) and Path(bare).is_dir() else cached_folder(bare.removeprefix("st:"))

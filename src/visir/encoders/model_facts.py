@@ -3,19 +3,62 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from visir.encoders.families import family_of
-from visir.encoders.known_models import WEIGHTS, KnownModel, has_weights
 from visir.errors import EncoderError
 
+WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.onnx", "*.msgpack")
 LONGEST = 4 * 2**20
 """Bytes of a configuration that is read: no model's is longer."""
 _LICENCE = re.compile(r"^licen[sc]e:\s*['\"]?([\w.+-]+)", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class KnownModel:
+    """A name that `visir.load` takes.
+
+    Attributes:
+        name: The name; words in capitals stand for something of yours ("onnx:FILE").
+        family: Its family.
+        title: What it is, in words.
+        takes: What it encodes: "image", "text", "text+image" (both as one item).
+        megabytes: The size of its weights, 10^6 bytes; 0 where it has none, or that is not known.
+        installed: Whether the packages that it needs are installed.
+        here: Whether it loads without a download.
+        form: What its vectors are: "dense", "sparse" or "multi-vector"; "" where that depends on the model.
+        dimension: Of its vectors; 0 where that is not known.
+        parameters: How many weights it has, in millions; 0 where that is not known.
+        licence: As its authors name it; "" where that is not known.
+        languages: Of the texts.
+        remote_code: Whether it runs code from its page on the hub: it is loaded only when you say so.
+        group: The heading under which it is listed.
+        source: Where the facts were verified: "mteb", "hub", "open_clip", or files that were read.
+        architecture: What its configuration calls it; for models whose files were read.
+    """
+
+    name: str
+    family: str
+    title: str
+    takes: tuple[str, ...]
+    megabytes: int
+    installed: bool
+    here: bool
+    form: str = "dense"
+    dimension: int = 0
+    parameters: float = 0.0
+    licence: str = ""
+    languages: str = ""
+    remote_code: bool = False
+    group: str = ""
+    source: str = ""
+    architecture: str = ""
 
 
 def facts_of_folder(name: str, folder: Path) -> KnownModel:
@@ -50,6 +93,19 @@ def facts_of_folder(name: str, folder: Path) -> KnownModel:
         source="its files",
         architecture=architecture,
     )
+
+
+def cached_folder(hub_name: str) -> Path | None:
+    """Where the hub's cache on this machine has files of a model; None without any. Imports nothing."""
+    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
+    hub = Path(os.environ.get("HF_HUB_CACHE", home / "hub"))
+    snapshots = sorted((hub / f"models--{hub_name.replace('/', '--')}" / "snapshots").glob("*"))
+    return next((folder for folder in reversed(snapshots) if has_weights(folder)), snapshots[-1] if snapshots else None)
+
+
+def has_weights(folder: Path) -> bool:
+    """Whether a folder holds the weights of a model: a refused model leaves its configuration alone in the cache."""
+    return any(True for pattern in WEIGHTS for _ in folder.glob(pattern))
 
 
 def _configurations(folder: Path) -> Iterable[Mapping[str, Any]]:
