@@ -15,7 +15,7 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.encoders.cross_encoder import CrossEncoder
-    from visir.encoders.encoding import Encoding, encode, encode_detailed, encode_items
+    from visir.encoders.encoding import Encoding, encode, encode_dense, encode_detailed, encode_items
     from visir.encoders.families import FAMILIES, Family
     from visir.encoders.known_models import ModelList, recommended
     from visir.encoders.loading import load, load_cross_encoder
@@ -30,6 +30,7 @@ __getattr__, __dir__ = lazy(
         "load_cross_encoder": "visir.encoders.loading",
         "CrossEncoder": "visir.encoders.cross_encoder",
         "encode": "visir.encoders.encoding",
+        "encode_dense": "visir.encoders.encoding",
         "encode_detailed": "visir.encoders.encoding",
         "encode_items": "visir.encoders.encoding",
         "Encoding": "visir.encoders.encoding",
@@ -52,6 +53,7 @@ __all__ = [
     "ModelList",
     "Store",
     "encode",
+    "encode_dense",
     "encode_detailed",
     "encode_items",
     "load",
