@@ -15,7 +15,7 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.encoders.cross_encoder import CrossEncoder
-    from visir.encoders.encoding import Encoding, encode, encode_detailed, encode_items
+    from visir.encoders.encoding import Encoding, encode, encode_dense, encode_detailed, encode_items
     from visir.encoders.families import FAMILIES, Family
     from visir.encoders.known_models import KnownModel, recommended
     from visir.encoders.loading import load, load_cross_encoder
@@ -29,6 +29,7 @@ __getattr__, __dir__ = lazy(
         "load_cross_encoder": "visir.encoders.loading",
         "CrossEncoder": "visir.encoders.cross_encoder",
         "encode": "visir.encoders.encoding",
+        "encode_dense": "visir.encoders.encoding",
         "encode_detailed": "visir.encoders.encoding",
         "encode_items": "visir.encoders.encoding",
         "Encoding": "visir.encoders.encoding",
@@ -49,6 +50,7 @@ __all__ = [
     "KnownModel",
     "Store",
     "encode",
+    "encode_dense",
     "encode_detailed",
     "encode_items",
     "load",

@@ -17,7 +17,8 @@ import pyarrow as pa
 
 from visir.collections.images import ImageReader
 from visir.encoders.content import image_marks
-from visir.encoders.encoding import as_dense, encode, encode_detailed
+from visir.encoders.encoding import encode_dense, encode_detailed
+from visir.encoders.forms import as_dense
 from visir.encoders.store import Store
 from visir.errors import ImageError
 from visir.library.check import load_index
@@ -135,12 +136,12 @@ def add_captions(
     for start in range(0, captions.num_rows, GROUP):
         batch = captions.slice(start, GROUP)
         if all_cached:
-            vectors = encode(encoder, everything, "text").select(batch["id"])
+            vectors = encode_dense(encoder, everything, "text").select(batch["id"])
         else:
             part = replace(
                 everything, captions=batch, judgements=JUDGEMENTS.empty_table(), facts=None, caption_facts=None
             )
-            vectors = _relabelled(encode(encoder, part, "text", store=_store(change)), None)
+            vectors = _relabelled(encode_dense(encoder, part, "text", store=_store(change)), None)
         indexes.add(CAPTIONS, _without_zero(vectors)[0])
         remove_own_folders(change, _STORE)
 
@@ -205,7 +206,7 @@ def _vectors(
     head, encoder = models.sparse, models.dense
     if system == "dense" and encoder is not None:
         if encoder.precomputed:  # vectors without ids belong to the whole collection, in its order
-            every = encode(encoder, source.collection, "image")
+            every = encode_dense(encoder, source.collection, "image")
             return every.select(part.images["id"]), {}
         result = encode_detailed(encoder, part.items("image"), store=store, skip_broken=True)
         return result.embeddings, result.broken
