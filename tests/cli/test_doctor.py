@@ -28,7 +28,7 @@ import typer
 from typer.testing import CliRunner
 from visir.cli.main import app
 
-heavy = ("torch", "numpy", "pyarrow", "transformers", "sentence_transformers", "numba", "pandas", "matplotlib", "duckdb")
+heavy = ("torch", "numpy", "pyarrow", "transformers", "sentence_transformers", "numba", "pandas", "duckdb")
 
 
 def paths(command, path=()):

@@ -25,7 +25,7 @@ from visir.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from visir.records import Embeddings, Run, SparseEmbeddings
+    from visir.records import Run, Vectors
     from visir.retrieval.index import Index
 
 
@@ -107,7 +107,7 @@ def export_command(
         output.line(f"{path}: {path.stat().st_size / 1e6:,.1f} MB, {weights}")
 
 
-def _show(run: Run, query_vectors: Embeddings | SparseEmbeddings, index: Index[Any], text: str) -> None:
+def _show(run: Run, query_vectors: Vectors, index: Index[Any], text: str) -> None:
     """The answers to one text; with a sparse index also which terms matched."""
     from rich.table import Table
 

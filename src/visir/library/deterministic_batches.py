@@ -11,6 +11,7 @@ from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
+from visir.encoders.forms import one_each
 
 Input = TypeVar("Input")
 
@@ -49,7 +50,7 @@ class DeterministicTextEncoder:
         backbone = encoder.base_encoder("text")
         self._backbone = None if backbone is None else DeterministicTextEncoder(backbone)
         self._lock = threading.Lock()
-        self._texts = BatchShapes[str](encoder.embed_texts_alike, 2)
+        self._texts = BatchShapes[str](lambda texts: one_each(encoder.embed_texts_alike(texts), encoder.label), 2)
         self._heads = BatchShapes[NDArray[np.float32]](lambda rows: encoder.project("text", np.stack(rows)), 4)
         self._cache: LRUCache[str, NDArray[np.float32]] = LRUCache(CACHED_TEXTS)
 

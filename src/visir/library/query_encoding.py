@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
+from visir.encoders.forms import one_each
 from visir.errors import VisirError
 from visir.library.deterministic_batches import COMPARED, DeterministicTextEncoder
 from visir.library.models import LibraryModels
@@ -163,11 +164,11 @@ class QueryEncoder:
         """(1, d) the vector of a picture."""
         encoder = self._encoder(system)
         if not isinstance(image, PreparedImage):
-            return encoder.encode_images([image], role="query")
+            return one_each(encoder.encode_images([image], role="query"), encoder.label)
         pixels = image.pixels.get(encoder.card.fingerprint)
         if pixels is None:
             raise encoder.cannot("image")
-        return encoder.embed_images([pixels])
+        return one_each(encoder.embed_images([pixels]), encoder.label)
 
     def _query_words(self, query: Query, library: LibrarySnapshot, text_words: Mapping[str, Words]) -> Words:
         text = None if query.search_text is None else text_words.get(query.search_text, {})

@@ -17,14 +17,15 @@ import pyarrow as pa
 
 from visir.collections.images import ImageReader
 from visir.encoders.content import image_marks
-from visir.encoders.encoding import as_dense, encode, encode_detailed
+from visir.encoders.encoding import encode_dense, encode_detailed
+from visir.encoders.forms import as_dense
 from visir.encoders.store import Store
 from visir.errors import ImageError
 from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, WORK
 from visir.library.models import LibraryModels
 from visir.library.source import PhotoSource, SourceEntry
-from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, Role, SparseEmbeddings, strings
+from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, Role, Vectors, strings
 from visir.retrieval.index import Index
 from visir.retrieval.kinds import KINDS
 from visir.storage import FolderChange, remove_own_folders
@@ -67,7 +68,7 @@ class Indexes:
         index = self.get(system)
         return set() if index is None else set(index.ids.to_pylist())
 
-    def add(self, system: str, vectors: Embeddings | SparseEmbeddings) -> None:
+    def add(self, system: str, vectors: Vectors) -> None:
         """Add documents; those that are there already are left as they are."""
         index = self.get(system)
         if len(vectors) == 0:
@@ -135,19 +136,19 @@ def add_captions(
     for start in range(0, captions.num_rows, GROUP):
         batch = captions.slice(start, GROUP)
         if all_cached:
-            vectors = encode(encoder, everything, "text").select(batch["id"])
+            vectors = encode_dense(encoder, everything, "text").select(batch["id"])
         else:
             part = replace(
                 everything, captions=batch, judgements=JUDGEMENTS.empty_table(), facts=None, caption_facts=None
             )
-            vectors = _relabelled(encode(encoder, part, "text", store=_store(change)), None)
+            vectors = _relabelled(encode_dense(encoder, part, "text", store=_store(change)), None)
         indexes.add(CAPTIONS, _without_zero(vectors)[0])
         remove_own_folders(change, _STORE)
 
 
 @dataclass
 class _Encoded:
-    vectors: dict[str, Embeddings | SparseEmbeddings] = field(default_factory=dict)
+    vectors: dict[str, Vectors] = field(default_factory=dict)
     broken: dict[str, str] = field(default_factory=dict)
 
 
@@ -201,11 +202,11 @@ def _encoded(
 
 def _vectors(
     system: str, models: LibraryModels, part: Collection, source: PhotoSource, store: Store
-) -> tuple[Embeddings | SparseEmbeddings, dict[str, str]]:
+) -> tuple[Vectors, dict[str, str]]:
     head, encoder = models.sparse, models.dense
     if system == "dense" and encoder is not None:
         if encoder.precomputed:  # vectors without ids belong to the whole collection, in its order
-            every = encode(encoder, source.collection, "image")
+            every = encode_dense(encoder, source.collection, "image")
             return every.select(part.images["id"]), {}
         result = encode_detailed(encoder, part.items("image"), store=store, skip_broken=True)
         return result.embeddings, result.broken

@@ -19,7 +19,7 @@ from visir.encoders.models.forward import inference, to_tensor, to_vectors
 from visir.encoders.models.model_files import ModelFiles
 from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
 from visir.encoders.models.transformers_encoder import load_towers
-from visir.encoders.models.transformers_kinds import Kind
+from visir.encoders.models.transformers_kinds import ModelKind
 from visir.encoders.models.transformers_towers import DualImageTower, DualTextTower
 from visir.records import EncoderCard
 
@@ -96,7 +96,7 @@ class BlipCrossEncoder(CrossEncoder):
 
 
 def load(
-    name: str, kind: Kind, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
+    name: str, kind: ModelKind, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
 ) -> BlipEncoder:
     """Load the BLIP retrieval model that lies in `files`.
 

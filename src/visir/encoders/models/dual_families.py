@@ -156,8 +156,8 @@ UNDESCRIBED = DualFamily(
     temperature=lambda model: None,
     described=False,
 )
-"""A class that has `get_image_features` and `get_text_features`, and of which nothing more is known: texts are padded to
-the longest of a batch, with a mask, and cut at the positions there are. The card says so."""
+"""A class that has `get_image_features` and `get_text_features`, and of which nothing more is known: texts are padded
+to the longest of a batch, with a mask, and cut at the positions there are. The card says so."""
 
 
 def family_of_class(class_name: str) -> DualFamily:

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.models.model_files import only_errors
 from visir.encoders.models.patch_images import NaFlexProcessor
+from visir.encoders.models.processor_values import processor_values
 from visir.errors import EncoderError, ImageError
 
 if TYPE_CHECKING:
@@ -128,25 +129,6 @@ class ImageProcessor:
         return processor_values(self._processor, self.backend)
 
 
-def processor_values(processor: Any, backend: str) -> dict[str, Any]:
-    """Every setting of an image processor that changes its pixels, as plain values."""
-    from PIL.Image import Resampling
-
-    data = getattr(processor, "data_config", None)  # timm's
-    settings = {
-        key: _plain(value)
-        for key, value in (processor.to_dict() if data is None else data).items()
-        if data is not None
-        or key.startswith(("do_", "rescale_", "image_", "crop_", "include_"))
-        or key in ("size", "resample", "patch_size")
-    }
-    settings.pop("image_processor_type", None)
-    if isinstance(settings.get("resample"), int):
-        settings["resample"] = Resampling(settings["resample"]).name.lower()
-    name = type(processor).__name__.removesuffix("Pil").removesuffix("Fast")
-    return {"class": name, "backend": backend, **settings}
-
-
 def _shortest_edge(processor: Any, timm: dict[str, Any] | None) -> int | None:
     """What the shortest edge of a picture is scaled to; None where pictures are not scaled so."""
     if timm is not None:
@@ -178,15 +160,3 @@ def _backend_of(processor: Any) -> str:
     if hasattr(processor, "backend"):
         return str(processor.backend)
     return "torchvision" if type(processor).__name__.endswith("Fast") else "pil"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return value
-    if isinstance(value, (int, float)):
-        return int(value) if isinstance(value, int) else float(value)
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    if hasattr(value, "items"):
-        return {str(key): _plain(entry) for key, entry in value.items() if entry is not None}
-    return str(value)

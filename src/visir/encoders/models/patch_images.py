@@ -9,6 +9,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from visir.encoders.models.processor_values import processor_values
+
 if TYPE_CHECKING:
     from PIL.Image import Image
 
@@ -23,7 +25,7 @@ class NaFlexProcessor:
     Args:
         processor: The image processor of `transformers`.
         backend: Which implementation it is.
-        patches: The most patches of a picture; None is the processor's own number. More show more detail, and cost more.
+        patches: The most patches of a picture; None is the processor's own number. More show more detail and cost more.
     """
 
     def __init__(self, processor: Any, backend: str, patches: int | None = None) -> None:
@@ -39,8 +41,6 @@ class NaFlexProcessor:
 
     def values(self) -> dict[str, Any]:
         """Every setting as plain values, for the card."""
-        from visir.encoders.models.image_processors import processor_values
-
         return {**processor_values(self._processor, self.backend), "max_num_patches": self.patches}
 
 

@@ -17,6 +17,8 @@ from visir.encoders.devices import pick_device
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.model_files import ModelFiles, find_model, loading, no_progress_bar
 from visir.encoders.models.model_names import positive_number, template_of
+from visir.encoders.models.sentence_multi_vector import is_multi_vector
+from visir.encoders.models.sentence_multi_vector import load as load_multi_vector
 from visir.encoders.models.sentence_tower import (
     SentenceTower,
     limit_of,
@@ -146,7 +148,7 @@ class SentenceEncoder(Encoder):
         return
 
 
-def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> SentenceEncoder:
+def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
     """Load `st:NAME`, `st:ORGANISATION/NAME` or a folder with `modules.json`.
 
     Options in the name: `template` (a text with one `{}`; for models that want "query: {}"), `max_length` (cut texts
@@ -156,10 +158,12 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     asked for: its weights, tokenizer and configuration are compared with those published on the hub, so the vectors
     are the same, and no network is needed.
     """
+    files = _find(name.partition("?")[0].removeprefix("st:"), revision)
+    if is_multi_vector(files.folder):
+        return load_multi_vector(name, files, device=device, dtype=dtype)
     bare, options = split_options(name, OPTIONS, error=EncoderError)
     template, max_length = template_of(name, options), positive_number(name, options, "max_length")
     device = pick_device(device)
-    files = _find(bare.removeprefix("st:"), revision)
     if not (files.folder / "modules.json").is_file():
         raise EncoderError(
             f"{bare}: this is no sentence-transformers model (there is no modules.json in {files.folder}).",

@@ -40,9 +40,9 @@ FAMILIES: Mapping[str, TowerFamily] = {
     "ijepa": _PATCHES,
     "flava_image_model": _FIRST,
 }
-"""By the model type in `config.json`. Every other vision tower is read by its own pooled vector: DINOv2 and DINOv3 (the
-first token behind the last norm), SigLIP and AIMv2 (attention pooling), CLIP (first token behind a norm; its projection,
-where it has one), ConvNeXt, Swin, ResNet (mean of the last map)."""
+"""By the model type in `config.json`. Every other vision tower is read by its own pooled vector: DINOv2 and DINOv3
+(the first token behind the last norm), SigLIP and AIMv2 (attention pooling), CLIP (the first token behind a norm; its
+projection, where it has one), ConvNeXt, Swin, ResNet (the mean of the last map)."""
 
 
 def tower_family_of(model_type: str) -> TowerFamily:

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from fnmatch import fnmatchcase
 from typing import Any
-
-import torch
 
 from visir.encoders.devices import pick_device
 from visir.encoders.models.dual_families import family_of_class
 from visir.encoders.models.image_processors import BACKENDS
-from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar
+from visir.encoders.models.model_files import ModelFiles, loading
 from visir.encoders.models.model_names import one_of, positive_number, template_of
 from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
 from visir.encoders.models.tower_families import POOLINGS
-from visir.encoders.models.transformers_kinds import Kind
+from visir.encoders.models.transformers_kinds import ModelKind
 from visir.encoders.models.transformers_towers import DualImageTower, DualTextTower, reading_of
+from visir.encoders.models.transformers_weights import load_model
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
@@ -24,7 +22,7 @@ Towers = dict[Modality, PretrainedTower]
 
 
 def load(
-    name: str, kind: Kind, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
+    name: str, kind: ModelKind, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
 ) -> PretrainedTowersEncoder:
     """Load the model of this kind that lies in `files`."""
     card, model, towers, device = load_towers(name, kind, files, options, device=device, dtype=dtype)
@@ -33,13 +31,13 @@ def load(
 
 
 def load_towers(
-    name: str, kind: Kind, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
+    name: str, kind: ModelKind, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
 ) -> tuple[EncoderCard, Any, Towers, str]:
     """Card, whole model, its towers, and the device that they are on."""
     device = pick_device(device)
     checks = _checked(name, kind, options)
     with loading(name):
-        model = load_model(name, kind, files, dtype, checks["pooling"]).to(device)
+        model = _load_model(name, kind, files, dtype, checks["pooling"]).to(device)
         towers: Towers = {}
         if "image" in kind.modalities:
             towers["image"] = image = DualImageTower(
@@ -75,7 +73,7 @@ def load_towers(
     return card, model, towers, device
 
 
-def _checked(name: str, kind: Kind, options: dict[str, str]) -> dict[str, Any]:
+def _checked(name: str, kind: ModelKind, options: dict[str, str]) -> dict[str, Any]:
     """The values of the options; those that this kind could only ignore are refused."""
     single = len(kind.modalities) == 1
     useless = {
@@ -101,31 +99,10 @@ def _checked(name: str, kind: Kind, options: dict[str, str]) -> dict[str, Any]:
     }
 
 
-def load_model(name: str, kind: Kind, files: ModelFiles, dtype: str, pooling: str | None = None) -> Any:
-    """`from_pretrained` of one class, in the dtype asked for, refusing a checkpoint that lacks a weight that is used.
-
-    transformers fills missing weights with random numbers and warns: a captioning checkpoint loaded as a retrieval
-    model would give vectors, and they would mean nothing. Also, since version 5 the checkpoint's own dtype is taken
-    unless one is named.
-    """
-    _ = files.weights  # a folder without weights is told apart from one whose weights are damaged
-    trusted = {"trust_remote_code": True} if files.code and kind.is_foreign else {}
-    with no_progress_bar():
-        model, report = kind.model_class.from_pretrained(
-            files.folder, dtype=getattr(torch, dtype), output_loading_info=True, **trusted
-        )
-    unused = [
-        pattern for modality in kind.modalities for pattern in reading_of(kind, model.config, modality, pooling).unused
-    ]
-    missing = sorted(
-        key
-        for key in report["missing_keys"]
-        if not any(fnmatchcase(key, f"{pattern}.*") or fnmatchcase(key, f"*.{pattern}.*") for pattern in unused)
+def _load_model(name: str, kind: ModelKind, files: ModelFiles, dtype: str, pooling: str | None) -> Any:
+    """The model; weights that no tower uses may be missing: a pooler that nobody reads."""
+    config = kind.model_class.config_class.from_pretrained(
+        files.folder, **({"trust_remote_code": True} if kind.is_foreign else {})
     )
-    if missing:
-        raise EncoderError(
-            f"{name}: {len(missing)} weights of {kind.class_name} are not in this checkpoint: {', '.join(missing[:4])}"
-            + (", …" if len(missing) > 4 else "."),
-            hint="it was made for another task, or is another kind of model",
-        )
-    return model.eval()
+    unused = [part for modality in kind.modalities for part in reading_of(kind, config, modality, pooling).unused]
+    return load_model(name, kind.model_class, files, dtype, unused=unused, code=kind.is_foreign)

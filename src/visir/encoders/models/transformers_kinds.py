@@ -25,7 +25,7 @@ _MAKERS = ("get_image_features", "get_text_features")
 
 
 @dataclass(frozen=True)
-class Kind:
+class ModelKind:
     """A class of `transformers`, and what visir reads with it.
 
     Attributes:
@@ -65,7 +65,7 @@ def is_native(model_type: str | None) -> bool:
     return model_type in CONFIG_MAPPING_NAMES
 
 
-def kind_of(config: Mapping[str, Any], folder: Path) -> Kind | None:
+def kind_of(config: Mapping[str, Any], folder: Path) -> ModelKind | None:
     """What visir can read in a model with this configuration, by its type; None when that is nothing."""
     model_type = model_type_of(config)
     if model_type is None:
@@ -74,15 +74,15 @@ def kind_of(config: Mapping[str, Any], folder: Path) -> Kind | None:
     for name, model_class in classes:
         if name in FAMILIES or _is_dual(model_class):
             missing = _missing(model_class, classes[0][1], folder)
-            return Kind(model_type, model_class, frozenset({"image", "text"}), missing)
+            return ModelKind(model_type, model_class, frozenset({"image", "text"}), missing)
     for name, model_class in classes:
         modality = _tower_modality(name, model_class, model_type)
         if modality is not None:
-            return Kind(model_type, model_class, frozenset({modality}))
+            return ModelKind(model_type, model_class, frozenset({modality}))
     return None
 
 
-def trusted_kind(config: Mapping[str, Any], folder: Path) -> Kind | None:
+def trusted_kind(config: Mapping[str, Any], folder: Path) -> ModelKind | None:
     """The same for a model whose class comes with it; runs its code."""
     from transformers.dynamic_module_utils import get_class_from_dynamic_module
 
@@ -92,7 +92,7 @@ def trusted_kind(config: Mapping[str, Any], folder: Path) -> Kind | None:
     model_class = get_class_from_dynamic_module(place, str(folder))
     if not _is_dual(model_class):
         return None
-    return Kind(str(config.get("model_type")), model_class, frozenset({"image", "text"}))
+    return ModelKind(str(config.get("model_type")), model_class, frozenset({"image", "text"}))
 
 
 def dual_class_of(model_type: str) -> str | None:

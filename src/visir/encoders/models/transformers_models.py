@@ -10,16 +10,19 @@ from importlib import import_module
 from typing import Any
 
 from visir.encoders.base import Encoder
+from visir.encoders.models import late_interaction, sentence_multi_vector
 from visir.encoders.models.model_files import ModelFiles, find_model, loading, only_errors
 from visir.encoders.models.model_names import code_is_trusted, refuse_code
-from visir.encoders.models.transformers_kinds import Kind, is_native, kind_of, model_type_of, trusted_kind
+from visir.encoders.models.transformers_kinds import ModelKind, is_native, kind_of, model_type_of, trusted_kind
 from visir.encoders.models.transformers_refusals import incomplete, refused
-from visir.errors import EncoderError
+from visir.errors import EncoderError, require
 from visir.files import read_json
 from visir.options import split_options
 
 OPTIONS = ("template", "max_length", "processor", "pooling", "patches", "code")
 """What can follow the name: `?template=a photo of {}&max_length=35&processor=torchvision`."""
+LATE_OPTIONS = ("template", "max_length", "processor", "vectors")
+"""The same for late-interaction models."""
 
 READERS: Mapping[str, str] = {
     "BlipForImageTextRetrieval": "visir.encoders.models.blip",
@@ -32,7 +35,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     """Load `ORGANISATION/NAME` from the hub (or its cache), or a folder written by `save_pretrained`.
 
     A class with image and text features gives an encoder of both; a vision tower one of images (image to image search);
-    the text tower of a dual encoder one of texts.
+    the text tower of a dual encoder one of texts; a class `…ForRetrieval` one of several vectors for each input.
 
     Options in the name:
         template: A text with one `{}`.
@@ -40,13 +43,21 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         processor: "pil" or "torchvision", the two implementations of the same image preprocessing.
         pooling: What is read of a vision tower alone: "pooler", "cls" or "mean" (`tower_families`).
         patches: The most patches of a picture, for NaFlex models.
+        vectors: Which vectors of a picture count, for late-interaction models: "all" or "image".
         code: "trusted" runs code that comes with the model, where it is nothing without.
     """
-    bare, options = split_options(name, OPTIONS, error=EncoderError)
+    bare, options = split_options(name, error=EncoderError)
     trusted = code_is_trusted(name, options)
-    options.pop("code", None)
     files = find_model(bare, revision, code=trusted)
+    if sentence_multi_vector.is_multi_vector(files.folder):  # a ColBERT, named without st:
+        require("sentence_transformers", extra="text", purpose=f"the late-interaction model {name}")
+        return sentence_multi_vector.load(name, files, device=device, dtype=dtype)
     config = _configuration(bare, files)
+    if (retriever := late_interaction.retrieval_class(config)) is not None:
+        _, options = split_options(name, LATE_OPTIONS, error=EncoderError)
+        return late_interaction.load(name, retriever, files, options, device=device, dtype=dtype)
+    _, options = split_options(name, OPTIONS, error=EncoderError)
+    options.pop("code", None)
     kind = _kind(name, bare, config, files, trusted)
     reader = READERS.get(kind.class_name, "visir.encoders.models.transformers_encoder")
     load: Callable[..., Encoder] = import_module(reader).load
@@ -64,7 +75,7 @@ def _configuration(bare: str, files: ModelFiles) -> Mapping[str, Any]:
     )
 
 
-def _kind(name: str, bare: str, config: Mapping[str, Any], files: ModelFiles, trusted: bool) -> Kind:
+def _kind(name: str, bare: str, config: Mapping[str, Any], files: ModelFiles, trusted: bool) -> ModelKind:
     with loading(bare), only_errors():
         if config.get("auto_map") and not is_native(model_type_of(config)):
             if not trusted:

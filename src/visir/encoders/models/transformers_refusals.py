@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from visir.encoders.models.model_files import ModelFiles
-from visir.encoders.models.transformers_kinds import Kind, model_type_of
+from visir.encoders.models.transformers_kinds import ModelKind, model_type_of
 from visir.errors import EncoderError
 
 _MAKERS = {"get_video_features": "videos", "get_audio_features": "sounds"}
@@ -22,13 +22,13 @@ def refused(name: str, config: Mapping[str, Any], files: ModelFiles) -> EncoderE
     return EncoderError(f"{name}: {_reason(config)}", hint=nearest_way(name, config, files))
 
 
-def incomplete(name: str, kind: Kind, config: Mapping[str, Any], files: ModelFiles) -> EncoderError:
+def incomplete(name: str, kind: ModelKind, config: Mapping[str, Any], files: ModelFiles) -> EncoderError:
     """The error for a checkpoint that was saved from another class, which has not all weights."""
     saved = ", ".join(config.get("architectures") or ["?"])
     listed = ", ".join(kind.missing[:3]) + (", …" if len(kind.missing) > 3 else "")
     return EncoderError(
-        f"{name}: it was saved as {saved}: {len(kind.missing)} weights of {kind.class_name} are not in this checkpoint: "
-        f"{listed}.",
+        f"{name}: it was saved as {saved}: {len(kind.missing)} weights of {kind.class_name} are not in this "
+        f"checkpoint: {listed}.",
         hint=f"it was made for another task; {nearest_way(name, config, files)}",
     )
 
@@ -39,9 +39,9 @@ def nearest_way(name: str, config: Mapping[str, Any], files: ModelFiles) -> str:
     bare = files.hub or str(files.folder)
     if "modules.json" in there:
         return f"it is a model of sentence-transformers: st:{bare}"
-    if any(one.startswith("open_clip_") for one in there):
+    if any(path.startswith("open_clip_") for path in there):
         return f"open_clip reads it: openclip:{f'hf-hub:{bare}' if files.hub else bare}"
-    onnx = next((one for one in there if one.endswith(".onnx")), None)
+    onnx = next((path for path in there if path.endswith(".onnx")), None)
     if onnx is not None:
         return f"its vision tower may be in {onnx}: onnx:FILE#TENSOR takes an ONNX file; {_OWN}"
     if _is_text_model(config):

@@ -23,7 +23,7 @@ from visir.encoders.models.pretrained_towers import part, random_weights, recomp
 from visir.encoders.models.token_tower import TokenTower
 from visir.encoders.models.tokens import Tokens
 from visir.encoders.models.tower_families import pooled_image, pooled_text, tower_family_of
-from visir.encoders.models.transformers_kinds import Kind, dual_class_of
+from visir.encoders.models.transformers_kinds import ModelKind, dual_class_of
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.errors import EncoderError
@@ -31,7 +31,7 @@ from visir.records import Modality
 
 
 @dataclass(frozen=True)
-class Reading:
+class TowerReading:
     """How the vectors of one modality are read out of a model.
 
     Attributes:
@@ -49,18 +49,18 @@ class Reading:
     facts: tuple[tuple[str, str], ...] = ()
 
 
-def reading_of(kind: Kind, config: Any, modality: Modality, pooling: str | None = None) -> Reading:
+def reading_of(kind: ModelKind, config: Any, modality: Modality, pooling: str | None = None) -> TowerReading:
     """What is known of a class; `pooling` is what the name asks for, of vision towers."""
     if len(kind.modalities) == 1 and modality == "text":
-        return Reading(pooled_text)
+        return TowerReading(pooled_text)
     if len(kind.modalities) == 1:
         known = tower_family_of(kind.model_type)
         chosen = pooling or known.pooling
         unused = () if known.pooler or chosen == "pooler" else ("pooler",)
-        return Reading(partial(pooled_image, pooling=chosen), unused=unused, facts=(("pooling", chosen),))
+        return TowerReading(partial(pooled_image, pooling=chosen), unused=unused, facts=(("pooling", chosen),))
     family = family_of_class(kind.class_name)
     facts = () if family.described else (("read_by", "get_image_features and get_text_features, as they are"),)
-    return Reading(
+    return TowerReading(
         family.image if modality == "image" else family.text,
         family.image_parts if modality == "image" else family.text_parts,
         family.unused,
@@ -88,7 +88,7 @@ class _Tower(PretrainedTower):
     network: _Network
     small_files: ClassVar[tuple[str, ...]]
 
-    def __init__(self, kind: Kind, model: Any, folder: Path, reading: Reading) -> None:
+    def __init__(self, kind: ModelKind, model: Any, folder: Path, reading: TowerReading) -> None:
         self.kind, self.folder, self.reading = kind, folder, reading
         children = [name for name, _ in model.named_children()]
         beginnings = tuple(name[:-1] for name in reading.parts if name.endswith("*"))
@@ -136,7 +136,7 @@ class DualImageTower(_Tower):
 
     def __init__(
         self,
-        kind: Kind,
+        kind: ModelKind,
         model: Any,
         folder: Path,
         *,
@@ -186,7 +186,7 @@ class DualTextTower(TokenTower, _Tower):
 
     small_files = SMALL_FILES
 
-    def __init__(self, kind: Kind, model: Any, folder: Path, *, template: str, max_length: int | None) -> None:
+    def __init__(self, kind: ModelKind, model: Any, folder: Path, *, template: str, max_length: int | None) -> None:
         single = len(kind.modalities) == 1
         family = family_of_class(dual_class_of(kind.model_type) or "" if single else kind.class_name)
         super().__init__(kind, model, folder, reading_of(kind, model.config, "text"))
@@ -223,7 +223,7 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
         model_class = getattr(transformers, str(spec["class"]))
         config = model_class.config_class.from_pretrained(folder)
         both = all(hasattr(model_class, name) for name in ("get_image_features", "get_text_features"))
-        kind = Kind(
+        kind = ModelKind(
             config.model_type,
             model_class,
             frozenset({"image", "text"} if both or spec["class"] == "BlipForImageTextRetrieval" else {modality}),

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from visir.errors import ConfigurationError
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.fields import system_fields, system_name
-from visir.records import Embeddings, Items, SparseEmbeddings, Task, Ties, Vectors
+from visir.records import Embeddings, Items, MultiVectorEmbeddings, SparseEmbeddings, Task, Ties, Vectors
 from visir.retrieval.exact import SearchResult, search, search_both, similarity_of
 from visir.retrieval.pools import ranks_in_pools, search_pools
 from visir.retrieval.sparse.scan import check_same_vocabulary
@@ -172,8 +172,13 @@ def dense(vectors: Vectors) -> Embeddings:
         The same vectors.
 
     Raises:
-        ConfigurationError: The vectors are sparse.
+        ConfigurationError: The vectors are sparse, or several for each item.
     """
+    if isinstance(vectors, MultiVectorEmbeddings):
+        raise ConfigurationError(
+            f"dcg_cm takes cosines for gains; {vectors.encoder.name} makes several vectors for each item.",
+            hint="name an encoder with one vector for each item as the estimator",
+        )
     if isinstance(vectors, SparseEmbeddings):
         raise ConfigurationError(
             f"dcg_cm takes cosines for gains; the vectors of {vectors.encoder.name} are sparse.",
