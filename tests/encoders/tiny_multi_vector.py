@@ -41,7 +41,12 @@ def save_text(folder: Path, **mask: Any) -> Path:
         str(bert(folder.with_name(f"{folder.name}-bert"))), document_length=40, query_expansion=expansion
     )
     MultiVectorEncoder(
-        modules=[transformer, _projection(), MultiVectorMask(**mask or {"skiplist_words": list(string.punctuation)}), _unit()],
+        modules=[
+            transformer,
+            _projection(),
+            MultiVectorMask(**mask or {"skiplist_words": list(string.punctuation)}),
+            _unit(),
+        ],
         prompts={"query": "[unused0] ", "document": "[unused1] "},
         device="cpu",
     ).save(str(folder))
@@ -82,7 +87,9 @@ def save_stanford(folder: Path) -> Path:
     weights = load_file(folder / "model.safetensors")
     torch.manual_seed(6)
     weights = {f"bert.{name}": value for name, value in weights.items()}
-    save_file({**weights, "linear.weight": torch.randn(DIMENSION, WIDTH) / 5}, folder / "model.safetensors", {"format": "pt"})
+    save_file(
+        {**weights, "linear.weight": torch.randn(DIMENSION, WIDTH) / 5}, folder / "model.safetensors", {"format": "pt"}
+    )
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["HF_ColBERT"]}))
     settings = {"query_maxlen": 12, "doc_maxlen": 40, "mask_punctuation": True, "attend_to_mask_tokens": False}
@@ -121,7 +128,9 @@ CHAT = (
 
 def _projection() -> Any:
     torch.manual_seed(9)
-    return Dense(WIDTH, DIMENSION, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings")
+    return Dense(
+        WIDTH, DIMENSION, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings"
+    )
 
 
 def _unit() -> Any:

@@ -23,7 +23,7 @@ from visir.encoders.models.image_places import Boxes, token_places
 from visir.encoders.models.model_files import ModelFiles, loading
 from visir.encoders.models.model_names import one_of, positive_number, template_of
 from visir.encoders.models.retrieval_processor import BACKENDS, Inputs, RetrievalProcessor
-from visir.encoders.models.transformers_dual import load_model
+from visir.encoders.models.transformers_weights import load_model
 from visir.records import EncoderCard, Modality, Role
 
 VECTORS = ("all", "image")
@@ -84,7 +84,9 @@ class LateInteractionEncoder(Encoder):
             return []
         inputs = self._processor.texts(texts, role)
         masks = inputs["attention_mask"].bool()
-        return [self._processor.pieces(ids[mask].tolist()) for ids, mask in zip(inputs["input_ids"], masks, strict=True)]
+        return [
+            self._processor.pieces(ids[mask].tolist()) for ids, mask in zip(inputs["input_ids"], masks, strict=True)
+        ]
 
     def image_regions(self, image: Image) -> Boxes:
         """(t, 4) the part of the upright picture that each of its vectors stands for; NaN for those of the prompt."""
@@ -125,11 +127,13 @@ def load(
     name: str, class_name: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
 ) -> LateInteractionEncoder:
     """Load the late-interaction model that lies in `files`."""
+    import transformers
+
     device = pick_device(device)
     backend, vectors = one_of(name, options, "processor", BACKENDS), one_of(name, options, "vectors", VECTORS)
     template, max_length = template_of(name, options), positive_number(name, options, "max_length")
     with loading(name):
-        model = load_model(name, class_name, files, dtype).to(device)
+        model = load_model(name, getattr(transformers, class_name), files, dtype).to(device)
         processor = RetrievalProcessor(
             files.folder,
             backend=backend,
