@@ -77,8 +77,8 @@ def encode(
     from visir.cli.encoding_report import print_encoding
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
-    from visir.encoders.encoding import as_dense
     from visir.encoders.exported import check_new_place, export
+    from visir.encoders.forms import as_dense
     from visir.encoders.shard_folder import Shard
     from visir.errors import VisirError
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from visir.encoders import encode
+from visir.encoders import encode_dense
 from visir.encoders.base import Encoder
 from visir.encoders.models.views import ImageViews
 from visir.encoders.towers.base import Backbone
@@ -78,7 +78,10 @@ def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> Inpu
     )
     return _fitted(
         side,
-        [[encode(view, assigned, "image").vectors for view in views] for assigned in _assigned(recipe, split, "image")],
+        [
+            [encode_dense(view, assigned, "image").vectors for view in views]
+            for assigned in _assigned(recipe, split, "image")
+        ],
     )
 
 
@@ -87,7 +90,8 @@ def _training_texts(recipe: Recipe, side: ModelSide, split: Collection) -> Input
     if side.base_encoder is not None:
         base_encoder = side.base_encoder
         return _fitted(
-            side, [[encode(base_encoder, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")]
+            side,
+            [[encode_dense(base_encoder, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")],
         )
     backbone, texts = _backbone(side), plain(split).captions["text"].to_pylist()
     if isinstance(settings, GRU):
@@ -100,7 +104,7 @@ def _training_texts(recipe: Recipe, side: ModelSide, split: Collection) -> Input
 def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.base_encoder is not None:
         # As they will be encoded in use: the mean over the views, which evaluating the checkpoint finds in the store.
-        return VectorSource([encode(side.base_encoder, split, "image").vectors])
+        return VectorSource([encode_dense(side.base_encoder, split, "image").vectors])
     assert not isinstance(recipe.image, FrozenImages)
     backbone = _backbone(side)
     pictures = PixelSource(plain(split), backbone, cache=recipe.image.cache)
@@ -110,7 +114,7 @@ def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> In
 
 def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.base_encoder is not None:
-        return VectorSource([encode(side.base_encoder, split, "text").vectors])
+        return VectorSource([encode_dense(side.base_encoder, split, "text").vectors])
     backbone = _backbone(side)
     texts = evaluated_texts(backbone, split)
     if isinstance(backbone, GRUBackbone):
@@ -122,8 +126,10 @@ def _targets(recipe: Recipe, target: Encoder, split: Collection) -> InputSource:
     """The latent targets of the captions: without their shortcuts, or with those of every assignment."""
     assert recipe.auxiliary.ltd is not None
     if not recipe.auxiliary.ltd.shortcuts:
-        return VectorSource([encode(target, plain(split), "text").vectors])
-    return _one_or_all([[encode(target, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")])
+        return VectorSource([encode_dense(target, plain(split), "text").vectors])
+    return _one_or_all(
+        [[encode_dense(target, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")]
+    )
 
 
 def _assigned(recipe: Recipe, split: Collection, modality: Modality) -> list[Collection]:

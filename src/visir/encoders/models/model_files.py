@@ -16,7 +16,7 @@ from visir.errors import EncoderError, VisirError
 
 CONFIGURATIONS = ("*config*.json", "modules.json")
 """What says which kind of model it is: all that is fetched before a model is known to be supported."""
-SMALL_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja")
+SMALL_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "artifact.metadata")
 CODE = "*.py"
 SAFETENSORS = "model*.safetensors"
 TORCH_BIN = "pytorch_model*.bin"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
@@ -13,6 +14,8 @@ from visir.encoders.models.model_files import ModelFiles, find_model
 from visir.encoders.models.model_names import code_is_trusted, positive_number
 from visir.encoders.models.reduced import ReducedEncoder
 from visir.encoders.models.sentence_loading import OPTIONS, SentenceRequest, model_type
+from visir.encoders.models.sentence_multi_vector import is_multi_vector
+from visir.encoders.models.sentence_multi_vector import load as load_multi_vector
 from visir.errors import EncoderError
 from visir.options import split_options
 
@@ -50,11 +53,14 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     asked for: its weights, tokenizer and configuration are compared with those published on the hub, so the vectors
     are the same, and no network is needed.
     """
+    files = find(name, revision)
+    if is_multi_vector(files.folder):
+        return load_multi_vector(name, files, device=device, dtype=dtype)
     bare, options = split_options(name, (*OPTIONS, *REDUCING), error=EncoderError)
+    files = replace(files, code=code_is_trusted(name, options))
     dimension = positive_number(name, options, "dimension")
     reducing = {key: options[key] for key in REDUCING if key in options}
     plain = {key: value for key, value in options.items() if key not in REDUCING}
-    files = find(bare, revision, code=code_is_trusted(name, options))
     kind = model_type(files)
     if kind == "CrossEncoder":
         raise EncoderError(
@@ -102,17 +108,16 @@ def packaged_model() -> Path | None:
     return folder
 
 
-def find(bare: str, revision: str | None, *, code: bool = False) -> ModelFiles:
-    """The files of a model of the library.
+def find(name: str, revision: str | None) -> ModelFiles:
+    """The files of a model of the library, of which only the configurations are fetched so far.
 
     Args:
-        bare: `st:NAME`, `NAME` or a folder, without options.
+        name: `st:NAME`, `NAME` or a folder; options behind it are left out.
         revision: A revision on the hub.
-        code: Whether code that comes with the model is fetched.
     """
-    name = bare.removeprefix("st:")
-    if Path(name).expanduser().is_dir():
-        return find_model(name, revision, parts=True, code=code)
-    if revision is None and name in (PACKAGED, f"{ORGANISATION}/{PACKAGED}") and (folder := packaged_model()):
+    bare = name.partition("?")[0].removeprefix("st:")
+    if Path(bare).expanduser().is_dir():
+        return find_model(bare, revision, parts=True)
+    if revision is None and bare in (PACKAGED, f"{ORGANISATION}/{PACKAGED}") and (folder := packaged_model()):
         return ModelFiles(folder, None, parts=True)
-    return find_model(name if "/" in name else f"{ORGANISATION}/{name}", revision, parts=True, code=code)
+    return find_model(bare if "/" in bare else f"{ORGANISATION}/{bare}", revision, parts=True)

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from visir.encoders.base import Encoder
-from visir.encoders.models import blip, transformers_dual
+from visir.encoders.models import blip, late_interaction, sentence_multi_vector, transformers_dual
 from visir.encoders.models.dual_families import FAMILIES
 from visir.encoders.models.model_files import find_model
-from visir.errors import EncoderError
+from visir.encoders.models.sentence_multi_vector import is_multi_vector
+from visir.errors import EncoderError, require
 from visir.files import read_json
 from visir.options import split_options
 
-OPTIONS = ("template", "max_length", "processor")
+OPTIONS = ("template", "max_length", "processor", "vectors")
 """What can follow the name: `?template=a photo of {}&max_length=35&processor=torchvision`."""
 
 KNOWN = tuple(FAMILIES)
@@ -23,13 +24,19 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     `max_length` (cut texts to so many tokens, at most what the model has positions for), `processor` ("pil" or
     "torchvision", the two implementations of the same image preprocessing).
     """
+    files = find_model(name.partition("?")[0], revision)
+    if is_multi_vector(files.folder):  # a ColBERT, named without st:
+        require("sentence_transformers", extra="text", purpose=f"the late-interaction model {name}")
+        return sentence_multi_vector.load(name, files, device=device, dtype=dtype)
     bare, options = split_options(name, OPTIONS, error=EncoderError)
-    files = find_model(bare, revision)
     if not (files.folder / "config.json").is_file():
         raise EncoderError(
             f"{bare}: there is no config.json in {files.folder}.", hint="a folder written by save_pretrained has one"
         )
-    kind = str(read_json(files.folder / "config.json").get("model_type"))
+    config = read_json(files.folder / "config.json")
+    kind = str(config.get("model_type"))
+    if (retriever := late_interaction.retrieval_class(config)) is not None:
+        return late_interaction.load(name, retriever, files, options, device=device, dtype=dtype)
     if kind == "blip":
         return blip.load(name, files, options, device=device, dtype=dtype)
     if kind in FAMILIES:
