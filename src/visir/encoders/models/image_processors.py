@@ -22,6 +22,8 @@ differently), which can move a rank. "pil" is what OpenAI's CLIP and Salesforce'
 used by itself before version 5; "torchvision" ("fast") is the default there since.
 """
 
+_SETTINGS = ("do_", "rescale_", "image_", "crop_", "include_", "patch_", "temporal_", "merge_", "min_", "max_")
+
 MAX_RESIZED_PIXELS = 1 << 27  # 134 million: PIL warns of a decompression bomb at 89 million, and refuses at twice that
 
 
@@ -93,18 +95,23 @@ class ImageProcessor:
 
     def values(self) -> dict[str, Any]:
         """Every setting as plain values, for the card; "backend" and "class" among them."""
-        from PIL.Image import Resampling
+        return plain_settings(self._processor)
 
-        settings = {
-            key: _plain(value)
-            for key, value in self._processor.to_dict().items()
-            if key.startswith(("do_", "rescale_", "image_", "crop_", "include_")) or key in ("size", "resample")
-        }
-        settings.pop("image_processor_type", None)
-        if isinstance(settings.get("resample"), int):
-            settings["resample"] = Resampling(settings["resample"]).name.lower()
-        name = type(self._processor).__name__.removesuffix("Pil").removesuffix("Fast")
-        return {"class": name, "backend": self.backend, **settings}
+
+def plain_settings(processor: Any) -> dict[str, Any]:
+    """Every setting of an image processor of transformers as plain values; "backend" and "class" among them."""
+    from PIL.Image import Resampling
+
+    settings = {
+        key: _plain(value)
+        for key, value in processor.to_dict().items()
+        if key.startswith(_SETTINGS) or key in ("size", "resample")
+    }
+    settings.pop("image_processor_type", None)
+    if isinstance(settings.get("resample"), int):
+        settings["resample"] = Resampling(settings["resample"]).name.lower()
+    name = type(processor).__name__.removesuffix("Pil").removesuffix("Fast")
+    return {"class": name, "backend": _backend_of(processor), **settings}
 
 
 def check_sliver(image: Image, shortest_edge: int | None) -> None:
