@@ -23,7 +23,7 @@ from visir.encoders.models.image_places import Boxes
 from visir.encoders.models.model_files import ModelFiles, loading
 from visir.encoders.models.model_names import one_of, positive_number, template_of
 from visir.encoders.models.retrieval_processor import BACKENDS, Inputs, RetrievalProcessor
-from visir.encoders.models.transformers_dual import load_model
+from visir.encoders.models.transformers_weights import load_model
 from visir.records import EncoderCard, Modality, Role, TokenVectors
 
 VECTORS = ("all", "image")
@@ -135,11 +135,13 @@ def load(
     name: str, class_name: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
 ) -> LateInteractionEncoder:
     """Load the late-interaction model that lies in `files`."""
+    import transformers
+
     device = pick_device(device)
     backend, vectors = one_of(name, options, "processor", BACKENDS), one_of(name, options, "vectors", VECTORS)
     template, max_length = template_of(name, options), positive_number(name, options, "max_length")
     with loading(name):
-        model = load_model(name, class_name, files, dtype).to(device)
+        model = load_model(name, getattr(transformers, class_name), files, dtype).to(device)
         processor = RetrievalProcessor(
             files.folder,
             backend=backend,

@@ -23,6 +23,7 @@ from visir.encoders.models.image_places import Boxes, token_places
 from visir.encoders.models.late_interaction import token_vectors
 from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar
 from visir.encoders.models.model_names import code_is_trusted, positive_number, refuse_code, template_of
+from visir.encoders.models.processor_values import processor_values
 from visir.encoders.models.token_pieces import token_pieces
 from visir.encoders.models.tokens import token_counts, vocabulary_hash
 from visir.encoders.truncation import truncate_texts
@@ -264,10 +265,4 @@ def _text_values(model: Any) -> dict[str, Any]:
 def _image_values(model: Any) -> dict[str, Any]:
     if not model.supports("image"):
         return {}
-    processor = model.processor.image_processor
-    settings = {
-        key: value
-        for key, value in processor.to_dict().items()
-        if value is not None and not key.startswith("_") and key not in ("processor_class", "image_processor_type")
-    }
-    return {"class": type(processor).__name__, **json.loads(json.dumps(settings, default=str))}
+    return processor_values(model.processor.image_processor)
