@@ -77,7 +77,7 @@ class LibrarySnapshot:
         self._manifests = manifests
         self.card = LibraryCard.of(manifests[""])
         self.indexes = {system: indexes[system] for system in SYSTEMS if system in indexes}
-        self.captions: Index[Embeddings] | None = indexes.get(CAPTIONS)
+        self.captions: Index[Any] | None = indexes.get(CAPTIONS)
         self.name, self.model, self.head = self.card.name, self.card.model, self.card.head
         self.generation = self.card.generation
 
