@@ -19,7 +19,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, to_vectors
-from visir.encoders.models.image_places import Boxes, token_places
+from visir.encoders.models.image_places import Boxes
 from visir.encoders.models.model_files import ModelFiles, loading
 from visir.encoders.models.model_names import one_of, positive_number, template_of
 from visir.encoders.models.retrieval_processor import BACKENDS, Inputs, RetrievalProcessor
