@@ -36,7 +36,17 @@ PARTS: dict[str, Part] = {
     "vector-records": Part(
         "visir.records: vectors",
         "What encoders give.",
-        tuple(f"visir.records.{name}" for name in ("Embeddings", "SparseEmbeddings", "Vocabulary", "EncoderCard")),
+        tuple(
+            f"visir.records.{name}"
+            for name in (
+                "Embeddings",
+                "SparseEmbeddings",
+                "MultiVectorEmbeddings",
+                "TokenVectors",
+                "Vocabulary",
+                "EncoderCard",
+            )
+        ),
     ),
     "catalogue-records": Part(
         "visir.records: catalogues and views",

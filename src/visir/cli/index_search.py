@@ -25,7 +25,7 @@ from visir.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from visir.records import Embeddings, Run, SparseEmbeddings
+    from visir.records import Run, Vectors
     from visir.retrieval.index import Index
 
 
@@ -73,7 +73,7 @@ def search_command(
 
 def export_command(
     folder: FolderArgument,
-    form: Annotated[str, typer.Option(help="ciff, anserini or seismic.", show_default=False)],
+    form: Annotated[str, typer.Option("--layout", help="ciff, anserini or seismic.", show_default=False)],
     out: Annotated[Path, out_option("a folder", show_default=False)],
     queries: QueriesOption = None,
     model: OwnModelOption = None,
@@ -95,7 +95,7 @@ def export_command(
     documents = index.documents()
     if not isinstance(documents, SparseEmbeddings):
         raise ConfigurationError(
-            f"{folder}: holds dense vectors; these forms are of weighted words.",
+            f"{folder}: holds no weighted words, which these forms are of.",
             hint="visir encode COLLECTION --model MODEL --out FOLDER writes dense vectors as NPY",
         )
     query_vectors = (
@@ -107,7 +107,7 @@ def export_command(
         output.line(f"{path}: {path.stat().st_size / 1e6:,.1f} MB, {weights}")
 
 
-def _show(run: Run, query_vectors: Embeddings | SparseEmbeddings, index: Index[Any], text: str) -> None:
+def _show(run: Run, query_vectors: Vectors, index: Index[Any], text: str) -> None:
     """The answers to one text; with a sparse index also which terms matched."""
     from rich.table import Table
 

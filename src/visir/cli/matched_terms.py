@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from visir.records import Embeddings, SparseEmbeddings
+    from visir.records import Vectors
 
 
 def matched_terms(
-    query_vectors: Embeddings | SparseEmbeddings,
-    documents: Embeddings | SparseEmbeddings,
+    query_vectors: Vectors,
+    documents: Vectors,
     answers: Sequence[tuple[str, float]],
 ) -> dict[str, str]:
     """{document: its matched terms with what each gave}; empty for dense vectors, which have no terms."""

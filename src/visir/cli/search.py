@@ -21,7 +21,7 @@ from visir.cli.options import (
 from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
-    from visir.records import Collection, Embeddings, Modality, SparseEmbeddings
+    from visir.records import Collection, Modality, Vectors
     from visir.retrieval.index import Index
 
 IndexFolder = Annotated[
@@ -109,7 +109,7 @@ def search(
         show_answers(f"{side} for “{text or image}”", side, _answers(ranked, terms, opened, side), unit=unit)
 
 
-def _exact(candidates: Embeddings | SparseEmbeddings) -> Index[Any]:
+def _exact(candidates: Vectors) -> Index[Any]:
     """The candidates as an index in memory, searched once."""
     from visir.retrieval.kinds import build_index, form_of
 

@@ -13,16 +13,18 @@ from visir.records.embeddings import Embeddings, EncoderCard
 from visir.records.gallery import Gallery, modality_of
 from visir.records.id_forms import show_id_forms
 from visir.records.items import HasImages, Items, Modality, Role
+from visir.records.multi_vector import MultiVectorEmbeddings, TokenVectors
 from visir.records.protocol import UNDECLARED, Protocol, Recall, Ties, gallery_line
 from visir.records.qrels import Qrels
 from visir.records.ranks import Ranks
 from visir.records.result import Result
 from visir.records.run import Run
 from visir.records.shortcuts import Injected, Shortcuts
-from visir.records.sparse import SparseEmbeddings, Vectors, Vocabulary
+from visir.records.sparse import SparseEmbeddings, Vocabulary
 from visir.records.splitting import SplitRule
 from visir.records.task import PLAIN, Pools, QrelsByName, Task, task_name
 from visir.records.task_file import TaskFile
+from visir.records.vectors import Vectors
 
 __all__ = [
     "CAPTIONS",
@@ -43,6 +45,7 @@ __all__ = [
     "Injected",
     "Items",
     "Modality",
+    "MultiVectorEmbeddings",
     "Pools",
     "Protocol",
     "Qrels",
@@ -58,6 +61,7 @@ __all__ = [
     "Task",
     "TaskFile",
     "Ties",
+    "TokenVectors",
     "Vectors",
     "Vocabulary",
     "gallery_line",

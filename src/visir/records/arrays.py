@@ -1,4 +1,4 @@
-"""Arrays of other libraries as NumPy arrays: tensors of torch on any device, sparse matrices, lists of vectors."""
+"""Arrays of other libraries as NumPy arrays; rows of a ragged array."""
 
 from __future__ import annotations
 
@@ -37,3 +37,23 @@ def as_array(values: Any) -> NDArray[Any]:
         stacked = np.stack(rows)
         return stacked[:, 0] if stacked.ndim == 3 and stacked.shape[1] == 1 else stacked  # rows of a sparse matrix
     return np.asarray(rows)
+
+
+def rows_of_spans(offsets: NDArray[np.int64], spans: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return the rows of some spans of a ragged array, one span after the other, and the offsets of these.
+
+    Args:
+        offsets: (n + 1,) where each span starts: span i has the rows `offsets[i]` to `offsets[i + 1] - 1`.
+        spans: (k,) which spans.
+
+    Returns:
+        (m,) rows, and the (k + 1,) offsets of the spans among them.
+
+    Example:
+        >>> rows, starts = rows_of_spans(np.array([0, 2, 2, 5]), np.array([2, 0]))
+        >>> rows.tolist(), starts.tolist()
+        ([2, 3, 4, 0, 1], [0, 3, 5])
+    """
+    lengths = (offsets[1:] - offsets[:-1])[spans]
+    starts = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    return np.repeat(offsets[:-1][spans] - starts[:-1], lengths) + np.arange(starts[-1]), starts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,8 +14,9 @@ from numpy.typing import NDArray
 from visir.display import Columnar, Displayed, brief, counted, listed
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_columns
+from visir.records.arrays import rows_of_spans
 from visir.records.columns import check_unique, rows_of, strings
-from visir.records.embeddings import Embeddings, EncoderCard
+from visir.records.embeddings import EncoderCard
 from visir.records.items import Modality
 
 
@@ -194,9 +195,7 @@ class SparseEmbeddings(Columnar, view="visir.reports.views.embeddings"):
 
     def take(self, rows: NDArray[np.int64]) -> SparseEmbeddings:
         """Return the embeddings of these rows, in this order, copied into memory."""
-        lengths = (self.offsets[1:] - self.offsets[:-1])[rows]
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        flat = np.repeat(self.offsets[rows] - offsets[:-1], lengths) + np.arange(offsets[-1])
+        flat, offsets = rows_of_spans(self.offsets, rows)
         return SparseEmbeddings(
             self.modality,
             self.ids.take(pa.array(rows)),
@@ -247,7 +246,3 @@ class SparseEmbeddings(Columnar, view="visir.reports.views.embeddings"):
         rows = np.unique(np.searchsorted(self.offsets, np.flatnonzero(bad), side="right") - 1)
         named = ", ".join(repr(self.ids[int(i)].as_py()) for i in rows[:5])
         raise EmbeddingError(f"{where}: {fault} in {named}{' and others' if len(rows) > 5 else ''}.")
-
-
-Vectors: TypeAlias = Embeddings | SparseEmbeddings
-"""What an encoder computes: dense vectors, or weighted words."""

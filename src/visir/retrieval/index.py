@@ -9,9 +9,9 @@ from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from visir.records import Embeddings, Modality, Run, SparseEmbeddings
+from visir.records import Embeddings, Modality, MultiVectorEmbeddings, Run, SparseEmbeddings
 
-Vectors = TypeVar("Vectors", Embeddings, SparseEmbeddings)
+Vectors = TypeVar("Vectors", Embeddings, SparseEmbeddings, MultiVectorEmbeddings)
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ from visir.plugins import INDEX_KINDS as GROUP
 from visir.registry import Registry
 
 if TYPE_CHECKING:
-    from visir.records import Embeddings, SparseEmbeddings
+    from visir.records import Vectors
     from visir.retrieval.index import Index
 
-VectorForm = Literal["dense", "sparse"]
+VectorForm = Literal["dense", "sparse", "multi-vector"]
 
 
 @dataclass(frozen=True)
@@ -30,7 +30,8 @@ class Kind:
         name: The name of the kind.
         title: A description, printed by `visir index kinds`, the docs and error messages.
         exact: Whether every answer is the exact best.
-        vectors: The vectors that it indexes: `Embeddings` ("dense") or `SparseEmbeddings` ("sparse").
+        vectors: The vectors that it indexes: `Embeddings` ("dense"), `SparseEmbeddings` ("sparse") or
+            `MultiVectorEmbeddings` ("multi-vector").
         module: "package.module:Class", imported when the kind is used.
         extra: The extra of visir that installs `packages`; "" when none is needed.
         packages: The import names of the packages that it needs.
@@ -127,9 +128,7 @@ for _kind in (
     KINDS.add(_kind.name, _kind)
 
 
-def build_index(
-    vectors: Embeddings | SparseEmbeddings, kind: str = "exact", out: str | Path | None = None, **options: Any
-) -> Index[Any]:
+def build_index(vectors: Vectors, kind: str = "exact", out: str | Path | None = None, **options: Any) -> Index[Any]:
     """Build an index.
 
     Args:
@@ -210,10 +209,12 @@ def open_index(folder: str | Path) -> Index[Any]:
     return KINDS.get(kind).index().load(Path(folder))
 
 
-def form_of(vectors: Embeddings | SparseEmbeddings) -> VectorForm:
-    """Return the form of vectors: "dense" or "sparse"."""
-    from visir.records import SparseEmbeddings
+def form_of(vectors: Vectors) -> VectorForm:
+    """Return the form of vectors: "dense", "sparse" or "multi-vector"."""
+    from visir.records import MultiVectorEmbeddings, SparseEmbeddings
 
+    if isinstance(vectors, MultiVectorEmbeddings):
+        return "multi-vector"
     return "sparse" if isinstance(vectors, SparseEmbeddings) else "dense"
 
 

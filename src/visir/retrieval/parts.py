@@ -13,9 +13,17 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.parquet import read_columns
-from visir.records import Embeddings, EncoderCard, Modality, SparseEmbeddings, Vocabulary, strings
+from visir.records import (
+    Embeddings,
+    EncoderCard,
+    Modality,
+    MultiVectorEmbeddings,
+    SparseEmbeddings,
+    Vocabulary,
+    strings,
+)
 
-V = TypeVar("V", Embeddings, SparseEmbeddings)
+V = TypeVar("V", Embeddings, SparseEmbeddings, MultiVectorEmbeddings)
 
 
 class Form(Protocol[V]):

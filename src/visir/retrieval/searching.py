@@ -14,7 +14,7 @@ from visir.encoders.encoding import EncodeOptions, encode_items
 from visir.encoders.loading import load
 from visir.encoders.sources import items_of
 from visir.errors import ConfigurationError, RunError, nearest
-from visir.records import Collection, Embeddings, Gallery, Modality, Run, SparseEmbeddings, Vectors
+from visir.records import Collection, Gallery, Modality, Run, Vectors
 from visir.retrieval.bm25 import Bm25
 from visir.retrieval.depth import depth_fault
 from visir.retrieval.exact import search as search_exactly
@@ -83,7 +83,7 @@ def search(
         formula = model if isinstance(model, Bm25) else Bm25()
         run = _by_words(formula, source, wanted, k, to, split, images)
         return replace(run.select(list(wanted)), query_items=shown)
-    ready = source if isinstance(source, Embeddings | SparseEmbeddings | Index) else None
+    ready = source if isinstance(source, Vectors | Index) else None
     if ready is None and index is not None and not (isinstance(index, str) and index in KINDS):
         ready = index if isinstance(index, Index) else open_index(index)
     encoder = _encoder(model, ready, needed=shown is not None)

@@ -32,12 +32,14 @@ class TrainingModel:
         objective: With its decoders.
         target: The sentence encoder whose vectors LTD decodes.
         tokens: The words that ITD says again.
+        searcher: The given model that searches for hard negatives.
     """
 
     sides: dict[Modality, ModelSide]
     objective: Objective
     target: Encoder | None = None
     tokens: WordVocabulary | None = None
+    searcher: Encoder | None = None
 
     @property
     def towers(self) -> dict[Modality, Tower]:
@@ -91,7 +93,15 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel
             own_temperature=_own(recipe, sides, "temperature", own_temperature),
             own_bias=_own(recipe, sides, "bias", own_bias),
         )
-    return TrainingModel(sides, objective, target, tokens)
+    return TrainingModel(sides, objective, target, tokens, _searcher(recipe, models))
+
+
+def _searcher(recipe: Recipe, models: ModelLoader) -> Encoder | None:
+    mined = recipe.negatives.mined
+    if mined is None or not mined.model:
+        return None
+    models.frozen(mined.model, "image")
+    return models.frozen(mined.model, "text")
 
 
 def _digits(recipe: Recipe, train: Collection) -> list[str]:

@@ -21,6 +21,7 @@ from visir.training.curve import Epoch, Running
 from visir.training.folder import TrainingFolder
 from visir.training.freezing import Freezing
 from visir.training.inputs.base import EpochRandom, TrainingData
+from visir.training.inputs.negatives import HardNegatives
 from visir.training.inputs.prefetch import prefetch
 from visir.training.learner import E, Learner
 from visir.training.loop import Loop, StepPosition
@@ -58,6 +59,8 @@ class Training(Generic[E]):
         self.running = Running()
         self.curve: list[Epoch] = []
         self.best: dict[str, Tensor] = {}
+        negatives = getattr(train, "negatives", None)
+        self.mined = negatives.mined if isinstance(negatives, HardNegatives) else None
         self.loop = Loop(learner, self.optimiser, processes, self.precision, train, recipe.seed, settings.clip)
 
     def begin(self) -> None:
@@ -119,9 +122,10 @@ class Training(Generic[E]):
         snapshots = snapshot_steps(self.recipe.averaging, self.steps)
         todo = range(self.running.step, self.steps)
         chunks = (chunk for step in todo for share in shares[step] for chunk in share.chunks)
+        draw, pin = EpochRandom(self.recipe.seed, number), processes.device.type == "cuda"
+        self._mine(draw)
         self.learner.train()
         self.freezing.train(self.model, frozen=self.timetable.is_frozen(number))
-        draw, pin = EpochRandom(self.recipe.seed, number), processes.device.type == "cuda"
         with closing(prefetch(self.train, chunks, draw, pin=pin)) as coming:
             for step in todo:
                 factor = self.timetable.factor(number, step)
@@ -152,12 +156,14 @@ class Training(Generic[E]):
             **add_prefix("best", self.best),
             **add_prefix("average", self.average.mean),
             **add_prefix("optimiser", moments(self.optimiser)),
+            **add_prefix("mined", {} if self.mined is None else self.mined.tensors()),
         }
         notes = {
             "curve": [asdict(epoch) for epoch in self.curve],
             "running": asdict(self.running),
             "snapshots": self.average.count,
             "scaler": self.precision.state(),
+            "mined": None if self.mined is None else self.mined.epoch,
         }
         save_state(folder, tensors, {**notes, **self._identity()})
 
@@ -172,6 +178,8 @@ class Training(Generic[E]):
         self.average.count = notes["snapshots"]
         restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
         self.precision.restore(notes["scaler"])
+        if self.mined is not None and not self.mined.settings.model:
+            self.mined.restore(strip_prefix("mined", tensors), notes["mined"])
         self.curve = [Epoch(**epoch) for epoch in notes["curve"]]
         self.running = Running(**notes["running"])
 
@@ -181,6 +189,14 @@ class Training(Generic[E]):
         self.moving.load(self.best)
         self.freezing.thaw()
         self.model.cpu().eval()
+
+    def _mine(self, draw: EpochRandom) -> None:
+        """Search for the hard negatives of an epoch, where it is time to; a resumed epoch has those of its begin."""
+        mined = self.mined
+        if mined is not None and mined.is_due(draw.epoch):
+            rows = self.processes.run_on_first(lambda: self.learner.mine(self.train, mined, draw))
+            mined.captions, mined.images = rows
+            mined.epoch = draw.epoch
 
     @property
     def _anchors(self) -> NDArray[np.int64]:

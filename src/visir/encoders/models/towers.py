@@ -13,6 +13,7 @@ from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
+from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.trained_tower import pretrained_tower_of
@@ -124,14 +125,14 @@ class TowersEncoder(Encoder):
         """(n, dimension)."""
         base_encoder = self.base_encoders["image"]
         if base_encoder is not None:
-            return self.project("image", base_encoder.embed_images(batch))
+            return self.project("image", one_each(base_encoder.embed_images(batch), base_encoder.label))
         return self._embed("image", batch)
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, dimension)."""
         base_encoder = self.base_encoders["text"]
         if base_encoder is not None:
-            return self.project("text", base_encoder.embed_texts(texts))
+            return self.project("text", one_each(base_encoder.embed_texts(texts), base_encoder.label))
         backbone = own_backbone(self.towers["text"].backbone)
         return self._embed("text", [backbone.prepare(text) for text in texts])
 

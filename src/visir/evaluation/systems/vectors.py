@@ -1,4 +1,4 @@
-"""Vectors as a system: embeddings of queries and documents, dense or sparse, searched exactly."""
+"""Vectors as a system: embeddings of queries and documents in any form, searched exactly."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from visir.errors import ConfigurationError
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.fields import system_fields, system_name
-from visir.records import Embeddings, Items, SparseEmbeddings, Task, Ties, Vectors
+from visir.records import Embeddings, Items, MultiVectorEmbeddings, SparseEmbeddings, Task, Ties, Vectors
 from visir.retrieval.exact import SearchResult, search, search_both, similarity_of
 from visir.retrieval.pools import ranks_in_pools, search_pools
 from visir.retrieval.sparse.scan import check_same_vocabulary
@@ -24,11 +24,12 @@ class VectorSystem(System):
     Args:
         vectors: By role ("query", "document") or by modality ("image", "text", "text+image"). With roles, a task takes
             them by role; otherwise by the modality of its queries and documents.
-        similarity: "cosine" or "dot"; None is cosine for dense vectors and dot for sparse ones.
+        similarity: "cosine" or "dot"; None is cosine for dense vectors and dot for sparse ones. Several vectors per
+            item are scored with "maxsim".
         name: The name in tables; None takes the names of the encoders.
 
     Raises:
-        ConfigurationError: The vectors are not of one space, or dense and sparse ones are mixed.
+        ConfigurationError: The vectors are not of one space, or forms are mixed.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class VectorSystem(System):
         self._roles: dict[int, str] = {}
         first, *others = self.vectors.values()
         for other in others:
-            similarity_of(None, first, other)  # refuses a dense side beside a sparse one
+            similarity_of(None, first, other)  # refuses two forms
             if isinstance(first, SparseEmbeddings) and isinstance(other, SparseEmbeddings):
                 check_same_vocabulary(first, other)
             if first.dimension != other.dimension:
@@ -172,8 +173,13 @@ def dense(vectors: Vectors) -> Embeddings:
         The same vectors.
 
     Raises:
-        ConfigurationError: The vectors are sparse.
+        ConfigurationError: The vectors are sparse, or several for each item.
     """
+    if isinstance(vectors, MultiVectorEmbeddings):
+        raise ConfigurationError(
+            f"dcg_cm takes cosines for gains; {vectors.encoder.name} makes several vectors for each item.",
+            hint="name an encoder with one vector for each item as the estimator",
+        )
     if isinstance(vectors, SparseEmbeddings):
         raise ConfigurationError(
             f"dcg_cm takes cosines for gains; the vectors of {vectors.encoder.name} are sparse.",

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from visir.display import counted
-from visir.records import Embeddings, EncoderCard, SparseEmbeddings
+from visir.records import Embeddings, EncoderCard, MultiVectorEmbeddings, Vectors
 from visir.reports.blocks import Block, Fold, Paragraph
 from visir.reports.table import Column, Table
 from visir.reports.views.parts import facts
@@ -12,7 +12,7 @@ ROWS, WORDS = 5, 8
 """Of how many sparse vectors how many words are shown."""
 
 
-def blocks(shown: Embeddings | SparseEmbeddings | EncoderCard) -> list[Block]:
+def blocks(shown: Vectors | EncoderCard) -> list[Block]:
     """Shape, origin and card; of sparse vectors the heaviest words."""
     if isinstance(shown, EncoderCard):
         return [_card(shown)]
@@ -21,6 +21,10 @@ def blocks(shown: Embeddings | SparseEmbeddings | EncoderCard) -> list[Block]:
     if isinstance(shown, Embeddings):
         length = "of length 1" if shown.normalised else ""
         parts = [facts(count, f"{shown.dimension:,} dimensions", str(shown.vectors.dtype), length)]
+    elif isinstance(shown, MultiVectorEmbeddings):
+        count = counted(len(shown), f"{shown.modality} multi-vectors")
+        vectors_each = f"{len(shown.vectors) / max(len(shown), 1):,.1f} vectors each"
+        parts = [facts(count, vectors_each, f"{shown.dimension:,} dimensions", str(shown.vectors.dtype))]
     else:
         each = len(shown.terms) / len(shown) if len(shown) else 0.0
         rows = [

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -44,22 +44,39 @@ class Swapped:
 
 @dataclass(eq=False)
 class Mined:
-    """What a search found; refilled by `visir.training.mining` while training runs.
+    """What a search found; filled by `visir.training.mining`, again and again while training runs.
 
     Attributes:
         settings: Of the recipe.
-        first_pairs: (images,) a pair of each anchor; -1 of one without captions.
-        captions: (anchors, nearest) rows of captions that are near each anchor and not its own, or None; -1 is none.
-        images: (m, nearest) rows of anchors that are near each caption and not its own, or None.
+        first_pairs: (anchors,) a pair of each anchor; -1 of one without positives.
+        right: The rows of positives that are right for each anchor, and of anchors that are right for each positive.
+        as_trained: The search sees anchors and positives as the epoch's training does: their shortcuts change.
+        captions: (anchors, nearest) rows of positives that are near each anchor and wrong, or None; -1 is none.
+        images: (m, nearest) rows of anchors that are near each positive and wrong, or None.
         epoch: For which it was searched last; -1 before.
     """
 
     settings: MinedNegatives
     first_pairs: Rows
+    right: tuple[Sequence[Sequence[int]], Sequence[Sequence[int]]]
+    as_trained: bool = False
     captions: Rows | None = None
     images: Rows | None = None
     epoch: int = -1
-    given: Mapping[str, NDArray[np.float32]] | None = field(default=None, repr=False)
+
+    def is_due(self, epoch: int) -> bool:
+        """Whether the trained model has to search before an epoch, counted from 0."""
+        return not self.settings.model and epoch % self.settings.every == 0 and self.epoch != epoch
+
+    def tensors(self) -> dict[str, Tensor]:
+        """What was found, for the state of a training."""
+        rows = {"captions": self.captions, "images": self.images}
+        return {name: torch.from_numpy(near) for name, near in rows.items() if near is not None}
+
+    def restore(self, tensors: Mapping[str, Tensor], epoch: int) -> None:
+        """Put back what `tensors` gave."""
+        near = {name: tensor.numpy() for name, tensor in tensors.items()}
+        self.captions, self.images, self.epoch = near.get("captions"), near.get("images"), epoch
 
     def drawn(self, near: Rows, rows: Rows, draw: EpochRandom, stream: int) -> Rows:
         """(n, count) of (n, nearest), drawn without repetition by the place of the pair; -1 is none."""
