@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from visir.encoders.base import Encoder
-from visir.encoders.models import blip, late_interaction, sentence_multi_vector, transformers_dual
+from visir.encoders.cross_encoder import CrossEncoder
+from visir.encoders.models import blip, late_interaction, sentence, sentence_multi_vector, transformers_dual
 from visir.encoders.models.dual_families import FAMILIES
 from visir.encoders.models.model_files import find_model
+from visir.encoders.models.sentence_loading import model_type, refuse_cross_encoder
 from visir.encoders.models.sentence_multi_vector import is_multi_vector
 from visir.errors import EncoderError, require
 from visir.files import read_json
@@ -33,6 +35,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         raise EncoderError(
             f"{bare}: there is no config.json in {files.folder}.", hint="a folder written by save_pretrained has one"
         )
+    if model_type(files) == "CrossEncoder":
+        raise refuse_cross_encoder(bare)
     config = read_json(files.folder / "config.json")
     kind = str(config.get("model_type"))
     if (retriever := late_interaction.retrieval_class(config)) is not None:
@@ -42,6 +46,14 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     if kind in FAMILIES:
         return transformers_dual.load(name, kind, files, options, device=device, dtype=dtype)
     raise EncoderError(f"{bare}: {_why_not(kind)}", hint=f"model types that are read: {', '.join(KNOWN)}")
+
+
+def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:
+    """A cross-encoder of sentence-transformers, which needs no prefix; None for any other model."""
+    if model_type(find_model(name.partition("?")[0], revision)) != "CrossEncoder":
+        return None
+    require("sentence_transformers", extra="text", purpose=f"the cross-encoder {name}")
+    return sentence.load_cross_encoder(name, device, dtype, revision)
 
 
 def _why_not(kind: str) -> str:
