@@ -181,7 +181,7 @@ for _family in (
     ),
     Family(
         name="transformers",
-        title="CLIP, AltCLIP, ALIGN, GroupViT, SigLIP, BLIP from the Hugging Face hub or a local folder",
+        title="any model of transformers with image and text features, or a vision tower alone: hub or local folder",
         form="ORGANISATION/NAME[?option=value&…] or a local folder",
         example="openai/clip-vit-base-patch32",
         module="visir.encoders.models.transformers_models",

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.image_processors import check_sliver, plain_settings
+from visir.encoders.models.image_processors import check_sliver
+from visir.encoders.models.processor_values import processor_values
 from visir.errors import ImageError
 from visir.records import Modality
 
@@ -88,7 +89,7 @@ class SentencePictures:
         processor = _image_processor(self._model)
         if processor is None:
             return {"processor": type(self._model.processor).__name__}
-        return plain_settings(processor)
+        return processor_values(processor)
 
     def _same_alone(self) -> bool:
         from PIL import Image as images
