@@ -56,7 +56,9 @@ def reading_of(kind: ModelKind, config: Any, modality: Modality, pooling: str | 
     if len(kind.modalities) == 1:
         known = tower_family_of(kind.model_type)
         chosen = pooling or known.pooling
-        unused = () if known.pooler or chosen == "pooler" else ("pooler",)
+        unused = (
+            ("embeddings.mask_token",) if known.pooler or chosen == "pooler" else ("embeddings.mask_token", "pooler")
+        )
         return TowerReading(partial(pooled_image, pooling=chosen), unused=unused, facts=(("pooling", chosen),))
     family = family_of_class(kind.class_name)
     facts = () if family.described else (("read_by", "get_image_features and get_text_features, as they are"),)
