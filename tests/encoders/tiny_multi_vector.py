@@ -36,10 +36,13 @@ def bert(folder: Path) -> Path:
 
 def save_text(folder: Path, **mask: Any) -> Path:
     """A ColBERT as sentence-transformers saves it: 12 tokens of a query, [MASK] for the rest, no punctuation."""
+    base = bert(folder.with_name(f"{folder.name}-bert"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    markers = [transformers.AddedToken(token, special=True, normalized=False) for token in ("[unused0]", "[unused1]")]
+    tokenizer.add_special_tokens({"additional_special_tokens": markers})
+    tokenizer.save_pretrained(base)
     expansion = {"strategy": "fixed", "attend": False, "length": 12}
-    transformer = Transformer(
-        str(bert(folder.with_name(f"{folder.name}-bert"))), document_length=40, query_expansion=expansion
-    )
+    transformer = Transformer(str(base), document_length=40, query_expansion=expansion)
     MultiVectorEncoder(
         modules=[
             transformer,

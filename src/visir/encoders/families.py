@@ -169,7 +169,7 @@ for _family in (
     ),
     Family(
         name="sentence",
-        title="any sentence-transformers model (texts only)",
+        title="any sentence-transformers model, of texts, images or both",
         form="st:NAME[?option=value&…] or a local folder",
         example="st:all-MiniLM-L6-v2",
         module="visir.encoders.models.sentence",
@@ -178,7 +178,6 @@ for _family in (
         extra="text",
         packages=("torch", "sentence_transformers"),
         revisions=True,
-        takes=("text",),
     ),
     Family(
         name="transformers",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.models.model_files import only_errors
 from visir.encoders.models.patch_images import NaFlexProcessor
-from visir.encoders.models.processor_values import processor_values
+from visir.encoders.models.processor_values import backend_of, processor_values
 from visir.errors import EncoderError, ImageError
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def image_processor(
         EncoderError: It does not run on `backend`, or makes no patches and a number of them is asked for.
     """
     processor = _load(folder, backend or BACKENDS[0], code)
-    runs_on = _backend_of(processor)
+    runs_on = backend_of(processor)
     if backend not in (None, runs_on):
         raise EncoderError(
             f"{folder}: {type(processor).__name__} cannot run on {backend!r} here.",
@@ -154,9 +154,3 @@ def check_sliver(image: Image, shortest_edge: int | None) -> None:
             f"{shortest_edge} it would have {shortest_edge * shortest_edge * long // short / 1e6:,.0f} million pixels.",
             hint="crop it, or set it aside (--skip-broken)",
         )
-
-
-def _backend_of(processor: Any) -> str:
-    if hasattr(processor, "backend"):
-        return str(processor.backend)
-    return "torchvision" if type(processor).__name__.endswith("Fast") else "pil"

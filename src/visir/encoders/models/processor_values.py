@@ -4,8 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+_PREFIXES = ("do_", "rescale_", "image_", "crop_", "include_", "patch_", "temporal_", "merge_", "min_", "max_")
 
-def processor_values(processor: Any, backend: str) -> dict[str, Any]:
+
+def backend_of(processor: Any) -> str:
+    """The implementation of an image processor: "pil" or "torchvision"."""
+    if hasattr(processor, "backend"):
+        return str(processor.backend)
+    return "torchvision" if type(processor).__name__.endswith("Fast") else "pil"
+
+
+def processor_values(processor: Any, backend: str | None = None) -> dict[str, Any]:
     """Every setting of an image processor that changes its pixels, as plain values."""
     from PIL.Image import Resampling
 
@@ -13,15 +22,13 @@ def processor_values(processor: Any, backend: str) -> dict[str, Any]:
     settings = {
         key: _plain(value)
         for key, value in (processor.to_dict() if data is None else data).items()
-        if data is not None
-        or key.startswith(("do_", "rescale_", "image_", "crop_", "include_"))
-        or key in ("size", "resample", "patch_size")
+        if data is not None or key.startswith(_PREFIXES) or key in ("size", "resample")
     }
     settings.pop("image_processor_type", None)
     if isinstance(settings.get("resample"), int):
         settings["resample"] = Resampling(settings["resample"]).name.lower()
     name = type(processor).__name__.removesuffix("Pil").removesuffix("Fast")
-    return {"class": name, "backend": backend, **settings}
+    return {"class": name, "backend": backend or backend_of(processor), **settings}
 
 
 def _plain(value: Any) -> Any:
