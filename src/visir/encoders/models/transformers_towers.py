@@ -22,7 +22,7 @@ from visir.encoders.models.patch_images import NaFlexProcessor, collate_patches
 from visir.encoders.models.pretrained_towers import part, random_weights, recompute_activations
 from visir.encoders.models.token_tower import TokenTower
 from visir.encoders.models.tokens import Tokens
-from visir.encoders.models.tower_families import pooled_image, pooled_text, tower_family_of
+from visir.encoders.models.tower_families import has_first_token, pooled_image, pooled_text, tower_family_of
 from visir.encoders.models.transformers_kinds import ModelKind, dual_class_of
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
@@ -146,6 +146,11 @@ class DualImageTower(_Tower):
         pooling: str | None = None,
         patches: int | None = None,
     ) -> None:
+        if pooling == "cls" and not has_first_token(model):
+            raise EncoderError(
+                f"{folder}: pooling=cls: this model has no first token that stands for the image.",
+                hint="pooling=mean; or leave pooling out",
+            )
         super().__init__(kind, model, folder, reading_of(kind, model.config, "image", pooling))
         self._options = {"pooling": pooling}
         self.processor = image_processor(folder, processor, patches, code=kind.is_foreign)
