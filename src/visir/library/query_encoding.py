@@ -19,7 +19,15 @@ from visir.library.prepared_image import PreparedImage
 from visir.library.query import Query, QueryError
 from visir.library.reranking import Reranker
 from visir.library.snapshot import LibrarySnapshot
-from visir.records import Embeddings, EncoderCard, Modality, MultiVectorEmbeddings, SparseEmbeddings, TokenVectors, Vectors
+from visir.records import (
+    Embeddings,
+    EncoderCard,
+    Modality,
+    MultiVectorEmbeddings,
+    SparseEmbeddings,
+    TokenVectors,
+    Vectors,
+)
 from visir.sparse.encoder import SparseEncoder
 
 if TYPE_CHECKING:

@@ -31,7 +31,6 @@ from visir.storage.manifest import LOG
 if TYPE_CHECKING:
     from visir.library.columns import FieldColumns
     from visir.library.filters import Field, FieldCondition
-    from visir.records import Embeddings
 
 _PATIENCE = 5.0
 """Seconds for which a library that is being changed at this moment is looked at again."""

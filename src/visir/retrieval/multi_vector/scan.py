@@ -28,7 +28,7 @@ def scan_tokens(
 ) -> Answers:
     """Score every query with every document.
 
-    MatrixProducts in float32 filter, as in dense search: what is within a proven bound of a decision is scored exactly. With
+    Products in float32 filter, as in dense search: what is within a proven bound of a decision is scored exactly. With
     unit vectors the bound on a score is some 1e-5 for each vector of the query.
 
     Memory: a block of vectors of each side that is not in memory, a block of scores, and the answers.
@@ -123,14 +123,14 @@ def _take_best(
 
 
 def _answers(state: SearchState, queries: TokenSide, documents: TokenSide) -> Answers:
-    """Score the kept documents exactly, and put them in order; crowded queries are left open."""
+    """Score the in_use documents exactly, and put them in order; crowded queries are left open."""
     n, k = len(state), state.depth
     indices, scores = np.zeros((n, k), np.int32), np.zeros((n, k), np.float32)
     fill = np.where(state.crowded, 0, state.fill)
     for start, stop in cut(np.concatenate([[0], np.cumsum(fill)]), _ANSWERS):
-        kept = np.arange(state.keys.shape[1]) < fill[start:stop, None]
-        place = (state.keys[start:stop][kept] & np.uint64(0xFFFFFFFF)).astype(np.int64)
-        query = np.nonzero(kept)[0] + start
+        in_use = np.arange(state.keys.shape[1]) < fill[start:stop, None]
+        place = (state.keys[start:stop][in_use] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        query = np.nonzero(in_use)[0] + start
         exact = score_token_places(queries, query, documents, place)
         order = np.lexsort((place, -exact, query))
         begins = np.concatenate([[0], np.cumsum(fill[start:stop])])[:-1]
@@ -185,9 +185,10 @@ def _slacks(queries: TokenSide, documents: TokenSide) -> NDArray[np.float32]:
     """
     lengths = queries.sums * documents.longest
     if (lengths > _LARGEST).any():
-        given, row = queries.embeddings, int(queries.rows[int(np.argmax(lengths))])
+        side, row = queries.embeddings, int(queries.rows[int(np.argmax(lengths))])
         raise EmbeddingError(
-            f"the scores of {given.modality} {given.ids[row].as_py()!r} by {given.encoder.name} are too large for float32.",
+            f"the scores of {side.modality} {side.ids[row].as_py()!r} by {side.encoder.name} are too large for "
+            "float32.",
             hint="scale the vectors down",
         )
     counts = np.diff(queries.offsets)
