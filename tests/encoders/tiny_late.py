@@ -121,8 +121,16 @@ def _colmodernvbert(folder: Path) -> Any:
     processor = transformers.ColModernVBertProcessor(pixels, tokenizer=tokenizer, image_seq_len=4)
     processor.save_pretrained(folder)
     text = dict(
-        LAYERS, vocab_size=len(tokenizer), model_type="modernbert", global_attn_every_n_layers=2, local_attention=8,
-        pad_token_id=0, bos_token_id=2, eos_token_id=3, cls_token_id=2, sep_token_id=3,
+        LAYERS,
+        vocab_size=len(tokenizer),
+        model_type="modernbert",
+        global_attn_every_n_layers=2,
+        local_attention=8,
+        pad_token_id=0,
+        bos_token_id=2,
+        eos_token_id=3,
+        cls_token_id=2,
+        sep_token_id=3,
     )
     vision = dict(LAYERS, image_size=32, patch_size=8, model_type="siglip_vision_model")
     vlm = transformers.ModernVBertConfig(

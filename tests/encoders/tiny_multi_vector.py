@@ -36,12 +36,20 @@ def bert(folder: Path) -> Path:
 
 def save_text(folder: Path, **mask: Any) -> Path:
     """A ColBERT as sentence-transformers saves it: 12 tokens of a query, [MASK] for the rest, no punctuation."""
+    base = bert(folder.with_name(f"{folder.name}-bert"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(base)
+    markers = [transformers.AddedToken(token, special=True, normalized=False) for token in ("[unused0]", "[unused1]")]
+    tokenizer.add_special_tokens({"additional_special_tokens": markers})
+    tokenizer.save_pretrained(base)
     expansion = {"strategy": "fixed", "attend": False, "length": 12}
-    transformer = Transformer(
-        str(bert(folder.with_name(f"{folder.name}-bert"))), document_length=40, query_expansion=expansion
-    )
+    transformer = Transformer(str(base), document_length=40, query_expansion=expansion)
     MultiVectorEncoder(
-        modules=[transformer, _projection(), MultiVectorMask(**mask or {"skiplist_words": list(string.punctuation)}), _unit()],
+        modules=[
+            transformer,
+            _projection(),
+            MultiVectorMask(**mask or {"skiplist_words": list(string.punctuation)}),
+            _unit(),
+        ],
         prompts={"query": "[unused0] ", "document": "[unused1] "},
         device="cpu",
     ).save(str(folder))
@@ -82,7 +90,9 @@ def save_stanford(folder: Path) -> Path:
     weights = load_file(folder / "model.safetensors")
     torch.manual_seed(6)
     weights = {f"bert.{name}": value for name, value in weights.items()}
-    save_file({**weights, "linear.weight": torch.randn(DIMENSION, WIDTH) / 5}, folder / "model.safetensors", {"format": "pt"})
+    save_file(
+        {**weights, "linear.weight": torch.randn(DIMENSION, WIDTH) / 5}, folder / "model.safetensors", {"format": "pt"}
+    )
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["HF_ColBERT"]}))
     settings = {"query_maxlen": 12, "doc_maxlen": 40, "mask_punctuation": True, "attend_to_mask_tokens": False}
@@ -121,7 +131,9 @@ CHAT = (
 
 def _projection() -> Any:
     torch.manual_seed(9)
-    return Dense(WIDTH, DIMENSION, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings")
+    return Dense(
+        WIDTH, DIMENSION, bias=False, activation_function=torch.nn.Identity(), module_input_name="token_embeddings"
+    )
 
 
 def _unit() -> Any:

@@ -49,7 +49,7 @@ def token_places(image: Image, tokens: Sequence[str], inputs: Mapping[str, Any],
             boxes[rows] = np.tile(grid(height // merge, width // merge), (frames, 1))
     elif any(_TILE.fullmatch(token) for token in tokens):
         _fill_tiles(boxes, tokens, rows)
-    elif row_token in tokens:
+    elif row_token is not None and row_token in tokens:
         _fill_padded_rows(boxes, tokens, rows[1:], row_token, _share_of_grid(image, processor))  # the first: a marker
     elif (side := math.isqrt(len(rows))) ** 2 == len(rows):
         boxes[rows] = grid(side, side)
@@ -75,7 +75,7 @@ def _fill_tiles(boxes: Boxes, tokens: Sequence[str], rows: NDArray[np.int64]) ->
         cells, match = grid(side, side), _TILE.fullmatch(tokens[run[0] - 1])
         if match is not None:
             row, column = int(match[1]) - 1, int(match[2]) - 1
-            cells = (cells + [column, row, column, row]) / [across, down, across, down]
+            cells = (cells + np.array([column, row, column, row])) / [across, down, across, down]
         boxes[run] = cells
 
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from copy import copy
 from importlib import import_module
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from visir.encoders.base import Encoder
+from visir.encoders.base import Encoder, Form
 from visir.encoders.devices import pick_device
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, to_vectors
@@ -23,13 +23,12 @@ from visir.encoders.models.image_places import Boxes
 from visir.encoders.models.model_files import ModelFiles, loading
 from visir.encoders.models.model_names import one_of, positive_number, template_of
 from visir.encoders.models.retrieval_processor import BACKENDS, Inputs, RetrievalProcessor
-from visir.encoders.models.transformers_dual import load_model
-from visir.records import EncoderCard, Modality, Role
+from visir.encoders.models.transformers_weights import load_model
+from visir.records import EncoderCard, Modality, Role, TokenVectors
 
 VECTORS = ("all", "image")
 """Which vectors of a picture count: all that the model computes, as published; or without those of the prompt."""
 ENDING = "ForRetrieval"
-VectorLists = list[NDArray[np.float32]]
 
 
 class LateInteractionEncoder(Encoder):
@@ -40,7 +39,7 @@ class LateInteractionEncoder(Encoder):
     """
 
     modalities: frozenset[Modality] = frozenset({"image", "text"})
-    form: Literal["dense", "sparse", "multi-vector"] = "multi-vector"
+    form: Form = "multi-vector"
     batch_size = 8
 
     def __init__(
@@ -63,18 +62,20 @@ class LateInteractionEncoder(Encoder):
         """What the model reads of one RGB picture: its tokens and its patches."""
         return self._processor.image(image)  # type: ignore[return-value]  # what pixels are is the encoder's affair
 
-    def embed_images(self, batch: Sequence[Pixels]) -> VectorLists:  # type: ignore[override]
+    def embed_images(self, batch: Sequence[Pixels]) -> TokenVectors:
         """(t, dimension) unit vectors of each picture."""
+        if not len(batch):
+            return token_vectors([], self.dimension)
         inputs = self._processor.collate(batch)  # type: ignore[arg-type]  # as above
         counted = inputs["attention_mask"].bool()
         if self._vectors == "image":
             counted = counted & (inputs["input_ids"] == self._processor.image_token)
         return self._embed(inputs, counted)
 
-    def embed_texts(self, texts: Sequence[str]) -> VectorLists:  # type: ignore[override]
+    def embed_texts(self, texts: Sequence[str]) -> TokenVectors:
         """(t, dimension) unit vectors of each text, those of its prompt and augmentation tokens included."""
         if not len(texts):
-            return []
+            return token_vectors([], self.dimension)
         inputs = self._processor.texts(texts, self._role)
         return self._embed(inputs, inputs["attention_mask"].bool())
 
@@ -84,7 +85,9 @@ class LateInteractionEncoder(Encoder):
             return []
         inputs = self._processor.texts(texts, role)
         masks = inputs["attention_mask"].bool()
-        return [self._processor.pieces(ids[mask].tolist()) for ids, mask in zip(inputs["input_ids"], masks, strict=True)]
+        return [
+            self._processor.pieces(ids[mask].tolist()) for ids, mask in zip(inputs["input_ids"], masks, strict=True)
+        ]
 
     def image_regions(self, image: Image) -> Boxes:
         """(t, 4) the part of the upright picture that each of its vectors stands for; NaN for those of the prompt."""
@@ -94,14 +97,21 @@ class LateInteractionEncoder(Encoder):
         """The texts, cut where f"{text} {ending}" would be cut."""
         return self._processor.truncate(texts, ending)
 
-    def _embed(self, inputs: Inputs, counted: Any) -> VectorLists:
+    def _embed(self, inputs: Inputs, counted: Any) -> TokenVectors:
         dtype = next(self._model.parameters()).dtype
         moved = {
             name: value.to(self._device, dtype if value.is_floating_point() else None) for name, value in inputs.items()
         }
         with inference():
             vectors = to_vectors(self._model(**moved).embeddings)
-        return [rows[mask] for rows, mask in zip(vectors, counted.numpy(), strict=True)]
+        return token_vectors([rows[mask] for rows, mask in zip(vectors, counted.numpy(), strict=True)], self.dimension)
+
+
+def token_vectors(matrices: Sequence[NDArray[Any]], dimension: int) -> TokenVectors:
+    """The vectors (t, dimension) of each input, as one record; also of no inputs."""
+    if not len(matrices):
+        return TokenVectors(np.zeros((0, dimension), np.float32), np.zeros(1, np.int64))
+    return TokenVectors.of([np.asarray(matrix, np.float32) for matrix in matrices])
 
 
 def retrieval_class(config: Mapping[str, Any]) -> str | None:
@@ -125,11 +135,13 @@ def load(
     name: str, class_name: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
 ) -> LateInteractionEncoder:
     """Load the late-interaction model that lies in `files`."""
+    import transformers
+
     device = pick_device(device)
     backend, vectors = one_of(name, options, "processor", BACKENDS), one_of(name, options, "vectors", VECTORS)
     template, max_length = template_of(name, options), positive_number(name, options, "max_length")
     with loading(name):
-        model = load_model(name, class_name, files, dtype).to(device)
+        model = load_model(name, getattr(transformers, class_name), files, dtype).to(device)
         processor = RetrievalProcessor(
             files.folder,
             backend=backend,

@@ -202,5 +202,18 @@ def no_progress_bar() -> Iterator[None]:
             logging.enable_progress_bar()
 
 
+@contextmanager
+def only_errors() -> Iterator[None]:
+    """Keep transformers from warning; what was set before is restored."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
+
+
 def _first_line(fault: BaseException) -> str:
     return next((line.strip() for line in str(fault).splitlines() if line.strip()), type(fault).__name__)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.encoders.models.image_places import Boxes, token_places
+from visir.encoders.models.processor_values import backend_of, processor_values
 from visir.encoders.models.token_pieces import token_pieces
 from visir.encoders.models.tokens import token_counts, vocabulary_hash
 from visir.encoders.truncation import truncate_texts
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 Inputs = dict[str, "Tensor"]
 BACKENDS = ("torchvision", "pil")
 """The two implementations of image preprocessing: first the one that `AutoProcessor` takes, and most models ran on."""
-OTHER_SETTINGS = ("_processor_class", "image_processor_type", "processor_class", "return_tensors", "data_format")
 _PADDED = {"input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "position_ids"}
 """The inputs that have a value for each token: the last axis is padded."""
 EXAMPLE = (640, 480)
@@ -57,7 +56,7 @@ class RetrievalProcessor:
                 )
         if backend != BACKENDS[0]:
             self._processor.image_processor = AutoImageProcessor.from_pretrained(folder, backend=backend)
-        self.backend = str(getattr(self._processor.image_processor, "backend", backend))
+        self.backend = backend_of(self._processor.image_processor)
         if self.backend != backend:
             name = type(self._processor.image_processor).__name__
             raise EncoderError(f"{folder}: {name} cannot run on {backend!r}.", hint=f"?processor={self.backend}")
@@ -151,22 +150,15 @@ class RetrievalProcessor:
         """Everything that is done to a picture, as plain values, for the card."""
         from PIL import Image as images
 
-        settings = {
-            name: value
-            for name, value in self.image_processor.to_dict().items()
-            if value is not None and name not in OTHER_SETTINGS
-        }
         blank = images.new("RGB", EXAMPLE)
         tokens = self.image(blank)["input_ids"]
         prompt = getattr(self._processor, "visual_prompt_prefix", None)
         if prompt is None:
             prompt = self._processor.prepare_inputs_layout(images=[blank])[1][0]
         return {
-            "class": type(self.image_processor).__name__.removesuffix("Pil").removesuffix("Fast"),
-            "backend": self.backend,
+            **processor_values(self.image_processor, self.backend),
             "prompt": prompt,
             "vectors": f"{tokens.shape[1]} for {EXAMPLE[0]} × {EXAMPLE[1]} pixels",
-            **json.loads(json.dumps(settings, default=str)),
         }
 
     def text_values(self) -> dict[str, Any]:

@@ -10,27 +10,27 @@ from collections.abc import Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
-import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from visir.encoders.base import Encoder
+from visir.encoders.base import Encoder, Form
 from visir.encoders.devices import pick_device
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference
 from visir.encoders.models.image_places import Boxes, token_places
-from visir.encoders.models.late_interaction import VectorLists
+from visir.encoders.models.late_interaction import token_vectors
 from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar
 from visir.encoders.models.model_names import code_is_trusted, positive_number, refuse_code, template_of
+from visir.encoders.models.processor_values import processor_values
 from visir.encoders.models.token_pieces import token_pieces
 from visir.encoders.models.tokens import token_counts, vocabulary_hash
 from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 from visir.files import read_json
 from visir.options import split_options
-from visir.records import EncoderCard, Modality, Role
+from visir.records import EncoderCard, Modality, Role, TokenVectors
 
 OPTIONS = ("template", "query_length", "document_length", "code")
 """What can follow the name: `?template={}&query_length=32&document_length=300&code=trusted`."""
@@ -38,6 +38,7 @@ _SETTINGS = "config_sentence_transformers.json"
 _OWN_TYPES = ("MultiVectorEncoder", "ColBERT")  # as the library and PyLate write them
 _STANFORD = "HF_ColBERT"
 _LIBRARIES = ("sentence_transformers", "pylate")  # the library reads PyLate's modules with its own code
+_TAKEN: dict[Modality, Any] = {"text": "text", "image": "image", "text+image": ("image", "text")}
 _UNLIMITED = 10**9  # transformers writes 10**30 for a tokenizer without a limit
 
 
@@ -48,17 +49,13 @@ class SentenceMultiVectorEncoder(Encoder):
     model's own.
     """
 
-    form: Literal["dense", "sparse", "multi-vector"] = "multi-vector"
+    form: Form = "multi-vector"
     distinguishes_roles = True
     batch_size = 16
 
     def __init__(self, card: EncoderCard, model: Any) -> None:
         self.card, self._model = card, model
-        self.modalities = frozenset(
-            modality
-            for modality, taken in (("text", "text"), ("image", "image"), ("text+image", ("image", "text")))
-            if model.supports(taken)
-        )  # type: ignore[assignment]  # these are modalities
+        self.modalities = frozenset(modality for modality, taken in _TAKEN.items() if model.supports(taken))
         self.dimension = int(model.get_embedding_dimension())
         self._template = str(card.text_preprocessing.get("template", "{}"))
         self._role: Role = "document"
@@ -71,19 +68,17 @@ class SentenceMultiVectorEncoder(Encoder):
         encoder._role = role
         return encoder
 
-    def embed_images(self, batch: Sequence[Pixels]) -> VectorLists:  # type: ignore[override]
+    def embed_images(self, batch: Sequence[Pixels]) -> TokenVectors:
         """(t, dimension) vectors of each picture."""
         self._check_takes("image")
         return self._encode(list(batch))
 
-    def embed_texts(self, texts: Sequence[str]) -> VectorLists:  # type: ignore[override]
+    def embed_texts(self, texts: Sequence[str]) -> TokenVectors:
         """(t, dimension) vectors of each text."""
         self._check_takes("text")
         return self._encode(self._filled(texts))
 
-    def embed_texts_with_images(  # type: ignore[override]
-        self, texts: Sequence[str], batch: Sequence[Pixels]
-    ) -> VectorLists:
+    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> TokenVectors:
         """(t, dimension) vectors of each text with its picture."""
         self._check_takes("text+image")
         pairs = zip(self._filled(texts), batch, strict=True)
@@ -108,8 +103,8 @@ class SentenceMultiVectorEncoder(Encoder):
         self._check_takes("image")
         features, masks = self._counted([image], self._role)
         tokens = self._model.tokenizer.convert_ids_to_tokens(features["input_ids"][0].tolist())
-        boxes = token_places(image, tokens, features, self._model.processor)
-        return boxes[masks[0].numpy()]
+        boxes: Boxes = token_places(image, tokens, features, self._model.processor)[masks[0].numpy()]
+        return boxes
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated."""
@@ -124,13 +119,13 @@ class SentenceMultiVectorEncoder(Encoder):
 
         return truncate_texts(texts, ending, fits, limit=limit)
 
-    def _encode(self, inputs: list[Any]) -> VectorLists:
+    def _encode(self, inputs: list[Any]) -> TokenVectors:
         if not inputs:
-            return []
+            return token_vectors([], self.dimension)
         encode = self._model.encode_query if self._role == "query" else self._model.encode_document
         with inference():
             vectors = encode(inputs, batch_size=len(inputs), convert_to_numpy=True, show_progress_bar=False)
-        return [np.asarray(rows, np.float32) for rows in vectors]
+        return token_vectors(vectors, self.dimension)
 
     def _counted(self, inputs: list[Any], task: Role) -> tuple[Mapping[str, Any], NDArray[Any]]:
         """What the model reads, and which of its tokens have a vector that counts."""
@@ -220,6 +215,12 @@ def _has_code(folder: Path) -> bool:
 def _shorten(name: str, transformer: Any, role: Role, length: int | None) -> None:
     if length is None:
         return
+    if "message" in transformer.modalities:
+        raise EncoderError(
+            f"{name}: {role}_length={length} cannot be had: this model writes its inputs into a chat, whose end would "
+            "be cut off.",
+            hint="leave it out",
+        )
     expansion, limit = transformer.query_expansion, _length(transformer, role)
     if limit is not None and length > limit:
         raise EncoderError(f"{name}: {role}_length={length} cannot be had: this model reads {limit} tokens at most.")
@@ -264,10 +265,4 @@ def _text_values(model: Any) -> dict[str, Any]:
 def _image_values(model: Any) -> dict[str, Any]:
     if not model.supports("image"):
         return {}
-    processor = model.processor.image_processor
-    settings = {
-        key: value
-        for key, value in processor.to_dict().items()
-        if value is not None and not key.startswith("_") and key not in ("processor_class", "image_processor_type")
-    }
-    return {"class": type(processor).__name__, **json.loads(json.dumps(settings, default=str))}
+    return processor_values(model.processor.image_processor)
