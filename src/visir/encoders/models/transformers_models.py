@@ -10,9 +10,11 @@ from importlib import import_module
 from typing import Any
 
 from visir.encoders.base import Encoder
-from visir.encoders.models import late_interaction, sentence_multi_vector
+from visir.encoders.cross_encoder import CrossEncoder
+from visir.encoders.models import late_interaction, sentence, sentence_multi_vector
 from visir.encoders.models.model_files import ModelFiles, find_model, loading, only_errors
 from visir.encoders.models.model_names import code_is_trusted, refuse_code
+from visir.encoders.models.sentence_loading import model_type, refuse_cross_encoder
 from visir.encoders.models.transformers_kinds import ModelKind, is_native, kind_of, model_type_of, trusted_kind
 from visir.encoders.models.transformers_refusals import incomplete, refused
 from visir.errors import EncoderError, require
@@ -53,6 +55,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     if sentence_multi_vector.is_multi_vector(files.folder):  # a ColBERT, named without st:
         require("sentence_transformers", extra="text", purpose=f"the late-interaction model {name}")
         return sentence_multi_vector.load(name, files, device=device, dtype=dtype)
+    if model_type(files) == "CrossEncoder":
+        raise refuse_cross_encoder(bare)
     config = _configuration(bare, files)
     if (retriever := late_interaction.retrieval_class(config)) is not None:
         _, options = split_options(name, LATE_OPTIONS, error=EncoderError)
@@ -63,6 +67,14 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     reader = READERS.get(kind.class_name, "visir.encoders.models.transformers_encoder")
     load: Callable[..., Encoder] = import_module(reader).load
     return load(name, kind, files, options, device=device, dtype=dtype)
+
+
+def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:
+    """A cross-encoder of sentence-transformers, which needs no prefix; None for any other model."""
+    if model_type(find_model(name.partition("?")[0], revision)) != "CrossEncoder":
+        return None
+    require("sentence_transformers", extra="text", purpose=f"the cross-encoder {name}")
+    return sentence.load_cross_encoder(name, device, dtype, revision)
 
 
 def _configuration(bare: str, files: ModelFiles) -> Mapping[str, Any]:
