@@ -79,7 +79,8 @@ def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str 
 def _configuration(bare: str, files: ModelFiles) -> Mapping[str, Any]:
     path = files.folder / "config.json"
     if path.is_file():
-        return read_json(path)
+        config: Mapping[str, Any] = read_json(path)
+        return config
     error = refused(bare, {}, files)
     raise EncoderError(
         f"{bare}: there is no config.json in {'this repository' if files.hub else files.folder}.",
