@@ -3,6 +3,7 @@
     import visir
 
     photos = visir.open("photos/")                       # a folder, a file, FORMAT:PATH, a list, a DataFrame
+    visir.check(photos)                                  what is wrong with it, all at once
     model = visir.load("openai/clip-vit-base-patch32")   # or visir.Encoder.wrap("mine", image=f, text=g)
 
 Find
@@ -43,6 +44,7 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir import papers, products, sessions, shortcuts
     from visir.collections import open
+    from visir.collections.check import check
     from visir.encoders import Encoder, encode, load
     from visir.encoders.known_models import models
     from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
@@ -63,6 +65,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "open": "visir.collections",
+        "check": "visir.collections.check",
         "__version__": "visir.version",
         "Encoder": "visir.encoders",
         "load": "visir.encoders",
@@ -101,6 +104,7 @@ __all__ = [
     "Library",
     "Query",
     "__version__",
+    "check",
     "compare",
     "encode",
     "evaluate",

@@ -22,15 +22,34 @@ def test_doctor_says_what_is_there_and_fails_for_a_model_asked_for_that_does_not
     assert "no:" in bad.output
 
 
+_HELP_OF_ALL_VERBS = """
+import sys
+import typer
+from typer.testing import CliRunner
+from visir.cli.main import app
+
+heavy = ("torch", "numpy", "pyarrow", "transformers", "sentence_transformers", "numba", "pandas", "duckdb")
+
+
+def paths(command, path=()):
+    yield path
+    for name, child in getattr(command, "commands", {}).items():
+        yield from paths(child, (*path, name))
+
+
+verbs = list(paths(typer.main.get_command(app)))
+for path in verbs:
+    assert CliRunner().invoke(app, [*path, "--help"]).exit_code == 0, path
+    imported = [module for module in heavy if module in sys.modules]
+    assert not imported, (path, imported)
+print(len(verbs))
+"""
+
+
 def test_help_imports_nothing_heavy() -> None:
     # The promise is half a second; time varies with the machine, so what is asserted is the cause: no heavy import.
-    code = (
-        "import sys; from visir.cli.main import app; from typer.testing import CliRunner; "
-        "CliRunner().invoke(app, ['--help']); "
-        "heavy = ('torch', 'numpy', 'pyarrow', 'transformers', 'numba', 'pandas', 'matplotlib'); "
-        "print([m for m in heavy if m in sys.modules])"
-    )
     start = time.perf_counter()
-    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    assert out.stdout.strip() == "[]", out.stdout
-    assert time.perf_counter() - start < 10
+    out = subprocess.run([sys.executable, "-c", _HELP_OF_ALL_VERBS], capture_output=True, text=True)
+    assert out.returncode == 0, out.stderr[-500:]
+    assert int(out.stdout) > 60
+    assert time.perf_counter() - start < 60

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 from toys import jpeg, karpathy
 
+import visir
 from visir.collections import open_collection, portable
-from visir.collections.check import check, check_source
+from visir.collections.check import check
 from visir.collections.findings import Report
 from visir.collections.inspect import inspect
 from visir.records import Collection
@@ -20,7 +21,7 @@ def test_a_sound_collection(write) -> None:
     path = write("d.json", karpathy())
     write("a.jpg", jpeg("red"))
     write("b.jpg", jpeg("blue", (20, 30), "PNG"))
-    report = check_source(str(path))
+    report = check(str(path))
     assert report.ok
     assert report.findings == []
     assert (report.counts, report.decoded) == ({"images": 2, "captions": 4}, 2)
@@ -42,7 +43,7 @@ def test_everything_at_once_where_a_collection_is_refused(write) -> None:
     path = write("d.json", content)
     write("a.jpg", jpeg()[:-30])
     write("c.jpg", jpeg())
-    report = check_source(str(path))
+    report = check(str(path))
     assert not report.ok
     assert told(report) == {
         "faults of the source": ("error", 1),
@@ -63,12 +64,12 @@ def test_everything_at_once_where_a_collection_is_refused(write) -> None:
 
 def test_captions_without_image_and_null_texts(write) -> None:
     lines = {"images": [{"id": 1, "file_name": "a"}], "annotations": [{"id": 1, "image_id": 2, "caption": "x"}]}
-    report = check_source(str(write("captions.json", lines)))
+    report = check(str(write("captions.json", lines)))
     assert told(report)["captions of images that are not there"] == ("error", 1)
 
 
 def test_what_cannot_be_read_at_all(write) -> None:
-    report = check_source(str(write("d.json", b'{"images": [{"sentids": ')))
+    report = check(str(write("d.json", b'{"images": [{"sentids": ')))
     assert [finding.kind for finding in report.findings] == ["cannot be read"]
     assert "not valid JSON" in report.findings[0].examples[0]
     assert not report.ok
@@ -116,7 +117,7 @@ def test_repeated_captions() -> None:
 def test_twins_within_and_across_splits(write, tmp_path) -> None:
     for name, colour in {"test/a": "red", "train/b": "red", "train/c": "blue", "train/d": "blue"}.items():
         write(f"p/{name}.jpg", jpeg(colour))
-    report = check_source(str(tmp_path / "p"))
+    report = check(str(tmp_path / "p"))
     assert report.ok
     found = {finding.kind: finding.examples for finding in report.findings}
     assert found["same picture in several splits"] == ("'test/a.jpg' = 'train/b.jpg'",)
@@ -127,11 +128,11 @@ def test_without_decoding_only_presence_is_looked_at(write, tmp_path) -> None:
     path = write("d.json", karpathy())
     write("a.jpg", b"no picture")
     write("b.jpg", jpeg())
-    assert check_source(str(path), decode=False).ok
-    assert not check_source(str(path)).ok
+    assert check(str(path), decode=False).ok
+    assert not check(str(path)).ok
     portable.save(open_collection(path), tmp_path / "p", "link")
     (tmp_path / "b.jpg").unlink()
-    report = check_source(str(tmp_path / "p"), decode=False)
+    report = check(str(tmp_path / "p"), decode=False)
     assert told(report) == {"pictures that are not where they should be": ("error", 1)}
 
 
@@ -172,3 +173,21 @@ def test_inspect_without_captions(write, tmp_path) -> None:
     found = inspect(open_collection(tmp_path / "p"))
     assert found.relevances == ()
     assert found.examples == (("a.jpg", ()),)
+
+
+def test_objects_are_checked_as_paths_are() -> None:
+    report = visir.check(visir.open("scenes:3?size=64"))
+    assert report.ok and report.counts == {"images": 3, "captions": 15}
+    listed = visir.check([("here/a.jpg", "a dog"), ("here/b.jpg", "")])
+    assert not listed.ok
+    assert {finding.level for finding in listed.findings} >= {"error"}
+    assert len(repr(listed).splitlines()) <= 6
+    assert "captions without text" in listed.to_markdown() or "cannot be read" in listed.to_markdown()
+    assert "<table" in (listed._repr_html_() or "")
+    missing = visir.check("no/such/folder")
+    assert [finding.kind for finding in missing.findings] == ["cannot be read"]
+
+
+def test_what_is_no_collection_is_named() -> None:
+    (finding,) = visir.check(3).findings
+    assert finding.kind == "cannot be read" and "int" in finding.examples[0]

@@ -9,7 +9,7 @@ import pytest
 from toys import jpeg
 
 from visir.collections import open_collection
-from visir.collections.check import check_source
+from visir.collections.check import check
 from visir.errors import CollectionError
 from visir.evaluation.captions import choose
 
@@ -191,7 +191,7 @@ def test_empty_lines_keep_the_others_places_and_strange_files_are_told(folder, w
 
 def test_check_tells_a_listed_picture_that_is_absent(folder) -> None:
     (folder / "CUB_200_2011" / "images" / IMAGES["2"]).unlink()
-    report = check_source(str(folder), decode=False)
+    report = check(str(folder), decode=False)
     assert [(one.kind, one.examples) for one in report.findings if one.level == "error"] == [
         ("images without a picture", ("'2'",))
     ]

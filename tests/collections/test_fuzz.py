@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from toys import jpeg, karpathy
 
 from visir.collections import attach_judgements, open_collection, portable
-from visir.collections.check import check_source
+from visir.collections.check import check
 from visir.collections.images import decode
 from visir.errors import ImageError, VisirError
 from visir.records import Collection
@@ -72,7 +72,7 @@ def test_damaged_json(tmp_path: Path, format: str, data: st.DataObject) -> None:
     path = tmp_path / name
     path.write_bytes(orjson.dumps(data.draw(damaged(content))))
     options = {"pool": "none"} if format == "fine_grained" else {}
-    check_source(str(path), format=format, decode=False, **options)  # reports, never raises
+    check(str(path), format=format, decode=False, **options)  # reports, never raises
     try:
         found = open_collection(path, format=format, **options)
     except VisirError:

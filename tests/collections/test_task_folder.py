@@ -13,7 +13,7 @@ import pytest
 from toys import jpeg
 
 from visir.collections import open_collection, open_source
-from visir.collections.check import check_source
+from visir.collections.check import check
 from visir.collections.images import ImageReader
 from visir.errors import CollectionError
 from visir.records import Collection, TaskFile
@@ -180,7 +180,7 @@ def test_all_faults_at_once_with_file_and_line(tmp_path: Path) -> None:
         "qrels/test.tsv, line 6: a grade must be a number of at least 0, found '-1'",
         "qrels/test.tsv, line 7: 1 values for 3 columns",
     ]
-    report = check_source(str(folder))
+    report = check(str(folder))
     assert not report.ok
     assert report.counts == {"queries": 3, "documents": 2, "judgements": 1}
     assert report.findings[0].kind == "faults of the source"
@@ -225,7 +225,7 @@ def test_a_check_that_finds_nothing_wrong(tmp_path: Path) -> None:
     folder = make(
         tmp_path / "t", corpus_jsonl=lines(corpus), images__a_jpg=jpeg(), images__b_jpg=jpeg(colour=(9, 9, 9))
     )
-    report = check_source(str(folder))
+    report = check(str(folder))
     assert report.ok
     assert report.decoded == 2
     assert [(finding.level, finding.kind, finding.examples) for finding in report.findings] == [

@@ -72,9 +72,9 @@ def check_command(
     workers: WorkersOption = None,
 ) -> None:
     """List everything that is wrong with a collection or a task, all at once. Exit status 1 if there is an error."""
-    from visir.collections.check import check_source
+    from visir.collections.check import check
 
-    report = check_source(
+    report = check(
         collection, format=format, images=single_or_all(images), decode=decode, workers=workers, **options_of(option)
     )
     output.answer(report)

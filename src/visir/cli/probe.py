@@ -61,7 +61,7 @@ def probe(
     beside chance; with --out it writes them as JSON and as a page with plots.
     """
     from visir.collections import open_collection
-    from visir.encoders import encode, load
+    from visir.encoders import encode_dense, load
     from visir.errors import require
     from visir.evaluation.probes import probe_vectors
     from visir.storage import check_new_folder
@@ -76,7 +76,7 @@ def probe(
         opened = inject(opened, shortcuts)
     opened = opened.split(split)
     encoder = load(model, device=device, dtype=dtype)
-    images, texts = (encode(encoder, opened, side, batch_size=batch_size) for side in ("image", "text"))
+    images, texts = (encode_dense(encoder, opened, side, batch_size=batch_size) for side in ("image", "text"))
     _show(probe_vectors(opened, images, texts, folds=folds, seed=seed), out)
 
 

@@ -16,7 +16,7 @@ DataOption = Annotated[
         "--data", metavar="COLLECTION", help="A collection: pictures and captions to learn from, in any known format."
     ),
 ]
-EpochsOption = Annotated[int | None, typer.Option(min=1, help="How often every caption is seen.")]
+EpochsOption = Annotated[int | None, typer.Option(min=1, help="How often every caption, or every product, is seen.")]
 BatchOption = Annotated[int | None, typer.Option(min=2, help="How many pairs a step compares with one another.")]
 SplitByOption = Annotated[
     str | None,

@@ -15,12 +15,12 @@ from visir.collections.draft import Draft
 from visir.collections.findings import Report
 from visir.collections.readers.texts import text_findings
 from visir.collections.task_draft import TaskDraft
-from visir.errors import VisirError
+from visir.errors import CollectionError, VisirError
 from visir.records import Collection
 
 
-def check_source(
-    spec: str,
+def check(
+    source: Any,
     *,
     format: str | None = None,
     images: object = None,
@@ -28,39 +28,54 @@ def check_source(
     workers: int | None = None,
     **options: Any,
 ) -> Report:
-    """Check a path or spec as `open_source` takes it, also where that would raise.
-
-    Args:
-        spec: The path or spec; `format`, `images` and `options` as `visir.collections.open_source` takes them.
-        decode: Whether every picture is read and decoded, or only looked for.
-        workers: Threads that decode; None for one per core.
-
-    Example:
-        >>> report = check_source("scenes:3?size=64")
-        >>> report.ok, report.counts, report.decoded
-        (True, {'images': 3, 'captions': 15}, 3)
-    """
-    from visir.collections.opening import read_draft
-
-    try:
-        contents = read_draft(spec, format=format, images=images, **options)
-    except VisirError as fault:
-        report = Report(Path(spec).name, spec)
-        report.add("error", "cannot be read", [fault.message])
-        return report
-    return check(contents, decode=decode, workers=workers)
-
-
-def check(source: Collection | Draft | TaskDraft, *, decode: bool = True, workers: int | None = None) -> Report:
-    """Look for all faults of a collection or a task, or of what a reader made before it is one.
+    """Look for all faults of a collection or a task, all at once; also where opening it would raise.
 
     Errors are what stops work or falsifies a number: ids missing or twice, captions of no image, pictures that are
     broken or not where they should be. Warnings: empty captions, a caption twice at one image, damaged characters, the
-    same picture twice (above all in two splits). `decode` reads and decodes every picture, with `workers` threads
-    (default: one per core); without, only their presence is looked at.
+    same picture twice (above all in two splits).
+
+    Args:
+        source: Anything that `visir.open` takes, but no library and no results: a path, `FORMAT:PATH`, a list, a
+            DataFrame, a `Collection`.
+        format, images: As `visir.open` takes them.
+        decode: Whether every picture is read and decoded, or only looked for.
+        workers: Threads that decode; None for one per core.
+        options: Options of the format.
+
+    Returns:
+        A `Report`: `report.ok`, `report.findings`. It shows itself as a table.
+
+    Example:
+        >>> import visir
+        >>> report = visir.check("scenes:3?size=64")
+        >>> report.ok, report.counts, report.decoded
+        (True, {'images': 3, 'captions': 15}, 3)
     """
-    if isinstance(source, TaskDraft):
-        return _check_task(source, decode=decode, workers=workers)
+    from visir.collections.opening import open as open_anything
+    from visir.collections.opening import read_draft
+
+    opened = source
+    if not isinstance(source, Draft | TaskDraft):
+        try:
+            if isinstance(source, str | Path):
+                opened = read_draft(str(source), format=format, images=images, **options)
+            else:
+                opened = open_anything(source, format=format, images=images, **options)
+        except VisirError as fault:
+            name = str(source) if isinstance(source, str | Path) else f"{type(source).__name__} in memory"
+            report = Report(Path(name).name, name)
+            report.add("error", "cannot be read", [fault.message])
+            return report
+    if isinstance(opened, TaskDraft):
+        return _check_task(opened, decode=decode, workers=workers)
+    if not isinstance(opened, Collection | Draft):
+        raise CollectionError(
+            f"a {type(opened).__name__} is neither a collection nor a task.", hint='visir.check("photos/")'
+        )
+    return _check_collection(opened, decode=decode, workers=workers)
+
+
+def _check_collection(source: Collection | Draft, *, decode: bool, workers: int | None) -> Report:
     if isinstance(source, Draft):
         images, captions = source.tables()
         report = Report(source.name, "; ".join([source.source, *source.notes]))

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Literal
 
+from visir.display import Tabular, brief, counted
+
 Level = Literal["error", "warning", "note"]
 EXAMPLES = 10
 
@@ -27,8 +29,8 @@ class Finding:
     examples: tuple[str, ...] = ()
 
 
-@dataclass
-class Report:
+@dataclass(repr=False)
+class Report(Tabular, view="visir.reports.views.check"):
     """What a check found. `ok` is whether there is no error; warnings and notes are for the reader to judge.
 
     Args:
@@ -51,6 +53,12 @@ class Report:
     sizes: str = ""
     pictures_looked_for: bool = False
     findings: list[Finding] = field(default_factory=list)
+
+    def __repr__(self) -> str:
+        shown = [f"{finding.level}: {finding.kind}: {finding.count:,}" for finding in self.findings[:3]]
+        rest = len(self.findings) - len(shown)
+        counts = ", ".join(f"{count:,} {name}" for name, count in self.counts.items())
+        return brief(self, self.name, counts, *shown, f"… and {counted(rest, 'findings')} more" if rest else "")
 
     @property
     def ok(self) -> bool:

@@ -15,10 +15,11 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.encoders.cross_encoder import CrossEncoder
-    from visir.encoders.encoding import Encoding, encode, encode_detailed, encode_items
+    from visir.encoders.encoding import Encoding, encode, encode_dense, encode_detailed, encode_items
     from visir.encoders.families import FAMILIES, Family
-    from visir.encoders.known_models import KnownModel, recommended
+    from visir.encoders.known_models import ModelList, recommended
     from visir.encoders.loading import load, load_cross_encoder
+    from visir.encoders.model_facts import KnownModel
     from visir.encoders.store import Store
 
 __getattr__, __dir__ = lazy(
@@ -29,13 +30,15 @@ __getattr__, __dir__ = lazy(
         "load_cross_encoder": "visir.encoders.loading",
         "CrossEncoder": "visir.encoders.cross_encoder",
         "encode": "visir.encoders.encoding",
+        "encode_dense": "visir.encoders.encoding",
         "encode_detailed": "visir.encoders.encoding",
         "encode_items": "visir.encoders.encoding",
         "Encoding": "visir.encoders.encoding",
         "Store": "visir.encoders.store",
         "FAMILIES": "visir.encoders.families",
         "Family": "visir.encoders.families",
-        "KnownModel": "visir.encoders.known_models",
+        "KnownModel": "visir.encoders.model_facts",
+        "ModelList": "visir.encoders.known_models",
         "recommended": "visir.encoders.known_models",
     },
 )
@@ -47,8 +50,10 @@ __all__ = [
     "Encoding",
     "Family",
     "KnownModel",
+    "ModelList",
     "Store",
     "encode",
+    "encode_dense",
     "encode_detailed",
     "encode_items",
     "load",

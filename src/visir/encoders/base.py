@@ -5,17 +5,30 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.encoders.code import hash_code
+from visir.encoders.dimension import KnownDimension
+from visir.encoders.forms import as_dense, joined
 from visir.encoders.inputs import Pixels
-from visir.encoders.intake import EMBEDDING, checked
+from visir.encoders.intake import EMBEDDING, Embedded, checked
 from visir.encoders.known_models import where_to_begin
-from visir.errors import EncoderError
-from visir.records import Embeddings, EncoderCard, Items, Modality, Role, Vectors, strings
+from visir.errors import EncoderError, nearest
+from visir.records import (
+    Embeddings,
+    EncoderCard,
+    Items,
+    Modality,
+    MultiVectorEmbeddings,
+    Role,
+    TokenVectors,
+    Vectors,
+    strings,
+)
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -26,7 +39,11 @@ PLURALS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image"
 """What people call the inputs of a modality."""
 
 
-class Encoder(ABC):
+Form: TypeAlias = Literal["dense", "sparse", "multi-vector"]
+"""What the vectors of an encoder are."""
+
+
+class Encoder(KnownDimension, ABC):
     """A model that turns images, texts, or both into vectors of one space.
 
     `visir.load(name)` gives one, `Encoder.wrap` makes one of two functions. A subclass of your own needs `embed_images`
@@ -40,6 +57,10 @@ class Encoder(ABC):
 
     Vectors are float32 (n, dimension), *not* normalised: what the model projects, as its reference implementation
     returns it. An `embed_…` method may return any array of numbers: what it returns is checked and converted.
+
+    A model of late interaction has several vectors for an input, one for each word or part of a picture. Its class says
+    `form = "multi-vector"`, and its `embed_…` methods return a list of n arrays (t, dimension), where t may differ, or
+    one array (n, t, dimension), with a mask (n, t) beside it where some are padding. Pairs are scored with MaxSim.
 
     The card is the key under which vectors are kept. When it has a hash over the weights, its name does not enter the
     key (the same file under another path is the same model), so everything that changes the numbers has to be in its
@@ -57,14 +78,15 @@ class Encoder(ABC):
     """
 
     card: EncoderCard
-    dimension: int
     modalities: frozenset[Modality]
     batch_size: int = 64
     """Inputs per forward pass when nobody says otherwise."""
     cross_encoder: CrossEncoder | None = None
     """The model's image–text matching head, for a second stage of search; None when it has none."""
-    form: Literal["dense", "sparse"] = "dense"
-    """What its vectors are: `Embeddings`, or `SparseEmbeddings` of weighted words."""
+    form: Form = "dense"
+    """What its vectors are: `Embeddings`, `SparseEmbeddings` of weighted words, or `MultiVectorEmbeddings`."""
+    kept_dtype: Literal["float16", "float32"] = "float16"
+    """How several vectors per input are kept (form "multi-vector"); one vector per input is kept in float32."""
     distinguishes_roles: bool = False
     """Whether it embeds queries and documents in different ways (`for_role`)."""
     precomputed: bool = False
@@ -97,7 +119,8 @@ class Encoder(ABC):
     def __repr__(self) -> str:
         accepted = " and ".join(PLURALS[kind] for kind in sorted(self.modalities))
         sizes = [str(self.dimension_of(modality)) for modality in sorted(self.modalities)]
-        stated = "" if "None" in sizes else f", {' and '.join(dict.fromkeys(sizes))} dimensions"
+        several = "several vectors of " if self.form == "multi-vector" else ""
+        stated = "" if "None" in sizes else f", {several}{' and '.join(dict.fromkeys(sizes))} dimensions"
         unversioned = "" if self.card.is_versioned else ", no version: its vectors are not kept"
         return f"Encoder({self.card.name}, {accepted or 'nothing'}{stated}{unversioned})"
 
@@ -111,6 +134,7 @@ class Encoder(ABC):
         version: str | None = None,
         batch_size: int = 32,
         preprocess: Callable[[Image], Any] | None = None,
+        form: Literal["dense", "multi-vector"] = "dense",
     ) -> Encoder:
         """Make an encoder of one or two functions of your own.
 
@@ -126,6 +150,8 @@ class Encoder(ABC):
             batch_size: How many inputs the functions get at once.
             preprocess: From one PIL image to what `image` then gets a list of, e.g. a resized tensor. It runs in
                 threads, ahead of `image`, so large photos need less memory.
+            form: "multi-vector" for functions that give several vectors for each input (late interaction): a list of n
+                arrays (t, d), where t may differ, or an array (n, t, d).
 
         Raises:
             EncoderError: There is no function.
@@ -138,6 +164,11 @@ class Encoder(ABC):
             >>> model = visir.Encoder.wrap("colours", image=colours)
             >>> visir.encode(model, "scenes:3?size=64").vectors.shape
             (3, 3)
+            >>> def rows_of_pixels(images):  # each row of a picture has a vector of its own
+            ...     return [np.asarray(image).mean(1) for image in images]
+            >>> model = visir.Encoder.wrap("rows", image=rows_of_pixels, form="multi-vector")
+            >>> visir.encode(model, "scenes:3?size=64").counts.tolist()
+            [64, 64, 64]
         """
         for role, function in (("image", image), ("text", text), ("preprocess", preprocess)):
             if function is not None and not callable(function):
@@ -150,34 +181,17 @@ class Encoder(ABC):
                 f"{name}: there is no function.",
                 hint=f"visir.Encoder.wrap({name!r}, image=function_of_pil_images, text=function_of_strings)",
             )
-        return _Wrapped(name, image, text, version, batch_size, preprocess)
+        if form not in ("dense", "multi-vector"):
+            raise EncoderError(
+                f"{name}: form = {form!r} is no form of own functions ({nearest(form, ('dense', 'multi-vector'))}).",
+                hint=f'visir.Encoder.wrap({name!r}, image=function, form="multi-vector")',
+            )
+        return _Wrapped(name, image, text, version, batch_size, preprocess, form)
 
     @property
     def label(self) -> str:
         """What error messages call the encoder."""
         return self.card.name
-
-    def dimension_of(self, modality: Modality) -> int | None:
-        """The length of its vectors of a modality; None while nobody knows it."""
-        learnt: dict[Modality, int] = vars(self).get("_learnt", {})
-        return (self.dimension if self._states_dimension else 0) or learnt.get(modality)
-
-    def learn_dimension(self, modality: Modality, vectors: NDArray[np.float32]) -> None:
-        """Note the length of vectors that were just computed.
-
-        Raises:
-            EncoderError: It is another one than before, or than the encoder states.
-        """
-        size, known = vectors.shape[1], self.dimension_of(modality)
-        if known is None and len(vectors):
-            vars(self).setdefault("_learnt", {})[modality] = size
-        elif known != size and len(vectors):
-            raise EncoderError(
-                f"{self.label}: its {modality} vectors have {size} values, and {known} were expected.",
-                hint="let all vectors have the same length: pool or pad them; or change the dimension that it states"
-                if self._states_dimension
-                else "let all vectors have the same length: pool or pad them",
-            )
 
     @property
     def stored_card(self) -> EncoderCard:
@@ -194,25 +208,6 @@ class Encoder(ABC):
             if base not in Encoder.__mro__ and base.__module__.partition(".")[0] != "visir"
         ]
 
-    @property
-    def _states_dimension(self) -> bool:
-        return "dimension" in vars(self) or hasattr(type(self), "dimension")
-
-    def _learnt_dimension(self) -> int:
-        learnt: dict[Modality, int] = vars(self).get("_learnt", {})
-        if len(set(learnt.values())) == 1:
-            return next(iter(learnt.values()))
-        if not learnt:
-            raise EncoderError(
-                f"{self.label}: the length of its vectors is not known before it has encoded something.",
-                hint="encode something first, or say it: dimension = 512",
-            )
-        stated = ", ".join(f"{modality} vectors have {size} values" for modality, size in sorted(learnt.items()))
-        raise EncoderError(
-            f"{self.label}: {stated}: they cannot be compared with one another.",
-            hint="let both functions end in vectors of one space, or wrap them as two encoders",
-        )
-
     def preprocess(self, image: Image) -> Pixels:
         """One RGB image to the model's input; the image itself, where the encoder takes it so.
 
@@ -223,15 +218,15 @@ class Encoder(ABC):
             raise self.cannot("image")
         return image  # type: ignore[return-value]  # what pixels are is the encoder's affair
 
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension) vectors of n preprocessed images."""
+    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
+        """(n, dimension) vectors of n preprocessed images; with form "multi-vector" several vectors for each."""
         raise self.cannot("image")
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_texts(self, texts: Sequence[str]) -> Embedded:
         """(n, dimension) vectors of n texts (tokenising, template and truncation included)."""
         raise self.cannot("text")
 
-    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> NDArray[np.float32]:
+    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
         """(n, dimension) vectors of n items that have a text and an image each.
 
         For encoders whose `modalities` have "text+image": models that make one vector of the two.
@@ -263,21 +258,21 @@ class Encoder(ABC):
         """
         return None
 
-    def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
         """(n, dimension) vectors of n texts of one `text_lengths`, padded to that and no matter what else is there.
 
         Within rounding those of `embed_texts`, which pads to the longest text of a batch.
         """
         return self.embed_texts(texts)
 
-    def encode_images(self, images: Sequence[Image], role: Role = "document") -> NDArray[np.float32]:
+    def encode_images(self, images: Sequence[Image], role: Role = "document") -> Embedded:
         """(n, dimension) vectors of n images, as PIL gives them (any mode; converted to upright RGB first)."""
         from visir.collections.images import to_rgb
 
         encoder = self.for_role(role)
         return encoder.embed_images([encoder.preprocess(to_rgb(image)) for image in images])
 
-    def encode_texts(self, texts: Sequence[str], role: Role = "document") -> NDArray[np.float32]:
+    def encode_texts(self, texts: Sequence[str], role: Role = "document") -> Embedded:
         """(n, dimension) vectors of n texts."""
         return self.for_role(role).embed_texts(list(texts))
 
@@ -287,10 +282,21 @@ class Encoder(ABC):
         Raises:
             EncoderError: The encoder does not take inputs of this modality.
         """
-        work: Callable[..., NDArray[np.float32]] = self.encode_images if modality == "image" else self.encode_texts
+        work: Callable[..., Embedded] = self.encode_images if modality == "image" else self.encode_texts
         values, size = list(inputs.values()), self.batch_size
-        vectors = [work(values[start : start + size], role) for start in range(0, len(values), size)]
-        return Embeddings(modality, strings(inputs), np.concatenate(vectors), self.card)
+        batches = [work(values[start : start + size], role) for start in range(0, len(values), size)]
+        return self.with_ids(modality, strings(inputs), joined(batches))
+
+    def with_ids(self, modality: Modality, ids: pa.StringArray, vectors: Embedded) -> Vectors:
+        """Vectors that an `embed_…` method gave, as the record of them; several per input in `kept_dtype`.
+
+        So vectors that are computed at once, e.g. of queries, have the values of those that the store keeps.
+        """
+        if isinstance(vectors, TokenVectors):
+            with np.errstate(over="ignore"):  # what becomes infinite is refused with its id
+                rounded = np.asarray(vectors.vectors, self.kept_dtype)
+            return MultiVectorEmbeddings(modality, ids, vectors.offsets, rounded, self.card)
+        return Embeddings(modality, ids, vectors, self.card)
 
     def existing_vectors(self, items: Items) -> Vectors | None:
         """The vectors of these items, where they exist already; None for an encoder that computes them.
@@ -308,7 +314,10 @@ class Encoder(ABC):
         return None
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
-        """(n, dimension) vectors from (n, base encoder's dimension) vectors of the base encoder."""
+        """(n, dimension) vectors from (n, base encoder's dimension) vectors of the base encoder.
+
+        Where both are of form "multi-vector", these are the vectors of all items, one after the other.
+        """
         raise EncoderError(f"{self.card.name} has no base encoder; its vectors are its own.")
 
     def root_encoder(self, modality: Modality) -> Encoder:
@@ -316,15 +325,19 @@ class Encoder(ABC):
         base_encoder = self.base_encoder(modality)
         return self if base_encoder is None else base_encoder.root_encoder(modality)
 
-    def project_items(self, items: Items, embeddings: Embeddings) -> Vectors:
+    def project_items(self, items: Items, embeddings: Vectors) -> Vectors:
         """The vectors of items from the vectors of the base encoder.
 
         Args:
             items: What was encoded.
             embeddings: Vectors of the base encoder for these items, without those of broken images.
         """
-        vectors = self.project(embeddings.modality, embeddings.vectors)
-        return Embeddings(embeddings.modality, embeddings.ids, vectors, self.card, origin=embeddings.origin)
+        modality, ids, origin = embeddings.modality, embeddings.ids, embeddings.origin
+        if isinstance(embeddings, MultiVectorEmbeddings) and self.form == "multi-vector":
+            flat = self.project(modality, embeddings.vectors).astype(self.kept_dtype)
+            return MultiVectorEmbeddings(modality, ids, embeddings.offsets, flat, self.card, origin)
+        vectors = self.project(modality, as_dense(embeddings).vectors)
+        return Embeddings(modality, ids, vectors, self.card, origin=origin)
 
     def check_versioned(self, why: str) -> None:
         """Raise `EncoderError` unless vectors of this encoder may outlive the process."""
@@ -357,7 +370,9 @@ class _Wrapped(Encoder):
         version: str | None,
         batch_size: int,
         preprocess: Callable[[Image], Any] | None,
+        form: Literal["dense", "multi-vector"],
     ) -> None:
+        self.form = form
         self.card = EncoderCard(name, "own", revision=version, code=hash_code(image, text, preprocess))
         self.batch_size = batch_size
         self._image, self._text, self._preprocess = image, text, preprocess
@@ -368,13 +383,13 @@ class _Wrapped(Encoder):
         """What the function of images gets for one image."""
         return super().preprocess(image) if self._preprocess is None else self._preprocess(image)
 
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
+    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
         """What the function of images returns."""
         if self._image is None:
             raise self.cannot("image")
         return self._image(list(batch))  # type: ignore[no-any-return]  # `checked` makes it an array
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_texts(self, texts: Sequence[str]) -> Embedded:
         """What the function of texts returns."""
         if self._text is None:
             raise self.cannot("text")

@@ -9,15 +9,16 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from visir.encoders.base import PLURALS, Encoder
 from visir.encoders.broken import check_broken
+from visir.encoders.forms import joined, taken
+from visir.encoders.intake import Embedded
 from visir.encoders.journal import Journal
 from visir.encoders.loader import load_images
 from visir.encoders.suffixes import with_suffixes
 from visir.progress import Progress
-from visir.records import Items, Modality
+from visir.records import Items, Modality, TokenVectors
 from visir.shortcuts.view import endings, plain_texts
 
 _WINDOW = 8
@@ -88,7 +89,7 @@ def dimension_of(encoder: Encoder, items: Items) -> int:
         parts = _text_parts(encoder, first, 0, 1) if texts else _image_parts(encoder, first, 0, 1, options)
         for part in parts:
             if len(part.vectors):
-                return int(part.vectors.shape[1])
+                return _width(part.vectors)
     return 1  # no image can be read, which the encoding says
 
 
@@ -105,8 +106,13 @@ def entry_card(encoder: Encoder, items: Items, count: int, seconds: float) -> di
         },
         "count": count,
         "dimension": encoder.dimension_of(items.modality),
+        "form": encoder.form,
         "seconds": round(seconds, 3),
     }
+
+
+def _width(vectors: Embedded) -> int:
+    return vectors.dimension if isinstance(vectors, TokenVectors) else int(vectors.shape[1])
 
 
 def alignment(encoder: Encoder, modality: Modality, batch_size: int | None) -> int:
@@ -122,7 +128,7 @@ class _Part(NamedTuple):
     """The vectors of the items up to row `stop`, without those of the broken ones."""
 
     stop: int
-    vectors: NDArray[np.float32]
+    vectors: Embedded
     broken: dict[str, str]
 
 
@@ -152,7 +158,7 @@ def _image_parts(
     with closing(batches):
         for batch in batches:
             if not batch.pixels:
-                vectors = np.zeros((0, encoder.dimension_of(items.modality) or 0), dtype=np.float32)
+                vectors = _none(encoder, items.modality)
             elif items.texts is None:
                 vectors = encoder.embed_images(batch.pixels)
             else:
@@ -174,10 +180,14 @@ def _text_parts(encoder: Encoder, items: Items, start: int, size: int) -> Genera
         # A stable sort: equal lengths keep their order, so the batches are the same in every run.
         order = np.argsort([len(text) for text in texts], kind="stable")
         batches = [order[first : first + size] for first in range(0, len(texts), size)]
-        encoded = np.concatenate([encoder.embed_texts([texts[row] for row in rows]) for rows in batches])
-        vectors = np.empty_like(encoded)
-        vectors[order] = encoded
-        yield _Part(begin + len(texts), vectors, {})
+        encoded = joined([encoder.embed_texts([texts[row] for row in rows]) for rows in batches])
+        yield _Part(begin + len(texts), taken(encoded, np.argsort(order)), {})
+
+
+def _none(encoder: Encoder, modality: Modality) -> Embedded:
+    """The vectors of no items."""
+    matrix = np.zeros((0, encoder.dimension_of(modality) or 0), np.float32)
+    return TokenVectors(matrix, np.zeros(1, np.int64)) if encoder.form == "multi-vector" else matrix
 
 
 def _texts_of(encoder: Encoder, items: Items, start: int, stop: int) -> list[str]:

@@ -15,7 +15,9 @@ from visir.display import Displayed
 from visir.encoders.base import PLURALS, Encoder
 from visir.encoders.broken import check_broken, usable_entry
 from visir.encoders.compute import ForwardOptions, complete, dimension_of
+from visir.encoders.forms import as_dense
 from visir.encoders.journal import Journal
+from visir.encoders.kept_form import kept_form
 from visir.encoders.loading import load
 from visir.encoders.sources import items_of
 from visir.encoders.store import Entry, Store
@@ -79,8 +81,8 @@ def encode(
     split: str | None = None,
     images: object = None,
     **options: Unpack[EncodeOptions],
-) -> Embeddings:
-    """The dense vectors of texts, of pictures, or of one side of a collection.
+) -> Vectors:
+    """The vectors of texts, of pictures, or of one side of a collection.
 
     Args:
         model: An encoder, or a name that `visir.load` takes.
@@ -95,10 +97,11 @@ def encode(
 
     Returns:
         `Embeddings` with `ids` and `vectors` (n, d), in the order of the source; `np.asarray` gives the vectors, and
-        `embeddings[id]` the vector of an item. Texts of a list are their own ids.
+        `embeddings[id]` the vector of an item. Texts of a list are their own ids. A model of late interaction gives
+        `MultiVectorEmbeddings`, a sparse one `SparseEmbeddings`.
 
     Raises:
-        EncoderError: The model makes weighted words (`encode_items` gives these), or does not take this modality.
+        EncoderError: The model does not take this modality.
         CollectionError: The source cannot be opened.
 
     Example:
@@ -110,14 +113,31 @@ def encode(
     """
     encoder = model if isinstance(model, Encoder) else load(model)
     items = items_of(source, encoder, modality, role, split=split, images=images)
-    return as_dense(encode_items(encoder, items, role, **options))
+    return encode_items(encoder, items, role, **options)
+
+
+def encode_dense(
+    model: Encoder | str | Path,
+    source: Any,
+    modality: Modality | None = None,
+    *,
+    role: Role = "document",
+    **options: Unpack[EncodeOptions],
+) -> Embeddings:
+    """`encode`, for a model that makes one dense vector for each item.
+
+    Raises:
+        EncoderError: The model makes weighted words, or several vectors for each item; and as `encode`.
+    """
+    return as_dense(encode(model, source, modality, role=role, **options))
 
 
 def encode_items(encoder: Encoder, items: Items, role: Role = "document", **options: Unpack[EncodeOptions]) -> Vectors:
     """Encode items, or find their vectors in the store.
 
     An interrupted call continues where it stopped when it is repeated. Vectors are float32, not normalised. On a CPU
-    they depend on batch size and order by rounding only (1e-5).
+    they depend on batch size and order by rounding only (1e-5). Several vectors per item (form "multi-vector") are
+    float16, unless the encoder says `kept_dtype = "float32"`: those that were just computed too.
 
     Args:
         encoder: Any encoder: a model, a head over one, imported vectors.
@@ -156,7 +176,7 @@ def encode_detailed(
     base_encoder = encoder.base_encoder(items.modality)
     if base_encoder is not None:
         below = encode_detailed(base_encoder, items, role, **options)
-        return replace(below, embeddings=encoder.project_items(items, as_dense(below.embeddings)))
+        return replace(below, embeddings=encoder.project_items(items, below.embeddings))
     check_not_empty(items)
     store = options.get("store")
     store = Store(store) if isinstance(store, str | Path) else store
@@ -166,28 +186,10 @@ def encode_detailed(
     with Store.temporary() as temporary:
         encoding = _encode(encoder, items, role, temporary, forward)
         if os.name == "nt":  # a file that is mapped cannot be removed there
-            vectors = as_dense(encoding.embeddings)
-            encoding = replace(encoding, embeddings=replace(vectors, vectors=np.array(vectors.vectors)))
+            mapped = encoding.embeddings
+            assert not isinstance(mapped, SparseEmbeddings), "the store keeps no weighted words"
+            encoding = replace(encoding, embeddings=replace(mapped, vectors=np.array(mapped.vectors)))
         return replace(encoding, folder=None)
-
-
-def as_dense(vectors: Vectors) -> Embeddings:
-    """The vectors, when they are dense.
-
-    Raises:
-        EncoderError: They are sparse, or several for each item.
-    """
-    if isinstance(vectors, MultiVectorEmbeddings):
-        raise EncoderError(
-            f"{vectors.encoder.name} makes several vectors for each item, and one is needed here.",
-            hint="visir.encoders.encode_items gives all of them; name a model that makes one vector for each item",
-        )
-    if isinstance(vectors, SparseEmbeddings):
-        raise EncoderError(
-            f"{vectors.encoder.name} makes weighted words, and dense vectors are needed here.",
-            hint="visir.encoders.encode_items gives the weighted words; encode with its dense encoder (encoder.dense)",
-        )
-    return vectors
 
 
 def check_option_names(options: Mapping[str, object]) -> None:
@@ -220,13 +222,13 @@ def check_not_empty(items: Items) -> None:
 
 
 def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: ForwardOptions) -> Encoding:
-    key = store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None)
+    key = store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None, kept_form(encoder))
     entry, done, seconds, computed = usable_entry(store, key, items), 0, 0.0, 0
     if entry is None:
         with store.writing(key) as change:
             if change.manifest.generation == 0:  # otherwise another process finished it while this one waited
                 dimension = dimension_of(encoder.for_role(role), items)
-                with Journal(change, items.ids, dimension, {"key": key}) as journal:
+                with Journal(change, items.ids, dimension, {"key": key}, kept_form(encoder)) as journal:
                     done = journal.done
                     computed, seconds = complete(journal, encoder.for_role(role), items, options)
         entry = store.entry(key)
@@ -237,7 +239,7 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
     return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder, entry.card["made"])
 
 
-def _in_order(entry: Entry, encoder: Encoder, items: Items, origin: str) -> Embeddings:
+def _in_order(entry: Entry, encoder: Encoder, items: Items, origin: str) -> Embeddings | MultiVectorEmbeddings:
     """The entry's vectors in the order of the items; copied only when the entry was made in another order."""
     embeddings, broken = entry.embeddings(encoder.card, origin), entry.broken
     ids = items.ids.to_pylist()

@@ -1,6 +1,7 @@
 """What an encoder returns becomes an (n, d) float32 array, or an error that says what was returned and expected.
 
-The output of every encoder passes here: `Encoder` wraps the `embed_…` methods of its subclasses.
+The output of every encoder passes here: `Encoder` wraps the `embed_…` methods of its subclasses. What encoders of form
+"multi-vector" return becomes `TokenVectors` (`intake_multi.py`).
 """
 
 from __future__ import annotations
@@ -9,13 +10,14 @@ import sys
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from functools import wraps
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.encoders.intake_multi import take_in_sets
 from visir.errors import EncoderError
-from visir.records import Modality
+from visir.records import Modality, TokenVectors
 from visir.records.arrays import as_array
 
 EMBEDDING: dict[str, Modality] = {
@@ -25,17 +27,27 @@ EMBEDDING: dict[str, Modality] = {
     "embed_texts_with_images": "text+image",
 }
 """The methods of an encoder that return vectors, and of what."""
+Embedded: TypeAlias = NDArray[np.float32] | TokenVectors
+"""What the methods of an encoder give: a vector for each input, or several (form "multi-vector")."""
 _INPUTS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image": "texts with images"}
 
 
-def checked(method: Callable[..., Any], modality: Modality) -> Callable[..., NDArray[np.float32]]:
+_SEVERAL = 'or keep them all (late interaction): Encoder.wrap(…, form="multi-vector"), in a class form = "multi-vector"'
+
+
+def checked(method: Callable[..., Any], modality: Modality) -> Callable[..., Embedded]:
     """A method of an encoder that returns vectors: without gradients, and with what it returns checked."""
 
     @wraps(method)
-    def embed(self: Any, inputs: Any, *others: Any) -> NDArray[np.float32]:
+    def embed(self: Any, inputs: Any, *others: Any) -> Embedded:
         with no_gradients():
             returned = method(self, inputs, *others)
-        vectors = take_in(returned, len(inputs), modality, getattr(self, "label", type(self).__name__))
+        label = getattr(self, "label", type(self).__name__)
+        vectors: Embedded
+        if self.form == "multi-vector":
+            vectors = take_in_sets(returned, len(inputs), _INPUTS[modality], label)
+        else:
+            vectors = take_in(returned, len(inputs), modality, label)
         self.learn_dimension(modality, vectors)
         return vectors
 
@@ -88,6 +100,8 @@ def _numbers(returned: Any, count: int, modality: Modality, label: str) -> NDArr
     except (TypeError, ValueError, RuntimeError) as fault:
         inside = f" of {type(returned[0]).__name__}" if isinstance(returned, list | tuple) and returned else ""
         hint = "return one row of numbers for each input, e.g. np.stack(vectors)"
+        if isinstance(returned, list | tuple) and returned and len(getattr(returned[0], "shape", ())) == 2:
+            hint = f"return one vector for each input, e.g. the mean over its tokens; {_SEVERAL}"
         for attribute in ("pooler_output", "image_embeds", "text_embeds", "last_hidden_state"):
             if getattr(returned, attribute, None) is not None:
                 hint = f"return its tensor, e.g. return output.{attribute}"
@@ -105,7 +119,7 @@ def _remedy(shape: tuple[int, ...], count: int) -> str:
     if len(shape) == 4 and shape[0] == count and shape[2:] == (1, 1):
         return "return vectors.reshape(len(vectors), -1)"
     if len(shape) == 3 and shape[0] == count:
-        return "return one vector for each input, e.g. the mean over tokens: return vectors.mean(1)"
+        return f"return one vector for each input, e.g. the mean over tokens: return vectors.mean(1); {_SEVERAL}"
     if len(shape) == 1 and shape[0] == count:
         return "one number for each input is no vector; return an array with two axes"
     if len(shape) == 1 or shape[:1] == (1,):

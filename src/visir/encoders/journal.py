@@ -1,13 +1,14 @@
 """Vectors on their way to disk: what is complete survives a kill, and what is incomplete is detected.
 
 A folder that is being made holds `vectors.npy`, which grows at its end, and `journal.jsonl`, one line per part that is
-safely on disk.
+safely on disk. Where items have several vectors, `offsets.npy` grows with it.
 Each line carries a hash chained over all parts before it, so a torn line, a torn part or a changed byte ends the valid
 prefix there; the encoder goes on from that point.
 """
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import time
@@ -22,13 +23,19 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.encoders.forms import joined
+from visir.encoders.growing_array import HEADER_BYTES, GrowingArray
+from visir.encoders.intake import Embedded
+from visir.encoders.kept_form import DENSE, IDS_FILE, OFFSETS_FILE, VECTORS_FILE, KeptForm
 from visir.errors import EmbeddingError, VisirError
 from visir.fingerprint import hash_columns
+from visir.records import TokenVectors
 from visir.storage import FolderChange
 
-HEADER_BYTES = 128
 _FLUSH_SECONDS = 2.0
 _FLUSH_BYTES = 1 << 26
+_OF_HALF_PRECISION = "look at these inputs; with half precision, encode in float32 or bfloat16"
+_TOO_LARGE = 'bring vectors to length 1; or keep them in float32: kept_dtype = "float32" in the class of the encoder'
 
 
 class Journal:
@@ -38,60 +45,70 @@ class Journal:
         change: The change that makes the folder, in the state in which a killed call left it.
         ids: The ids of the items.
         dimension: The dimension of the vectors.
-        plan: What is being encoded. Work under another plan, or in another dimension, starts anew.
+        plan: What is being encoded. Work under another plan, in another dimension or form, starts anew.
+        form: How the vectors are kept.
 
     Attributes:
         done: How many items need no more work (after a resume more than 0).
-        rows: How many of them have a vector.
+        rows: How many of them have a vector, or several.
+        total: How many vectors they have together.
         broken: Which of them were set aside, and why.
     """
 
-    def __init__(self, change: FolderChange, ids: pa.StringArray, dimension: int, plan: Mapping[str, Any]) -> None:
-        self._change, self.folder, self.dimension = change, change.folder, dimension
+    def __init__(
+        self,
+        change: FolderChange,
+        ids: pa.StringArray,
+        dimension: int,
+        plan: Mapping[str, Any],
+        form: KeptForm = DENSE,
+    ) -> None:
+        self._change, self.folder, self.dimension, self.form = change, change.folder, dimension, form
         self._ids = ids
-        self.done, self.rows = 0, 0
+        self.done, self.rows, self.total = 0, 0, 0
         self.broken: dict[str, str] = {}
-        self._waiting: list[NDArray[np.float32]] = []
+        self._waiting: list[Embedded] = []
         self._waiting_broken: dict[str, str] = {}
         self._waiting_stop = 0
         self._flushed = time.monotonic()
         self._chain = b""
         # The order counts here: the key of an entry does not depend on it, but "the first n are done" does.
         planned = {**plan, "dimension": dimension, "inputs": hash_columns([ids], sort=False)}
+        if form.several:
+            planned |= {"form": form.name, "dtype": form.dtype}
         self._full = False
         try:
-            self._vectors, self._journal = self._opened(planned)
+            self._vectors = GrowingArray(change.file(VECTORS_FILE), form.dtype, (dimension,))
+            self._offsets = GrowingArray(change.file(OFFSETS_FILE), "int64", ()) if form.several else None
+            self._journal = self._opened(planned)
         except OSError as fault:
             raise VisirError(
                 f"{self.folder}: cannot be written ({fault.strerror}).",
                 hint="make room, or name another place in VISIR_CACHE",
             ) from fault
 
-    def append(self, stop: int, vectors: NDArray[np.float32], broken: Mapping[str, str]) -> None:
+    def append(self, stop: int, vectors: Embedded, broken: Mapping[str, str]) -> None:
         """Append the vectors of the items from the end of the last call up to row `stop`, without the `broken` ones.
 
         Raises:
-            EmbeddingError: A value is NaN or infinite; the message names the ids. Nothing of this part is kept.
+            EmbeddingError: A value is NaN, infinite, or beyond what the kept arithmetic holds; the message names the
+                ids. Nothing of this part is kept.
         """
         start = self._waiting_stop or self.done
         ids = [name for name in self._ids[start:stop].to_pylist() if name not in broken]
-        if vectors.shape != (len(ids), self.dimension):
+        flat = vectors.vectors if isinstance(vectors, TokenVectors) else vectors
+        if len(vectors) != len(ids) or (flat.shape[1] != self.dimension and len(ids)):
             raise EmbeddingError(
-                f"the encoder returned {vectors.shape} for {len(ids)} inputs of dimension {self.dimension}."
+                f"the encoder returned {flat.shape} for {len(ids)} inputs of dimension {self.dimension}."
             )
-        bad = np.flatnonzero(~np.isfinite(vectors).all(axis=1))
-        if len(bad):
-            self.flush()
-            named = ", ".join(repr(ids[int(i)]) for i in bad[:5])
-            raise EmbeddingError(
-                f"the encoder returned NaN or infinite values for {len(bad)} inputs: {named}"
-                f"{', …' if len(bad) > 5 else ''}.",
-                hint="look at these inputs; with half precision, encode in float32 or bfloat16",
-            )
-        self._waiting.append(np.ascontiguousarray(vectors, dtype="<f4"))
+        self._check_finite(vectors, flat, ids, "the encoder returned NaN or infinite values for", _OF_HALF_PRECISION)
+        with np.errstate(over="ignore"):  # checked below
+            rounded = np.ascontiguousarray(flat, self.form.dtype)
+        self._check_finite(vectors, rounded, ids, f"{self.form.dtype} cannot hold the values of", _TOO_LARGE)
+        self._waiting.append(TokenVectors(rounded, vectors.offsets) if isinstance(vectors, TokenVectors) else rounded)
         self._waiting_broken.update(broken)
         self._waiting_stop = stop
-        size = sum(part.nbytes for part in self._waiting)
+        size = sum((part.vectors if isinstance(part, TokenVectors) else part).nbytes for part in self._waiting)
         if size >= _FLUSH_BYTES or time.monotonic() - self._flushed >= _FLUSH_SECONDS:
             self.flush()
 
@@ -99,14 +116,19 @@ class Journal:
         """Write what was appended safely to disk. The error of a full disk says how much is kept."""
         if not self._waiting:
             return
-        data = np.concatenate(self._waiting)
-        rows = self.rows + len(data)
+        vectors = joined(self._waiting)
+        flat = vectors.vectors if isinstance(vectors, TokenVectors) else vectors
+        rows, total = self.rows + len(vectors), self.total + len(flat)
         line = {"stop": self._waiting_stop, "rows": rows, "broken": self._waiting_broken}
-        chain = _chained(self._chain, line, data.tobytes())
+        data, ends = self._vectors.bytes_of(flat), b""
+        if self._offsets is not None and isinstance(vectors, TokenVectors):
+            line["total"] = total
+            ends = self._offsets.bytes_of(self.total + vectors.offsets[1:])
+        chain = _chained(self._chain, line, data, ends)
         try:
-            self._vectors.write(data.tobytes())
-            self._vectors.flush()
-            os.fsync(self._vectors.fileno())
+            self._vectors.write(data)
+            if self._offsets is not None:
+                self._offsets.write(ends)
             self._journal.write(orjson.dumps({**line, "hash": chain.hex()}) + b"\n")
             self._sync()
         except OSError as fault:
@@ -115,7 +137,7 @@ class Journal:
                 f"{self.folder}: cannot be written ({fault.strerror}); {self.done:,} of {len(self._ids):,} are kept.",
                 hint="make room (or name another place in VISIR_CACHE) and run the same again: it goes on from there",
             ) from fault
-        self._chain, self.rows, self.done = chain, rows, self._waiting_stop
+        self._chain, self.rows, self.total, self.done = chain, rows, total, self._waiting_stop
         self.broken.update(self._waiting_broken)
         self._waiting, self._waiting_broken, self._waiting_stop = [], {}, 0
         self._flushed = time.monotonic()
@@ -125,10 +147,11 @@ class Journal:
         self.flush()
         ids = pa.array([name for name in self._ids.to_pylist() if name not in self.broken], pa.string())
         try:
-            self._vectors.seek(0)
-            self._vectors.write(_header(self.rows, self.dimension))
             self._sync()
-            pq.write_table(pa.table({"id": ids}), self._change.file("ids.parquet"))
+            self._vectors.finish(self.total)
+            if self._offsets is not None:
+                self._offsets.finish(self.rows + 1)
+            pq.write_table(pa.table({"id": ids}), self._change.file(IDS_FILE))
             made = datetime.now(UTC).isoformat(timespec="seconds")
             self._change.commit({**content, "broken": self.broken, "made": made})
         except OSError as fault:
@@ -147,25 +170,42 @@ class Journal:
             if not self._full:  # a broken image, NaN or Ctrl-C ends the run; what came before it is kept
                 self.flush()
         finally:
-            for stream in (self._vectors, self._journal):
+            for stream in (*(array.stream for array in self._arrays), self._journal):
                 try:
-                    stream.close()
+                    if stream is not None:
+                        stream.close()
                 except OSError:
                     if not self._full:  # otherwise it has already been reported
                         raise
 
-    def _opened(self, plan: Mapping[str, Any]) -> tuple[IO[bytes], IO[bytes]]:
-        """Vectors and journal, both cut back to their valid part and positioned at its end."""
-        paths = [self._change.file("vectors.npy"), self._change.file("journal.jsonl", counts=False)]
+    @property
+    def _arrays(self) -> list[GrowingArray]:
+        return [self._vectors] if self._offsets is None else [self._vectors, self._offsets]
+
+    def _check_finite(self, vectors: Embedded, flat: NDArray[Any], ids: list[str], fault: str, hint: str) -> None:
+        bad = np.flatnonzero(~np.isfinite(flat).all(axis=1))
+        if len(bad) == 0:
+            return
+        if isinstance(vectors, TokenVectors):
+            bad = np.unique(np.searchsorted(vectors.offsets, bad, side="right") - 1)
+        self.flush()
+        named = ", ".join(repr(ids[int(i)]) for i in bad[:5]) + (", …" if len(bad) > 5 else "")
+        raise EmbeddingError(f"{fault} {len(bad)} inputs: {named}.", hint=hint)
+
+    def _opened(self, plan: Mapping[str, Any]) -> IO[bytes]:
+        """The journal. It, vectors and offsets are cut back to their valid part and positioned at its end."""
+        path = self._change.file("journal.jsonl", counts=False)
         lines = self._valid_lines(plan)
         self._change.write_json("plan.json", plan, counts=False)
-        mode = "r+b" if lines else "w+b"
-        vectors, journal = paths[0].open(mode), paths[1].open(mode)
-        vectors.truncate(HEADER_BYTES + self.rows * self.dimension * 4)
-        vectors.seek(0, os.SEEK_END)
+        self._vectors.open(self.total)
+        if self._offsets is not None:
+            self._offsets.open(self.rows + 1 if self.rows else 0)
+            if not self.rows:
+                self._offsets.write(self._offsets.bytes_of(np.zeros(1)))
+        journal = path.open("r+b" if lines else "w+b")
         journal.truncate(sum(map(len, lines)))
         journal.seek(0, os.SEEK_END)
-        return vectors, journal
+        return journal
 
     def _valid_lines(self, plan: Mapping[str, Any]) -> list[bytes]:
         """The valid lines of the journal, in order; `done`, `rows`, `broken` and the chain are set accordingly."""
@@ -173,41 +213,42 @@ class Journal:
             if orjson.loads((self.folder / "plan.json").read_bytes()) != orjson.loads(orjson.dumps(plan)):
                 return []
             journal = (self.folder / "journal.jsonl").read_bytes()
-            vectors = (self.folder / "vectors.npy").open("rb")
+            with contextlib.ExitStack() as streams:
+                vectors, offsets, *_ = [*(streams.enter_context(array.path.open("rb")) for array in self._arrays), None]
+                return self._valid_prefix(journal.splitlines(keepends=True), vectors, offsets)
         except (FileNotFoundError, orjson.JSONDecodeError):
             return []
+
+    def _valid_prefix(self, lines: list[bytes], vectors: IO[bytes] | None, offsets: IO[bytes] | None) -> list[bytes]:
+        assert vectors is not None, "there are always vectors"
         valid = []
-        with vectors:
-            vectors.seek(HEADER_BYTES)
-            for raw in journal.splitlines(keepends=True):
-                try:
-                    line = orjson.loads(raw)
-                    data = vectors.read((line["rows"] - self.rows) * self.dimension * 4)
-                    chain = _chained(self._chain, {k: line[k] for k in ("stop", "rows", "broken")}, data)
-                    if not raw.endswith(b"\n") or line["hash"] != chain.hex():
-                        break
-                except (orjson.JSONDecodeError, KeyError, TypeError):
+        vectors.seek(HEADER_BYTES)
+        if offsets is not None:
+            offsets.seek(HEADER_BYTES + 8)  # the first is 0
+        for raw in lines:
+            try:
+                line = orjson.loads(raw)
+                total = line["rows"] if self._offsets is None else line["total"]
+                data = vectors.read((total - self.total) * self._vectors.row_bytes)
+                ends = b"" if offsets is None else offsets.read((line["rows"] - self.rows) * 8)
+                chain = _chained(self._chain, {key: line[key] for key in line if key != "hash"}, data, ends)
+                if not raw.endswith(b"\n") or line["hash"] != chain.hex():
                     break
-                self._chain, self.rows, self.done = chain, line["rows"], line["stop"]
+                self._chain, self.rows, self.total, self.done = chain, line["rows"], total, line["stop"]
                 self.broken.update(line["broken"])
-                valid.append(raw)
+            except (orjson.JSONDecodeError, KeyError, TypeError, AttributeError):
+                break
+            valid.append(raw)
         return valid
 
     def _sync(self) -> None:
-        for stream in (self._vectors, self._journal):
-            stream.flush()
-            os.fsync(stream.fileno())
+        self._journal.flush()
+        os.fsync(self._journal.fileno())
 
 
-def _chained(before: bytes, line: Mapping[str, Any], data: bytes) -> bytes:
+def _chained(before: bytes, line: Mapping[str, Any], data: bytes, ends: bytes) -> bytes:
     digest = hashlib.blake2b(before, digest_size=16)
     digest.update(orjson.dumps(line, option=orjson.OPT_SORT_KEYS))
     digest.update(data)
+    digest.update(ends)
     return digest.digest()
-
-
-def _header(rows: int, dimension: int) -> bytes:
-    """The NPY header (format 1.0), padded to a fixed length: it is written last, when the number of rows is known."""
-    text = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({rows}, {dimension}), }}"
-    start = b"\x93NUMPY\x01\x00" + (HEADER_BYTES - 10).to_bytes(2, "little")
-    return start + text.encode().ljust(HEADER_BYTES - 11) + b"\n"

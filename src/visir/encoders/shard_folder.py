@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from visir.encoders.base import Encoder
-from visir.encoders.store import FILES, VECTORS, Store
+from visir.encoders.kept_form import kept_form
+from visir.encoders.store import VECTORS, Store
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.fingerprint import hash_columns
 from visir.launched import launched
@@ -25,8 +26,6 @@ from visir.remote import RemoteFolder, is_url
 from visir.storage import MANIFEST, Manifest, Scratch, remove_folder
 
 _NAME = re.compile(r"([a-z+-]+)-(\d{5})-of-(\d{5})")
-_FILES = (*FILES, MANIFEST)
-"""The files of a shard; the manifest is written last, and says that the others are complete."""
 
 
 @dataclass(frozen=True, order=True)
@@ -81,12 +80,14 @@ class ShardFolder:
         key: The name of all shards together in the store.
         label: What the names of shards begin with: the modality, and the role where the encoder has roles.
         own: Whether a place was named.
+        form: How the vectors are kept.
     """
 
     def __init__(self, encoder: Encoder, items: Items, role: Role, store: Store, place: str | Path | None) -> None:
         self.encoder, self.items = encoder, items
         self.label = f"{items.modality}-{role}" if encoder.distinguishes_roles else items.modality
-        self.key = store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None)
+        self.form = kept_form(encoder)
+        self.key = store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None, self.form)
         self.remote = RemoteFolder(str(place)) if is_url(place) else None
         self.work = store.shards(self.key) if place is None or self.remote is not None else Path(place)
         self.own = place is not None
@@ -211,7 +212,7 @@ class ShardFolder:
         """Copy a finished shard to the place of all shards, if that is elsewhere; its manifest goes last."""
         if self.remote is not None:
             name = shard.name(self.label)
-            self.remote.put(self.work / name, name, _FILES)
+            self.remote.put(self.work / name, name, self._files)
             remove_folder(self.work / name)
 
     def remove(self, shard: Shard) -> None:
@@ -229,9 +230,9 @@ class ShardFolder:
             return
         with Scratch.beside(self.work / "copy") as scratch:
             folder = scratch.file(f"shard/{MANIFEST}").parent
-            for name in FILES:
+            for name in self.form.files:
                 scratch.file(f"shard/{name}")
-            self.remote.get(shard.name(self.label), _FILES, folder)
+            self.remote.get(shard.name(self.label), self._files, folder)
             yield folder
 
     def damaged(self, shard: Shard, reason: str) -> EmbeddingError:
@@ -270,6 +271,11 @@ class ShardFolder:
         for number, count in {(int(match[2]), int(match[3])) for match in matches if match[1] == self.label}:
             counts.setdefault(count, []).append(number)
         return counts
+
+    @property
+    def _files(self) -> tuple[str, ...]:
+        """The files of a shard; the manifest is written last, and says that the others are complete."""
+        return (*self.form.files, MANIFEST)
 
     def _named(self, shard: Shard) -> str:
         return f"{self.place}/{shard.name(self.label)}"

@@ -19,11 +19,14 @@ from visir.encoders.base import Encoder
 from visir.encoders.broken import check_broken, is_readable_again, usable_entry
 from visir.encoders.compute import ForwardOptions, alignment, complete, dimension_of, entry_card
 from visir.encoders.encoding import check_modality, check_not_empty
+from visir.encoders.forms import part_of
+from visir.encoders.intake import Embedded
 from visir.encoders.journal import Journal
+from visir.encoders.kept_form import IDS_FILE, OFFSETS_FILE, VECTORS_FILE
 from visir.encoders.shard_folder import Shard, ShardFolder
 from visir.encoders.store import VECTORS, Entry, Store
 from visir.errors import EmbeddingError, EncoderError
-from visir.records import Items, Role
+from visir.records import Items, Role, TokenVectors
 from visir.storage import Manifest, changing
 from visir.storage.removal import remove_empty_folders
 
@@ -130,7 +133,7 @@ def encode_shard(
                 if change.manifest.generation > 0:  # of something else
                     change.keep_only()
                     change.commit({})
-                with Journal(change, part.ids, dimension_of(encoder, items), about) as journal:
+                with Journal(change, part.ids, dimension_of(encoder, items), about, folder.form) as journal:
                     resumed = journal.done
                     computed, seconds = complete(
                         journal, encoder.for_role(role), part, options, whole=items, facts={"shard": about}
@@ -184,7 +187,7 @@ def join_shards(
             except EmbeddingError:
                 change.abandon()
                 raise
-            with Journal(change, items.ids, dimension_of(encoder, items), {"key": folder.key}) as journal:
+            with Journal(change, items.ids, dimension_of(encoder, items), {"key": folder.key}, folder.form) as journal:
                 for shard, card in cards.items():
                     _append(journal, folder, shard, card, items.ids)
                 seconds = sum(card["seconds"] for card in cards.values())
@@ -208,11 +211,13 @@ def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[s
             faults = Manifest.read(files, VECTORS).faults(files)
             if faults:
                 raise folder.damaged(shard, faults[0])
-            stored_ids = pq.read_table(files / "ids.parquet")["id"].to_pylist()
+            stored_ids = pq.read_table(files / IDS_FILE)["id"].to_pylist()
             # A memory map of no bytes cannot be made.
-            vectors = np.load(files / "vectors.npy", mmap_mode="r" if stored_ids else None, allow_pickle=False)
+            flat = np.load(files / VECTORS_FILE, mmap_mode="r" if stored_ids else None, allow_pickle=False)
+            offsets = np.load(files / OFFSETS_FILE, allow_pickle=False) if folder.form.several else None
         except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as fault:
             raise folder.damaged(shard, str(fault)) from fault
+        vectors: Embedded = flat if offsets is None else TokenVectors(flat, offsets)
         if stored_ids != [name for name in names if name not in broken] or len(vectors) != len(stored_ids):
             raise folder.damaged(shard, f"its ids are not those of inputs {start:,} to {stop:,}")
         row = 0
@@ -226,7 +231,7 @@ def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[s
             over = max(journal.done - begin, 0)  # an interrupted encode of one process may have ended anywhere
             before = sum(name not in aside for name in block[:over])
             remaining_broken = {name: aside[name] for name in block[over:] if name in aside}
-            journal.append(begin + len(block), vectors[rows][before:], remaining_broken)
+            journal.append(begin + len(block), part_of(vectors, rows.start + before, rows.stop), remaining_broken)
             journal.flush()
 
 

@@ -12,18 +12,20 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from visir.encoders.content import content_fingerprint
+from visir.encoders.kept_form import DENSE, IDS_FILE, OFFSETS_FILE, VECTORS_FILE, KeptForm
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
-from visir.records import Embeddings, EncoderCard, Items, Role, modality_of, strings
+from visir.records import Embeddings, EncoderCard, Items, MultiVectorEmbeddings, Role, modality_of, strings
 from visir.storage import ContentStore, FolderChange, FolderKind, Manifest, Scratch
 
 VECTORS = FolderKind("vectors", "a folder of vectors", remedy="delete it: it is made again", error=EmbeddingError)
-FILES = ("vectors.npy", "ids.parquet")
 
 
 @dataclass(frozen=True)
 class Entry:
     """One complete entry: a folder with `vectors.npy`, `ids.parquet` and the manifest, whose content is the card.
+
+    Where items have several vectors, `offsets.npy` says which.
 
     Attributes:
         folder: The folder of the entry.
@@ -40,24 +42,26 @@ class Entry:
             broken: dict[str, str] = self.card["broken"]
             return broken
 
-    def embeddings(self, encoder: EncoderCard | None = None, origin: str = "") -> Embeddings:
+    def embeddings(self, encoder: EncoderCard | None = None, origin: str = "") -> Embeddings | MultiVectorEmbeddings:
         """The vectors, memory-mapped. `encoder` replaces the card (the same model under another name)."""
         with VECTORS.reading(self.folder):
-            return Embeddings(
-                modality_of(self.card["modality"]),
-                strings(pq.read_table(self.folder / "ids.parquet")["id"]),
-                np.load(self.folder / "vectors.npy", mmap_mode="r", allow_pickle=False),
-                encoder or EncoderCard.from_dict(self.card["encoder"]),
-                origin=origin,
-            )
+            modality = modality_of(self.card["modality"])
+            ids = strings(pq.read_table(self.folder / IDS_FILE)["id"])
+            vectors = np.load(self.folder / VECTORS_FILE, mmap_mode="r", allow_pickle=False)
+            encoder = encoder or EncoderCard.from_dict(self.card["encoder"])
+            if self.card.get("form") == "multi-vector":
+                offsets = np.load(self.folder / OFFSETS_FILE, allow_pickle=False)
+                return MultiVectorEmbeddings(modality, ids, offsets, vectors, encoder, origin)
+            return Embeddings(modality, ids, vectors, encoder, origin=origin)
 
 
 class Store:
     """A folder of entries, each named by a key over everything that determines its vectors.
 
     The key covers the encoder (family, revision, hash over the weights, preprocessing, dtype; its name too when the
-    weights cannot be hashed), the modality, and the ids and contents of the inputs. Nothing else counts: the same
-    photos in another collection, encoded by the same model, are found.
+    weights cannot be hashed), whether it makes one vector for an input or several, the modality, and the ids and
+    contents of the inputs. Nothing else counts: the same photos in another collection, encoded by the same model, are
+    found.
 
     Args:
         root: The folder of the store; `VISIR_CACHE`/embeddings by default. It can be deleted at any time.
@@ -88,17 +92,22 @@ class Store:
             scratch.made("store/*/*/*")
             yield cls(scratch.path / "store")
 
-    def key(self, encoder: EncoderCard, items: Items, role: Role | None = None) -> str:
+    def key(self, encoder: EncoderCard, items: Items, role: Role | None = None, form: KeptForm = DENSE) -> str:
         """The name of an entry: 32 hexadecimal digits.
 
         Args:
             encoder: The card of the encoder.
             items: What is encoded.
             role: The role of the items, for an encoder that distinguishes roles; None for all others.
+            form: How its vectors are kept.
         """
         identity = encoder.identity(items.modality)
-        values = {"encoder": identity, items.modality: content_fingerprint(items)}
-        return hash_json(values if role is None else {**values, "role": role})
+        values: dict[str, Any] = {"encoder": identity, items.modality: content_fingerprint(items)}
+        if role is not None:
+            values["role"] = role
+        if form.several:
+            values |= {"form": form.name, "kept dtype": form.dtype}
+        return hash_json(values)
 
     def find(self, key: str) -> Entry | None:
         """The sound entry of this key, or None. A damaged one is put aside, with a warning."""

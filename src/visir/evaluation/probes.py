@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.display import Displayed, Plotted, Tabular, brief, counted
-from visir.encoders import encode, load
+from visir.encoders import encode_dense, load
 from visir.errors import EmbeddingError, VisirError, require
 from visir.evaluation.latent_facts import ROLES, Role
 from visir.evaluation.linear_probe import held_out_hits
@@ -264,7 +264,7 @@ def probe(
         images, texts = given["image"], given["text"]
     else:
         encoder = load(model, device=device, dtype=dtype) if isinstance(model, (str, PathLike)) else model
-        images, texts = (encode(encoder, collection, side, **encoding) for side in ("image", "text"))
+        images, texts = (encode_dense(encoder, collection, side, **encoding) for side in ("image", "text"))
     return probe_vectors(collection, images, texts, folds=folds, seed=seed)
 
 

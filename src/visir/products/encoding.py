@@ -9,7 +9,8 @@ import numpy as np
 import pyarrow.compute as pc
 
 from visir.encoders.base import Encoder
-from visir.encoders.encoding import as_dense, encode, encode_items
+from visir.encoders.encoding import encode_dense, encode_items
+from visir.encoders.forms import as_dense
 from visir.encoders.loading import load
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError
@@ -101,7 +102,7 @@ def _pictures(
             f"{catalogue.name}: no product has a picture.",
             hint="say where they are (images=FOLDER), or leave pictures out: image=None",
         )
-    embeddings = encode(encoder, pictures, "image", store=store, skip_broken=skip_broken)
+    embeddings = encode_dense(encoder, pictures, "image", store=store, skip_broken=skip_broken)
     rows = pc.fill_null(pc.index_in(catalogue.products["id"], value_set=embeddings.ids), ABSENT)
     return ProductVectors(_as_float32(embeddings), rows.to_numpy().astype(np.int64)), encoder.card
 

@@ -22,6 +22,7 @@ def categories_recipe(
     *,
     image: str | None = None,
     text: str | None = None,
+    epochs: int | None = None,
     changes: Mapping[str, Any] | None = None,
     lines: Sequence[str] = (),
 ) -> CategoriesRecipe:
@@ -31,14 +32,15 @@ def categories_recipe(
         recipe: The name of a shipped recipe ("clip-ita"), or a TOML file.
         image: The encoder of pictures, instead of the recipe's.
         text: The encoder of names, titles and attributes, instead of the recipe's.
+        epochs: How many epochs, instead of the recipe's.
         changes: Further keys: {"optimiser.epochs": 5}.
         lines: The same as the command line has them: "optimiser.epochs=5".
 
     Example:
-        >>> categories_recipe("clip-ita", changes={"optimiser.epochs": 3}).optimiser.epochs
+        >>> categories_recipe("clip-ita", epochs=3).optimiser.epochs
         3
     """
-    keys = {"encoders.image": image, "encoders.text": text, **(changes or {})}
+    keys = {"encoders.image": image, "encoders.text": text, "optimiser.epochs": epochs, **(changes or {})}
     of_keys = [f"{key}={json.dumps(value)}" for key, value in keys.items() if value is not None]
     return read_categories_recipe(find_categories_recipe(str(recipe)), [*of_keys, *lines])
 
@@ -71,6 +73,7 @@ def train(
     split_seed: int = 0,
     skip_broken: bool = False,
     resume: bool = False,
+    epochs: int | None = None,
     changes: Mapping[str, Any] | None = None,
     report: Report | None = None,
 ) -> Path:
@@ -91,6 +94,7 @@ def train(
         split_seed: Another seed cuts other folds.
         skip_broken: Pictures that cannot be read count as absent, instead of stopping.
         resume: Continue from the state that an interrupted training left in `out`.
+        epochs: How many epochs, instead of the recipe's.
         changes: Keys of the recipe to change: {"optimiser.epochs": 5}.
         report: Called after each epoch.
 
@@ -104,7 +108,7 @@ def train(
     Example:
         >>> from visir.products import evaluate, train
         >>> folder = train("generated:60", image="pixels", text="bow", out="model", folds=2,
-        ...                changes={"optimiser.epochs": 1, "optimiser.batch": 16})
+        ...                epochs=1, changes={"optimiser.batch": 16})
         >>> evaluate("generated:60", [folder], folds=2, fold=1).systems
         ['clip-ita']
     """
@@ -114,7 +118,7 @@ def train(
 
     resolved = recipe
     if not isinstance(resolved, CategoriesRecipe):
-        resolved = categories_recipe(resolved, image=image, text=text, changes=changes)
+        resolved = categories_recipe(resolved, image=image, text=text, epochs=epochs, changes=changes)
     products = open_catalogue(expand(catalogue) if isinstance(catalogue, str) else catalogue)
     split = held_out(products, folds, fold, split_seed)
     target = default_folder(resolved, fold) if out is None else Path(out)

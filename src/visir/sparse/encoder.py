@@ -16,8 +16,9 @@ from safetensors.torch import load_file
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.devices import pick_device
-from visir.encoders.encoding import as_dense, encode_items
+from visir.encoders.encoding import encode_items
 from visir.encoders.families import CHECKPOINT_FILE
+from visir.encoders.forms import as_dense, one_each
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.model_names import one_of
 from visir.encoders.weights import hash_file, save_weights
@@ -32,6 +33,7 @@ from visir.records import (
     Modality,
     Role,
     SparseEmbeddings,
+    Vectors,
     Vocabulary,
 )
 from visir.sparse.expansion import Variant
@@ -163,11 +165,11 @@ class SparseEncoder(Encoder):
 
     def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, |V|) weights."""
-        return self.project("image", self.dense.embed_images(batch))
+        return self.project("image", one_each(self.dense.embed_images(batch), self.dense.label))
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, |V|) weights, expanded or not as declared."""
-        vectors = self.dense.embed_texts(texts)
+        vectors = one_each(self.dense.embed_texts(texts), self.dense.label)
         return self._full(project(self._weigher, vectors, None if self.expanded else self.tokenizer.terms(texts)))
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
@@ -198,10 +200,10 @@ class SparseEncoder(Encoder):
         encoder.dense = self.dense.for_role(role)
         return encoder
 
-    def project_items(self, items: Items, embeddings: Embeddings) -> SparseEmbeddings:
+    def project_items(self, items: Items, embeddings: Vectors) -> SparseEmbeddings:
         """The weighted words of items from the vectors of the dense encoder."""
         texts = [] if items.texts is None else items.texts.to_pylist()
-        return self.sparsify(embeddings, self._own_terms(embeddings.modality, texts))
+        return self.sparsify(as_dense(embeddings), self._own_terms(embeddings.modality, texts))
 
     def encode_inputs(self, modality: Modality, inputs: Mapping[str, Any], role: Role = "query") -> SparseEmbeddings:
         """The weighted words of a handful of texts ("text") or PIL images ("image") by id."""

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from visir.encoders.base import Encoder
-from visir.encoders.encoding import encode
+from visir.encoders.encoding import encode_dense
 from visir.records import Collection
 from visir.sparse.vocabulary import TextTerms, Tokenizer
 from visir.training.data import image_rows_of
@@ -70,7 +70,7 @@ class SparseExamples:
     def of(cls, split: Collection, encoder: Encoder, tokenizer: Tokenizer, device: torch.device) -> SparseExamples:
         """Encode a split, or find its vectors in the store, and tokenise its captions."""
         vectors = {
-            side: torch.from_numpy(np.array(encode(encoder, split, side).vectors, dtype=np.float32)).to(device)
+            side: torch.from_numpy(np.array(encode_dense(encoder, split, side).vectors, dtype=np.float32)).to(device)
             for side in ("image", "text")
         }
         terms = tokenizer.terms(split.captions["text"].to_pylist())

@@ -85,13 +85,13 @@ def top_terms_of_captions(
 
 def encode_part(encoder: SparseEncoder, opened: Collection, part: Collection, modality: Modality) -> SparseEmbeddings:
     """Weighted words of a part of a collection; imported vectors may be known by their row in the whole one only."""
-    from visir.encoders import encode
+    from visir.encoders import encode_dense
 
     rows = part.images if modality == "image" else part.captions
     if encoder.dense.precomputed:
-        dense = encode(encoder.dense, opened, modality).select(rows["id"].combine_chunks())
+        dense = encode_dense(encoder.dense, opened, modality).select(rows["id"].combine_chunks())
     else:
-        dense = encode(encoder.dense, part, modality)
+        dense = encode_dense(encoder.dense, part, modality)
     own = modality == "text" and not encoder.expanded
     return encoder.sparsify(dense, encoder.tokenizer.terms(rows["text"].to_pylist()) if own else None)
 

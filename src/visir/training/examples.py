@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 from numpy.typing import NDArray
 
-from visir.encoders import encode
+from visir.encoders import encode_dense
 from visir.encoders.base import Encoder
 from visir.encoders.models.views import ImageViews
 from visir.encoders.towers.base import Backbone
@@ -31,6 +32,7 @@ from visir.training.inputs.shortcuts import (
 )
 from visir.training.inputs.vectors import VectorSource
 from visir.training.inputs.words import TokenSource, WordSource
+from visir.training.negative_sources import hard_negatives
 from visir.training.recipe import Recipe
 from visir.training.sides import GRU, FrozenImages
 
@@ -51,6 +53,9 @@ def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tupl
         origin=_origin(model, train),
         targets=None if model.target is None else _targets(recipe, model.target, train),
         tokens=None if model.tokens is None else TokenSource(*model.tokens.encode(texts)),
+        negatives=hard_negatives(
+            recipe.negatives, train, partial(_texts_as_trained, recipe, model.sides["text"]), model.searcher
+        ),
     )
     validation_examples = TrainingExamples(
         anchors=_validation_images(recipe, model.sides["image"], validation),
@@ -78,17 +83,24 @@ def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> Inpu
     )
     return _fitted(
         side,
-        [[encode(view, assigned, "image").vectors for view in views] for assigned in _assigned(recipe, split, "image")],
+        [
+            [encode_dense(view, assigned, "image").vectors for view in views]
+            for assigned in _assigned(recipe, split, "image")
+        ],
     )
 
 
 def _training_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    settings, carried = recipe.text, _carries(split, "text")
+    if side.base_encoder is None:
+        return _texts_as_trained(recipe, side, split)
+    return _fitted(side, _frozen_texts(recipe, side.base_encoder, split))
+
+
+def _texts_as_trained(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
+    """The captions of a split as the text side reads them in training; nothing is fitted to them."""
     if side.base_encoder is not None:
-        base_encoder = side.base_encoder
-        return _fitted(
-            side, [[encode(base_encoder, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")]
-        )
+        return _one_or_all(_frozen_texts(recipe, side.base_encoder, split))
+    settings, carried = recipe.text, _carries(split, "text")
     backbone, texts = _backbone(side), plain(split).captions["text"].to_pylist()
     if isinstance(settings, GRU):
         assert isinstance(backbone, GRUBackbone)
@@ -97,10 +109,15 @@ def _training_texts(recipe: Recipe, side: ModelSide, split: Collection) -> Input
     return EndedTexts(backbone, texts, _numbering(recipe, split)) if carried else PreparedTexts(backbone, texts)
 
 
+def _frozen_texts(recipe: Recipe, base_encoder: Encoder, split: Collection) -> list[list[NDArray[Any]]]:
+    """The vectors of a frozen encoder, by assignment of shortcuts and by view."""
+    return [[encode_dense(base_encoder, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")]
+
+
 def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.base_encoder is not None:
         # As they will be encoded in use: the mean over the views, which evaluating the checkpoint finds in the store.
-        return VectorSource([encode(side.base_encoder, split, "image").vectors])
+        return VectorSource([encode_dense(side.base_encoder, split, "image").vectors])
     assert not isinstance(recipe.image, FrozenImages)
     backbone = _backbone(side)
     pictures = PixelSource(plain(split), backbone, cache=recipe.image.cache)
@@ -110,7 +127,7 @@ def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> In
 
 def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.base_encoder is not None:
-        return VectorSource([encode(side.base_encoder, split, "text").vectors])
+        return VectorSource([encode_dense(side.base_encoder, split, "text").vectors])
     backbone = _backbone(side)
     texts = evaluated_texts(backbone, split)
     if isinstance(backbone, GRUBackbone):
@@ -122,8 +139,10 @@ def _targets(recipe: Recipe, target: Encoder, split: Collection) -> InputSource:
     """The latent targets of the captions: without their shortcuts, or with those of every assignment."""
     assert recipe.auxiliary.ltd is not None
     if not recipe.auxiliary.ltd.shortcuts:
-        return VectorSource([encode(target, plain(split), "text").vectors])
-    return _one_or_all([[encode(target, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")])
+        return VectorSource([encode_dense(target, plain(split), "text").vectors])
+    return _one_or_all(
+        [[encode_dense(target, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")]
+    )
 
 
 def _assigned(recipe: Recipe, split: Collection, modality: Modality) -> list[Collection]:
@@ -179,6 +198,8 @@ def _origin(model: TrainingModel, split: Collection) -> dict[str, Any]:
             origin[f"{modality} base encoder"] = side.base_encoder.card.fingerprint
         if side.source is not None:
             origin[f"{modality} source"] = side.source.card.fingerprint
+    if model.searcher is not None:
+        origin["searcher"] = model.searcher.card.fingerprint
     if model.target is not None:
         origin["target"] = model.target.card.fingerprint
     return origin

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
+from visir.encoders.forms import one_each
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Role
@@ -62,11 +63,11 @@ class JoinedTexts(Encoder):
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, sum of the parts' dimensions): the unit vectors of every part, in the order of the parts."""
-        return self._joined(texts, [part.embed_texts(texts) for part in self.parts])
+        return self._joined(texts, [one_each(part.embed_texts(texts), part.label) for part in self.parts])
 
     def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The same of texts that are of one length for every part."""
-        return self._joined(texts, [part.embed_texts_alike(texts) for part in self.parts])
+        return self._joined(texts, [one_each(part.embed_texts_alike(texts), part.label) for part in self.parts])
 
     def _joined(self, texts: Sequence[str], vectors_of_parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         joined = np.empty((len(texts), self.dimension), np.float32)

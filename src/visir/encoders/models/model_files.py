@@ -14,7 +14,10 @@ from visir.encoders.loading import hub_unreachable
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, VisirError
 
-SMALL_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja")
+CONFIGURATIONS = ("*config*.json", "modules.json")
+"""What says which kind of model it is: all that is fetched before a model is known to be supported."""
+SMALL_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "artifact.metadata")
+CODE = "*.py"
 SAFETENSORS = "model*.safetensors"
 TORCH_BIN = "pytorch_model*.bin"
 """Weights in PyTorch's own format, for repositories that have no safetensors; transformers reads them with
@@ -23,21 +26,45 @@ TORCH_BIN = "pytorch_model*.bin"
 
 @dataclass(frozen=True)
 class ModelFiles:
-    """A model's folder, and the commit it is (None for a folder that the user named).
+    """A model's folder. Of a model on the hub it holds the configurations at first; `weights` fetches the rest.
 
-    `parts`: the model also has parts in subfolders (sentence-transformers), each with weights and `config.json`.
+    Whatever can be refused must be refused before `weights` (or `fingerprint`) is asked for: a model that is not
+    supported is then never downloaded.
+
+    Attributes:
+        folder: Where its files are.
+        revision: The commit it is; None for a folder that the user named.
+        parts: The model also has parts in subfolders (sentence-transformers), each with weights and `config.json`.
+        hub: Its name on the hub; None for a folder that the user named.
+        code: Whether the code that comes with the model is fetched too (`?code=trusted`).
     """
 
     folder: Path
     revision: str | None
     parts: bool = False
+    hub: str | None = None
+    code: bool = False
 
     @cached_property
     def weights(self) -> tuple[Path, ...]:
-        """The files with weights, in the order of their names: safetensors if there are any, otherwise PyTorch's."""
+        """The files with weights, in the order of their names: safetensors if there are any, otherwise PyTorch's.
+
+        Fetches them, and every file that is not there yet, when the model is on the hub.
+
+        Raises:
+            EncoderError: There are none, or the hub cannot be reached.
+        """
+        if self.hub is not None:
+            _fetch(self.hub, self.revision, parts=self.parts, code=self.code)
         files = sorted(self.folder.glob(SAFETENSORS)) or sorted(self.folder.glob(TORCH_BIN))
         if self.parts:  # one part may be safetensors and the next not
             files += sorted([*self.folder.glob(f"*/{SAFETENSORS}"), *self.folder.glob(f"*/{TORCH_BIN}")])
+        if not files and self.hub is not None:
+            raise EncoderError(
+                f"{self.hub}: no weights of it are on this machine, and the hub gave none.",
+                hint="connect to the network once; or this repository has no model.safetensors and no "
+                "pytorch_model.bin (weights for other programs: GGUF, ONNX, JAX)",
+            )
         if not files:
             raise EncoderError(
                 f"{self.folder}: there are no weights in this folder.",
@@ -60,11 +87,12 @@ class ModelFiles:
         return digest.hexdigest()
 
 
-def find_model(name: str, revision: str | None, *, parts: bool = False) -> ModelFiles:
+def find_model(name: str, revision: str | None, *, parts: bool = False, code: bool = False) -> ModelFiles:
     """The files of the model called `name`: a local folder as it is, otherwise a snapshot of the hub's repository.
 
-    A snapshot that is already in the hub's cache is used without a download when the hub cannot be reached (or when
-    `HF_HUB_OFFLINE=1`). `parts`: see `ModelFiles`.
+    Of the hub's repository only the configurations are fetched; the rest comes with `ModelFiles.weights`. A snapshot
+    that is already in the hub's cache is used without a download when the hub cannot be reached (or when
+    `HF_HUB_OFFLINE=1`). `parts` and `code`: see `ModelFiles`.
 
     Raises:
         EncoderError: No such folder, no such repository or revision, no access, no network.
@@ -73,16 +101,20 @@ def find_model(name: str, revision: str | None, *, parts: bool = False) -> Model
     if folder.is_dir():
         if revision is not None:
             raise EncoderError(f"{name}: a folder has no revision {revision!r}.", hint="leave the revision out")
-        return ModelFiles(folder, None, parts)
+        return ModelFiles(folder, None, parts, code=code)
     if folder.exists() or folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         raise EncoderError(f"{name}: no such folder.", hint="check the path; a name on the hub is ORGANISATION/NAME")
-    patterns = [*SMALL_FILES, SAFETENSORS]
+    snapshot = _snapshot(name, revision, CONFIGURATIONS)
+    return ModelFiles(snapshot, snapshot.name, parts, hub=name, code=code)
+
+
+def _fetch(name: str, revision: str | None, *, parts: bool, code: bool) -> None:
+    patterns = [*SMALL_FILES, SAFETENSORS, *([CODE] if code else [])]
     if parts:
         patterns += [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"]
     snapshot = _snapshot(name, revision, patterns)
     if not any(snapshot.glob(SAFETENSORS)):
-        snapshot = _snapshot(name, revision, [*patterns, TORCH_BIN])
-    return ModelFiles(snapshot, snapshot.name, parts)
+        _snapshot(name, revision, [*patterns, TORCH_BIN])
 
 
 def _snapshot(name: str, revision: str | None, patterns: Sequence[str]) -> Path:
@@ -168,6 +200,19 @@ def no_progress_bar() -> Iterator[None]:
     finally:
         if before:
             logging.enable_progress_bar()
+
+
+@contextmanager
+def only_errors() -> Iterator[None]:
+    """Keep transformers from warning; what was set before is restored."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def _first_line(fault: BaseException) -> str:

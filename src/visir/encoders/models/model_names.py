@@ -24,6 +24,25 @@ def one_of(name: str, options: dict[str, str], key: str, choices: Sequence[str])
     return value
 
 
+def code_is_trusted(name: str, options: dict[str, str]) -> bool:
+    """Whether the name says `?code=trusted`: the code that comes with the model may run."""
+    if options.get("code", "trusted") != "trusted":
+        raise EncoderError(
+            f"{name}: code={options['code']!r} is not known.",
+            hint="code=trusted runs the Python code that comes with the model; read it before",
+        )
+    return "code" in options
+
+
+def refuse_code(name: str) -> EncoderError:
+    """The error for a model that is nothing without the code that comes with it."""
+    return EncoderError(
+        f"{name}: this model needs Python code that comes with it, and nobody has said that it may run.",
+        hint=f"read the *.py files in its repository; if you trust them: {name}{'&' if '?' in name else '?'}"
+        "code=trusted (a revision then names the code that you have read)",
+    )
+
+
 def template_of(name: str, options: dict[str, str]) -> str:
     """The option `template`, in which one `{}` stands for the text; "{}" when it is not given."""
     template = options.get("template", "{}")

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
+from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
 from visir.errors import EncoderError, nearest
 from visir.fingerprint import hash_json
@@ -78,7 +79,8 @@ class ImageViews(Encoder):
 
     def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, dimension): the mean over the views."""
-        vectors = self.encoder.embed_images([pixels for views in batch for pixels in views])
+        each = self.encoder.embed_images([pixels for views in batch for pixels in views])
+        vectors = one_each(each, self.encoder.label)
         mean: NDArray[np.float32] = vectors.reshape(len(batch), len(self.views), self.dimension).mean(axis=1)
         return mean
 

@@ -18,7 +18,7 @@ PRETRAINED_TOWERS: Registry[str] = Registry("family of pretrained towers")
 folder, its weights random. A new family is a subclass of `PretrainedTower`, an encoder made of them, and one line
 here."""
 
-PRETRAINED_TOWERS.add("transformers", "visir.encoders.models.transformers_dual:load_tower")
+PRETRAINED_TOWERS.add("transformers", "visir.encoders.models.transformers_towers:load_tower")
 PRETRAINED_TOWERS.add("openclip", "visir.encoders.models.openclip_towers:load_tower")
 PRETRAINED_TOWERS.add("sentence-transformers", "visir.encoders.models.sentence_tower:load_tower")
 PRETRAINED_TOWERS.add("fusion", "visir.encoders.models.fusion_towers:load_tower")
@@ -79,6 +79,11 @@ class PretrainedTower(ABC):
         Raises:
             EncoderError: The model has no such switch.
         """
+
+    def base_module(self) -> nn.Module:
+        """The model as its own library has it, without what this tower does not use: adapters name its modules."""
+        model = getattr(self.network, "model", None)
+        return model if isinstance(model, nn.Module) else self.network
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # Only weights are worth a copy; tokenizers hold locks, which cannot be copied, and nothing that changes.

@@ -47,7 +47,7 @@ class LatencyExperiment(SparseHeadExperiment):
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
-        from visir.encoders import encode, load
+        from visir.encoders import encode_dense, load
         from visir.evaluation.sparse_measures import flops
         from visir.sparse.encoder import SparseEncoder
         from visir.sparse.top_terms import encode_part
@@ -65,8 +65,10 @@ class LatencyExperiment(SparseHeadExperiment):
             values: dict[str, float] = {}
             if self.index == "dense":
                 of_texts = opened if expanded.dense.precomputed else part
-                texts = encode(expanded.dense, of_texts, "text").select(part.captions["id"].slice(0, self.queries))
-                search = _graph(encode(expanded.dense, opened, "image"), texts, "cosine", notes)
+                texts = encode_dense(expanded.dense, of_texts, "text").select(
+                    part.captions["id"].slice(0, self.queries)
+                )
+                search = _graph(encode_dense(expanded.dense, opened, "image"), texts, "cosine", notes)
                 count = opened.images.num_rows
             else:
                 images = encode_part(expanded, opened, opened, "image")

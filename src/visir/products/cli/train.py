@@ -21,6 +21,7 @@ from visir.cli.options import (
     SkipBrokenOption,
     out_option,
 )
+from visir.cli.recipes import EpochsOption
 from visir.products.cli.source import opened
 
 if TYPE_CHECKING:
@@ -53,6 +54,7 @@ def train(
             help="A model for texts alone: st:all-MiniLM-L6-v2.",
         ),
     ] = None,
+    epochs: EpochsOption = None,
     changes: SetOption = None,
     folds: FoldsOption = 5,
     fold: Annotated[int, typer.Option(min=1, help="The test fold, from 1: left out, for visir products evaluate.")] = 1,
@@ -84,7 +86,7 @@ def train(
 
     if catalogue is None:
         raise ConfigurationError("which catalogue?", hint="a file, or generated:2000 for one that needs no files")
-    resolved = categories_recipe(recipe, image=image, text=text, lines=changes or ())
+    resolved = categories_recipe(recipe, image=image, text=text, epochs=epochs, lines=changes or ())
     products = opened(expand(catalogue), format, images, option)
     split = held_out(products, folds, fold, split_seed)
     target = out or default_folder(resolved, fold)

@@ -15,6 +15,7 @@ from torch.nn import functional
 
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, read_description
+from visir.encoders.forms import one_each
 from visir.encoders.loading import load
 from visir.encoders.towers.base import Inputs, Tower
 from visir.encoders.towers.head import Head, HeadSpec
@@ -110,7 +111,8 @@ class CategoriesModel:
                 raise EncoderError(f"{self.name} does not know its text encoder.", hint="give it: encoder=…")
             encoder = load(self.cards["categories"].name)
         raise_faults(EncoderError, f"{self.name}: another text encoder", self._differing("categories", encoder.card))
-        return self._encode(self.category, VectorSource([encoder.encode_texts(list(texts), "query")]))
+        vectors = one_each(encoder.encode_texts(list(texts), "query"), encoder.label)
+        return self._encode(self.category, VectorSource([vectors]))
 
     def _encode(self, tower: Tower, source: VectorSource | ProductSource) -> Floats:
         if not len(source):

@@ -1,0 +1,100 @@
+"""A hub on this machine: what the client of the Hugging Face hub asks for, answered from folders, and written down."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import ClassVar
+from urllib.parse import unquote, urlsplit
+
+import pytest
+
+COMMIT = "0123456789abcdef0123456789abcdef01234567"
+
+
+class Hub:
+    """Repositories by name, and the files that were downloaded."""
+
+    def __init__(self) -> None:
+        self.repositories: dict[str, Path] = {}
+        self.downloads: list[str] = []
+
+    def files(self, name: str) -> list[str]:
+        """The files of a repository."""
+        folder = self.repositories[name]
+        return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+
+    def answer(self, method: str, path: str) -> tuple[int, dict[str, str], bytes]:
+        """Status, headers and content of one request."""
+        parts = unquote(urlsplit(path).path).strip("/").split("/")
+        api = parts[:2] == ["api", "models"]
+        name = "/".join(parts[2:4] if api else parts[:2])
+        if name not in self.repositories:
+            return 404, {"X-Error-Code": "RepoNotFound"}, b""
+        if api and parts[4:5] == ["tree"]:
+            entries = [{"type": "file", "path": file, **self._size(name, file)} for file in self.files(name)]
+            return 200, {"Content-Type": "application/json"}, json.dumps(entries).encode()
+        if api:
+            siblings = [{"rfilename": file} for file in self.files(name)]
+            answer = {"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings, "tags": [], "private": False}
+            return 200, {"Content-Type": "application/json"}, json.dumps(answer).encode()
+        file = "/".join(parts[4:])  # ORGANISATION/NAME/resolve/COMMIT/FILE
+        if file not in self.files(name):
+            return 404, {"X-Error-Code": "EntryNotFound"}, b""
+        content = (self.repositories[name] / file).read_bytes()
+        if method == "GET":
+            self.downloads.append(file)
+        etag = hashlib.sha256(content).hexdigest()
+        return 200, {"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "none"}, content
+
+    def _size(self, name: str, file: str) -> dict[str, object]:
+        content = (self.repositories[name] / file).read_bytes()
+        return {"size": len(content), "oid": hashlib.sha1(content).hexdigest()}
+
+
+@contextmanager
+def running_hub(cache: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    """A hub that runs, and that the client asks; what it downloads goes into `cache`."""
+    from huggingface_hub import constants
+
+    hub = Hub()
+
+    class Handler(BaseHTTPRequestHandler):
+        served: ClassVar[Hub] = hub
+        protocol_version = "HTTP/1.1"
+
+        def _send(self, method: str) -> None:
+            status, headers, content = self.served.answer(method, self.path)
+            self.send_response(status)
+            for name, value in {**headers, "Content-Length": str(len(content))}.items():
+                self.send_header(name, value)
+            self.end_headers()
+            if method == "GET":
+                self.wfile.write(content)
+
+        def do_GET(self) -> None:
+            self._send("GET")
+
+        def do_HEAD(self) -> None:
+            self._send("HEAD")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    place = f"http://127.0.0.1:{server.server_port}"
+    monkeypatch.setattr(constants, "ENDPOINT", place)
+    monkeypatch.setattr(constants, "HUGGINGFACE_CO_URL_TEMPLATE", place + "/{repo_id}/resolve/{revision}/{filename}")
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(cache))
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+    try:
+        yield hub
+    finally:
+        server.shutdown()
+        server.server_close()

@@ -1,0 +1,95 @@
+"""Models from the hub: asked of a hub on this machine by the hub's own client. What is refused is never downloaded."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tiny_transformers as tiny
+from hub_server import COMMIT, Hub, running_hub
+
+from visir.encoders.loading import load
+from visir.encoders.models.model_files import find_model
+from visir.encoders.models.model_names import code_is_trusted, refuse_code
+from visir.errors import EncoderError
+
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+
+
+@pytest.fixture(scope="module")
+def clip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("clip")
+    tiny.save("clip", folder)
+    return folder
+
+
+@pytest.fixture
+def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Hub]:
+    with running_hub(tmp_path / "cache", monkeypatch) as running:
+        yield running
+
+
+def repository(hub: Hub, folder: Path, name: str, config: dict[str, object], *others: str) -> None:
+    """A repository with this configuration and weights that nobody may ask for."""
+    folder.mkdir()
+    (folder / "config.json").write_text(json.dumps(config))
+    for file in (*WEIGHTS, "tokenizer.json", *others):
+        (folder / file).parent.mkdir(exist_ok=True)
+        (folder / file).write_bytes(b"{}")
+    hub.repositories[name] = folder
+
+
+def test_a_model_is_fetched_in_two_steps(hub: Hub, clip: Path) -> None:
+    hub.repositories["someone/clip"] = clip
+    files = find_model("someone/clip", None)
+    assert files.revision == COMMIT
+    assert sorted(hub.downloads) == ["config.json", "preprocessor_config.json", "tokenizer_config.json"]
+    encoder = load("someone/clip", device="cpu")
+    assert sorted(hub.downloads) == sorted(hub.files("someone/clip"))  # each once
+    assert encoder.card.revision == COMMIT and encoder.card.weights == load(clip, device="cpu").card.weights
+    assert np.array_equal(encoder.encode_texts(["a dog"]), load(clip, device="cpu").encode_texts(["a dog"]))
+
+
+def test_weights_of_other_precisions_and_programs_stay_where_they_are(hub: Hub, clip: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(clip, tmp_path / "both"))
+    for name in ("pytorch_model.bin", "flax_model.msgpack", "model.onnx", "photo.jpg", "modeling.py"):
+        (folder / name).write_bytes(b"?")
+    hub.repositories["someone/both"] = folder
+    load("someone/both", device="cpu")
+    assert set(hub.files("someone/both")) - set(hub.downloads) == {
+        "pytorch_model.bin",
+        "flax_model.msgpack",
+        "model.onnx",
+        "photo.jpg",
+        "modeling.py",
+    }
+
+
+def test_a_repository_without_weights(hub: Hub, clip: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(clip, tmp_path / "empty"))
+    (folder / "model.safetensors").rename(folder / "model.gguf")
+    hub.repositories["someone/empty"] = folder
+    with pytest.raises(EncoderError, match="the hub gave none") as caught:
+        load("someone/empty", device="cpu")
+    assert "GGUF" in caught.value.hint
+
+
+def test_what_is_refused_is_not_downloaded(hub: Hub, tmp_path: Path) -> None:
+    repository(hub, tmp_path / "speech", "someone/speech", {"model_type": "whisper"})
+    with pytest.raises(EncoderError, match="'whisper'"):
+        load("someone/speech", device="cpu")
+    repository(hub, tmp_path / "plain", "someone/plain", {"model_type": "bert"})
+    with pytest.raises(EncoderError, match=r"no modules\.json"):
+        load("st:someone/plain", device="cpu")
+    assert set(hub.downloads) == {"config.json"}
+
+
+def test_code_that_comes_with_a_model() -> None:
+    assert not code_is_trusted("a/b", {}) and code_is_trusted("a/b?code=trusted", {"code": "trusted"})
+    with pytest.raises(EncoderError, match="code='yes' is not known"):
+        code_is_trusted("a/b?code=yes", {"code": "yes"})
+    assert "a/b?code=trusted" in refuse_code("a/b").hint and "a/b?x=1&code=trusted" in refuse_code("a/b?x=1").hint
