@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from visir.encoders.models.pretrained_towers import temperature
@@ -32,6 +33,18 @@ def _image_features(model: Any, pixels: PixelInputs) -> Tensor:
 
 def _text_features(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
     return _features(model.get_text_features(**tokens))
+
+
+def _causal_text_features(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
+    """Text features with the causal mask written out: (n, 1, length, length), lowest where a token may not look."""
+    words = tokens["attention_mask"].bool()
+    allowed = (
+        torch.ones(words.shape[1], words.shape[1], dtype=torch.bool, device=words.device).tril() & words[:, None, None]
+    )
+    dtype = next(model.text_model.parameters()).dtype
+    mask = torch.zeros(allowed.shape, dtype=dtype, device=words.device)
+    mask = mask.masked_fill(~allowed, torch.finfo(dtype).min)
+    return _text_features(model, {"input_ids": tokens["input_ids"], "attention_mask": mask})
 
 
 _PADDED_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "altclip_text_model", "longformer")
@@ -91,8 +104,9 @@ FAMILIES: Mapping[str, DualFamily] = {
     "MetaClip2Model": DualFamily(),
     # Lüddecke & Ecker 2022: CLIP's two towers below a decoder of masks, pictures of 352 pixels, positions interpolated.
     "CLIPSegModel": DualFamily(),
-    # Fini et al. 2024, trained by LiT. Without a mask, its text tower would look ahead.
-    "Aimv2Model": DualFamily(),
+    # Fini et al. 2024, trained by LiT. The text tower is causal. In transformers 5.23 it looks ahead when no text of a
+    # batch is padded: then a text alone has another vector than in company.
+    "Aimv2Model": DualFamily(text=_causal_text_features),
     # Chen et al. 2022: CLIP with XLM-RoBERTa.
     "AltCLIPModel": DualFamily(),
     # Yang et al. 2022: CLIP with a Chinese BERT; trained on texts of 52 tokens, which its authors' code cuts at.
@@ -117,7 +131,7 @@ FAMILIES: Mapping[str, DualFamily] = {
         limit=at_most(77),
         image_parts=("image_model", "image_projection"),
         text_parts=("text_model", "text_projection"),
-        unused=("image_model.pooler", "text_model.pooler"),
+        unused=("image_model.pooler", "text_model.pooler", "image_model.embeddings.mask_token"),
         image=lambda model, pixels: _image_features(model, pixels)[:, 0],
         text=lambda model, tokens: _text_features(model, tokens)[:, 0],
     ),
@@ -132,6 +146,7 @@ FAMILIES: Mapping[str, DualFamily] = {
         dimension=lambda config: int(config.vision_config.hidden_size),
         image_parts=("vision_model",),
         text_parts=("text_model",),
+        unused=("vision_model.embeddings.mask_token",),
         temperature=lambda model: float(model.temperature.detach()),
     ),
     # Any vision model and any text model with a projection each, trained by their owners.

@@ -207,8 +207,8 @@ def load(request: SentenceRequest) -> SentenceEncoder:
     with loading(request.name):
         pictures = SentencePictures(model) if model.supports("image") else None
         images = None if pictures is None else pictures.values()
-        cut = {} if model.truncate_dim is None else {"dimension": int(model.truncate_dim)}
-        card = request.card(model, prompts, images, **cut)
+        cut: dict[str, Any] = {} if model.truncate_dim is None else {"dimension": int(model.truncate_dim)}
+        card = request.card(model, prompts, images, more=cut)
         return SentenceEncoder(card, model, request.files.folder, prompts, pictures, max_length=request.max_length)
 
 

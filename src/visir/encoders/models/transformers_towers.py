@@ -22,7 +22,7 @@ from visir.encoders.models.patch_images import NaFlexProcessor, collate_patches
 from visir.encoders.models.pretrained_towers import part, random_weights, recompute_activations
 from visir.encoders.models.token_tower import TokenTower
 from visir.encoders.models.tokens import Tokens
-from visir.encoders.models.tower_families import pooled_image, pooled_text, tower_family_of
+from visir.encoders.models.tower_families import has_first_token, pooled_image, pooled_text, tower_family_of
 from visir.encoders.models.transformers_kinds import ModelKind, dual_class_of
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
@@ -56,7 +56,9 @@ def reading_of(kind: ModelKind, config: Any, modality: Modality, pooling: str | 
     if len(kind.modalities) == 1:
         known = tower_family_of(kind.model_type)
         chosen = pooling or known.pooling
-        unused = () if known.pooler or chosen == "pooler" else ("pooler",)
+        unused = (
+            ("embeddings.mask_token",) if known.pooler or chosen == "pooler" else ("embeddings.mask_token", "pooler")
+        )
         return TowerReading(partial(pooled_image, pooling=chosen), unused=unused, facts=(("pooling", chosen),))
     family = family_of_class(kind.class_name)
     facts = () if family.described else (("read_by", "get_image_features and get_text_features, as they are"),)
@@ -144,6 +146,11 @@ class DualImageTower(_Tower):
         pooling: str | None = None,
         patches: int | None = None,
     ) -> None:
+        if pooling == "cls" and not has_first_token(model):
+            raise EncoderError(
+                f"{folder}: pooling=cls: this model has no first token that stands for the image.",
+                hint="pooling=mean; or leave pooling out",
+            )
         super().__init__(kind, model, folder, reading_of(kind, model.config, "image", pooling))
         self._options = {"pooling": pooling}
         self.processor = image_processor(folder, processor, patches, code=kind.is_foreign)
