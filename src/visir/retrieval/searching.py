@@ -14,7 +14,7 @@ from visir.encoders.encoding import EncodeOptions, encode_items
 from visir.encoders.loading import load
 from visir.encoders.sources import items_of
 from visir.errors import ConfigurationError, RunError, nearest
-from visir.records import Collection, Gallery, Modality, Run, Vectors
+from visir.records import Collection, EncoderCard, Gallery, Modality, Run, Vectors
 from visir.retrieval.bm25 import Bm25
 from visir.retrieval.depth import depth_fault
 from visir.retrieval.exact import search as search_exactly
@@ -125,8 +125,10 @@ def _encoder(model: Any, ready: Any, *, needed: bool) -> Encoder | None:
         return model
     if model is not None:
         return load(model)
-    card = _card(ready)
-    return load(card) if needed and card is not None else None
+    made_by = _card(ready)
+    if not needed or made_by is None:
+        return None
+    return load(made_by.name if isinstance(made_by, EncoderCard) else made_by)
 
 
 def _card(ready: Any) -> Any:

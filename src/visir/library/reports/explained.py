@@ -6,7 +6,7 @@ from visir.library.explained import ExplainedPicture
 from visir.library.reports.tiles import thumbnail
 from visir.reports.alignment import region_figure
 from visir.reports.blocks import Block
-from visir.reports.table import Column, Table
+from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 
 
@@ -20,7 +20,9 @@ def blocks(explained: ExplainedPicture) -> list[Block]:
         shown.append(region_figure(explained.regions, small, title=title, name=explained.picture.id))
     if explained.terms:
         columns = [Column("word"), Column("search", 2), Column("picture", 2), Column("share of the score, %", 0)]
-        rows = [[term.term, term.query, term.document, 100 * term.share] for term in explained.terms[:12]]
+        rows: list[list[Cell]] = [
+            [term.term, term.query, term.document, 100 * term.share] for term in explained.terms[:12]
+        ]
         shown.append(Table.of(columns, rows, caption="Words in common"))
     if explained.captions:
         columns = [Column("caption"), Column("score", 3)]
