@@ -121,7 +121,7 @@ def test_a_folder_is_recognised_by_its_files_whatever_it_is_called(saved: tuple[
 
 
 def test_lengths_can_be_chosen(text_folder: Path) -> None:
-    encoder = visir.load(f"st:{text_folder}?query_length=6&document_length=9&template=a {{}}", device="cpu")
+    encoder: Any = visir.load(f"st:{text_folder}?query_length=6&document_length=9&template=a {{}}", device="cpu")
     assert encoder.card.text_preprocessing["max_length"] == {"query": 6, "document": 9}
     assert encoder.encode_texts(tiny.CAPTIONS, "query").counts.tolist() == [6] * len(tiny.CAPTIONS)
     assert encoder.encode_texts(tiny.CAPTIONS, "document").counts.max() == 9
