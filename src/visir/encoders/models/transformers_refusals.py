@@ -90,7 +90,7 @@ def _reason(config: Mapping[str, Any]) -> str:
         return f"{called} write texts about images: they give no vectors to search with."
     for model_class in _classes(config):
         for method, inputs in _MAKERS.items():
-            if hasattr(model_class, method):
+            if hasattr(model_class, method) and not hasattr(model_class, "get_image_features"):
                 return f"{called} take {inputs}, not images."
         if model_class.main_input_name in ("input_features", "input_values"):
             return f"{called} take sounds, not images."
