@@ -278,6 +278,12 @@ def test_an_empty_text_has_the_vectors_of_its_prompt(kind: str, encoders: Any) -
     assert 1 <= found.counts[0] < found.counts[1] and np.isfinite(found.vectors).all()
 
 
+@pytest.mark.parametrize(("kind", "mark"), [("colpali", "<image>"), ("colqwen2", "<|image_pad|>"), ("neomme", "<img>")])
+def test_a_text_with_the_mark_of_a_picture_is_refused(kind: str, mark: str, encoders: Any) -> None:
+    with pytest.raises(EncoderError, match=r"the text 'a .* dog' has .* in it, which stands for a picture"):
+        encoders[kind].encode_texts(["fine", f"a {mark} dog"], "query")
+
+
 def test_texts_with_images_are_refused(encoders: Any) -> None:
     with pytest.raises(EncoderError, match="encodes no texts with images, only images and texts"):
         encoders["colpali"].embed_texts_with_images(["a"], [encoders["colpali"].preprocess(PHOTOS[0])])

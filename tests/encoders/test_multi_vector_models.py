@@ -133,8 +133,10 @@ def test_lengths_can_be_chosen(text_folder: Path) -> None:
         visir.load(f"st:{text_folder}?max_length=9", device="cpu")
 
 
-def test_lengths_of_a_chat_are_refused(saved: tuple[str, Path]) -> None:
+def test_lengths_and_marks_of_pictures_in_a_chat_are_refused(saved: tuple[str, Path], encoder: Any) -> None:
     if saved[0] == "pictures":
+        with pytest.raises(EncoderError, match="stands for a picture in this model"):
+            encoder.encode_texts(["a <|image_pad|> dog"])
         with pytest.raises(
             EncoderError, match="query_length=8 cannot be had: this model writes its inputs into a chat"
         ):

@@ -118,7 +118,12 @@ class RetrievalProcessor:
         return {name: value for name, value in inputs.items() if name != "labels"}
 
     def texts(self, texts: Sequence[str], role: Role) -> Inputs:
-        """What the model reads of n texts, padded to the longest."""
+        """What the model reads of n texts, padded to the longest.
+
+        Raises:
+            EncoderError: A text has the mark that stands for a picture.
+        """
+        check_no_marks(texts, self.tokenizer.convert_ids_to_tokens(self.image_token))
         with self._lock:
             return self._texts(self._cut([self.template.replace("{}", text) for text in texts]), role)
 
@@ -214,6 +219,17 @@ class RetrievalProcessor:
 
     def _rendered(self, text: str, role: Role) -> str:
         return str(self.tokenizer.decode(self._texts([text], role)["input_ids"][0]))
+
+
+def check_no_marks(texts: Sequence[str], mark: str) -> None:
+    """Raise `EncoderError` for a text that has the mark of a picture in it: the model would wait for the picture."""
+    for text in texts:
+        if mark in text:
+            shown = text if len(text) < 60 else f"{text[:57]}…"
+            raise EncoderError(
+                f"the text {shown!r} has {mark} in it, which stands for a picture in this model.",
+                hint=f"take it out, or write it apart: {mark[0]} {mark[1:]}",
+            )
 
 
 def _limit_pixels(folder: Path, processor: Any, tokens: int) -> None:
