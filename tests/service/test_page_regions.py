@@ -18,10 +18,8 @@ import httpx
 from colour_patches import ColourPatches, draw_patches
 
 import visir
-from visir.retrieval.kinds import KINDS
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
-pytestmark = pytest.mark.skipif("maxsim" not in KINDS, reason="no index of several vectors yet")
 
 
 @pytest.fixture(scope="module")
