@@ -89,6 +89,7 @@ def test_one_line_of_settings_is_the_switch_to_a_server(form: str, server: WireS
     elif form == "multi-vector":
         space = {"size": 12, "distance": "Dot", "multivector_config": {"comparator": "max_sim"}}
         assert created["vectors"] == {"multi-vector": space}
+        assert created["hnsw_config"]["m"] == 0  # no graph: each of its comparisons would be a MaxSim
     else:
         assert list(created["sparse_vectors"]) == ["sparse"]
 
@@ -366,3 +367,10 @@ def test_settings_say_what_they_do() -> None:
         build_index(random_dense("image", 5, 1), "qdrant", url=7)
     index = build_index(random_sparse("image", 5, 1), "qdrant-sparse")
     assert index.info().details["engine"] == "embedded" and index.info().details["points"] == 5
+
+
+@pytest.mark.parametrize("m", [0, 16])
+def test_several_vectors_with_a_graph_or_without(m: int, tmp_path: Path) -> None:
+    documents, queries = vectors("multi-vector", "image", 300, 5), vectors("multi-vector", "text", 9, 6)
+    index = build_index(documents, "qdrant-multi", tmp_path / "index", m=m)
+    assert same_run(index.search(queries, 5), build_index(documents, "maxsim").search(queries, 5))

@@ -142,7 +142,7 @@ for _kind in (
     ),
     Kind(
         name="qdrant-multi",
-        title="a graph of near neighbours by MaxSim in Qdrant: embedded, or on a server or cluster (url)",
+        title="MaxSim in Qdrant, of every document or over a graph (m): embedded, or on a server or cluster (url)",
         exact=False,
         vectors="multi-vector",
         module="visir.retrieval.remote.several:QdrantMultiIndex",
