@@ -23,7 +23,7 @@ VISION = {**LAYERS, "image_size": 32, "patch_size": 8}
 
 
 def photos() -> list[Image.Image]:
-    """Twenty odd pictures: grey, two levels, 16 bits, palette, CMYK, alpha, one pixel wide, panorama, turned by EXIF."""
+    """Twenty odd pictures: grey, two levels, 16 bits, palette, CMYK, alpha, one pixel wide, panorama, EXIF."""
     made = tiny.photos()
     colour, wide = made[2], made[8]
     made += [colour.convert("1"), colour.convert("LA"), colour.resize((1, 300)), wide.resize((900, 30))]

@@ -47,6 +47,23 @@ def _causal_text_features(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
     return _text_features(model, {"input_ids": tokens["input_ids"], "attention_mask": mask})
 
 
+def _answers_of_queries(model: Any, pixels: Any) -> Tensor:
+    """(n, queries, dimension) unit vectors: what each of BLIP-2's query tokens takes from an image."""
+    states = model.vision_model(pixel_values=pixels).last_hidden_state.to(model.query_tokens.dtype)
+    queries = model.query_tokens.expand(len(states), -1, -1)
+    answers = model.qformer(query_embeds=queries, encoder_hidden_states=states).last_hidden_state
+    vectors = model.vision_projection(answers.to(model.vision_projection.weight.dtype))
+    return torch.nn.functional.normalize(vectors, dim=-1)
+
+
+def _first_of_qformer(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
+    words = model.embeddings(input_ids=tokens["input_ids"])
+    mask = tokens["attention_mask"]
+    states = model.qformer(query_embeds=words, query_length=0, attention_mask=mask).last_hidden_state[:, 0]
+    vectors = model.text_projection(states.to(model.text_projection.weight.dtype))
+    return torch.nn.functional.normalize(vectors, dim=-1)
+
+
 _PADDED_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "altclip_text_model", "longformer")
 """Text models whose positions begin behind the padding id: of 514 positions, 512 are for tokens."""
 
@@ -77,6 +94,8 @@ class DualFamily:
         image, text: The projections before normalisation, from the model and a batch.
         temperature: The one that the model was trained to.
         described: Whether somebody has compared this reading with the family's own.
+        text_config: The configuration of the text tower, from the model's.
+        several: Whether an image has several vectors: (n, t, dimension).
     """
 
     limit: Callable[[Any], int | None] = positions
@@ -90,6 +109,8 @@ class DualFamily:
     text: Callable[[Any, Any], Tensor] = _text_features
     temperature: Callable[[Any], float | None] = lambda model: temperature(model.logit_scale)
     described: bool = True
+    text_config: Callable[[Any], Any] = lambda config: getattr(config, "text_config", config)
+    several: bool = False
 
 
 _SIGLIP = DualFamily(
@@ -160,6 +181,17 @@ FAMILIES: Mapping[str, DualFamily] = {
         image=lambda model, pixels: model.vision_proj(model.vision_model(pixel_values=pixels).last_hidden_state[:, 0]),
         text=lambda model, tokens: model.text_proj(model.text_encoder(**tokens).last_hidden_state[:, 0]),
         temperature=lambda model: None,  # it was learnt, and is not in the checkpoints
+    ),
+    # Li et al. 2023, BLIP-2: a small transformer asks a frozen vision tower 32 questions; it reads texts, too.
+    "Blip2ForImageTextRetrieval": DualFamily(
+        dimension=lambda config: int(config.image_text_hidden_size),
+        image_parts=("vision_model", "query_tokens", "qformer", "vision_projection"),
+        text_parts=("embeddings", "qformer", "text_projection"),
+        image=_answers_of_queries,
+        text=_first_of_qformer,
+        temperature=lambda model: None,
+        text_config=lambda config: config.qformer_config,
+        several=True,
     ),
 }
 """By the class of `transformers` that has both towers."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from visir.encoders.code import hash_code
 from visir.encoders.devices import pick_device
 from visir.encoders.models.dual_families import family_of_class
 from visir.encoders.models.image_processors import BACKENDS
@@ -69,6 +70,7 @@ def load_towers(
             image_preprocessing=towers["image"].values() if "image" in towers else {},
             text_preprocessing=towers["text"].values() if "text" in towers else {},
             dtype=dtype,
+            code=hash_code(kind.model_class) if kind.is_foreign else None,
         )
     return card, model, towers, device
 

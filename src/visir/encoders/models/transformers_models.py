@@ -28,6 +28,7 @@ LATE_OPTIONS = ("template", "max_length", "processor", "vectors")
 
 READERS: Mapping[str, str] = {
     "BlipForImageTextRetrieval": "visir.encoders.models.blip",
+    "Blip2ForImageTextRetrieval": "visir.encoders.models.blip2",
 }
 """Classes of `transformers` that have more than towers: the module whose
 `load(name, kind, files, options, device=, dtype=)` reads them."""

@@ -92,7 +92,7 @@ class _Tower(PretrainedTower):
 
     def __init__(self, kind: ModelKind, model: Any, folder: Path, reading: TowerReading) -> None:
         self.kind, self.folder, self.reading = kind, folder, reading
-        children = [name for name, _ in model.named_children()]
+        children = [*model._modules, *model._parameters]
         beginnings = tuple(name[:-1] for name in reading.parts if name.endswith("*"))
         only = [name for name in children if name in reading.parts or (beginnings and name.startswith(beginnings))]
         self.network = _Network(part(part(model, only=only), without=reading.unused), reading.features)
@@ -119,6 +119,12 @@ class _Tower(PretrainedTower):
             raise EncoderError(
                 f"{self.kind.class_name}: a model whose code comes with it cannot be tuned, only used as it is.",
                 hint='tower = "frozen" trains a head over it',
+            )
+        if family_of_class(self.kind.class_name).several:
+            raise EncoderError(
+                f"{self.kind.class_name}: a model with several vectors for each image cannot be tuned, only used as it "
+                "is.",
+                hint="models with one vector for each image and text can be tuned",
             )
         return read_small_files(self.folder, self.small_files)
 
@@ -198,7 +204,7 @@ class DualTextTower(TokenTower, _Tower):
         family = family_of_class(dual_class_of(kind.model_type) or "" if single else kind.class_name)
         super().__init__(kind, model, folder, reading_of(kind, model.config, "text"))
         self._options = {"template": template, "max_length": max_length}
-        config = model.config if single else getattr(model.config, "text_config", model.config)
+        config = model.config if single else family.text_config(model.config)
         self.tokens = Tokens(
             folder,
             limit=family.limit(config),
