@@ -172,7 +172,7 @@ def _families() -> list[KnownModel]:
     """One entry for each family: a name, or the form of its names; an example where two families have one form."""
     names: dict[str, Family] = {}
     for family in every_family():
-        form = family.name if family.name in family.prefixes else _form(family.form)
+        form = _form(family.form)
         names[family.example if form in names else form] = family
     return [
         KnownModel(
