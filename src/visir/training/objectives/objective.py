@@ -10,6 +10,7 @@ from visir.errors import ConfigurationError, raise_faults
 from visir.training.objectives import Auxiliary, Contrastive
 from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.objectives.cosine import Cosine, CosineSettings
+from visir.training.objectives.filip import FILIP, FILIPSettings
 from visir.training.objectives.ifm import IFM, IFMSettings
 from visir.training.objectives.infonce import InfoNCE
 from visir.training.objectives.itd import ITD
@@ -132,6 +133,10 @@ def _contrastive(settings: Contrastive, own_temperature: float | None) -> nn.Mod
             )
         case CosineSettings():
             return Cosine()
+        case FILIPSettings():
+            return FILIP(
+                settings.temperature, learnt=settings.learn_temperature, false_negatives=settings.false_negatives
+            )
     temperature = own_temperature if settings.temperature == "own" else settings.temperature
     assert temperature is not None  # build_objective has looked
     if isinstance(settings, IFMSettings):
