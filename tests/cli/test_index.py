@@ -133,12 +133,12 @@ def test_weighted_words_are_indexed_explained_and_exported(tmp_path: Path, weigh
         assert len(re.findall(r"[a-z]+ \d+\.\d\d \(\d+ %\)", said)) >= 3
     queries = tmp_path / "queries.tsv"
     queries.write_text("q1\ta red bus\n")
-    said = good("export", index, "--form", "anserini", "--out", tmp_path / "anserini", "--queries", queries)
+    said = good("export", index, "--layout", "anserini", "--out", tmp_path / "anserini", "--queries", queries)
     assert "documents.jsonl" in said and "queries.tsv" in said and "rounded" in said
     lines = (tmp_path / "anserini" / "documents.jsonl").read_text().splitlines()
     assert len(lines) == 75 and json.loads(lines[0])["vector"]
     assert (tmp_path / "anserini" / "queries.tsv").read_text().startswith("q1\t")
-    assert "documents.ciff" in good("export", index, "--form", "ciff", "--out", tmp_path / "ciff")
+    assert "documents.ciff" in good("export", index, "--layout", "ciff", "--out", tmp_path / "ciff")
     wrong = run("build", SMALL, "-m", weighted, "--to", "captions", "--kind", "hnsw", "--out", tmp_path / "no")
     assert wrong.status == 2 and "kind 'hnsw' holds dense vectors" in wrong.text
     assert not (tmp_path / "no").exists()
@@ -173,8 +173,8 @@ def test_faults_are_named_before_anything_is_encoded(tmp_path: Path) -> None:
         said = run(*arguments)
         assert said.status == 2 and fault in said.text, said.text
     good("build", SMALL, "-m", "bow", "--to", "captions", "--out", tmp_path / "index")
-    dense = run("export", tmp_path / "index", "--form", "ciff", "--out", tmp_path / "x")
-    assert dense.status == 2 and "holds dense vectors; these forms are of weighted words" in dense.text
+    dense = run("export", tmp_path / "index", "--layout", "ciff", "--out", tmp_path / "x")
+    assert dense.status == 2 and "holds no weighted words, which these forms are of" in dense.text
     unknown = run("delete", tmp_path / "index", "nobody")
     assert unknown.status == 2 and "1 ids are not in the index: 'nobody'" in unknown.text
     queries = tmp_path / "queries.tsv"

@@ -147,7 +147,7 @@ def test_preprocessing_from_many_threads(clip: Path) -> None:
 
 
 def test_looking_levels_up_gives_the_processors_own_bits(tmp_path: Path) -> None:
-    from visir.encoders.models.image_processors import ImageProcessor
+    from visir.encoders.models.image_processors import image_processor
 
     settings: dict[str, dict[str, Any]] = {
         "CLIPImageProcessor": {},
@@ -160,7 +160,7 @@ def test_looking_levels_up_gives_the_processors_own_bits(tmp_path: Path) -> None
         folder.mkdir()
         tiny.image_processor(name, folder, **changed)
         (folder / "config.json").write_text('{"model_type": "clip"}')
-        processor = ImageProcessor(folder, "pil")
+        processor = image_processor(folder, "pil")
         # EfficientNet's also divides by the deviation at the end, table or not: there the plain call stays.
         assert (processor._table is None) == (name == "EfficientNetImageProcessor")
         for photo in tiny.photos():
@@ -269,10 +269,14 @@ def faults(copy: Path) -> dict[str, tuple[Any, str]]:
         "no config": (lambda: (config.unlink(), (copy / "x").touch()), "holds no model that is known here"),
         "other kind": (
             lambda: config.write_text('{"model_type": "whisper"}'),
-            "no reader for models of type 'whisper'",
+            "models of type 'whisper' take sounds, not images",
         ),
-        "text model": (lambda: config.write_text('{"model_type": "bert"}'), "write st:NAME"),
-        "naflex": (lambda: config.write_text('{"model_type": "siglip2"}'), "NaFlex"),
+        "text model": (lambda: config.write_text('{"model_type": "bert"}'), "are text models: there is no image tower"),
+        "video": (lambda: config.write_text('{"model_type": "videoprism"}'), "take videos, not images"),
+        "writer": (lambda: config.write_text('{"model_type": "llava"}'), "write texts about images"),
+        "detector": (lambda: config.write_text('{"model_type": "detr"}'), "no reader for models of type 'detr'"),
+        "no type": (lambda: config.write_text("{}"), "says no model type"),
+        "unheard-of": (lambda: config.write_text('{"model_type": "x9"}'), "no reader for models of type 'x9'"),
     }
 
 

@@ -1,7 +1,9 @@
-"""A tiny sentence encoder with random weights, saved as sentence-transformers saves it."""
+"""Tiny models with random weights, saved as sentence-transformers saves them: texts, pictures, both."""
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -29,4 +31,97 @@ def save(folder: Path, *more: Any, **settings: Any) -> Path:
     model.save_pretrained(bert)
     parts = [modules.Transformer(str(bert), max_seq_length=TOKENS), modules.Pooling(WIDTH), *more]
     SentenceTransformer(modules=parts, device="cpu", **settings).save(str(folder))
+    return folder
+
+
+def save_clip(folder: Path, **settings: Any) -> Path:
+    """A CLIP, as the library saves one today."""
+    raw = folder.with_name(f"{folder.name}-clip")
+    tiny.save("clip", raw)
+    SentenceTransformer(modules=[modules.Transformer(str(raw))], device="cpu", **settings).save(str(folder))
+    return folder
+
+
+def save_old_clip(folder: Path) -> Path:
+    """A CLIP in the layout of clip-ViT-B-32: all of it in a folder 0_CLIPModel."""
+    raw = folder.with_name(f"{folder.name}-clip")
+    tiny.save("clip", raw)
+    shutil.copytree(raw, folder / "0_CLIPModel")
+    first = {"idx": 0, "name": "0", "path": "0_CLIPModel", "type": "sentence_transformers.models.CLIPModel"}
+    (folder / "modules.json").write_text(json.dumps([first]))
+    return folder
+
+
+def save_vit(folder: Path) -> Path:
+    """A single image tower: a ViT with its first token."""
+    raw = folder.with_name(f"{folder.name}-vit")
+    raw.mkdir()
+    torch.manual_seed(6)
+    model = transformers.ViTModel(transformers.ViTConfig(**tiny._layers(), image_size=32, patch_size=8))
+    tiny._spread(model)
+    model.save_pretrained(raw)
+    tiny.image_processor("ViTImageProcessor", raw, size={"height": 32, "width": 32})
+    parts = [modules.Transformer(str(raw)), modules.Pooling(32, pooling_mode="cls")]
+    SentenceTransformer(modules=parts, device="cpu").save(str(folder))
+    return folder
+
+
+CHAT = (
+    "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% if m['content'] is string %}{{ m['content'] }}{% else %}"
+    "{% for c in m['content'] %}{% if c['type'] == 'image' %}<|vision_start|><|image_pad|><|vision_end|>{% else %}"
+    "{{ c['text'] }}{% endif %}{% endfor %}{% endif %}<|im_end|>\n{% endfor %}"
+)
+"""A template that says all roles, so queries and documents of pairs too."""
+_MARKS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|vision_end|>", "<|image_pad|>"]
+QWEN_PROMPTS = {"query": "Find the picture. ", "document": "Say what is there. "}
+
+
+def qwen(folder: Path) -> Path:
+    """A Qwen2-VL of pictures at their own resolution, with its processor, as transformers saves it."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    letters = {letter: place for place, letter in enumerate(tiny._byte_characters().values())}
+    backend = Tokenizer(models.BPE(vocab=letters, merges=[]))
+    backend.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    backend.decoder = decoders.ByteLevel()
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=backend,
+        eos_token="<|im_end|>",
+        pad_token="<|endoftext|>",
+        additional_special_tokens=[*_MARKS, "<|video_pad|>"],
+        model_max_length=4096,
+        padding_side="left",
+    )
+    number = {mark: tokenizer.convert_tokens_to_ids(mark) for mark in (*_MARKS, "<|video_pad|>")}
+    processor = transformers.Qwen2VLProcessor(
+        image_processor=transformers.Qwen2VLImageProcessor(size={"shortest_edge": 28 * 28, "longest_edge": 112 * 112}),
+        tokenizer=tokenizer,
+        video_processor=transformers.Qwen2VLVideoProcessor(),
+        chat_template=CHAT,
+    )
+    words = {**tiny._layers(), "num_key_value_heads": 2, "vocab_size": len(tokenizer), "max_position_embeddings": 512}
+    rotary = {"type": "mrope", "rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0}
+    ends = {"bos_token_id": None, "eos_token_id": number["<|im_end|>"], "pad_token_id": number["<|endoftext|>"]}
+    sight = {"depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 4, "mlp_ratio": 2, "patch_size": 14}
+    config = transformers.Qwen2VLConfig(
+        text_config={**words, "rope_parameters": rotary, **ends},
+        vision_config=sight,
+        image_token_id=number["<|image_pad|>"],
+        video_token_id=number["<|video_pad|>"],
+        vision_start_token_id=number["<|vision_start|>"],
+        vision_end_token_id=number["<|vision_end|>"],
+    )
+    torch.manual_seed(8)
+    model = transformers.Qwen2VLModel(config)
+    tiny._spread(model)
+    model.save_pretrained(folder)
+    processor.save_pretrained(folder)
+    return folder
+
+
+def save_qwen(folder: Path) -> Path:
+    """The same as an encoder of the library: its last token, normalised; prompts for both roles."""
+    raw = qwen(folder.with_name(f"{folder.name}-qwen"))
+    parts = [modules.Transformer(str(raw)), modules.Pooling(32, pooling_mode="lasttoken"), modules.Normalize()]
+    SentenceTransformer(modules=parts, device="cpu", prompts=QWEN_PROMPTS).save(str(folder))
     return folder

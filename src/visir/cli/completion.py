@@ -49,12 +49,14 @@ complete_correction = of("holm", "bonferroni", "none")
 
 @completes
 def complete_model(ctx: typer.Context, incomplete: str) -> Iterable[str]:
-    """Names of families ("pixels", "st:"), and folders that hold a model."""
+    """Names of families ("pixels", "st:"), well-known models, and folders that hold a model."""
     from visir.encoders.families import FAMILIES, KINDS
+    from visir.encoders.known_models import models
 
     for family in map(FAMILIES.get, FAMILIES):
         yield from (f"{prefix}:" if f"{prefix}:" in family.form else prefix for prefix in family.prefixes)
         yield family.example
+    yield from (model.name for model in models() if model.source)
     yield from _folders(incomplete, set(KINDS))
 
 

@@ -24,7 +24,7 @@ from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
     from visir.encoders.shard_folder import Shard
-    from visir.records import Embeddings, EncoderCard, Modality, Role
+    from visir.records import Embeddings, EncoderCard, Modality, MultiVectorEmbeddings, Role
 
 
 @examples(
@@ -78,7 +78,7 @@ def encode(
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
     from visir.encoders.exported import check_new_place, export
-    from visir.encoders.forms import as_dense
+    from visir.encoders.forms import as_exportable
     from visir.encoders.shard_folder import Shard
     from visir.errors import VisirError
 
@@ -112,7 +112,7 @@ def encode(
         for side, side_role in work:
             encode_part(encoder, opened.items(side), side_role, part, shards, prints, options)
         return
-    encoded: dict[Modality, Embeddings] = {}
+    encoded: dict[Modality, Embeddings | MultiVectorEmbeddings] = {}
     for side, side_role in work:
         items = opened.items(side)
         if merge:
@@ -124,7 +124,7 @@ def encode(
         )
         distinguished = encoder.root_encoder(side).distinguishes_roles
         print_encoding(f"{side}s as {_ROLES[side_role]}" if distinguished else f"{side}s", encoding)
-        encoded[side] = as_dense(encoding.embeddings)
+        encoded[side] = as_exportable(encoding.embeddings)
         sides_done = output.current().facts.setdefault("vectors", [])
         sides_done.append(
             {
@@ -132,6 +132,7 @@ def encode(
                 "role": side_role,
                 "count": len(encoding.embeddings),
                 "dimension": encoding.embeddings.dimension,
+                "form": encoder.form,
                 "encoded": encoding.computed,
                 "seconds": encoding.seconds,
                 "broken": dict(encoding.broken),

@@ -12,7 +12,10 @@ if TYPE_CHECKING:
 
 def print_encoding(title: str, encoding: Encoding) -> None:
     """Print what was encoded, what was set aside, and where the vectors are."""
-    shape = f"{len(encoding.embeddings):,} × {encoding.embeddings.dimension:,}"
+    vectors = encoding.embeddings
+    counts = getattr(vectors, "counts", None)  # several vectors for each item
+    each = "" if counts is None else f" × {counts.mean():,.1f}" if counts.min() < counts.max() else f" × {counts[0]:,}"
+    shape = f"{len(vectors):,}{each} × {vectors.dimension:,}"
     if encoding.computed:
         rate = encoding.computed / encoding.seconds if encoding.seconds else 0.0
         source = f"{encoding.computed:,} encoded in {encoding.seconds:,.1f} s ({rate:,.0f}/s)"

@@ -25,6 +25,7 @@ Three commands to begin with:
   visir library make ~/Photos --model MODEL    make your photos searchable
   visir evaluate COLLECTION --model MODEL      measure a model
 
+Which models there are:                        visir models
 What is installed, which models work here:     visir doctor
 All commands:                                  visir --help
 Help for one of them:                          visir evaluate --help

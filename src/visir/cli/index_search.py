@@ -73,7 +73,7 @@ def search_command(
 
 def export_command(
     folder: FolderArgument,
-    form: Annotated[str, typer.Option(help="ciff, anserini or seismic.", show_default=False)],
+    form: Annotated[str, typer.Option("--layout", help="ciff, anserini or seismic.", show_default=False)],
     out: Annotated[Path, out_option("a folder", show_default=False)],
     queries: QueriesOption = None,
     model: OwnModelOption = None,
@@ -95,7 +95,7 @@ def export_command(
     documents = index.documents()
     if not isinstance(documents, SparseEmbeddings):
         raise ConfigurationError(
-            f"{folder}: holds dense vectors; these forms are of weighted words.",
+            f"{folder}: holds no weighted words, which these forms are of.",
             hint="visir encode COLLECTION --model MODEL --out FOLDER writes dense vectors as NPY",
         )
     query_vectors = (

@@ -60,6 +60,7 @@ ROAD = (
     Verb("perturb", "visir.cli.perturb:perturb", group="analyse"),
     Verb("shortcuts", "visir.cli.shortcuts:app", group="analyse"),
     Verb("demo", "visir.cli.demo:demo", group="set-up"),
+    Verb("models", "visir.cli.models:models", group="set-up"),
     Verb("doctor", "visir.cli.doctor:doctor", group="set-up"),
     Verb("data", "visir.cli.data:app", group="set-up"),
 )

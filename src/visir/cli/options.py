@@ -42,7 +42,7 @@ RecipeArgument = Annotated[
 ]
 
 _MODEL: Any = {"autocompletion": complete_model, "show_default": False}
-_MODEL_HELP = "A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir doctor)."
+_MODEL_HELP = "A model: a hub name, a checkpoint folder, st:…, openclip:…, pixels (visir models)."
 ModelOption = Annotated[str, typer.Option("--model", "-m", help=_MODEL_HELP, **_MODEL)]
 OptionalModelOption = Annotated[str | None, typer.Option("--model", "-m", help=_MODEL_HELP, **_MODEL)]
 ModelsOption = Annotated[list[str] | None, typer.Option("--model", "-m", help=f"{_MODEL_HELP} Repeatable.", **_MODEL)]

@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from visir.encoders.cross_encoder import CrossEncoder
     from visir.encoders.encoding import Encoding, encode, encode_dense, encode_detailed, encode_items
     from visir.encoders.families import FAMILIES, Family
-    from visir.encoders.known_models import KnownModel, recommended
+    from visir.encoders.known_models import ModelList, recommended
     from visir.encoders.loading import load, load_cross_encoder
+    from visir.encoders.model_facts import KnownModel
     from visir.encoders.store import Store
 
 __getattr__, __dir__ = lazy(
@@ -36,7 +37,8 @@ __getattr__, __dir__ = lazy(
         "Store": "visir.encoders.store",
         "FAMILIES": "visir.encoders.families",
         "Family": "visir.encoders.families",
-        "KnownModel": "visir.encoders.known_models",
+        "KnownModel": "visir.encoders.model_facts",
+        "ModelList": "visir.encoders.known_models",
         "recommended": "visir.encoders.known_models",
     },
 )
@@ -48,6 +50,7 @@ __all__ = [
     "Encoding",
     "Family",
     "KnownModel",
+    "ModelList",
     "Store",
     "encode",
     "encode_dense",

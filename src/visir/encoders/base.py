@@ -293,7 +293,8 @@ class Encoder(KnownDimension, ABC):
         So vectors that are computed at once, e.g. of queries, have the values of those that the store keeps.
         """
         if isinstance(vectors, TokenVectors):
-            rounded = np.asarray(vectors.vectors, self.kept_dtype)
+            with np.errstate(over="ignore"):  # what becomes infinite is refused with its id
+                rounded = np.asarray(vectors.vectors, self.kept_dtype)
             return MultiVectorEmbeddings(modality, ids, vectors.offsets, rounded, self.card)
         return Embeddings(modality, ids, vectors, self.card)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
@@ -14,15 +14,20 @@ from visir.encoders.checkpoints import Layout, read_description
 from visir.encoders.models.imported import Imported
 from visir.encoders.models.vector_files import VectorRows
 from visir.errors import EmbeddingError, EncoderError, VisirError
-from visir.records import Embeddings, EncoderCard, Modality, strings
+from visir.records import Embeddings, EncoderCard, Modality, MultiVectorEmbeddings, strings
 from visir.remote import RemoteFolder, is_url
 from visir.storage import MANIFEST, Manifest, Scratch, check_new_folder
 
 SIDES: tuple[Modality, Modality] = ("image", "text")
 
 
-def export(place: str | Path, embeddings: Mapping[Modality, Embeddings], *, replace: bool = False) -> None:
+Exported: TypeAlias = Embeddings | MultiVectorEmbeddings
+
+
+def export(place: str | Path, embeddings: Mapping[Modality, Exported], *, replace: bool = False) -> None:
     """Write embeddings of one or both modalities: `visir.json`, and per modality `.npy` and `.ids.parquet`.
+
+    Where items have several vectors, `.offsets.npy` says which: item i has `vectors[offsets[i]:offsets[i + 1]]`.
 
     Atomic here. Elsewhere (`s3://bucket/vectors`) `visir.json` is written last, and without it nothing is read. An
     existing folder is an error unless `replace`.
@@ -35,18 +40,30 @@ def export(place: str | Path, embeddings: Mapping[Modality, Embeddings], *, repl
             export(folder, embeddings)
             RemoteFolder(above).put(folder, name, [*Manifest.read(folder).files, MANIFEST])
         return
-    layout = Layout.of("embeddings", tuple(file for side in embeddings for file in (f"{side}.npy", _ids_file(side))))
+    files = [(f"{side}.npy", _ids_file(side), *_spans(side, vectors)) for side, vectors in embeddings.items()]
+    layout = Layout.of("embeddings", tuple(file for names in files for file in names))
     layout.write(place, lambda folder: _write(folder, embeddings), replace=replace)
 
 
-def _write(folder: Path, embeddings: Mapping[Modality, Embeddings]) -> dict[str, Any]:
+def _write(folder: Path, embeddings: Mapping[Modality, Exported]) -> dict[str, Any]:
     for side, vectors in embeddings.items():
         np.save(folder / f"{side}.npy", vectors.vectors, allow_pickle=False)
         pq.write_table(pa.table({"id": vectors.ids}), folder / _ids_file(side))
+        for name in _spans(side, vectors):
+            np.save(folder / name, vectors.offsets, allow_pickle=False)  # type: ignore[union-attr]
     return {
-        side: {"encoder": vectors.encoder.to_dict(), "count": len(vectors), "dimension": vectors.dimension}
+        side: {
+            "encoder": vectors.encoder.to_dict(),
+            "count": len(vectors),
+            "dimension": vectors.dimension,
+            "form": "multi-vector" if isinstance(vectors, MultiVectorEmbeddings) else "dense",
+        }
         for side, vectors in embeddings.items()
     }
+
+
+def _spans(side: Modality, vectors: Exported) -> tuple[str, ...]:
+    return (f"{side}.offsets.npy",) if isinstance(vectors, MultiVectorEmbeddings) else ()
 
 
 def _ids_file(side: Modality) -> str:
@@ -76,8 +93,10 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> Imported:
         try:
             vectors = np.load(folder / f"{side}.npy", mmap_mode="r", allow_pickle=False)
             ids = strings(pq.read_table(folder / _ids_file(side))["id"])
+            several = description[side].get("form") == "multi-vector"
+            offsets = np.load(folder / f"{side}.offsets.npy", allow_pickle=False) if several else None
         except (OSError, ValueError) as fault:
             raise EmbeddingError(f"{folder}: the {side} vectors cannot be read: {fault}") from fault
-        rows[side] = VectorRows(vectors, ids)
+        rows[side] = VectorRows(vectors, ids, offsets)
         cards[side] = EncoderCard.from_dict(description[side]["encoder"])
     return Imported(rows, cards, folder)

@@ -169,7 +169,7 @@ for _family in (
     ),
     Family(
         name="sentence",
-        title="any sentence-transformers model (texts only)",
+        title="any sentence-transformers model, of texts, images or both",
         form="st:NAME[?option=value&…] or a local folder",
         example="st:all-MiniLM-L6-v2",
         module="visir.encoders.models.sentence",
@@ -178,11 +178,10 @@ for _family in (
         extra="text",
         packages=("torch", "sentence_transformers"),
         revisions=True,
-        takes=("text",),
     ),
     Family(
         name="transformers",
-        title="CLIP, AltCLIP, ALIGN, GroupViT, SigLIP, BLIP from the Hugging Face hub or a local folder",
+        title="any model of transformers with image and text features, or a vision tower alone: hub or local folder",
         form="ORGANISATION/NAME[?option=value&…] or a local folder",
         example="openai/clip-vit-base-patch32",
         module="visir.encoders.models.transformers_models",

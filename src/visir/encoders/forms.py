@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.intake import Embedded
 from visir.errors import EncoderError
-from visir.records import Embeddings, SparseEmbeddings, TokenVectors, Vectors
+from visir.records import Embeddings, MultiVectorEmbeddings, SparseEmbeddings, TokenVectors, Vectors
 
 
 def joined(batches: Sequence[Embedded]) -> Embedded:
@@ -65,6 +65,15 @@ def as_dense(vectors: Vectors) -> Embeddings:
             hint=_WAY_ON,
         )
     return vectors
+
+
+def as_exportable(vectors: Vectors) -> Embeddings | MultiVectorEmbeddings:
+    """The vectors, when plain files can hold them: one for each item, or several.
+
+    Raises:
+        EncoderError: They are weighted words.
+    """
+    return vectors if isinstance(vectors, MultiVectorEmbeddings) else as_dense(vectors)
 
 
 _WANTED = "one for each is needed here"

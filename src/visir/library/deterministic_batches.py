@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
-from visir.encoders.forms import one_each
+from visir.encoders.intake import Embedded
+from visir.records import TokenVectors
 
 Input = TypeVar("Input")
 
@@ -50,20 +51,21 @@ class DeterministicTextEncoder:
         backbone = encoder.base_encoder("text")
         self._backbone = None if backbone is None else DeterministicTextEncoder(backbone)
         self._lock = threading.Lock()
-        self._texts = BatchShapes[str](lambda texts: one_each(encoder.embed_texts_alike(texts), encoder.label), 2)
-        self._heads = BatchShapes[NDArray[np.float32]](lambda rows: encoder.project("text", np.stack(rows)), 4)
-        self._cache: LRUCache[str, NDArray[np.float32]] = LRUCache(CACHED_TEXTS)
+        self._texts = BatchShapes[str](lambda texts: vectors_of_each(encoder, encoder.embed_texts_alike(texts)), 2)
+        self._heads = BatchShapes[NDArray[Any]](lambda rows: projected(encoder, rows), 4)
+        self._cache: LRUCache[str, NDArray[Any]] = LRUCache(CACHED_TEXTS)
 
-    def vectors(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension) vectors, not normalised. Those of the last `CACHED_TEXTS` texts are remembered."""
+    def vectors(self, texts: Sequence[str]) -> list[NDArray[Any]]:
+        """The vector (d,) of each text, not normalised; its vectors (t, d) where the model makes several.
+
+        Those of the last `CACHED_TEXTS` texts are remembered.
+        """
         with self._lock:
             vectors = {text: self._cache[text] for text in texts if text in self._cache}
             missing = [text for text in dict.fromkeys(texts) if text not in vectors]
             vectors.update(zip(missing, self._encode(missing), strict=True))
             self._cache.update(vectors)
-        if not texts:
-            return np.empty((0, self.encoder.dimension), np.float32)
-        return np.stack([vectors[text] for text in texts])
+        return [vectors[text] for text in texts]
 
     def learn(self, texts: Sequence[str]) -> None:
         """Find out with these texts which shapes can be used, so that no query pays for it.
@@ -73,15 +75,15 @@ class DeterministicTextEncoder:
         with self._lock:
             if self._backbone is not None:
                 self._backbone.learn(texts)
-                self._heads.learn(0, list(self._backbone.vectors(texts)))
+                self._heads.learn(0, self._backbone.vectors(texts))
                 return
             for length, same_length in self._by_length(list(dict.fromkeys(texts))).items():
                 self._texts.learn(length, same_length)
 
-    def _encode(self, texts: list[str]) -> list[NDArray[np.float32]]:
+    def _encode(self, texts: list[str]) -> list[NDArray[Any]]:
         if self._backbone is not None:
-            return self._heads.vectors(0, list(self._backbone.vectors(texts)))
-        vectors: dict[str, NDArray[np.float32]] = {}
+            return self._heads.vectors(0, self._backbone.vectors(texts))
+        vectors: dict[str, NDArray[Any]] = {}
         for length, same_length in self._by_length(texts).items():
             vectors.update(zip(same_length, self._texts.vectors(length, same_length), strict=True))
         return [vectors[text] for text in texts]
@@ -100,17 +102,17 @@ class BatchShapes(Generic[Input]):
     """A network's vectors of inputs that are alike, in batches of the sizes that give the defined bits.
 
     Args:
-        network: From inputs to (n, d) vectors.
+        network: From n inputs to what it makes of each: a vector (d,), or several (t, d).
         least: A vector is defined as the first of so many of the same input.
     """
 
-    def __init__(self, network: Callable[[Sequence[Input]], NDArray[np.float32]], least: int) -> None:
+    def __init__(self, network: Callable[[Sequence[Input]], Sequence[NDArray[Any]]], least: int) -> None:
         self._network, self._least = network, least
         self._agreed: dict[tuple[int, int], int] = {}
 
-    def vectors(self, kind: int, inputs: list[Input]) -> list[NDArray[np.float32]]:
+    def vectors(self, kind: int, inputs: list[Input]) -> list[NDArray[Any]]:
         """Of inputs of one kind: a length, below zero where it is unknown."""
-        vectors: list[NDArray[np.float32]] = []
+        vectors: list[NDArray[Any]] = []
         for group, size in _cut(inputs):
             vectors += self._batch(kind, group, size)
         return vectors
@@ -127,11 +129,11 @@ class BatchShapes(Generic[Input]):
                     break
                 batch = inputs[start : start + size]
                 together = self._network([*batch, *[batch[-1]] * (size - len(batch))])
-                same = np.array_equal(together[: len(batch)], np.stack(defined[start : start + size]))
+                same = _are_equal(together[: len(batch)], defined[start : start + size])
                 agreed = agreed + len(batch) if same else -1
             self._agreed[kind, size] = agreed
 
-    def _batch(self, kind: int, inputs: list[Input], size: int) -> list[NDArray[np.float32]]:
+    def _batch(self, kind: int, inputs: list[Input], size: int) -> list[NDArray[Any]]:
         agreed = self._agreed.get((kind, size), 0)
         if agreed < 0 or kind < 0:
             return [self._defined(row) for row in inputs]
@@ -139,13 +141,32 @@ class BatchShapes(Generic[Input]):
         if agreed >= COMPARED:
             return together
         defined = [self._defined(row) for row in inputs]
-        same = all(np.array_equal(vector, expected) for vector, expected in zip(together, defined, strict=True))
+        same = _are_equal(together, defined)
         self._agreed[kind, size] = agreed + len(inputs) if same else -1
         return defined
 
-    def _defined(self, row: Input) -> NDArray[np.float32]:
-        vector: NDArray[np.float32] = self._network([row] * self._least)[0]
-        return vector
+    def _defined(self, row: Input) -> NDArray[Any]:
+        return self._network([row] * self._least)[0]
+
+
+def vectors_of_each(encoder: Encoder, vectors: Embedded) -> list[NDArray[Any]]:
+    """What an encoder made of each input: a vector (d,), or several (t, d), rounded as those that it keeps."""
+    if isinstance(vectors, TokenVectors):
+        return [np.asarray(matrix, encoder.kept_dtype) for matrix in vectors]
+    return list(vectors)
+
+
+def projected(encoder: Encoder, rows: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:
+    """What the head of an encoder makes of the vectors of each input by its base encoder."""
+    if encoder.form != "multi-vector":
+        return list(encoder.project("text", np.stack(rows)))
+    ends = np.cumsum([len(row) for row in rows])[:-1]
+    flat = encoder.project("text", np.concatenate(rows)).astype(encoder.kept_dtype)
+    return list(np.split(flat, ends))
+
+
+def _are_equal(vectors: Sequence[NDArray[Any]], expected: Sequence[NDArray[Any]]) -> bool:
+    return all(np.array_equal(vector, other) for vector, other in zip(vectors, expected, strict=True))
 
 
 def _cut(inputs: list[Input]) -> list[tuple[list[Input], int]]:

@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.library.check import load_index
@@ -15,6 +15,9 @@ from visir.library.models import LibraryModels, check_same_models, names_of
 from visir.library.source import absolute, is_empty, place_of
 from visir.retrieval.folder import INDEX, read_index
 from visir.storage import FolderChange, is_made_by_visir, remove_own_folders
+
+if TYPE_CHECKING:
+    from visir.retrieval.kinds import Kind
 
 
 def plan_library(
@@ -110,22 +113,75 @@ def _kinds(
         kinds["sparse"] = "inverted"
     kinds |= current
     named = [kind] if isinstance(kind, str) else list(kind or ())
-    if CAPTIONS in kinds and any(KINDS.get(kind_name).vectors == "dense" for kind_name in named):
-        first = next(KINDS.get(kind_name) for kind_name in named if KINDS.get(kind_name).vectors == "dense")
-        kinds[CAPTIONS] = first.name if first.beside else "exact"
+    of_model = [KINDS.get(kind_name) for kind_name in named if _system(KINDS.get(kind_name)) == "dense"]
+    if CAPTIONS in kinds and of_model:
+        exact = "maxsim" if of_model[0].vectors == "multi-vector" else "exact"
+        kinds[CAPTIONS] = of_model[0].name if of_model[0].beside else exact
     with_them = [
-        other for kind_name in named for other in KINDS.get(kind_name).beside if KINDS.get(other).vectors in kinds
+        other
+        for kind_name in named
+        for other in KINDS.get(kind_name).beside
+        if _system(KINDS.get(other)) in kinds and _system(KINDS.get(other)) != _system(KINDS.get(kind_name))
     ]
     for kind_name in [*with_them, *named]:
         described = KINDS.get(kind_name)
-        if described.vectors not in kinds:
+        if _system(described) not in kinds:
             raise LibraryError(
                 f"--kind {kind_name}: holds {described.vectors} vectors, and this library has none.",
                 hint="visir index kinds lists the kinds",
             )
         described.index()  # says now, not after hours, that a package is missing
-        kinds[described.vectors] = kind_name
-    return kinds
+        kinds[_system(described)] = kind_name
+    return of_form(kinds, KINDS.get(current["dense"]).vectors) if "dense" in current else kinds
+
+
+def _system(kind: Kind) -> str:
+    """The index of a library that a kind is for: vectors of its model, one or several for each picture, or words."""
+    return "sparse" if kind.vectors == "sparse" else "dense"
+
+
+def fitted(card: LibraryCard, models: LibraryModels) -> LibraryCard:
+    """The card with kinds of index for the form of vectors that the model makes.
+
+    Raises:
+        LibraryError: A kind that was named holds another form of vectors.
+    """
+    encoder = models.dense
+    return card if encoder is None else replace(card, kinds=of_form(card.kinds, encoder.form))
+
+
+def of_form(kinds: Mapping[str, str], form: str) -> dict[str, str]:
+    """Kinds of index for vectors of a form. "exact" means the exact kind of every form; an engine's kind all of its.
+
+    Args:
+        kinds: From "dense", "sparse" and "captions" to the kind of index.
+        form: What the model of the dense index makes: "dense" or "multi-vector".
+
+    Raises:
+        LibraryError: A kind holds vectors of another form.
+    """
+    from visir.retrieval.kinds import KINDS
+
+    fitting = dict(kinds)
+    for system in ("dense", CAPTIONS):
+        kind = KINDS.get(kinds[system]) if system in kinds else None
+        if kind is None or kind.vectors == form:
+            continue
+        beside = [name for name in kind.beside if KINDS.get(name).vectors == form]
+        if kind.name == "exact":
+            fitting[system] = _EXACT[form]
+        elif beside:
+            fitting[system] = beside[0]
+        else:
+            possible = [name for name in KINDS if KINDS.get(name).vectors == form]
+            raise LibraryError(
+                f"--kind {kind.name}: holds {kind.vectors} vectors, and the model makes {form} ones.",
+                hint=f"one of {', '.join(possible)}; or another model (visir models --form {kind.vectors})",
+            )
+    return fitting
+
+
+_EXACT = {"dense": "exact", "multi-vector": "maxsim"}
 
 
 def _settings(

@@ -12,15 +12,22 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
-from visir.encoders.forms import one_each
 from visir.errors import VisirError
-from visir.library.deterministic_batches import COMPARED, DeterministicTextEncoder
+from visir.library.deterministic_batches import COMPARED, DeterministicTextEncoder, vectors_of_each
 from visir.library.models import LibraryModels
 from visir.library.prepared_image import PreparedImage
 from visir.library.query import Query, QueryError
 from visir.library.reranking import Reranker
 from visir.library.snapshot import LibrarySnapshot
-from visir.records import Embeddings, EncoderCard, Modality, SparseEmbeddings
+from visir.records import (
+    Embeddings,
+    EncoderCard,
+    Modality,
+    MultiVectorEmbeddings,
+    SparseEmbeddings,
+    TokenVectors,
+    Vectors,
+)
 from visir.sparse.encoder import SparseEncoder
 
 if TYPE_CHECKING:
@@ -29,7 +36,8 @@ if TYPE_CHECKING:
 Words = dict[int, float]
 """A weighted bag of words: term → weight."""
 _COMMON = ["a", "the", "two", "in", "on", "with", "and", "dog", "man", "red", "blue", "house", "street", "old", "car"]
-Vector: TypeAlias = "NDArray[np.float32]"
+Vector: TypeAlias = "NDArray[Any]"
+"""(d,) of a model that makes one vector, (t, d) of one that makes several."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +46,7 @@ class EncodedQuery:
 
     Attributes:
         modality: What the query holds: a text, an image (a picture, or an item of the library), or both.
-        dense: A vector (d,); None where dense vectors are not searched.
+        dense: A vector (d,), or several (t, d) of a model of late interaction; None where they are not searched.
         sparse: Weighted words; None where they are not searched.
     """
 
@@ -112,14 +120,17 @@ class QueryEncoder:
         """The card of the encoder whose vectors a system compares."""
         return self._head().card if system == "sparse" else self._encoder("dense").card
 
-    def query_vectors(self, system: str, encoded: Sequence[EncodedQuery]) -> Embeddings | SparseEmbeddings:
+    def query_vectors(self, system: str, encoded: Sequence[EncodedQuery]) -> Vectors:
         """Vectors as an index takes them, under the ids "000000", "000001", …"""
         ids = pa.array([f"{row:06}" for row in range(len(encoded))])
         modalities = {query.modality for query in encoded}
         modality: Modality = modalities.pop() if len(modalities) == 1 else "text+image"
         if system == "dense":
-            vectors = np.stack([query.dense for query in encoded if query.dense is not None])
-            return Embeddings(modality, ids, vectors, self.card("dense"))
+            vectors = [query.dense for query in encoded if query.dense is not None]
+            if self._encoder("dense").form == "multi-vector":
+                tokens = TokenVectors.of(vectors)
+                return MultiVectorEmbeddings(modality, ids, tokens.offsets, tokens.vectors, self.card("dense"))
+            return Embeddings(modality, ids, np.stack(vectors), self.card("dense"))
         rows = [sorted((query.sparse or {}).items()) for query in encoded]
         offsets = np.concatenate([[0], np.cumsum([len(row) for row in rows])]).astype(np.int64)
         terms = np.array([term for row in rows for term, _ in row], np.int32)
@@ -155,26 +166,28 @@ class QueryEncoder:
         if query.search_text is not None:
             text = self._text_encoder("dense").vectors([query.search_text])[0]
         if query.image is not None:
-            other = self._image_vector("dense", query.image)[0]
+            other = self._image_vector("dense", query.image)
         elif query.like is not None:
-            other = np.asarray(_item_vectors(library, "dense", query.like).vectors[0], np.float32)
+            vectors = _item_vectors(library, "dense", query.like)
+            several = isinstance(vectors, MultiVectorEmbeddings)
+            other = vectors.row(0) if several else np.asarray(vectors.vectors[0], np.float32)
         return text, other
 
     def _image_vector(self, system: str, image: Image | PreparedImage) -> Vector:
-        """(1, d) the vector of a picture."""
+        """The vector (d,) of a picture, or its vectors (t, d)."""
         encoder = self._encoder(system)
         if not isinstance(image, PreparedImage):
-            return one_each(encoder.encode_images([image], role="query"), encoder.label)
+            return vectors_of_each(encoder, encoder.encode_images([image], role="query"))[0]
         pixels = image.pixels.get(encoder.card.fingerprint)
         if pixels is None:
             raise encoder.cannot("image")
-        return one_each(encoder.embed_images([pixels]), encoder.label)
+        return vectors_of_each(encoder, encoder.embed_images([pixels]))[0]
 
     def _query_words(self, query: Query, library: LibrarySnapshot, text_words: Mapping[str, Words]) -> Words:
         text = None if query.search_text is None else text_words.get(query.search_text, {})
         other: Words | None = None
         if query.image is not None:
-            [other] = self._words_of_vectors("image", self._image_vector("sparse", query.image))
+            [other] = self._words_of_vectors("image", self._image_vector("sparse", query.image)[None])
         elif query.like is not None:
             other = _words_of_row(_item_vectors(library, "sparse", query.like), 0)
         if text is None or other is None:
@@ -186,7 +199,7 @@ class QueryEncoder:
         distinct = [*dict.fromkeys(texts)]
         if not distinct:
             return {}
-        vectors = self._text_encoder("sparse").vectors(distinct)
+        vectors = np.stack(self._text_encoder("sparse").vectors(distinct))
         return dict(zip(distinct, self._words_of_vectors("text", vectors, distinct), strict=True))
 
     def _words_of_vectors(self, modality: Modality, vectors: Vector, texts: Sequence[str] | None = None) -> list[Words]:
@@ -232,8 +245,16 @@ def _mean_vector(text: Vector | None, other: Vector | None, text_weight: float) 
     if len(vectors) < 2:
         return vectors[0] if vectors else None
     first, second = (vector.astype(np.float64) for vector in vectors)
+    if first.ndim == 2:  # MaxSim is linear in the query: the score is the weighted mean of the two scores
+        shares = (text_weight / _total_length(first), (1 - text_weight) / _total_length(second))
+        return np.concatenate([first * shares[0], second * shares[1]]).astype(np.float32)
     mean = text_weight * first / np.linalg.norm(first) + (1 - text_weight) * second / np.linalg.norm(second)
     return mean.astype(np.float32) if np.abs(mean).max() > 1e-6 else None
+
+
+def _total_length(vectors: NDArray[np.float64]) -> float:
+    """The greatest score that vectors can have with a document of unit vectors."""
+    return float(np.linalg.norm(vectors, axis=1).sum())
 
 
 def _mean_words(text: Words, other: Words, text_weight: float) -> Words:

@@ -31,7 +31,6 @@ from visir.storage.manifest import LOG
 if TYPE_CHECKING:
     from visir.library.columns import FieldColumns
     from visir.library.filters import Field, FieldCondition
-    from visir.records import Embeddings
 
 _PATIENCE = 5.0
 """Seconds for which a library that is being changed at this moment is looked at again."""
@@ -77,7 +76,7 @@ class LibrarySnapshot:
         self._manifests = manifests
         self.card = LibraryCard.of(manifests[""])
         self.indexes = {system: indexes[system] for system in SYSTEMS if system in indexes}
-        self.captions: Index[Embeddings] | None = indexes.get(CAPTIONS)
+        self.captions: Index[Any] | None = indexes.get(CAPTIONS)
         self.name, self.model, self.head = self.card.name, self.card.model, self.card.head
         self.generation = self.card.generation
 

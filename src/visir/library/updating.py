@@ -40,7 +40,7 @@ from visir.library.layout import (
     thumbnail_name,
 )
 from visir.library.models import LibraryModels
-from visir.library.plan import check_apart, drop_other_indexes, plan_library
+from visir.library.plan import check_apart, drop_other_indexes, fitted, plan_library
 from visir.library.scan import Scan, scan, thumbnails_of_journal
 from visir.library.source import PhotoSource, check_source_available
 from visir.library.unavailable import disks_of, keep_unavailable
@@ -167,6 +167,7 @@ def update(
     models = LibraryModels(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
     if not is_library(folder):
         _check_models(models)
+        _ = fitted(before, models)
     elif loaded and before.model in loaded:
         _ = models.dense  # an encoder in memory is checked at once: its code may have changed since
     with changing(folder, LIBRARY, busy=busy, resume=True) as change:
@@ -175,6 +176,7 @@ def update(
             recover(change.folder / name, INDEX)
         before = plan_library(folder, *request)  # another process may have been at work meanwhile
         if change.manifest.generation == 0:
+            before = fitted(before, models)
             drop_other_indexes(change, before, models)
         before = replace(before, root=str(Path(opened.collection.root).absolute()))
         return _updated(change, before, opened, models, verify, callback, started)

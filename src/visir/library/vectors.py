@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from visir.collections.images import ImageReader
 from visir.encoders.content import image_marks
-from visir.encoders.encoding import encode_dense, encode_detailed
+from visir.encoders.encoding import encode, encode_detailed
 from visir.encoders.forms import as_dense
 from visir.encoders.store import Store
 from visir.errors import ImageError
@@ -25,7 +25,16 @@ from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, WORK
 from visir.library.models import LibraryModels
 from visir.library.source import PhotoSource, SourceEntry
-from visir.records import JUDGEMENTS, Collection, Embeddings, Modality, Role, Vectors, strings
+from visir.records import (
+    JUDGEMENTS,
+    Collection,
+    Modality,
+    MultiVectorEmbeddings,
+    Role,
+    SparseEmbeddings,
+    Vectors,
+    strings,
+)
 from visir.retrieval.index import Index
 from visir.retrieval.kinds import KINDS
 from visir.storage import FolderChange, remove_own_folders
@@ -36,6 +45,8 @@ if TYPE_CHECKING:
 GROUP = 16_384
 """Pictures (or captions) that go into the indexes together; more of them when the index is large, because a graph is
 written anew with every addition."""
+GROUP_OF_SEVERAL = 1024
+"""The same for a model that makes several vectors for each: a thousand for a page take 270 MB."""
 _STORE = f"{WORK}/vectors"
 
 
@@ -136,12 +147,12 @@ def add_captions(
     for start in range(0, captions.num_rows, GROUP):
         batch = captions.slice(start, GROUP)
         if all_cached:
-            vectors = encode_dense(encoder, everything, "text").select(batch["id"])
+            vectors = encode(encoder, everything, "text").select(batch["id"])
         else:
             part = replace(
                 everything, captions=batch, judgements=JUDGEMENTS.empty_table(), facts=None, caption_facts=None
             )
-            vectors = _relabelled(encode_dense(encoder, part, "text", store=_store(change)), None)
+            vectors = _relabelled(encode(encoder, part, "text", store=_store(change)), None)
         indexes.add(CAPTIONS, _without_zero(vectors)[0])
         remove_own_folders(change, _STORE)
 
@@ -168,7 +179,8 @@ def _groups(
     items = sorted(missing)
     position = 0
     while position < len(items):
-        step = max(GROUP, (size + position) // 4)
+        several = encoder.form == "multi-vector"
+        step = GROUP_OF_SEVERAL if several else max(GROUP, (size + position) // 4)
         yield {item: missing[item] for item in items[position : position + step]}, _store(change)
         position += step
 
@@ -190,8 +202,8 @@ def _encoded(
         if vectors is not None:
             encoded.vectors[system] = _relabelled(vectors, item_of)
     _drop_changed(source, group, encoded)
-    if isinstance(dense := encoded.vectors.get("dense"), Embeddings):
-        encoded.vectors["dense"], zero = _without_zero(dense)
+    if "dense" in encoded.vectors:
+        encoded.vectors["dense"], zero = _without_zero(encoded.vectors["dense"])
         encoded.broken |= {item: f"{group[item].path}: its vector is zero, which has no direction." for item in zero}
     for system, vectors in encoded.vectors.items():
         sound = [item for item in vectors.ids.to_pylist() if item not in encoded.broken]
@@ -206,7 +218,7 @@ def _vectors(
     head, encoder = models.sparse, models.dense
     if system == "dense" and encoder is not None:
         if encoder.precomputed:  # vectors without ids belong to the whole collection, in its order
-            every = encode_dense(encoder, source.collection, "image")
+            every = encode(encoder, source.collection, "image")
             return every.select(part.images["id"]), {}
         result = encode_detailed(encoder, part.items("image"), store=store, skip_broken=True)
         return result.embeddings, result.broken
@@ -246,8 +258,13 @@ def _relabelled(vectors: Any, item_of: Mapping[str, str] | None) -> Any:
     return replace(chosen, ids=strings([item_of[path] for path in paths]))
 
 
-def _without_zero(vectors: Embeddings) -> tuple[Embeddings, list[str]]:
+def _without_zero(vectors: Vectors) -> tuple[Vectors, list[str]]:
+    """The vectors without those of items that have no direction, and these items: the vector, or all of them, zero."""
+    if isinstance(vectors, SparseEmbeddings):
+        return vectors, []
     zero = ~np.asarray(vectors.vectors).any(axis=1)
+    if isinstance(vectors, MultiVectorEmbeddings):
+        zero = np.logical_and.reduceat(zero, vectors.offsets[:-1])
     if not zero.any():
         return vectors, []
     ids = np.array(vectors.ids.to_pylist(), object)

@@ -15,7 +15,8 @@ Ties = Literal["id", "pessimistic", "optimistic"]
 
 UNDECLARED = "not declared"
 """The similarity of a run whose authors do not state it."""
-SYSTEM_FIELDS = ("similarity", "image_preprocessing", "text_preprocessing", "truncation", "vocabulary", "matcher")
+SYSTEM_FIELDS = ("similarity", "image_preprocessing", "text_preprocessing", "truncation", "vocabulary", "vectors_per_item",
+                 "matcher")  # fmt: skip
 """Fields that belong to the system under test.
 
 The card shows them, because they explain differences. Two systems that differ in them may still be compared: every
@@ -63,6 +64,7 @@ class Protocol(Displayed, view="visir.reports.views.protocol"):
     text_preprocessing: str = ""
     truncation: str = ""
     vocabulary: str = ""  # of sparse vectors: name, size, fingerprint
+    vectors_per_item: str = ""  # of late interaction: "image 49, text 11.3 · 128 dimensions, float16"
     matcher: str = ""  # of a second stage: its model and its score
 
     def __repr__(self) -> str:

@@ -16,6 +16,7 @@ from visir.errors import EmbeddingError, RunError
 from visir.records import (
     Embeddings,
     Gallery,
+    MultiVectorEmbeddings,
     Qrels,
     Ranks,
     Run,
@@ -27,6 +28,9 @@ from visir.records import (
 )
 from visir.retrieval.answers import check_finite_scores
 from visir.retrieval.depth import check_depth
+from visir.retrieval.kinds import form_of
+from visir.retrieval.multi_vector.scan import scan_tokens
+from visir.retrieval.multi_vector.sides import TokenSide
 from visir.retrieval.scan import Answers, SearchState, scan
 from visir.retrieval.sparse import scan as sparse
 from visir.retrieval.vectors import Side, Similarity, check_same_dimension
@@ -75,6 +79,7 @@ def search(
     ties: Ties = "id",
     qrels: Qrels | None = None,
     name: str | None = None,
+    device: str | None = None,
 ) -> SearchResult:
     """Search all candidates of a gallery for every query.
 
@@ -82,23 +87,30 @@ def search(
     rounded to float32. Equal vectors have equal scores. The order of the input, the size of the gallery, blocks and
     threads change nothing. (Scores taken from a plain matrix product do not have this property.)
 
+    The score of two items with several vectors each is MaxSim: for each vector of the query the greatest dot product
+    with a vector of the candidate, summed (`visir.retrieval.multi_vector.kernels`). It has the same properties.
+
     Args:
         queries: Vectors of the queries.
         candidates: Vectors of at least the gallery.
         task: The name of the task; None takes the usual name of what both sides hold ("t2i", "t2t", …).
         gallery: The declared candidates; None is all of `candidates`.
         depth: How many documents per query the run keeps.
-        similarity: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by "dot" only.
+        similarity: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by "dot" only, and
+            multi-vectors by "maxsim" only.
         ties: How equal scores are ordered where *ranks* are counted: "id" (smaller document id first, as in the run),
             "pessimistic" (a positive after all non-positives of equal score), "optimistic" (before them). Positives
             that tie with one another stand in order of id.
         qrels: The judgements. Exactly the judged queries are searched, and the ranks of their positives are exact to
             the end of the gallery. None searches all `queries`.
         name: The name of the run; None takes the names of the encoders.
+        device: For multi-vectors: a device of torch ("cuda") that makes the matrix products; None is the cores of this
+            machine. The result is the same.
 
     Raises:
         EmbeddingError: Vectors are missing, zero (under cosine) or too long, scores exceed float32, dimensions or
-            vocabularies differ, or one side is dense and the other sparse.
+            vocabularies differ, or the two sides are of different forms (dense, sparse, multi-vector).
+        EncoderError: There is no such device.
         RunError: The gallery is not listed, or there is no query.
 
     Example:
@@ -111,7 +123,7 @@ def search(
     """
     similarity = similarity_of(similarity, queries, candidates)
     plan = _plan(task, queries, candidates, gallery, qrels)
-    return _one(plan, queries, candidates, depth, similarity, ties, _name(name, queries, candidates))
+    return _one(plan, queries, candidates, depth, similarity, ties, _name(name, queries, candidates), device)
 
 
 def search_both(
@@ -124,10 +136,12 @@ def search_both(
     ties: Ties = "id",
     qrels: Mapping[str, Qrels] | None = None,
     name: str | None = None,
+    device: str | None = None,
 ) -> dict[str, SearchResult]:
     """Search both tasks of images and texts; the results are those of `search`, bit by bit.
 
-    Both tasks share one pass if the queries of each are among the candidates of the other.
+    Both tasks share one pass if the queries of each are among the candidates of the other. Multi-vectors take two,
+    because MaxSim has no symmetry: it sums over the vectors of the query.
 
     Args:
         images: Vectors of the images.
@@ -138,6 +152,7 @@ def search_both(
         ties: As in `search`.
         qrels: The judgements of each task.
         name: The name of the runs; None takes the names of the encoders.
+        device: As in `search`.
 
     Returns:
         The result of each task, "i2t" and "t2i".
@@ -160,10 +175,11 @@ def search_both(
     i2t = _plan("i2t", images, texts, galleries.get("i2t"), qrels.get("i2t"))
     t2i = _plan("t2i", texts, images, galleries.get("t2i"), qrels.get("t2i"))
     name = _name(name, images, texts)
-    if not (_within(t2i.queries, i2t.gallery.ids) and _within(i2t.queries, t2i.gallery.ids)):
+    shared = _within(t2i.queries, i2t.gallery.ids) and _within(i2t.queries, t2i.gallery.ids)
+    if similarity == "maxsim" or not shared:
         return {
-            "i2t": _one(i2t, images, texts, depth, similarity, ties, name),
-            "t2i": _one(t2i, texts, images, depth, similarity, ties, name),
+            "i2t": _one(i2t, images, texts, depth, similarity, ties, name, device),
+            "t2i": _one(t2i, texts, images, depth, similarity, ties, name, device),
         }
     forward, backward = _asked(t2i, i2t.gallery.ids, depth), _asked(i2t, t2i.gallery.ids, depth)
     to_images, to_texts = _scan(texts, i2t.gallery.ids, images, t2i.gallery.ids, similarity, forward, backward, ties)
@@ -174,27 +190,42 @@ def search_both(
 
 
 def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors) -> Similarity:
-    """Return how two sides are scored: as requested, else by "cosine" for dense vectors and "dot" for sparse ones.
+    """Return how two sides are scored.
+
+    As requested; else by "cosine" for dense vectors, "dot" for sparse ones, and "maxsim" for multi-vectors.
 
     Sparse vectors have no cosine here. Their lengths are learnt (a sharp image has heavier words than a blurred one),
     they are trained for the dot product, and every inverted index computes it.
 
     Args:
-        requested: "cosine", "dot", or None for the default.
+        requested: "cosine", "dot", "maxsim", or None for the default.
         first: The vectors of one side.
         second: The vectors of the other side.
 
     Raises:
-        EmbeddingError: A cosine of sparse vectors is requested, or one side is dense and the other sparse.
+        EmbeddingError: The vectors are not scored in the requested way, or the two sides are of different forms.
     """
-    if isinstance(first, SparseEmbeddings) != isinstance(second, SparseEmbeddings):
-        sparse_side, dense_side = (first, second) if isinstance(first, SparseEmbeddings) else (second, first)
+    forms = [form_of(side) for side in (first, second)]
+    if forms[0] != forms[1]:
+        sides = sorted(zip(forms, (first, second), strict=True), key=lambda side: side[0], reverse=True)
+        named = [f"{side.modality} embeddings by {side.encoder.name}" for _, side in sides]
         raise EmbeddingError(
-            f"{sparse_side.modality} embeddings by {sparse_side.encoder.name} are sparse, "
-            f"{dense_side.modality} embeddings by {dense_side.encoder.name} dense: they are not of one space.",
+            f"{named[0]} are {sides[0][0]}, {named[1]} {sides[1][0]}: they are not of one space.",
             hint="encode both sides with one encoder",
         )
-    if not isinstance(first, SparseEmbeddings):
+    if forms[0] == "multi-vector":
+        if requested in (None, "maxsim"):
+            return "maxsim"
+        raise EmbeddingError(
+            f"multi-vectors (by {first.encoder.name}) are scored by maxsim; {requested!r} was asked for.",
+            hint="leave the similarity out; for cosines, normalise the vectors first (.normalise())",
+        )
+    if requested == "maxsim":
+        raise EmbeddingError(
+            f"maxsim compares several vectors for each item; those by {first.encoder.name} are {forms[0]}.",
+            hint="leave the similarity out, or take a model of late interaction",
+        )
+    if forms[0] == "dense":
         return requested or "cosine"
     if requested == "cosine":
         raise EmbeddingError(
@@ -205,9 +236,22 @@ def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors)
 
 
 def _one(
-    plan: _Plan, queries: Vectors, candidates: Vectors, depth: int, similarity: Similarity, ties: Ties, name: str
+    plan: _Plan,
+    queries: Vectors,
+    candidates: Vectors,
+    depth: int,
+    similarity: Similarity,
+    ties: Ties,
+    name: str,
+    device: str | None,
 ) -> SearchResult:
     forward = _asked(plan, plan.queries, depth)
+    if isinstance(queries, MultiVectorEmbeddings) and isinstance(candidates, MultiVectorEmbeddings):
+        check_same_dimension(queries, candidates)
+        left = TokenSide(queries, _rows(queries, plan.queries))
+        right = TokenSide(candidates, _rows(candidates, plan.gallery.ids))
+        answers = scan_tokens(left, right, forward, ties, device)
+        return _searched(plan, forward, answers, name, depth, similarity, queries, candidates)
     (answers,) = _scan(queries, plan.queries, candidates, plan.gallery.ids, similarity, forward, None, ties)
     return _searched(plan, forward, answers, name, depth, similarity, queries, candidates)
 

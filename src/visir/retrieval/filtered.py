@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import RunError
-from visir.records import Embeddings, Gallery, Run, Vectors, strings, task_name
+from visir.records import Gallery, Run, SparseEmbeddings, Vectors, strings, task_name
 from visir.retrieval.depth import check_depth
 from visir.retrieval.exact import search
 from visir.retrieval.index import Index
@@ -117,10 +117,9 @@ class FilteredIndex:
         return self._filtered(queries, k, options)
 
     def _scanned(self, queries: Vectors, k: int, selected: Vectors) -> Run:
-        if isinstance(selected, Embeddings):
-            run = search(queries, selected, depth=k, similarity=self._similarity).run
-        else:
-            run = _without_zeros(search(queries, selected, depth=k).run)
+        run = search(queries, selected, depth=k, similarity=self._similarity).run
+        if isinstance(selected, SparseEmbeddings):
+            run = _without_zeros(run)
         return replace(run, gallery=self.gallery, depth=k, provenance={**run.provenance, "filtered": len(self.allowed)})
 
     def _filtered(self, queries: Vectors, k: int, options: dict[str, Any]) -> Run:

@@ -11,8 +11,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import RunError
-from visir.records import Embeddings, Gallery, Pools, Qrels, Ranks, Run, SparseEmbeddings, Ties, Vectors
+from visir.records import (
+    Embeddings,
+    Gallery,
+    MultiVectorEmbeddings,
+    Pools,
+    Qrels,
+    Ranks,
+    Run,
+    SparseEmbeddings,
+    Ties,
+    Vectors,
+)
 from visir.retrieval.exact import similarity_of
+from visir.retrieval.multi_vector.pairs import score_token_places
+from visir.retrieval.multi_vector.sides import TokenSide
 from visir.retrieval.pairs import score_places
 from visir.retrieval.ranks import ranks_of
 from visir.retrieval.vectors import Side, Similarity, check_same_dimension
@@ -38,7 +51,7 @@ def search_pools(
         pools: The candidates of each query.
         gallery: All documents of the task, for the record.
         task: The name of the task.
-        similarity: "cosine" or "dot"; see `visir.retrieval.exact.similarity_of`.
+        similarity: "cosine", "dot" or "maxsim"; see `visir.retrieval.exact.similarity_of`.
         name: The name of the run; None takes the names of the encoders.
 
     Raises:
@@ -145,6 +158,9 @@ def _scores(
     if isinstance(queries, Embeddings) and isinstance(documents, Embeddings):
         check_same_dimension(queries, documents)
         return score_places(Side(queries, rows, similarity), row, Side(documents, columns, similarity), column)
+    if isinstance(queries, MultiVectorEmbeddings) and isinstance(documents, MultiVectorEmbeddings):
+        check_same_dimension(queries, documents)
+        return score_token_places(TokenSide(queries, rows), row, TokenSide(documents, columns), column)
     assert isinstance(queries, SparseEmbeddings) and isinstance(documents, SparseEmbeddings)
     from visir.retrieval.sparse.scan import check_same_vocabulary
 

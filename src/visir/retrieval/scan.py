@@ -108,7 +108,7 @@ def scan(rows: Side, columns: Side, forward: SearchState, backward: SearchState 
         The answers of each task.
     """
     lengths, dimension = rows.longest * columns.longest, rows.embeddings.dimension
-    single, double = np.float32(_slack(dimension, lengths)), np.float32(_slack_of_double(dimension, lengths))
+    single, double = np.float32(slack_of_product(dimension, lengths)), np.float32(_slack_of_double(dimension, lengths))
     width = min(WIDTH, len(columns))
     height = max(TILE * min(cores(), 8) // width, 16)
     height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
@@ -216,7 +216,7 @@ def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None
             spread(share)
 
 
-def _slack(dimension: int, lengths: float, u: float = 2.0**-24) -> float:
+def slack_of_product(dimension: int, lengths: float, u: float = 2.0**-24) -> float:
     """Return the largest error of a matrix product as a score: d u / (1 - d u) times the product of the lengths.
 
     The bound holds for any order of summation, with or without fused operations (Higham, Accuracy and Stability of
@@ -229,4 +229,4 @@ def _slack(dimension: int, lengths: float, u: float = 2.0**-24) -> float:
 
 def _slack_of_double(dimension: int, lengths: float) -> float:
     """Return the same for products in double precision, with the rounding of the score to float32."""
-    return _slack(dimension, lengths, 2.0**-53) + 2.0**-23 * lengths
+    return slack_of_product(dimension, lengths, 2.0**-53) + 2.0**-23 * lengths

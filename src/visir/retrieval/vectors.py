@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
-from visir.records import Embeddings
+from visir.records import Embeddings, MultiVectorEmbeddings
 from visir.retrieval import kernels
 from visir.threads import Share, piece, spread
 
-Similarity = Literal["cosine", "dot"]
-"""How two vectors are scored: "cosine" (each vector is divided by its length first) or "dot" (as they are)."""
+Similarity = Literal["cosine", "dot", "maxsim"]
+"""How a pair is scored: "cosine" (each vector is divided by its length first), "dot" (vectors as they are), or "maxsim"
+(several vectors for each item: for each of the query's the greatest dot product with one of the document's, summed)."""
 
 IN_MEMORY = 2**30
 """Sides of up to this many bytes as float32 stay in memory; larger ones are converted block by block each time."""
@@ -103,7 +104,7 @@ class Side:
         longest = 0.0
         for start in range(0, len(self), BLOCK):
             stop = min(start + BLOCK, len(self))
-            lengths = _lengths(self.block(start, stop))
+            lengths = lengths_of(self.block(start, stop))
             # A product of float32 that overflows may become NaN, and the pair would be lost silently.
             self._check(self.rows[start:stop], ~(lengths <= LONGEST), "are too large for float32", "scale them down")
             longest = max(longest, float(lengths.max()))
@@ -122,13 +123,14 @@ class Side:
         )
 
 
-def _lengths(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+def lengths_of(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
+    """(n,) the Euclidean lengths of float32 rows."""
     lengths = np.empty(len(vectors), np.float64)
     kernels.lengths(vectors, lengths)
     return lengths
 
 
-def check_same_dimension(first: Embeddings, second: Embeddings) -> None:
+def check_same_dimension(first: Embeddings | MultiVectorEmbeddings, second: Embeddings | MultiVectorEmbeddings) -> None:
     """Check that the vectors of two sides have the same dimension.
 
     Raises:

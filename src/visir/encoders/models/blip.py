@@ -18,7 +18,9 @@ from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, to_tensor, to_vectors
 from visir.encoders.models.model_files import ModelFiles
 from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
-from visir.encoders.models.transformers_dual import DualImageTower, DualTextTower, load_towers
+from visir.encoders.models.transformers_encoder import load_towers
+from visir.encoders.models.transformers_kinds import ModelKind
+from visir.encoders.models.transformers_towers import DualImageTower, DualTextTower
 from visir.records import EncoderCard
 
 if TYPE_CHECKING:
@@ -93,11 +95,15 @@ class BlipCrossEncoder(CrossEncoder):
         return self._text.truncate(texts, ending)
 
 
-def load(name: str, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str) -> BlipEncoder:
+def load(
+    name: str, kind: ModelKind, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
+) -> BlipEncoder:
     """Load the BLIP retrieval model that lies in `files`.
 
     Captioning and question-answering checkpoints of BLIP have neither projections nor a matching head and are refused
     (`load_model` names the weights that are missing).
     """
-    card, model, image, text, device = load_towers(name, "blip", files, options, device=device, dtype=dtype)
+    card, model, towers, device = load_towers(name, kind, files, options, device=device, dtype=dtype)
+    image, text = towers["image"], towers["text"]
+    assert isinstance(image, DualImageTower) and isinstance(text, DualTextTower)
     return BlipEncoder(card, model, image, text, device=device)

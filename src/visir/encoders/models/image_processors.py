@@ -9,6 +9,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.encoders.models.model_files import only_errors
+from visir.encoders.models.patch_images import NaFlexProcessor
+from visir.encoders.models.processor_values import backend_of, processor_values
 from visir.errors import EncoderError, ImageError
 
 if TYPE_CHECKING:
@@ -25,29 +28,58 @@ used by itself before version 5; "torchvision" ("fast") is the default there sin
 MAX_RESIZED_PIXELS = 1 << 27  # 134 million: PIL warns of a decompression bomb at 89 million, and refuses at twice that
 
 
+def image_processor(
+    folder: Path, backend: str | None, patches: int | None = None, *, code: bool = False
+) -> ImageProcessor | NaFlexProcessor:
+    """The image processor saved in a model's folder.
+
+    Args:
+        folder: Where its `preprocessor_config.json` or `processor_config.json` is.
+        backend: One of `BACKENDS`; None is the first that the processor has.
+        patches: The most patches of a picture, for processors that make patches.
+        code: Whether code that comes with the model may run.
+
+    Raises:
+        EncoderError: It does not run on `backend`, or makes no patches and a number of them is asked for.
+    """
+    processor = _load(folder, backend or BACKENDS[0], code)
+    runs_on = backend_of(processor)
+    if backend not in (None, runs_on):
+        raise EncoderError(
+            f"{folder}: {type(processor).__name__} cannot run on {backend!r} here.",
+            hint=f"use the other implementation: ?processor={runs_on} (it gives slightly different pixels)",
+        )
+    if "spatial_shapes" in getattr(processor, "model_input_names", ()):
+        return NaFlexProcessor(processor, runs_on, patches)
+    if patches is not None:
+        raise EncoderError(
+            f"{folder}: patches={patches}: this model takes pictures of one size.",
+            hint="leave patches out; NaFlex models take any number (google/siglip2-base-patch16-naflex)",
+        )
+    return ImageProcessor(processor, runs_on)
+
+
+def _load(folder: Path, backend: str, code: bool) -> Any:
+    from transformers import AutoImageProcessor
+
+    # The keyword was renamed within version 5, and the old one warns; unknown keywords are swallowed silently.
+    renamed = find_spec("transformers.image_processing_backends") is not None
+    choice: dict[str, Any] = {"backend": backend} if renamed else {"use_fast": backend == "torchvision"}
+    if code:
+        choice["trust_remote_code"] = True
+    with only_errors():  # it warns that there is no other implementation
+        return AutoImageProcessor.from_pretrained(folder, **choice)
+
+
 class ImageProcessor:
-    """The image processor saved in a model's folder: PIL in, float32 (3, H, W) out."""
+    """An image processor of `transformers`: PIL in, float32 (3, H, W) out."""
 
-    def __init__(self, folder: Path, backend: str) -> None:
-        from transformers import AutoImageProcessor
-
-        # The keyword was renamed within version 5, and the old one warns; unknown keywords are swallowed silently.
-        renamed = find_spec("transformers.image_processing_backends") is not None
-        choice: dict[str, Any] = {"backend": backend} if renamed else {"use_fast": backend == "torchvision"}
-        self._processor = AutoImageProcessor.from_pretrained(folder, **choice)
-        self.backend = backend
-        if _backend_of(self._processor) != backend:
-            other = BACKENDS[1 - BACKENDS.index(backend)]
-            raise EncoderError(
-                f"{folder}: {type(self._processor).__name__} cannot run on {backend!r} here.",
-                hint=f"use the other implementation: ?processor={other} (it gives slightly different pixels)",
-            )
-
-        settings = self._processor.to_dict()
-        size = dict(settings.get("size") or {}) if settings.get("do_resize", True) else {}
-        self._shortest_edge: int | None = size.get("shortest_edge")
+    def __init__(self, processor: Any, backend: str) -> None:
+        self._processor, self.backend = processor, backend
+        self._timm: dict[str, Any] | None = getattr(processor, "data_config", None)
+        self._shortest_edge = _shortest_edge(processor, self._timm)
         self._table: NDArray[np.float32] | None = None
-        if backend == "pil":  # torchvision is as fast by itself
+        if backend == "pil" and self._timm is None:  # torchvision is as fast by itself
             self._table = self._levels_table()
 
     def pixels(self, image: Image) -> NDArray[np.float32]:
@@ -62,7 +94,8 @@ class ImageProcessor:
         return result
 
     def _plain_call(self, image: Image) -> NDArray[np.float32]:
-        values = self._processor(images=image, return_tensors="np")["pixel_values"][0]
+        # timm's preprocessing gives torch tensors only.
+        values = self._processor(images=image, return_tensors="np" if self._timm is None else "pt")["pixel_values"][0]
         return np.ascontiguousarray(values, dtype=np.float32)
 
     def _levels(self, image: Image) -> NDArray[Any]:
@@ -93,18 +126,17 @@ class ImageProcessor:
 
     def values(self) -> dict[str, Any]:
         """Every setting as plain values, for the card; "backend" and "class" among them."""
-        from PIL.Image import Resampling
+        return processor_values(self._processor, self.backend)
 
-        settings = {
-            key: _plain(value)
-            for key, value in self._processor.to_dict().items()
-            if key.startswith(("do_", "rescale_", "image_", "crop_", "include_")) or key in ("size", "resample")
-        }
-        settings.pop("image_processor_type", None)
-        if isinstance(settings.get("resample"), int):
-            settings["resample"] = Resampling(settings["resample"]).name.lower()
-        name = type(self._processor).__name__.removesuffix("Pil").removesuffix("Fast")
-        return {"class": name, "backend": self.backend, **settings}
+
+def _shortest_edge(processor: Any, timm: dict[str, Any] | None) -> int | None:
+    """What the shortest edge of a picture is scaled to; None where pictures are not scaled so."""
+    if timm is not None:
+        return int(min(timm["input_size"][1:]) / float(timm.get("crop_pct") or 1))
+    settings = processor.to_dict()
+    size = dict(settings.get("size") or {}) if settings.get("do_resize", True) else {}
+    edge: int | None = size.get("shortest_edge")
+    return edge
 
 
 def check_sliver(image: Image, shortest_edge: int | None) -> None:
@@ -122,21 +154,3 @@ def check_sliver(image: Image, shortest_edge: int | None) -> None:
             f"{shortest_edge} it would have {shortest_edge * shortest_edge * long // short / 1e6:,.0f} million pixels.",
             hint="crop it, or set it aside (--skip-broken)",
         )
-
-
-def _backend_of(processor: Any) -> str:
-    if hasattr(processor, "backend"):
-        return str(processor.backend)
-    return "torchvision" if type(processor).__name__.endswith("Fast") else "pil"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, bool) or value is None or isinstance(value, str):
-        return value
-    if isinstance(value, (int, float)):
-        return int(value) if isinstance(value, int) else float(value)
-    if isinstance(value, (list, tuple)):
-        return [_plain(entry) for entry in value]
-    if hasattr(value, "items"):
-        return {str(key): _plain(entry) for key, entry in value.items() if entry is not None}
-    return str(value)

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from visir.encoders.base import Encoder
 from visir.encoders.models.vector_files import VectorRows, read_vectors
 from visir.errors import EmbeddingError, EncoderError
-from visir.records import Embeddings, EncoderCard, Items, Modality
+from visir.records import Embeddings, EncoderCard, Items, Modality, MultiVectorEmbeddings
 
 
 class Imported(Encoder):
@@ -30,7 +30,7 @@ class Imported(Encoder):
         self.origin = f"from the {'folder' if place.is_dir() else 'file'} {place.name}, last changed at {changed}"
         self._cards = {side: cards if isinstance(cards, EncoderCard) else cards[side] for side in rows}
         self.card = next(iter(self._cards.values()))
-        self._rows: dict[Modality, VectorRows | Embeddings] = {}
+        self._rows: dict[Modality, VectorRows | Embeddings | MultiVectorEmbeddings] = {}
         self.modalities = frozenset(rows)
         dimensions = {side: vectors.vectors.shape[-1] for side, vectors in rows.items()}
         if len(set(dimensions.values())) > 1:
@@ -39,15 +39,22 @@ class Imported(Encoder):
                 f"{self.card.name}: the vectors differ in dimension ({stated}).", hint="are both from the same model?"
             )
         self.dimension = next(iter(dimensions.values()))
+        several = {side for side, vectors in rows.items() if vectors.offsets is not None}
+        if several and len(several) < len(rows):
+            raise EmbeddingError(
+                f"{self.card.name}: an {' and an '.join(several)} has several vectors, the other modality one each.",
+                hint="are both from the same model? A model of late interaction has several of both",
+            )
+        self.form = "multi-vector" if several else "dense"
         for side, vectors in rows.items():
             # Those with ids are checked once, here; those without when a collection gives them ids.
             self._rows[side] = (
                 vectors
                 if vectors.ids is None
-                else Embeddings(side, vectors.ids, vectors.vectors, self._cards[side], origin=self.origin)
+                else vectors.embeddings(side, vectors.ids, self._cards[side], self.origin)
             )
 
-    def existing_vectors(self, items: Items) -> Embeddings:
+    def existing_vectors(self, items: Items) -> Embeddings | MultiVectorEmbeddings:
         """The imported vectors of the items, in their order.
 
         Vectors of ids that are not among the items are left out (items are often one split of what was imported).
@@ -68,14 +75,14 @@ class Imported(Encoder):
             )
         rows = self._rows[modality]
         if isinstance(rows, VectorRows):
-            if len(rows.vectors) != len(ids):
+            if len(rows) != len(ids):
                 raise EmbeddingError(
-                    f"{self.card.name}: {len(rows.vectors):,} {modality} vectors without ids, for a collection of "
+                    f"{self.card.name}: {len(rows):,} {modality} vectors without ids, for a collection of "
                     f"{len(ids):,} {modality}s ({items.name}).",
                     hint=f"without ids there must be one row per {modality}, in the collection's order; "
                     f"otherwise import ids too ({modality}_ids)",
                 )
-            return Embeddings(modality, ids, rows.vectors, self._cards[modality], origin=self.origin)
+            return rows.embeddings(modality, ids, self._cards[modality], self.origin)
         missing = ids.filter(pc.invert(pc.is_in(ids, rows.ids)))
         if len(missing):
             named = ", ".join(map(repr, missing[:3].to_pylist()))

@@ -16,7 +16,7 @@ from visir.errors import EncoderError, VisirError
 
 CONFIGURATIONS = ("*config*.json", "modules.json")
 """What says which kind of model it is: all that is fetched before a model is known to be supported."""
-SMALL_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja")
+SMALL_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "artifact.metadata")
 CODE = "*.py"
 SAFETENSORS = "model*.safetensors"
 TORCH_BIN = "pytorch_model*.bin"
@@ -200,6 +200,19 @@ def no_progress_bar() -> Iterator[None]:
     finally:
         if before:
             logging.enable_progress_bar()
+
+
+@contextmanager
+def only_errors() -> Iterator[None]:
+    """Keep transformers from warning; what was set before is restored."""
+    from transformers.utils import logging
+
+    before = logging.get_verbosity()
+    logging.set_verbosity_error()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(before)
 
 
 def _first_line(fault: BaseException) -> str:

@@ -95,7 +95,10 @@ class PretrainedTowersEncoder(Encoder):
             if isinstance(inputs, Tensor):
                 moved: Any = inputs.to(self._device, dtype if inputs.is_floating_point() else None)
             else:
-                moved = {name: value.to(self._device) for name, value in inputs.items()}
+                moved = {
+                    name: value.to(self._device, dtype if value.is_floating_point() else None)
+                    for name, value in inputs.items()
+                }
             return to_vectors(pretrained_tower.network(moved))
 
 

@@ -13,7 +13,7 @@ from torch.nn import functional
 
 from visir.encoders.base import Encoder
 from visir.encoders.models.forward import inference, to_vectors
-from visir.encoders.models.sentence import SentenceEncoder
+from visir.encoders.models.sentence_encoder import SentenceEncoder
 from visir.errors import EncoderError, nearest
 from visir.records import Modality, Role, TokenVectors
 
@@ -93,3 +93,14 @@ class SentenceTokens(Encoder):
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the encoder of sentences does it."""
         return self.sentences.truncate(texts, ending)
+
+
+def load(sentences: Encoder, vectors: str, name: str) -> SentenceTokens:
+    """The vectors of the tokens that an encoder of sentences pools.
+
+    Raises:
+        EncoderError: It is none that pools tokens.
+    """
+    if not isinstance(sentences, SentenceEncoder) or "text" not in sentences.modalities:
+        raise EncoderError(f"{name}: this model has no vectors of tokens to pool.", hint="leave out vectors=")
+    return SentenceTokens(sentences, vectors, name)

@@ -19,6 +19,9 @@ if TYPE_CHECKING:
     import torch
 
 Padding = Literal["longest", "max_length"]
+_ANY = 10**6
+"""A limit above this is none."""
+_UNKNOWN = 512
 TOKENIZER_FILES = ("tokenizer.json", "vocab.json", "vocab.txt", "*.model", "*.spm")
 
 
@@ -27,22 +30,26 @@ class Tokens:
 
     Args:
         limit: Texts are cut to so many tokens, end tokens included, as the tokenizer itself cuts (the end token stays).
+            None: the tokenizer's own limit; 512 where it has none either.
+        vocabulary: How many tokens the model knows; None leaves that unchecked.
         padding: "longest" pads to the longest text of the batch, for models that mask padding; "max_length" to `limit`,
             for models trained without a mask, where the number of padding tokens changes the vector.
         inputs: Which of the tokenizer's outputs the model is given.
         template: A text with one `{}` for the place of the text.
+        code: Whether code that comes with the tokenizer may run.
     """
 
     def __init__(
         self,
         folder: Path,
         *,
-        limit: int,
-        vocabulary: int,
+        limit: int | None,
+        vocabulary: int | None,
         padding: Padding = "longest",
         inputs: tuple[str, ...] = ("input_ids", "attention_mask"),
         template: str = "{}",
         max_length: int | None = None,
+        code: bool = False,
     ) -> None:
         from transformers import AutoTokenizer
 
@@ -52,8 +59,9 @@ class Tokens:
                 f"{folder}: there is no tokenizer in this folder (none of {', '.join(TOKENIZER_FILES)}).",
                 hint="save it beside the model: tokenizer.save_pretrained(folder)",
             )
-        self._tokenizer = AutoTokenizer.from_pretrained(folder)
+        self._tokenizer = AutoTokenizer.from_pretrained(folder, **({"trust_remote_code": True} if code else {}))
         own = int(self._tokenizer.model_max_length)  # about 1e30 when the tokenizer was saved without one
+        limit = limit or (own if own < _ANY else _UNKNOWN)
         self.limit = min(limit, own)
         if max_length is not None and max_length > limit:
             raise EncoderError(
@@ -73,7 +81,7 @@ class Tokens:
             cut = self._tokenizer(self._filled(texts), padding=False, truncation=True, max_length=self.limit)
         encoded = cut["input_ids"]
         largest = max((max(ids) for ids in encoded if ids), default=0)
-        if largest >= self.vocabulary:
+        if self.vocabulary is not None and largest >= self.vocabulary:
             raise EncoderError(
                 f"token {largest} is outside the model's vocabulary of {self.vocabulary}.",
                 hint="the tokenizer in this folder belongs to another model",

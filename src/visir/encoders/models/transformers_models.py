@@ -1,48 +1,90 @@
-"""Models of the Hugging Face `transformers` library: which of our readers a folder or hub name belongs to."""
+"""Models of the Hugging Face `transformers` library: which of our readers a folder or hub name belongs to.
+
+Everything is decided from `config.json`: a model that nothing reads is refused before its weights are fetched.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
+from importlib import import_module
+from typing import Any
+
 from visir.encoders.base import Encoder
-from visir.encoders.models import blip, transformers_dual
-from visir.encoders.models.dual_families import FAMILIES
-from visir.encoders.models.model_files import find_model
-from visir.errors import EncoderError
+from visir.encoders.models import late_interaction, sentence_multi_vector
+from visir.encoders.models.model_files import ModelFiles, find_model, loading, only_errors
+from visir.encoders.models.model_names import code_is_trusted, refuse_code
+from visir.encoders.models.transformers_kinds import ModelKind, is_native, kind_of, model_type_of, trusted_kind
+from visir.encoders.models.transformers_refusals import incomplete, refused
+from visir.errors import EncoderError, require
 from visir.files import read_json
 from visir.options import split_options
 
-OPTIONS = ("template", "max_length", "processor")
+OPTIONS = ("template", "max_length", "processor", "pooling", "patches", "code")
 """What can follow the name: `?template=a photo of {}&max_length=35&processor=torchvision`."""
+LATE_OPTIONS = ("template", "max_length", "processor", "vectors")
+"""The same for late-interaction models."""
 
-KNOWN = tuple(FAMILIES)
+READERS: Mapping[str, str] = {
+    "BlipForImageTextRetrieval": "visir.encoders.models.blip",
+}
+"""Classes of `transformers` that have more than towers: the module whose
+`load(name, kind, files, options, device=, dtype=)` reads them."""
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
     """Load `ORGANISATION/NAME` from the hub (or its cache), or a folder written by `save_pretrained`.
 
-    The kind of model is read from its `config.json`. Options in the name: `template` (a text with one `{}`),
-    `max_length` (cut texts to so many tokens, at most what the model has positions for), `processor` ("pil" or
-    "torchvision", the two implementations of the same image preprocessing).
+    A class with image and text features gives an encoder of both; a vision tower one of images (image to image search);
+    the text tower of a dual encoder one of texts; a class `…ForRetrieval` one of several vectors for each input.
+
+    Options in the name:
+        template: A text with one `{}`.
+        max_length: Cut texts to so many tokens, at most what the model has positions for.
+        processor: "pil" or "torchvision", the two implementations of the same image preprocessing.
+        pooling: What is read of a vision tower alone: "pooler", "cls" or "mean" (`tower_families`).
+        patches: The most patches of a picture, for NaFlex models.
+        vectors: Which vectors of a picture count, for late-interaction models: "all" or "image".
+        code: "trusted" runs code that comes with the model, where it is nothing without.
     """
-    bare, options = split_options(name, OPTIONS, error=EncoderError)
-    files = find_model(bare, revision)
-    if not (files.folder / "config.json").is_file():
-        raise EncoderError(
-            f"{bare}: there is no config.json in {files.folder}.", hint="a folder written by save_pretrained has one"
-        )
-    kind = str(read_json(files.folder / "config.json").get("model_type"))
-    if kind == "blip":
-        return blip.load(name, files, options, device=device, dtype=dtype)
-    if kind in FAMILIES:
-        return transformers_dual.load(name, kind, files, options, device=device, dtype=dtype)
-    raise EncoderError(f"{bare}: {_why_not(kind)}", hint=f"model types that are read: {', '.join(KNOWN)}")
+    bare, options = split_options(name, error=EncoderError)
+    trusted = code_is_trusted(name, options)
+    files = find_model(bare, revision, code=trusted)
+    if sentence_multi_vector.is_multi_vector(files.folder):  # a ColBERT, named without st:
+        require("sentence_transformers", extra="text", purpose=f"the late-interaction model {name}")
+        return sentence_multi_vector.load(name, files, device=device, dtype=dtype)
+    config = _configuration(bare, files)
+    if (retriever := late_interaction.retrieval_class(config)) is not None:
+        _, options = split_options(name, LATE_OPTIONS, error=EncoderError)
+        return late_interaction.load(name, retriever, files, options, device=device, dtype=dtype)
+    _, options = split_options(name, OPTIONS, error=EncoderError)
+    options.pop("code", None)
+    kind = _kind(name, bare, config, files, trusted)
+    reader = READERS.get(kind.class_name, "visir.encoders.models.transformers_encoder")
+    load: Callable[..., Encoder] = import_module(reader).load
+    return load(name, kind, files, options, device=device, dtype=dtype)
 
 
-def _why_not(kind: str) -> str:
-    if kind == "siglip2":
-        return (
-            "this is a NaFlex SigLIP 2, whose images are bags of patches of any number; the fixed-resolution SigLIP 2 "
-            "models (google/siglip2-base-patch16-224 and others) have model type 'siglip' and are read."
-        )
-    if kind in ("bert", "roberta", "xlm-roberta", "mpnet", "distilbert"):
-        return f"a text model of type {kind!r} has no image tower; for a sentence encoder write st:NAME."
-    return f"no reader for models of type {kind!r}."
+def _configuration(bare: str, files: ModelFiles) -> Mapping[str, Any]:
+    path = files.folder / "config.json"
+    if path.is_file():
+        return read_json(path)
+    error = refused(bare, {}, files)
+    raise EncoderError(
+        f"{bare}: there is no config.json in {'this repository' if files.hub else files.folder}.",
+        hint=f"a folder written by save_pretrained has one; {error.hint}",
+    )
+
+
+def _kind(name: str, bare: str, config: Mapping[str, Any], files: ModelFiles, trusted: bool) -> ModelKind:
+    with loading(bare), only_errors():
+        if config.get("auto_map") and not is_native(model_type_of(config)):
+            if not trusted:
+                raise refuse_code(name)
+            kind = trusted_kind(config, files.folder)
+        else:
+            kind = kind_of(config, files.folder)
+    if kind is None:
+        raise refused(bare, config, files)
+    if kind.missing:
+        raise incomplete(bare, kind, config, files)
+    return kind

@@ -21,7 +21,7 @@ from visir.encoders.weights import hash_file
 from visir.errors import EmbeddingError, nearest
 from visir.files import read_lines
 from visir.options import split_options
-from visir.records import Modality, strings
+from visir.records import Embeddings, EncoderCard, Modality, MultiVectorEmbeddings, strings
 
 SIDES: tuple[Modality, Modality] = ("image", "text")
 NAMES: dict[Modality, tuple[str, ...]] = {
@@ -36,10 +36,29 @@ VECTOR_COLUMNS = ("vector", "vectors", "embedding", "embeddings", "features")
 
 @dataclass(frozen=True, eq=False)
 class VectorRows:
-    """An (n, d) matrix and the ids of its rows; `ids` None means: one row per input of the collection, in its order."""
+    """Vectors and the ids they belong to; `ids` None means: those of the inputs of the collection, in its order.
+
+    Attributes:
+        vectors: An (n, d) matrix of floats, or (m, d) with offsets.
+        ids: (n,) ids, or None.
+        offsets: (n + 1,) int64 where ids have several vectors: id i has `vectors[offsets[i]:offsets[i + 1]]`.
+    """
 
     vectors: NDArray[Any]
     ids: pa.StringArray | None
+    offsets: NDArray[np.int64] | None = None
+
+    def __len__(self) -> int:
+        return len(self.vectors) if self.offsets is None else len(self.offsets) - 1
+
+    def embeddings(
+        self, modality: Modality, ids: pa.StringArray, card: EncoderCard, origin: str
+    ) -> Embeddings | MultiVectorEmbeddings:
+        """The vectors as the record of these ids."""
+        if self.offsets is None:
+            return Embeddings(modality, ids, self.vectors, card, origin=origin)
+        vectors = self.vectors if self.vectors.dtype.itemsize < 8 else self.vectors.astype(np.float32)
+        return MultiVectorEmbeddings(modality, ids, self.offsets, vectors, card, origin)
 
 
 def read_vectors(name: str) -> tuple[dict[Modality, VectorRows], str]:
@@ -49,6 +68,9 @@ def read_vectors(name: str) -> tuple[dict[Modality, VectorRows], str]:
       `text_ids`. Without ids the rows stand for the items in their order.
     - `npy:FOLDER`: `image.npy` and `text.npy` (one suffices), ids in `image.ids.txt`, `.csv` or `.parquet`.
     - `parquet:FILE`: columns `id`, `vector` (a list of floats) and, with both modalities in it, `modality`.
+
+    Several vectors for each id (late interaction): arrays (n, t, d); or (m, d) with offsets (n + 1,) beside them, in
+    `image_offsets` of an NPZ and in `image.offsets.npy`; or lists of lists in Parquet.
 
     Raises:
         EmbeddingError: The file holds something else; the message names the file and what it holds.
@@ -84,7 +106,9 @@ def _npz(path: Path, options: dict[str, str]) -> dict[Modality, VectorRows]:
             if names:
                 keys = [key for key in (f"{side}_ids", f"{names[0]}_ids") if key in stored]
                 ids = _array(path, stored, keys[0]) if keys else None
-                rows[side] = VectorRows(_matrix(_array(path, stored, names[0]), f"{path}: {names[0]!r}"), _ids(ids))
+                spans = [key for key in (f"{side}_offsets", f"{names[0]}_offsets") if key in stored]
+                offsets = _array(path, stored, spans[0]) if spans else None
+                rows[side] = _vectors(_array(path, stored, names[0]), _ids(ids), f"{path}: {names[0]!r}", offsets)
         if not rows:
             raise EmbeddingError(
                 f"{path}: no array has a name that says which modality it is; there are {', '.join(stored)}.",
@@ -118,8 +142,12 @@ def _npy(folder: Path) -> tuple[dict[Modality, VectorRows], str]:
             raise EmbeddingError(f"{file}: not a readable NPY ({fault}).", hint="is the download complete?") from fault
         beside = [folder / f"{side}.ids{suffix}" for suffix in (".parquet", ".csv", ".txt")]
         ids = next((_id_file(file) for file in beside if file.is_file()), None)
-        rows[side] = VectorRows(_matrix(vectors, str(file)), ids)
+        spans = folder / f"{side}.offsets.npy"
+        offsets = np.load(spans, allow_pickle=False) if spans.is_file() else None
+        rows[side] = _vectors(vectors, ids, str(file), offsets)
         digest.update(hash_file(file).encode())
+        if offsets is not None:
+            digest.update(hash_file(spans).encode())
     if not rows:
         raise EmbeddingError(f"{folder}: neither image.npy nor text.npy is there.", hint="name the files so")
     return rows, digest.hexdigest()
@@ -169,6 +197,8 @@ def _rows(table: pa.Table, key: str, column: str, path: Path) -> VectorRows:
     lists = table[column].combine_chunks()
     if isinstance(lists, pa.ChunkedArray):
         lists = pa.concat_arrays(lists.chunks)
+    if not pa.types.is_primitive(lists.type.value_type):
+        return _lists_of_lists(lists, ids, f"{path}: {column}")
     lengths = pc.list_value_length(lists)
     if lists.null_count or pc.count_distinct(lengths).as_py() != 1:
         usual = pc.mode(lengths)[0].as_py()["mode"]
@@ -176,7 +206,7 @@ def _rows(table: pa.Table, key: str, column: str, path: Path) -> VectorRows:
         named = ", ".join(map(repr, ids.filter(odd)[:3].to_pylist()))
         raise EmbeddingError(f"{path}: most vectors have {usual} values; other lengths (or none) have {named}.")
     values = lists.flatten().to_numpy(zero_copy_only=False)
-    return VectorRows(_matrix(values.reshape(len(lists), -1), f"{path}: {column}"), ids)
+    return _vectors(values.reshape(len(lists), -1), ids, f"{path}: {column}")
 
 
 def _only(names: list[str], usual: Iterable[str], path: Path) -> str:
@@ -194,7 +224,36 @@ def _ids(values: NDArray[Any] | None) -> pa.StringArray | None:
     return None if values is None else strings([str(value) for value in values.tolist()])
 
 
-def _matrix(vectors: NDArray[Any], where: str) -> NDArray[Any]:
+def _lists_of_lists(lists: Any, ids: pa.StringArray, where: str) -> VectorRows:
+    """Several vectors for each id, from a column of lists of vectors."""
+    counts = pc.fill_null(pc.list_value_length(lists), 0).to_numpy(zero_copy_only=False)
+    inner = lists.flatten()
+    lengths = pc.list_value_length(inner)
+    if inner.null_count or pc.count_distinct(lengths).as_py() != 1:
+        raise EmbeddingError(f"{where}: vectors have different lengths: {pc.unique(lengths).to_pylist()[:3]}.")
+    values = inner.flatten().to_numpy(zero_copy_only=False)
+    return _vectors(values.reshape(len(inner), -1), ids, where, np.concatenate([[0], np.cumsum(counts)]))
+
+
+def _vectors(
+    vectors: NDArray[Any], ids: pa.StringArray | None, where: str, offsets: NDArray[Any] | None = None
+) -> VectorRows:
+    if offsets is None and vectors.ndim == 3:
+        n, t, d = vectors.shape
+        offsets, vectors = np.arange(0, n * t + 1, t), vectors.reshape(n * t, d)
     if vectors.ndim != 2 or vectors.dtype not in (np.float16, np.float32, np.float64):
-        raise EmbeddingError(f"{where} must be an (n, d) matrix of floats, not {vectors.dtype} {vectors.shape}.")
-    return vectors
+        raise EmbeddingError(
+            f"{where} must be an (n, d) matrix of floats, not {vectors.dtype} {vectors.shape}.",
+            hint="several vectors for each id: an array (n, t, d), or (m, d) with offsets (n + 1,)",
+        )
+    if offsets is None:
+        return VectorRows(vectors, ids)
+    spans = np.asarray(offsets)
+    fits = spans.ndim == 1 and spans.dtype.kind in "iu" and len(spans) > 0
+    if not fits or spans[0] != 0 or spans[-1] != len(vectors) or (np.diff(spans.astype(np.int64)) < 1).any():
+        raise EmbeddingError(
+            f"{where}: its offsets do not fit {len(vectors):,} vectors.",
+            hint="offsets are (n + 1,) whole numbers, rising from 0 to the number of vectors: id i has those from "
+            "offsets[i] to offsets[i + 1]",
+        )
+    return VectorRows(vectors, ids, spans.astype(np.int64))

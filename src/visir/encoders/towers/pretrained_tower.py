@@ -18,7 +18,7 @@ PRETRAINED_TOWERS: Registry[str] = Registry("family of pretrained towers")
 folder, its weights random. A new family is a subclass of `PretrainedTower`, an encoder made of them, and one line
 here."""
 
-PRETRAINED_TOWERS.add("transformers", "visir.encoders.models.transformers_dual:load_tower")
+PRETRAINED_TOWERS.add("transformers", "visir.encoders.models.transformers_towers:load_tower")
 PRETRAINED_TOWERS.add("openclip", "visir.encoders.models.openclip_towers:load_tower")
 PRETRAINED_TOWERS.add("sentence-transformers", "visir.encoders.models.sentence_tower:load_tower")
 PRETRAINED_TOWERS.add("fusion", "visir.encoders.models.fusion_towers:load_tower")

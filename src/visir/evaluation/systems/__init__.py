@@ -12,7 +12,7 @@ from visir.evaluation.systems.encoder import EncoderSystem
 from visir.evaluation.systems.given import FORMS
 from visir.evaluation.systems.runs import RunSystem, by_task
 from visir.evaluation.systems.vectors import VectorSystem
-from visir.records import Embeddings, Run, SparseEmbeddings, Vectors
+from visir.records import Run, Vectors
 from visir.retrieval.vectors import Similarity
 
 AnySystem: TypeAlias = System | Encoder | Run | Iterable[Vectors] | Iterable[Run] | Mapping[str, Vectors | Run]
@@ -27,10 +27,10 @@ def system_of(
     """Make a system from an encoder, from embeddings or from runs.
 
     Args:
-        given: A `System`; an `Encoder`; two `Embeddings` or `SparseEmbeddings`, as a pair or by role ("query",
-            "document") or modality ("image", "text"); one `Run`, several, or runs by task. In a pair of equal modality
-            the first is for the queries.
-        similarity: "cosine" or "dot"; for runs it declares a similarity that is not recorded.
+        given: A `System`; an `Encoder`; two `Embeddings`, `SparseEmbeddings` or `MultiVectorEmbeddings`, as a
+            pair or by role ("query", "document") or modality ("image", "text"); one `Run`, several, or runs by task. In
+            a pair of equal modality the first is for the queries.
+        similarity: "cosine", "dot" or "maxsim"; for runs it declares a similarity that is not recorded.
         name: The name in tables.
         **encoding: Options of `visir.encoders.encode`, for an encoder.
 
@@ -93,7 +93,7 @@ def _pair(given: object, vectors: list[Vectors]) -> dict[str, Vectors]:
 
 
 def _members(given: object) -> list[object]:
-    if isinstance(given, (Run, Embeddings, SparseEmbeddings)):
+    if isinstance(given, (Run, Vectors)):
         return [given]
     if isinstance(given, Mapping):
         return list(given.values())

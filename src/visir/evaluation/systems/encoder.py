@@ -22,14 +22,15 @@ from visir.retrieval.vectors import Similarity
 
 
 class EncoderSystem(System):
-    """Any encoder, dense or sparse.
+    """Any encoder, whatever the form of its vectors.
 
     Items are encoded once, even if several tasks have them. The store keeps vectors, so an interrupted evaluation does
     not encode anything twice.
 
     Args:
         encoder: The encoder.
-        similarity: "cosine" or "dot"; None is cosine for dense vectors and dot for sparse ones.
+        similarity: "cosine" or "dot"; None is cosine for dense vectors and dot for sparse ones. Several vectors per
+            item are scored with "maxsim".
         name: The name in tables; None takes the encoder's name.
         zero_queries: The treatment of a query with a zero vector under cosine: "refused", an error; "unanswered", it
             finds nothing, and a note counts these queries.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from visir.records import EncoderCard, SparseEmbeddings, Vectors
+from visir.records import EncoderCard, MultiVectorEmbeddings, SparseEmbeddings, Vectors
 
 _TRUNCATION = ("truncation", "max_length", "context_length", "max_tokens")
 _OF_VOCABULARY = ("vocabulary", "terms")
@@ -18,7 +18,8 @@ def system_name(queries: EncoderCard, documents: EncoderCard) -> str:
 
 
 def system_fields(vectors: Mapping[str, Vectors]) -> dict[str, str]:
-    """The fields of `Protocol` that encoder cards fill: preprocessing, truncation, query template, vocabulary.
+    """The fields of `Protocol` that vectors and their cards fill: preprocessing, truncation, template, vocabulary, how
+    many vectors there are for an item.
 
     Args:
         vectors: By modality: "image", "text", "text+image". Image preprocessing is read from the vectors of images,
@@ -40,6 +41,7 @@ def system_fields(vectors: Mapping[str, Vectors]) -> dict[str, str]:
         "truncation": truncation,
         "query_template": template,
         "vocabulary": _vocabulary(texts),
+        "vectors_per_item": _several(vectors),
     }
 
 
@@ -48,6 +50,16 @@ def _vocabulary(vectors: Vectors | None) -> str:
         return ""
     words = vectors.vocabulary
     return f"{words.name} · {len(words):,} terms · {words.fingerprint[:12]}"
+
+
+def _several(vectors: Mapping[str, Vectors]) -> str:
+    """How many vectors there are for an item, on average: "image 49, text 11.3 · 128 dimensions, float16"."""
+    sides = [(side, value) for side, value in vectors.items() if isinstance(value, MultiVectorEmbeddings)]
+    if not sides:
+        return ""
+    counts = [f"{side} {len(value.vectors) / max(len(value), 1):,.1f}".removesuffix(".0") for side, value in sides]
+    dtypes = dict.fromkeys(str(value.vectors.dtype) for _, value in sides)
+    return f"{', '.join(counts)} · {sides[0][1].dimension:,} dimensions, {' and '.join(dtypes)}"
 
 
 def _in_words(values: Mapping[str, Any]) -> str:

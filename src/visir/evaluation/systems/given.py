@@ -16,7 +16,7 @@ from visir.encoders import Encoder, load
 from visir.errors import ConfigurationError, RunError
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.bm25 import Bm25System
-from visir.records import Embeddings, Run, Task, Vectors, show_id_forms
+from visir.records import Embeddings, MultiVectorEmbeddings, Run, SparseEmbeddings, Task, Vectors, show_id_forms
 from visir.retrieval.formats import read_run
 
 RUN_FILES = (".trec", ".run", ".txt", ".res", ".parquet", ".json")
@@ -151,8 +151,8 @@ def vectors_by_side(vectors: Mapping[str, Any], tasks: Sequence[Task], name: str
     """Make embeddings of vectors by side.
 
     Args:
-        vectors: By "image" and "text", or by "query" and "document": {id: vector}, (ids, matrix), or `Embeddings`. A
-            text may stand in place of its id.
+        vectors: By "image" and "text", or by "query" and "document": {id: vector}, (ids, matrix), or `Embeddings`;
+            {id: (t, d) vectors}, (ids, list of these), or `MultiVectorEmbeddings`. A text may stand in place of its id.
         tasks: The tasks, which say what queries and documents hold.
         name: The name of the model.
 
@@ -195,10 +195,13 @@ def _by_id(given: Vectors, side: str, tasks: Sequence[Task]) -> Vectors:
     rows = {key: row for row, key in enumerate(given.ids.to_pylist())}
     if not texts or not rows.keys().isdisjoint(texts) or not rows.keys() >= set(texts.values()):
         return given
-    if not isinstance(given, Embeddings):
+    if isinstance(given, SparseEmbeddings):
         return given
-    order = [rows[text] for text in texts.values()]
-    return dataclasses.replace(given, ids=pa.array(list(texts), pa.string()), vectors=given.vectors[order])
+    order, ids = [rows[text] for text in texts.values()], pa.array(list(texts), pa.string())
+    if isinstance(given, Embeddings):
+        return dataclasses.replace(given, ids=ids, vectors=given.vectors[order])
+    several = given.tokens.take(np.array(order))
+    return dataclasses.replace(given, ids=ids, offsets=several.offsets, vectors=several.vectors)
 
 
 def _embeddings(value: Any, side: str, modality: str, name: str | None) -> Vectors:
@@ -209,5 +212,17 @@ def _embeddings(value: Any, side: str, modality: str, name: str | None) -> Vecto
             f"vectors[{side!r}] is a {type(value).__name__}; which vector belongs to which id?",
             hint=f"vectors={{{side!r}: (ids, matrix), …}} or {{{side!r}: {{id: vector}}, …}}",
         )
-    given = value if isinstance(value, Mapping) else tuple(value)
-    return Embeddings.of(given, modality=modality, name=name or "own vectors")  # type: ignore[arg-type]
+    given: Any = value if isinstance(value, Mapping) else tuple(value)
+    kind = MultiVectorEmbeddings if _several(given) else Embeddings
+    return kind.of(given, modality=modality, name=name or "own vectors")  # type: ignore[arg-type]
+
+
+def _several(given: Mapping[str, Any] | tuple[Any, Any]) -> bool:
+    """Whether an id has several vectors: an array with two axes, or a list of vectors."""
+    vectors = list(given.values()) if isinstance(given, Mapping) else given[1]
+    if len(shape := getattr(vectors, "shape", ())) > 1 or len(vectors) == 0:
+        return len(shape) == 3
+    first = vectors[0]
+    if hasattr(first, "shape"):
+        return len(first.shape) == 2 and not hasattr(first, "toarray")  # a row of a sparse matrix has two axes
+    return isinstance(first, (list, tuple)) and len(first) > 0 and np.ndim(first[0]) == 1

@@ -1,4 +1,4 @@
-"""Vectors as a system: embeddings of queries and documents, dense or sparse, searched exactly."""
+"""Vectors as a system: embeddings of queries and documents in any form, searched exactly."""
 
 from __future__ import annotations
 
@@ -24,11 +24,12 @@ class VectorSystem(System):
     Args:
         vectors: By role ("query", "document") or by modality ("image", "text", "text+image"). With roles, a task takes
             them by role; otherwise by the modality of its queries and documents.
-        similarity: "cosine" or "dot"; None is cosine for dense vectors and dot for sparse ones.
+        similarity: "cosine" or "dot"; None is cosine for dense vectors and dot for sparse ones. Several vectors per
+            item are scored with "maxsim".
         name: The name in tables; None takes the names of the encoders.
 
     Raises:
-        ConfigurationError: The vectors are not of one space, or dense and sparse ones are mixed.
+        ConfigurationError: The vectors are not of one space, or forms are mixed.
     """
 
     def __init__(
@@ -38,7 +39,7 @@ class VectorSystem(System):
         self._roles: dict[int, str] = {}
         first, *others = self.vectors.values()
         for other in others:
-            similarity_of(None, first, other)  # refuses a dense side beside a sparse one
+            similarity_of(None, first, other)  # refuses two forms
             if isinstance(first, SparseEmbeddings) and isinstance(other, SparseEmbeddings):
                 check_same_vocabulary(first, other)
             if first.dimension != other.dimension:

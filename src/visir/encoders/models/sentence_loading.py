@@ -1,0 +1,175 @@
+"""A model of sentence-transformers from its files: options of the name, prompts, remote code, and its card."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar
+from visir.encoders.models.model_names import code_is_trusted, positive_number, refuse_code, template_of
+from visir.encoders.models.sentence_inputs import message_values, takes_messages
+from visir.encoders.models.sentence_tower import limit_of, role_prompts, sentence_values
+from visir.errors import EncoderError, nearest
+from visir.files import read_json
+from visir.records import EncoderCard, Role
+
+MODULES_FILE, CONFIG_FILE = "modules.json", "config_sentence_transformers.json"
+OPTIONS = ("template", "max_length", "prompt", "query_prompt", "document_prompt", "code")
+"""What may follow the name of every model of the library."""
+NO_PROMPT = "none"
+
+
+@dataclass(frozen=True)
+class SentenceRequest:
+    """What was asked for: a name with its options, and the files that it leads to.
+
+    Attributes:
+        name: The name as it was given.
+        files: The model's files.
+        options: The options of the name.
+        device, dtype: As of `visir.load`.
+    """
+
+    name: str
+    files: ModelFiles
+    options: Mapping[str, str]
+    device: str
+    dtype: str
+
+    @cached_property
+    def trusted(self) -> bool:
+        """Whether the code that comes with the model may run."""
+        return code_is_trusted(self.name, dict(self.options))
+
+    @property
+    def template(self) -> str:
+        """The text around each text."""
+        return template_of(self.name, dict(self.options))
+
+    @property
+    def max_length(self) -> int | None:
+        """The tokens that texts are cut to; None for the model's own limit."""
+        return positive_number(self.name, dict(self.options), "max_length")
+
+    def model(self, kind: Any, **more: Any) -> Any:
+        """The model, as an object of a class of the library.
+
+        Args:
+            kind: `SentenceTransformer`, `SparseEncoder`, `CrossEncoder`, …
+            **more: Further arguments of the class.
+
+        Raises:
+            EncoderError: It cannot be read, or `max_length` is more than it has.
+        """
+        import torch
+
+        template, max_length = self.template, self.max_length  # checked before anything is read
+        del template
+        check_code(self)
+        _ = self.files.weights  # fetched now that the model is known to be of this library
+        precision = getattr(torch, self.dtype)
+        with loading(self.name), no_progress_bar():
+            model = kind(
+                str(self.files.folder),
+                device=self.device,
+                local_files_only=True,
+                trust_remote_code=self.trusted,
+                model_kwargs={"dtype": precision},
+                **more,
+            )
+            model = model.to(precision).eval()  # modules after the transformer are not told the dtype
+            if max_length is not None:
+                self._shorten(model, max_length)
+        return model
+
+    def prompts(self, model: Any) -> dict[Role, str]:
+        """What stands before queries, and before documents.
+
+        Raises:
+            EncoderError: The model has no prompt of the name that was asked for.
+        """
+        prompts = role_prompts(model)
+        by_role: dict[Role, str | None] = {
+            "query": self.options.get("query_prompt", self.options.get("prompt")),
+            "document": self.options.get("document_prompt", self.options.get("prompt")),
+        }
+        own = {name: prompt for name, prompt in model.prompts.items() if prompt}
+        for role, wanted in by_role.items():
+            if wanted is not None and wanted not in own and wanted != NO_PROMPT:
+                there = ", ".join(f"{name} ({prompt!r})" for name, prompt in own.items()) or "none at all"
+                raise EncoderError(
+                    f"{self.name}: this model has no prompt {wanted!r}. It has: {there}.",
+                    hint=f"{nearest(wanted, [*own, NO_PROMPT])}; words of your own: ?template=query: {{}}",
+                )
+            if wanted is not None:
+                prompts[role] = own.get(wanted, "")
+        return prompts
+
+    def card(
+        self, model: Any, prompts: Mapping[Role, str], images: Mapping[str, Any] | None, **more: Any
+    ) -> EncoderCard:
+        """The model's card.
+
+        Args:
+            model: The model.
+            prompts: What stands before queries, and before documents.
+            images: The settings of its image processor; None for a model that takes no pictures.
+            **more: More values of both preprocessings.
+        """
+        both = {str(role): prompt for role, prompt in prompts.items()}
+        prompt = both["query"] if both["query"] == both["document"] else both
+        spoken = {**message_values(model), **more}
+        before_pictures = {"prompt": prompt} if prompt and takes_messages(model) else {}
+        return EncoderCard(
+            name=self.name,
+            family="sentence-transformers",
+            revision=self.files.revision,
+            weights=self.files.fingerprint,
+            image_preprocessing={} if images is None else {**images, **spoken, **before_pictures},
+            text_preprocessing={**sentence_values(model, self.template, prompt), **spoken}
+            if model.supports("text")
+            else {},
+            dtype=self.dtype,
+        )
+
+    def _shorten(self, model: Any, max_length: int) -> None:
+        limit = limit_of(model) if model.supports("text") else None
+        if limit is None or max_length > limit:
+            has = "no limit of its own to lower" if limit is None else f"{limit} tokens at most"
+            raise EncoderError(
+                f"{self.name}: max_length={max_length} cannot be had: this model has {has}.",
+                hint="leave max_length out" if limit is None else f"a number up to {limit}",
+            )
+        model.max_seq_length = max_length
+
+
+def model_type(files: ModelFiles) -> str:
+    """Which class of the library the model is saved from: "SentenceTransformer", "CrossEncoder", …; "" for none."""
+    folder = files.folder
+    if (folder / MODULES_FILE).is_file():
+        config = read_json(folder / CONFIG_FILE) if (folder / CONFIG_FILE).is_file() else {}
+        return str(config.get("model_type") or "SentenceTransformer")
+    config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    architectures = config.get("architectures") or []
+    # Before version 6 the library saved a cross-encoder as transformers does.
+    return "CrossEncoder" if any(str(name).endswith("ForSequenceClassification") for name in architectures) else ""
+
+
+def check_code(request: SentenceRequest) -> None:
+    """Raise `EncoderError` for a model that needs code of its own, when nobody has said that it may run."""
+    folder = request.files.folder
+    parts = read_json(folder / MODULES_FILE) if (folder / MODULES_FILE).is_file() else []
+    own = [part for part in parts if not str(part.get("type", "")).startswith("sentence_transformers.")]
+    if not request.trusted and (own or _needs_own_class(request)):
+        raise refuse_code(request.name)
+
+
+def _needs_own_class(request: SentenceRequest) -> bool:
+    """Whether a configuration names classes in files beside it, for a kind of model that transformers does not have."""
+    from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
+
+    folder = request.files.folder
+    configs = [read_json(path) for path in sorted([*folder.glob("config.json"), *folder.glob("*/config.json")])]
+    return any("auto_map" in config and config.get("model_type") not in CONFIG_MAPPING_NAMES for config in configs)

@@ -1,0 +1,93 @@
+"""How one vector is read out of a vision tower alone, or a text tower alone, of `transformers`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from visir.encoders.models.dual_families import PixelInputs
+
+POOLINGS = ("pooler", "cls", "mean")
+"""What is read: the model's own pooled vector, its first token, or the mean of the tokens that stand for patches."""
+
+
+@dataclass(frozen=True)
+class TowerFamily:
+    """What one family of vision towers does its own way.
+
+    Attributes:
+        pooling: What is read unless the name says otherwise; one of `POOLINGS`.
+        pooler: Whether the model's own pooled vector means something: some have one that no checkpoint trained.
+        reason: Why this, in words.
+    """
+
+    pooling: str = "pooler"
+    pooler: bool = True
+    reason: str = ""
+
+
+_FIRST = TowerFamily("cls", pooler=False, reason="its pooler is in few checkpoints; classifiers read the first token")
+_PATCHES = TowerFamily("mean", pooler=False, reason="it has no first token and no pooler")
+
+FAMILIES: Mapping[str, TowerFamily] = {
+    "vit": _FIRST,
+    "deit": _FIRST,
+    "vit_msn": TowerFamily("cls", pooler=False, reason="it has no pooler; its classifier reads the first token"),
+    "ijepa": _PATCHES,
+    "flava_image_model": _FIRST,
+}
+"""By the model type in `config.json`. Every other vision tower is read by its own pooled vector: DINOv2 and DINOv3
+(the first token behind the last norm), SigLIP and AIMv2 (attention pooling), CLIP (the first token behind a norm; its
+projection, where it has one), ConvNeXt, Swin, ResNet (the mean of the last map)."""
+
+
+def tower_family_of(model_type: str) -> TowerFamily:
+    """What is known of a type of vision tower."""
+    return FAMILIES.get(model_type, TowerFamily())
+
+
+def pooled_image(model: Any, pixels: PixelInputs, pooling: str) -> Tensor:
+    """(n, width) vectors of a batch of images."""
+    output = model(**({"pixel_values": pixels} if isinstance(pixels, Tensor) else pixels))
+    projected = getattr(output, "image_embeds", None)
+    if pooling == "pooler":
+        pooled: Tensor = output.pooler_output if projected is None else projected
+        return pooled.flatten(1)  # of convolutional networks (n, width, 1, 1)
+    states: Tensor = output.last_hidden_state
+    if states.ndim == 4:  # a map (n, width, rows, columns), without a first token
+        return states.mean(dim=(2, 3))
+    if pooling == "cls":
+        return states[:, 0]
+    prefix = prefix_tokens(model)
+    if isinstance(pixels, Mapping) and "pixel_attention_mask" in pixels:
+        mask = pixels["pixel_attention_mask"][..., None].to(states.dtype)
+        return (states * mask).sum(dim=1) / mask.sum(dim=1)
+    return states[:, prefix:].mean(dim=1)
+
+
+def pooled_text(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
+    """(n, width) vectors of a batch of texts: the projection where the tower has one, else its own pooled vector."""
+    output = model(**tokens)
+    projected = getattr(output, "text_embeds", None)
+    pooled: Tensor = output.pooler_output if projected is None else projected
+    return pooled
+
+
+def prefix_tokens(model: Any) -> int:
+    """Tokens before those of patches: the first token and the registers."""
+    names = {name.rpartition(".")[2] for name, _ in model.named_parameters()}
+    first = 1 if names & {"cls_token", "class_embedding", "class_token"} else 0
+    registers = int(getattr(model.config, "num_register_tokens", 0) or 0)
+    convolutional = model.config.model_type == "dinov3_convnext"  # the pooled map stands before the patches
+    return 1 if convolutional else first + registers
+
+
+def pools(model: Any, pixels: PixelInputs) -> bool:
+    """Whether a vision tower gives a pooled vector of its own."""
+    with torch.inference_mode():
+        output = model(**({"pixel_values": pixels} if isinstance(pixels, Tensor) else pixels))
+    return getattr(output, "pooler_output", None) is not None or getattr(output, "image_embeds", None) is not None

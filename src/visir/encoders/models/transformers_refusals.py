@@ -1,0 +1,111 @@
+"""Why a model of the hub is not read, and the nearest way that works: both from its small files alone."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from visir.encoders.models.model_files import ModelFiles
+from visir.encoders.models.transformers_kinds import ModelKind, model_type_of
+from visir.errors import EncoderError
+
+_MAKERS = {"get_video_features": "videos", "get_audio_features": "sounds"}
+_OWN = (
+    "functions of your own do: visir.Encoder.wrap('mine', image=function, text=function); or vectors made elsewhere: "
+    "npz:FILE"
+)
+
+
+def refused(name: str, config: Mapping[str, Any], files: ModelFiles) -> EncoderError:
+    """The error for a model that nothing here reads."""
+    return EncoderError(f"{name}: {_reason(config)}", hint=nearest_way(name, config, files))
+
+
+def incomplete(name: str, kind: ModelKind, config: Mapping[str, Any], files: ModelFiles) -> EncoderError:
+    """The error for a checkpoint that was saved from another class, which has not all weights."""
+    saved = ", ".join(config.get("architectures") or ["?"])
+    listed = ", ".join(kind.missing[:3]) + (", …" if len(kind.missing) > 3 else "")
+    return EncoderError(
+        f"{name}: it was saved as {saved}: {len(kind.missing)} weights of {kind.class_name} are not in this "
+        f"checkpoint: {listed}.",
+        hint=f"it was made for another task; {nearest_way(name, config, files)}",
+    )
+
+
+def nearest_way(name: str, config: Mapping[str, Any], files: ModelFiles) -> str:
+    """How the model, or one like it, can be used all the same."""
+    there = file_names(files)
+    bare = files.hub or str(files.folder)
+    if "modules.json" in there:
+        return f"it is a model of sentence-transformers: st:{bare}"
+    if any(path.startswith("open_clip_") for path in there):
+        return f"open_clip reads it: openclip:{f'hf-hub:{bare}' if files.hub else bare}"
+    onnx = next((path for path in there if path.endswith(".onnx")), None)
+    if onnx is not None:
+        return f"its vision tower may be in {onnx}: onnx:FILE#TENSOR takes an ONNX file; {_OWN}"
+    if _is_text_model(config):
+        return (
+            f"with mean pooling it becomes a sentence encoder: SentenceTransformer({bare!r}).save(FOLDER), then "
+            f"st:FOLDER; {_OWN}"
+        )
+    return _OWN
+
+
+def file_names(files: ModelFiles) -> Sequence[str]:
+    """The names of a model's files; of a model on the hub those that the hub lists, if it answers."""
+    here = [path.relative_to(files.folder).as_posix() for path in sorted(files.folder.rglob("*")) if path.is_file()]
+    if files.hub is None:
+        return here
+    from huggingface_hub import HfApi
+
+    try:
+        return sorted(HfApi().list_repo_files(files.hub, revision=files.revision))
+    except Exception:  # a hint is no reason to fail in another way
+        return here
+
+
+def _reason(config: Mapping[str, Any]) -> str:
+    model_type = model_type_of(config)
+    if model_type is None:
+        return "its config.json says no model type."
+    saved = ", ".join(config.get("architectures") or [])
+    called = f"models of type {model_type!r}" + (f" ({saved})" if saved else "")
+    for model_class in _classes(config):
+        for method, inputs in _MAKERS.items():
+            if hasattr(model_class, method):
+                return f"{called} take {inputs}, not images."
+        if model_class.main_input_name in ("input_features", "input_values"):
+            return f"{called} take sounds, not images."
+    if _is_text_model(config):
+        return f"{called} are text models: there is no image tower, and no vector of a whole text that was trained."
+    if _generates(config, model_type):
+        return f"{called} write texts about images: they give no vectors to search with."
+    return f"no reader for {called}: it has neither image and text features nor a pooled vector of an image."
+
+
+def _generates(config: Mapping[str, Any], model_type: str) -> bool:
+    from transformers.models.auto import modeling_auto
+
+    names = ("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_VISION_2_SEQ_MAPPING_NAMES")
+    return any(model_type in getattr(modeling_auto, name, {}) for name in names)
+
+
+def _is_text_model(config: Mapping[str, Any]) -> bool:
+    """Whether the model takes tokens and nothing else."""
+    classes = _classes(config)
+    return bool(classes) and all(
+        model_class.main_input_name == "input_ids"
+        and not {"pixel_values", "input_features"} & set(inspect.signature(model_class.forward).parameters)
+        for model_class in classes
+    )
+
+
+def _classes(config: Mapping[str, Any]) -> list[Any]:
+    """The classes of `transformers` that read such a model."""
+    import transformers
+    from transformers.models.auto.modeling_auto import MODEL_MAPPING_NAMES
+
+    mapped = MODEL_MAPPING_NAMES.get(model_type_of(config), ())
+    names = [*(config.get("architectures") or []), *((mapped,) if isinstance(mapped, str) else mapped)]
+    return [getattr(transformers, name) for name in names if hasattr(transformers, name)]

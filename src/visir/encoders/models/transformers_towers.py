@@ -1,0 +1,244 @@
+"""The image tower and the text tower of a model of `transformers`, whatever class it is of.
+
+What differs between classes is data (`dual_families`, `tower_families`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from visir.encoders.models.dual_families import family_of_class
+from visir.encoders.models.image_processors import image_processor
+from visir.encoders.models.model_files import SMALL_FILES, loading, read_small_files
+from visir.encoders.models.patch_images import NaFlexProcessor, collate_patches
+from visir.encoders.models.pretrained_towers import part, random_weights, recompute_activations
+from visir.encoders.models.token_tower import TokenTower
+from visir.encoders.models.tokens import Tokens
+from visir.encoders.models.tower_families import pooled_image, pooled_text, tower_family_of
+from visir.encoders.models.transformers_kinds import ModelKind, dual_class_of
+from visir.encoders.towers.base import Inputs
+from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.errors import EncoderError
+from visir.records import Modality
+
+
+@dataclass(frozen=True)
+class TowerReading:
+    """How the vectors of one modality are read out of a model.
+
+    Attributes:
+        features: From the model and a batch to the vectors, before normalisation.
+        parts: The children of the model that it uses; all, when empty.
+        unused: What lies in them and is never computed.
+        outputs: The length of a vector; None is found out by a trial.
+        facts: What a person should know of it, for the card.
+    """
+
+    features: Callable[[Any, Any], Tensor]
+    parts: tuple[str, ...] = ()
+    unused: tuple[str, ...] = ()
+    outputs: int | None = None
+    facts: tuple[tuple[str, str], ...] = ()
+
+
+def reading_of(kind: ModelKind, config: Any, modality: Modality, pooling: str | None = None) -> TowerReading:
+    """What is known of a class; `pooling` is what the name asks for, of vision towers."""
+    if len(kind.modalities) == 1 and modality == "text":
+        return TowerReading(pooled_text)
+    if len(kind.modalities) == 1:
+        known = tower_family_of(kind.model_type)
+        chosen = pooling or known.pooling
+        unused = () if known.pooler or chosen == "pooler" else ("pooler",)
+        return TowerReading(partial(pooled_image, pooling=chosen), unused=unused, facts=(("pooling", chosen),))
+    family = family_of_class(kind.class_name)
+    facts = () if family.described else (("read_by", "get_image_features and get_text_features, as they are"),)
+    return TowerReading(
+        family.image if modality == "image" else family.text,
+        family.image_parts if modality == "image" else family.text_parts,
+        family.unused,
+        family.dimension(config),
+        facts,
+    )
+
+
+class _Network(nn.Module):
+    """One tower's modules, and the way through them."""
+
+    def __init__(self, model: nn.Module, features: Callable[[Any, Any], Tensor]) -> None:
+        super().__init__()
+        self.model: Any = model
+        self._features = features
+
+    def forward(self, inputs: Inputs) -> Tensor:
+        return self._features(self.model, inputs)
+
+
+class _Tower(PretrainedTower):
+    """What the two towers have in common."""
+
+    family: ClassVar[str] = "transformers"
+    network: _Network
+    small_files: ClassVar[tuple[str, ...]]
+
+    def __init__(self, kind: ModelKind, model: Any, folder: Path, reading: TowerReading) -> None:
+        self.kind, self.folder, self.reading = kind, folder, reading
+        children = [name for name, _ in model.named_children()]
+        beginnings = tuple(name[:-1] for name in reading.parts if name.endswith("*"))
+        only = [name for name in children if name in reading.parts or (beginnings and name.startswith(beginnings))]
+        self.network = _Network(part(part(model, only=only), without=reading.unused), reading.features)
+        self.outputs = reading.outputs or 0
+
+    def find_outputs(self, device: str) -> None:
+        """Find out how long a vector is by making one, where no configuration says it."""
+        if self.outputs:
+            return
+        inputs = self.collate(self.prepare([self._trial()]))
+        dtype = next(self.network.parameters()).dtype
+        with torch.inference_mode():
+            vectors = self.network(_moved(inputs, device, dtype))
+        if vectors.ndim != 2:
+            raise EncoderError(
+                f"{self.kind.class_name} gives {tuple(vectors.shape)} for one {self.modality}, not one vector.",
+                hint="wrap it: visir.Encoder.wrap('mine', image=function, text=function)",
+            )
+        self.outputs = int(vectors.shape[1])
+
+    def files(self) -> dict[str, bytes]:
+        """What `save_pretrained` wrote for this tower, but the weights."""
+        if self.kind.is_foreign:
+            raise EncoderError(
+                f"{self.kind.class_name}: a model whose code comes with it cannot be tuned, only used as it is.",
+                hint='tower = "frozen" trains a head over it',
+            )
+        return read_small_files(self.folder, self.small_files)
+
+    def checkpoint_gradients(self) -> None:
+        """Compute activations again, where the model has a switch for it."""
+        recompute_activations(self.network.model, f"the {self.modality} tower of a {self.kind.class_name}")
+
+    def _trial(self) -> Any:
+        raise NotImplementedError
+
+
+class DualImageTower(_Tower):
+    """Images through the model's own image processor, its vision tower and projection."""
+
+    modality: Modality = "image"
+    small_files = ("config.json", "*processor_config.json")
+
+    def __init__(
+        self,
+        kind: ModelKind,
+        model: Any,
+        folder: Path,
+        *,
+        processor: str | None,
+        pooling: str | None = None,
+        patches: int | None = None,
+    ) -> None:
+        super().__init__(kind, model, folder, reading_of(kind, model.config, "image", pooling))
+        self._options = {"pooling": pooling}
+        self.processor = image_processor(folder, processor, patches, code=kind.is_foreign)
+
+    def prepare(self, items: Sequence[Any]) -> list[Any]:
+        """Of each image float32 (3, H, W), or (rows, columns, values) of its patches for a NaFlex model."""
+        return [self.processor.pixels(image) for image in items]
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """(n, 3, H, W), or patches, their places and a mask."""
+        if isinstance(self.processor, NaFlexProcessor):
+            return collate_patches(prepared)
+        return torch.from_numpy(np.stack(prepared))
+
+    def values(self) -> dict[str, Any]:
+        """The image processor's settings."""
+        return {**self.processor.values(), **dict(self.reading.facts)}
+
+    def spec(self) -> dict[str, Any]:
+        """The model's class, and which implementation of its image processor."""
+        return {"class": self.kind.class_name, "processor": self.processor.backend, **self._options}
+
+    def files(self) -> dict[str, bytes]:
+        """What `save_pretrained` wrote for this tower, but the weights."""
+        if isinstance(self.processor, NaFlexProcessor):
+            raise EncoderError(
+                f"{self.kind.class_name}: a tower whose pictures have any shape cannot be tuned, only used as it is.",
+                hint='tower = "frozen" trains a head over it; the fixed-resolution SigLIP 2 models can be tuned',
+            )
+        return super().files()
+
+    def _trial(self) -> Any:
+        from PIL import Image
+
+        return Image.new("RGB", (64, 64))
+
+
+class DualTextTower(TokenTower, _Tower):
+    """Texts through the model's own tokenizer, its text tower and projection."""
+
+    small_files = SMALL_FILES
+
+    def __init__(self, kind: ModelKind, model: Any, folder: Path, *, template: str, max_length: int | None) -> None:
+        single = len(kind.modalities) == 1
+        family = family_of_class(dual_class_of(kind.model_type) or "" if single else kind.class_name)
+        super().__init__(kind, model, folder, reading_of(kind, model.config, "text"))
+        self._options = {"template": template, "max_length": max_length}
+        config = model.config if single else getattr(model.config, "text_config", model.config)
+        self.tokens = Tokens(
+            folder,
+            limit=family.limit(config),
+            vocabulary=getattr(config, "vocab_size", None),
+            padding=family.padding,
+            inputs=family.inputs,
+            template=template,
+            max_length=max_length,
+            code=kind.is_foreign,
+        )
+
+    def values(self) -> dict[str, Any]:
+        """The tokenizer's settings."""
+        return {**super().values(), **dict(self.reading.facts)}
+
+    def spec(self) -> dict[str, Any]:
+        """The model's class, and what was asked of the tokenizer."""
+        return {"class": self.kind.class_name, **self._options}
+
+    def _trial(self) -> Any:
+        return "a dog"
+
+
+def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:
+    """One tower with random weights, from the `files` of a tower that lie in `folder`."""
+    import transformers
+
+    with loading(str(folder)), random_weights():
+        model_class = getattr(transformers, str(spec["class"]))
+        config = model_class.config_class.from_pretrained(folder)
+        both = all(hasattr(model_class, name) for name in ("get_image_features", "get_text_features"))
+        kind = ModelKind(
+            config.model_type,
+            model_class,
+            frozenset({"image", "text"} if both or spec["class"] == "BlipForImageTextRetrieval" else {modality}),
+        )
+        model = model_class(config).eval()
+        tower: _Tower
+        if modality == "image":
+            tower = DualImageTower(kind, model, folder, processor=spec["processor"], pooling=spec["pooling"])
+        else:
+            tower = DualTextTower(kind, model, folder, template=spec["template"], max_length=spec["max_length"])
+        tower.find_outputs("cpu")
+        return tower
+
+
+def _moved(inputs: Inputs, device: str, dtype: torch.dtype) -> Any:
+    if isinstance(inputs, Tensor):
+        return inputs.to(device, dtype if inputs.is_floating_point() else None)
+    return {name: _moved(value, device, dtype) for name, value in inputs.items()}

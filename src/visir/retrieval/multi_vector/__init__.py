@@ -1,0 +1,1 @@
+"""Search among multi-vectors (late interaction): MaxSim, exact or after an index has chosen candidates."""

@@ -1,0 +1,176 @@
+"""Compiled kernels of MaxSim: reduce a product of vectors to scores, score pairs exactly, count what is better.
+
+As in dense search (`visir.retrieval.kernels`), a matrix product only *filters*, because its last bits depend on the
+place of a pair in the matrix. The score of a pair is *defined*: for each vector of the query the greatest dot product
+with a vector of the document, in double precision; their sum in the order of the query's vectors, in double precision;
+rounded to float32. It is a function of the vectors of the two items alone, and it does not depend on the order of the
+document's vectors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+PESSIMISTIC = 1
+
+
+def njit(function: Function) -> Function:
+    """Compile on first use and keep the machine code on disk; the interpreter's lock is released while it runs."""
+    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})  # type: ignore[untyped-decorator]
+def _dots(a: Any, b: Any, c: Any, d: Any, vector: Any) -> Any:
+    """The dot products of four vectors with one, all float64 copies of float32: four at a time share its loads.
+
+    Products of two float32 are exact in float64, and each sum has the one order of the compiled loop.
+    """
+    first, second, third, fourth = 0.0, 0.0, 0.0, 0.0
+    for i in range(vector.shape[0]):
+        first += a[i] * vector[i]
+        second += b[i] * vector[i]
+        third += c[i] * vector[i]
+        fourth += d[i] * vector[i]
+    return first, second, third, fourth
+
+
+@njit
+def reduce_product(product: Any, documents: Any, queries: Any, room: Any, out: Any) -> None:
+    """The scores of a product of vectors: the greatest value in each document, summed over the query's vectors.
+
+    Args:
+        product: (document vectors, query vectors) float32.
+        documents: (documents + 1,) rows of the product where each document starts.
+        queries: (queries + 1,) columns of the product where each query starts.
+        room: (query vectors,) float32, to work in.
+        out: (queries, documents) float32, filled in.
+    """
+    for d in range(documents.shape[0] - 1):
+        first = product[documents[d]]
+        for c in range(room.shape[0]):
+            room[c] = first[c]
+        for r in range(documents[d] + 1, documents[d + 1]):
+            row = product[r]
+            for c in range(room.shape[0]):
+                room[c] = row[c] if row[c] > room[c] else room[c]
+        for q in range(queries.shape[0] - 1):
+            total = 0.0
+            for c in range(queries[q], queries[q + 1]):
+                total += np.float64(room[c])
+            out[q, d] = np.float32(total)
+
+
+@njit
+def _load(vectors: Any, query: Any) -> None:
+    """Copy vectors to float64; the rows behind them, up to a multiple of four, are zero."""
+    query[:] = 0.0
+    for i in range(vectors.shape[0]):
+        for c in range(vectors.shape[1]):
+            query[i, c] = vectors[i, c]
+
+
+@njit
+def _match(query: Any, document: Any, vector: Any, best: Any, places: Any) -> None:
+    """For each row of `query` (a multiple of four) the greatest product with a row of `document`, and the first such.
+
+    `vector` is room for one vector in float64.
+    """
+    best[: query.shape[0]] = -np.inf
+    for r in range(document.shape[0]):
+        for c in range(vector.shape[0]):
+            vector[c] = document[r, c]
+        for i in range(0, query.shape[0], 4):
+            products = _dots(query[i], query[i + 1], query[i + 2], query[i + 3], vector)
+            for j in range(4):
+                if products[j] > best[i + j]:
+                    best[i + j] = products[j]
+                    places[i + j] = r
+
+
+@njit
+def score_pairs(
+    queries: Any, query_offsets: Any, query_of: Any, documents: Any, document_offsets: Any, document_of: Any, out: Any
+) -> None:
+    """(p,) exact float32 scores of the pairs (`query_of[p]`, `document_of[p]`) of two ragged arrays of float32."""
+    longest, padded = 0, 0
+    for p in range(query_of.shape[0]):
+        longest = max(longest, query_offsets[query_of[p] + 1] - query_offsets[query_of[p]])
+    longest = (longest + 3) // 4 * 4
+    query, vector = np.empty((longest, queries.shape[1]), np.float64), np.empty(queries.shape[1], np.float64)
+    best, places = np.empty(longest, np.float64), np.empty(longest, np.int64)
+    for p in range(query_of.shape[0]):
+        begin, end = query_offsets[query_of[p]], query_offsets[query_of[p] + 1]
+        if p == 0 or query_of[p] != query_of[p - 1]:
+            padded = (end - begin + 3) // 4 * 4
+            _load(queries[begin:end], query[:padded])
+        document = documents[document_offsets[document_of[p]] : document_offsets[document_of[p] + 1]]
+        _match(query[:padded], document, vector, best, places)
+        total = 0.0
+        for i in range(end - begin):
+            total += best[i]
+        out[p] = np.float32(total)
+
+
+@njit
+def align(query: Any, document: Any, places: Any, scores: Any) -> None:
+    """For each vector of a query, the first vector of a document with the greatest exact dot product, and that.
+
+    `places` and `scores` have room for a multiple of four vectors.
+    """
+    loaded, vector = np.empty((scores.shape[0], query.shape[1]), np.float64), np.empty(query.shape[1], np.float64)
+    _load(query, loaded)
+    _match(loaded, document, vector, scores, places)
+
+
+@njit
+def mark_near(scores: Any, slacks: Any, offsets: Any, known: Any, near: Any) -> None:
+    """Mark the scores of a block that are too close to that of a positive of their query to be told apart.
+
+    Args:
+        scores: (queries, documents) approximate scores of one block.
+        slacks: (queries,) the largest error of a score.
+        offsets: (queries + 1,) the positives of query q are `known[offsets[q]:offsets[q + 1]]`.
+        known: (positives,) exact scores.
+        near: (queries, documents) bool, filled in.
+    """
+    for q in range(scores.shape[0]):
+        row, marks = scores[q], near[q]
+        for i in range(row.shape[0]):
+            marks[i] = False
+        for p in range(offsets[q], offsets[q + 1]):
+            low, high = known[p] - slacks[q], known[p] + slacks[q]
+            for i in range(row.shape[0]):
+                marks[i] |= (row[i] >= low) & (row[i] <= high)
+
+
+@njit
+def count_better(
+    scores: Any, near: Any, first: int, offsets: Any, documents: Any, known: Any, better: Any, ties: int
+) -> None:
+    """Add to `better[p]`, for each positive p, how many documents of this block stand before it.
+
+    Scores marked in `near` are exact; the others are farther from every positive of their query than their error.
+    Document i of the block is document `first + i`; `documents` are those of the positives, ascending in each query.
+    """
+    for q in range(scores.shape[0]):
+        row, marks = scores[q], near[q]
+        for p in range(offsets[q], offsets[q + 1]):
+            score, above = known[p], 0
+            for i in range(row.shape[0]):
+                above += row[i] > score
+            for i in range(row.shape[0]):
+                if marks[i] and row[i] == score and first + i != documents[p]:
+                    before = first + i < documents[p]
+                    if ties != 0:
+                        own = documents[offsets[q] : offsets[q + 1]]
+                        at = np.searchsorted(own, first + i)
+                        if at == own.shape[0] or own[at] != first + i:
+                            before = ties == PESSIMISTIC
+                    above += before
+            better[p] += above

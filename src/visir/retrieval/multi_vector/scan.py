@@ -1,0 +1,196 @@
+"""The exact MaxSim scan: every query with every document, block by block."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.progress import Progress
+from visir.records import Ties
+from visir.retrieval import kernels as dense
+from visir.retrieval.multi_vector import kernels
+from visir.retrieval.multi_vector.pairs import score_token_places
+from visir.retrieval.multi_vector.products import MatrixProducts, products_on
+from visir.retrieval.multi_vector.sides import TokenSide, cut
+from visir.retrieval.scan import TIES, Answers, SearchState, slack_of_product
+
+_LARGEST = 3.3e38
+_ANSWERS = 2**20
+_NO_PLACES, _NO_SCORES = np.empty(0, np.int64), np.empty(0, np.float32)
+_NO_VECTORS = np.empty((0, 1), np.float32)
+
+
+def scan_tokens(
+    queries: TokenSide, documents: TokenSide, state: SearchState, ties: Ties, device: str | None = None
+) -> Answers:
+    """Score every query with every document.
+
+    Products in float32 filter, as in dense search: what is within a proven bound of a decision is scored exactly. With
+    unit vectors the bound on a score is some 1e-5 for each vector of the query.
+
+    Memory: a block of vectors of each side that is not in memory, a block of scores, and the answers.
+
+    Args:
+        queries: The queries, in the order of `state`.
+        documents: The documents.
+        state: The positives; their number of better documents is filled in.
+        ties: How equal scores are ordered where ranks are counted.
+        device: A device of torch for the products; None is the cores, by NumPy.
+
+    Returns:
+        The answers.
+
+    Raises:
+        EmbeddingError: A score may not fit into float32; the message names the query.
+        EncoderError: There is no such device.
+    """
+    products = products_on(device)
+    slacks = _slacks(queries, documents)
+    owner = np.repeat(np.arange(len(queries)), np.diff(state.offsets))
+    state.known[:] = score_token_places(queries, owner, documents, state.documents)
+    total = int(queries.offsets[-1]) * int(documents.offsets[-1])
+    with Progress("searching", total, "products") as advance, products.running():
+        for (start, stop), (first, last), scores in _blocks(products, queries, documents):
+            _count_better(state, queries, documents, scores, start, first, slacks, ties)
+            _take_best(state, scores, start, first, slacks)
+            rows, columns = queries.offsets[[start, stop]], documents.offsets[[first, last]]
+            advance(int((rows[1] - rows[0]) * (columns[1] - columns[0])))
+        indices, values = _answers(state, queries, documents)
+        crowded = np.flatnonzero(state.crowded)
+        if len(crowded):
+            low = state.floor[crowded] - 2 * slacks[crowded]
+            some = TokenSide(queries.embeddings, queries.rows[crowded])
+            indices[crowded], values[crowded] = _answers_of_crowded(
+                products, some, documents, state.depth, low, slacks[crowded]
+            )
+    return indices, values
+
+
+def _blocks(
+    products: MatrixProducts, queries: TokenSide, documents: TokenSide
+) -> Iterator[tuple[tuple[int, int], tuple[int, int], NDArray[np.float32]]]:
+    """Yield the approximate scores of blocks: which queries, which documents, and their (queries, documents) scores."""
+    prepared = None
+    for first, last in documents.blocks():
+        block = products.documents(documents.block(first, last))
+        for start, stop in queries.blocks():
+            if prepared is None or stop - start < len(queries):  # a single block of queries is prepared once
+                prepared = products.queries(queries.block(start, stop))
+            scores = np.empty((stop - start, last - first), np.float32)
+            products.scores(prepared, block, scores)
+            yield (start, stop), (first, last), scores
+
+
+def _count_better(
+    state: SearchState,
+    queries: TokenSide,
+    documents: TokenSide,
+    scores: NDArray[np.float32],
+    start: int,
+    first: int,
+    slacks: NDArray[np.float32],
+    ties: Ties,
+) -> None:
+    """Count the documents of a block before each positive; scores that are too close to it become exact."""
+    stop = start + len(scores)
+    begin, end = state.offsets[start], state.offsets[stop]
+    if begin == end:
+        return
+    offsets, known = state.offsets[start : stop + 1] - begin, state.known[begin:end]
+    near = np.empty(scores.shape, np.bool_)
+    kernels.mark_near(scores, slacks[start:stop], offsets, known, near)
+    query, document = np.nonzero(near)
+    scores[near] = score_token_places(queries, query + start, documents, document + first)
+    places, better = state.documents[begin:end], state.better[begin:end]
+    kernels.count_better(scores, near, first, offsets, places, known, better, TIES[ties])
+
+
+def _take_best(
+    state: SearchState, scores: NDArray[np.float32], start: int, first: int, slacks: NDArray[np.float32]
+) -> None:
+    """Keep the documents of a block that may be among the best of a query."""
+    no_positives = np.zeros(len(state) + 1, np.int64)
+    rows = state.query_of[start : start + len(scores)]
+    for row in range(len(scores)):  # row by row, because each query has its own slack
+        slack = slacks[start + row]
+        dense.scan_rows(
+            scores, row, row + 1, _NO_VECTORS, rows, slack, slack, _NO_VECTORS, first, state.depth, state.keys,
+            state.fill, state.floor, state.crowded, no_positives, _NO_PLACES, _NO_SCORES, _NO_PLACES, 0,
+        )  # fmt: skip
+
+
+def _answers(state: SearchState, queries: TokenSide, documents: TokenSide) -> Answers:
+    """Score the in_use documents exactly, and put them in order; crowded queries are left open."""
+    n, k = len(state), state.depth
+    indices, scores = np.zeros((n, k), np.int32), np.zeros((n, k), np.float32)
+    fill = np.where(state.crowded, 0, state.fill)
+    for start, stop in cut(np.concatenate([[0], np.cumsum(fill)]), _ANSWERS):
+        in_use = np.arange(state.keys.shape[1]) < fill[start:stop, None]
+        place = (state.keys[start:stop][in_use] & np.uint64(0xFFFFFFFF)).astype(np.int64)
+        query = np.nonzero(in_use)[0] + start
+        exact = score_token_places(queries, query, documents, place)
+        order = np.lexsort((place, -exact, query))
+        begins = np.concatenate([[0], np.cumsum(fill[start:stop])])[:-1]
+        best = order[(begins[fill[start:stop] > 0, None] + np.arange(k))]
+        rows = np.flatnonzero(fill[start:stop]) + start
+        indices[rows], scores[rows] = place[best], exact[best]
+    return indices, scores
+
+
+def _answers_of_crowded(
+    products: MatrixProducts,
+    queries: TokenSide,
+    documents: TokenSide,
+    k: int,
+    low: NDArray[np.float32],
+    slacks: NDArray[np.float32],
+) -> Answers:
+    """Search again for queries with more near-equal scores than fit into their keys; all these are scored exactly.
+
+    This happens with hundreds of copies, or with a collapsed encoder.
+
+    Args:
+        products: Where products are computed.
+        queries: The queries.
+        documents: The documents.
+        k: The number of answers.
+        low: (queries,) approximate scores below it are of documents that are not among the best k.
+        slacks: (queries,) the largest error of a score.
+    """
+    places = [np.empty(0, np.int64)] * len(queries)
+    exact = [np.empty(0, np.float32)] * len(queries)
+    for (start, _), (first, _), scores in _blocks(products, queries, documents):
+        query, place = np.nonzero(scores >= low[start : start + len(scores), None])
+        values = score_token_places(queries, query + start, documents, place + first)
+        edges = np.searchsorted(query, np.arange(len(scores) + 1))
+        for row in np.unique(query):
+            part = slice(edges[row], edges[row + 1])
+            seen = np.concatenate([places[start + row], place[part] + first])
+            seen_scores = np.concatenate([exact[start + row], values[part]])
+            best = np.lexsort((seen, -seen_scores))[:k]
+            places[start + row], exact[start + row] = seen[best], seen_scores[best]
+            if len(best) == k:
+                low[start + row] = max(low[start + row], seen_scores[best[-1]] - slacks[start + row])
+    return np.stack(places).astype(np.int32), np.stack(exact)
+
+
+def _slacks(queries: TokenSide, documents: TokenSide) -> NDArray[np.float32]:
+    """(queries,) the largest error of an approximate score.
+
+    Each product of two vectors has an error of at most that of `slack_of_product`, and so has the greatest of some
+    products. The bound for a sum of t of them is that for vectors of t more numbers, times the sum of their lengths.
+    """
+    lengths = queries.sums * documents.longest
+    if (lengths > _LARGEST).any():
+        side, row = queries.embeddings, int(queries.rows[int(np.argmax(lengths))])
+        raise EmbeddingError(
+            f"the scores of {side.modality} {side.ids[row].as_py()!r} by {side.encoder.name} are too large for "
+            "float32.",
+            hint="scale the vectors down",
+        )
+    counts = np.diff(queries.offsets)
+    terms = queries.embeddings.dimension + int(counts.max(initial=1))
+    return np.array([slack_of_product(terms, float(length)) for length in lengths], np.float32) * np.float32(1.001)

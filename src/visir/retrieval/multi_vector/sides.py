@@ -1,0 +1,127 @@
+"""One side of a search among multi-vectors: items in a chosen order, as float32 blocks, from memory or from disk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.records import MultiVectorEmbeddings
+from visir.records.arrays import rows_of_spans
+from visir.retrieval import vectors as dense
+
+BLOCK = 32_768
+"""Vectors in one block (16 MiB of 128 float32), if an item has no more."""
+ITEMS = 4096
+"""Items in one block: a block of scores has at most 64 MiB."""
+
+Tokens = tuple[NDArray[np.float32], NDArray[np.int64]]
+"""(m, d) vectors in float32, contiguous, and (n + 1,) where each of n items starts."""
+
+
+class TokenSide:
+    """The vectors of some rows of multi-vector embeddings, in the order of these rows, as float32.
+
+    Args:
+        embeddings: The vectors, in memory or memory-mapped.
+        rows: (n,) their rows.
+
+    Attributes:
+        offsets: (n + 1,) where the vectors of each item start.
+        longest: The length of the longest vector.
+        sums: (n,) float64, the sum of the lengths of the vectors of each item.
+
+    Raises:
+        EmbeddingError: A vector is too long for float32; the message names its id.
+    """
+
+    def __init__(self, embeddings: MultiVectorEmbeddings, rows: NDArray[np.int64]) -> None:
+        self.embeddings, self.rows = embeddings, rows
+        counts = (embeddings.offsets[1:] - embeddings.offsets[:-1])[rows]
+        self.offsets: NDArray[np.int64] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        self._whole: NDArray[np.float32] | None = None
+        if self.offsets[-1] * embeddings.dimension * 4 <= dense.IN_MEMORY:
+            self._whole = self._read(0, len(rows))
+        self.sums = np.zeros(len(rows), np.float64)
+        self.longest = 0.0
+        for start, stop in self.blocks():
+            vectors, offsets = self.block(start, stop)
+            lengths = dense.lengths_of(vectors)
+            self._check(start, offsets, ~(lengths <= dense.LONGEST))
+            self.longest = max(self.longest, float(lengths.max()))
+            self.sums[start:stop] = np.add.reduceat(lengths, offsets[:-1])
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @property
+    def on_disk(self) -> bool:
+        """Whether vectors are converted each time they are needed, because all of them together are too many."""
+        return self._whole is None
+
+    def blocks(self) -> Iterator[tuple[int, int]]:
+        """Yield (start, stop) of blocks of items."""
+        yield from cut(self.offsets, BLOCK, ITEMS)
+
+    def block(self, start: int, stop: int) -> Tokens:
+        """Return the vectors of the items from `start` to `stop`."""
+        offsets = self.offsets[start : stop + 1] - self.offsets[start]
+        if self._whole is not None:
+            return self._whole[self.offsets[start] : self.offsets[stop]], offsets
+        return self._read(start, stop), offsets
+
+    def gather(self, places: NDArray[np.int64]) -> tuple[NDArray[np.float32], NDArray[np.int64], NDArray[np.int64]]:
+        """Return vectors that contain those of the items at these positions, where items start, and the item of each.
+
+        Items in memory are not copied.
+        """
+        if self._whole is not None:
+            return self._whole, self.offsets, places
+        distinct, item = np.unique(places, return_inverse=True)
+        positions, offsets = rows_of_spans(self.embeddings.offsets, self.rows[distinct])
+        return self._converted(self.embeddings.vectors[positions]), offsets, item.astype(np.int64)
+
+    def _read(self, start: int, stop: int) -> NDArray[np.float32]:
+        rows = self.rows[start:stop]
+        if len(rows) and bool((np.diff(rows) == 1).all()):  # in order: one slice, without a list of positions
+            spans = self.embeddings.offsets
+            return self._converted(self.embeddings.vectors[int(spans[rows[0]]) : int(spans[rows[-1] + 1])])
+        positions, _ = rows_of_spans(self.embeddings.offsets, rows)
+        return self._converted(self.embeddings.vectors[positions])
+
+    def _converted(self, vectors: Any) -> NDArray[np.float32]:
+        return np.ascontiguousarray(vectors, np.float32)
+
+    def _check(self, start: int, offsets: NDArray[np.int64], bad: NDArray[np.bool_]) -> None:
+        if not bad.any():
+            return
+        items = np.unique(np.searchsorted(offsets, np.flatnonzero(bad), side="right") - 1) + start
+        named = ", ".join(repr(self.embeddings.ids[int(self.rows[i])].as_py()) for i in items[:5])
+        raise EmbeddingError(
+            f"{self.embeddings.modality} multi-vectors by {self.embeddings.encoder.name} are too large for float32: "
+            f"{named}{', …' if len(items) > 5 else ''}.",
+            hint="look at these inputs, or scale the vectors down",
+        )
+
+
+def cut(offsets: NDArray[np.int64], size: int, items: int | None = None) -> Iterator[tuple[int, int]]:
+    """Yield (start, stop) of consecutive items that together have at most `size` rows; an item with more is alone.
+
+    Args:
+        offsets: (n + 1,) where each item starts.
+        size: The most rows together.
+        items: The most items together; None is any number.
+
+    Example:
+        >>> list(cut(np.array([0, 2, 4, 9, 10]), 4))
+        [(0, 2), (2, 3), (3, 4)]
+    """
+    start = 0
+    while start < len(offsets) - 1:
+        stop = int(np.searchsorted(offsets, offsets[start] + size, side="right")) - 1
+        stop = max(stop if items is None else min(stop, start + items), start + 1)
+        yield start, stop
+        start = stop
