@@ -132,8 +132,8 @@ class Head(nn.Module):
         """The features without what dropout leaves out of those of each item."""
         if not self.training or self.spec.dropout == 0 or not len(vectors):
             return vectors
-        kept: Tensor = self.dropout(vectors.new_ones(int(owners[-1]) + 1, vectors.shape[1]))
-        return vectors * kept[owners]
+        drawn: Tensor = self.dropout(vectors.new_ones(int(owners[-1]) + 1, vectors.shape[1]))
+        return vectors * drawn[owners]
 
 
 def _spread(views: Sequence[NDArray[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

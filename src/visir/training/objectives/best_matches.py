@@ -66,7 +66,7 @@ class _Sums(Function):
         across = anchors.permute(2, 1, 0).reshape(d, t * n)
         best = anchors.new_full((len(positives), t, n), -torch.inf)
         of_positives = anchors.new_zeros(len(positives), n)
-        kept: list[Tensor] = []
+        saved: list[Tensor] = []
         for place, some in enumerate(present):
             products = (positives[:some, place] @ across).view(some, t, n)
             if padding is not None:
@@ -75,14 +75,14 @@ class _Sums(Function):
             of_positives[:some] += greatest
             torch.maximum(best[:some], products, out=best[:some])
             if any(ctx.needs_input_grad):
-                kept += [products, greatest]
-        ctx.save_for_backward(anchors, positives, padding, best, *kept)
+                saved += [products, greatest]
+        ctx.save_for_backward(anchors, positives, padding, best, *saved)
         ctx.present = present
         return (best if padding is None else best.masked_fill(padding, 0.0)).sum(1).T, of_positives
 
     @staticmethod
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, Tensor, None, None]:
-        anchors, positives, padding, best, *kept = ctx.saved_tensors
+        anchors, positives, padding, best, *saved = ctx.saved_tensors
         n, t, d = anchors.shape
         across = anchors.permute(2, 1, 0).reshape(d, t * n)
         of_anchors = gradients[0].T.contiguous()[:, None, :]
@@ -90,7 +90,7 @@ class _Sums(Function):
             of_anchors = of_anchors * ~padding
         to_across, to_positives = torch.zeros_like(across), torch.zeros_like(positives)
         for place, some in enumerate(ctx.present):
-            products, greatest = kept[2 * place], kept[2 * place + 1]
+            products, greatest = saved[2 * place], saved[2 * place + 1]
             to_products = (products == greatest[:, None, :]).to(products.dtype).mul_(gradients[1][:some, None, :])
             to_products += (products == best[:some]) * of_anchors[:some]
             flat = to_products.view(some, t * n)
