@@ -12,7 +12,7 @@ from PIL import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.inputs import Pixels
-from visir.records import Collection, EncoderCard, TokenVectors
+from visir.records import Collection, EncoderCard
 
 
 class Means(Encoder):
@@ -57,34 +57,3 @@ def photos(folder: Path, count: int, *, captions: int = 1) -> Collection:
         },
         root=folder,
     )
-
-
-COLOURS = {"red": (1, 0, 0), "green": (0, 1, 0), "blue": (0, 0, 1)}
-
-
-class Patches(Encoder):
-    """Several vectors for each input: of an image one per quarter, of a text one per word (colours count)."""
-
-    form = "multi-vector"
-    batch_size = 4
-
-    def __init__(self, *, weights: str | None = "w1", pause: float = 0.0) -> None:
-        self.card = EncoderCard(name="patches", family="toy", weights=weights)
-        self.pause = pause
-        self.seen: list[int] = []
-
-    def embed_images(self, batch: Sequence[Pixels]) -> TokenVectors:
-        time.sleep(self.pause)
-        self.seen.append(len(batch))
-        quarters = []
-        for image in batch:
-            pixels = np.asarray(image, np.float32) / 255
-            down, across = len(pixels) // 2, pixels.shape[1] // 2
-            parts = [pixels[y : y + down, x : x + across] for y in (0, down) for x in (0, across)]
-            quarters.append(np.stack([part.mean((0, 1)) for part in parts]))
-        return TokenVectors.of(quarters)
-
-    def embed_texts(self, texts: Sequence[str]) -> TokenVectors:
-        time.sleep(self.pause)
-        self.seen.append(len(texts))
-        return TokenVectors.of([[COLOURS.get(word, (0.1, 0.1, 0.1)) for word in text.split()] for text in texts])

@@ -78,14 +78,84 @@ def test_a_repository_without_weights(hub: Hub, clip: Path, tmp_path: Path) -> N
     assert "GGUF" in caught.value.hint
 
 
-def test_what_is_refused_is_not_downloaded(hub: Hub, tmp_path: Path) -> None:
-    repository(hub, tmp_path / "speech", "someone/speech", {"model_type": "whisper"})
-    with pytest.raises(EncoderError, match="'whisper'"):
-        load("someone/speech", device="cpu")
+REFUSED: dict[str, tuple[dict[str, object], tuple[str, ...], str, str]] = {
+    # configuration, other files, what is said, the way on
+    "speech": ({"model_type": "whisper"}, (), "take sounds, not images", "visir.Encoder.wrap"),
+    "video": ({"model_type": "videoprism"}, (), "take videos, not images", "visir.Encoder.wrap"),
+    "writer": ({"model_type": "qwen2_5_vl"}, ("model.gguf",), "write texts about images", "visir.Encoder.wrap"),
+    "text": ({"model_type": "bert"}, (), "are text models", "then st:FOLDER"),
+    "sentence": ({"model_type": "mpnet"}, ("modules.json",), "are text models", "st:someone/sentence"),
+    "captions": (
+        {"model_type": "blip", "architectures": ["BlipForConditionalGeneration"]},
+        (),
+        "it was saved as BlipForConditionalGeneration",
+        "made for another task",
+    ),
+    "detector": ({"model_type": "detr"}, ("onnx/model.onnx",), "no reader for models of type 'detr'", "onnx:FILE"),
+    "new": (
+        {"model_type": "x9", "auto_map": {"AutoModel": "modeling_x9.X9"}},
+        ("modeling_x9.py",),
+        "needs Python code that comes with it",
+        "someone/new?code=trusted",
+    ),
+    "open": ({}, ("open_clip_config.json",), "says no model type", "openclip:hf-hub:someone/open"),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_is_refused_is_not_downloaded(hub: Hub, tmp_path: Path, name: str) -> None:
+    """Only configurations are asked for; the hint names the nearest way that works."""
+    config, others, message, way = REFUSED[name]
+    repository(hub, tmp_path / name, f"someone/{name}", config, *others)
+    with pytest.raises(EncoderError, match=message) as caught:
+        load(f"someone/{name}", device="cpu")
+    assert way in caught.value.hint
+    assert set(hub.downloads) <= {"config.json", "modules.json", "open_clip_config.json"}
+
+
+def test_a_repository_without_config(hub: Hub, tmp_path: Path) -> None:
+    """timm publishes open_clip's models so."""
+    (tmp_path / "siglip").mkdir()
+    (tmp_path / "siglip" / "open_clip_config.json").write_text("{}")
+    (tmp_path / "siglip" / "open_clip_model.safetensors").write_bytes(b"?")
+    hub.repositories["timm/siglip"] = tmp_path / "siglip"
+    with pytest.raises(EncoderError, match=r"no config\.json in this repository") as caught:
+        load("timm/siglip", device="cpu")
+    assert "openclip:hf-hub:timm/siglip" in caught.value.hint
+    assert hub.downloads == ["open_clip_config.json"]
+
+
+def test_a_plain_text_model_is_no_sentence_encoder(hub: Hub, tmp_path: Path) -> None:
     repository(hub, tmp_path / "plain", "someone/plain", {"model_type": "bert"})
     with pytest.raises(EncoderError, match=r"no modules\.json"):
         load("st:someone/plain", device="cpu")
     assert set(hub.downloads) == {"config.json"}
+
+
+def test_a_model_whose_code_comes_with_it(hub: Hub, clip: Path, tmp_path: Path) -> None:
+    """With code=trusted its own class is loaded; its towers are read by its own features, and are not tuned."""
+    from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
+
+    folder = Path(shutil.copytree(clip, tmp_path / "foreign"))
+    config = json.loads((folder / "config.json").read_text())
+    config |= {"model_type": "x9", "auto_map": {"AutoModel": "modeling_x9.X9", "AutoConfig": "modeling_x9.X9Config"}}
+    (folder / "config.json").write_text(json.dumps(config))
+    (folder / "modeling_x9.py").write_text(
+        "from transformers import CLIPConfig, CLIPModel\n\n\n"
+        "class X9Config(CLIPConfig):\n    model_type = 'x9'\n\n\n"
+        "class X9(CLIPModel):\n    config_class = X9Config\n"
+    )
+    hub.repositories["someone/foreign"] = folder
+    with pytest.raises(EncoderError, match="needs Python code that comes with it"):
+        load("someone/foreign", device="cpu")
+    assert "modeling_x9.py" not in hub.downloads
+    encoder = load("someone/foreign?code=trusted", device="cpu")
+    expected = load(clip, device="cpu")
+    assert np.array_equal(encoder.encode_texts(["a dog"]), expected.encode_texts(["a dog"]))
+    assert np.array_equal(encoder.encode_images(tiny.photos()), expected.encode_images(tiny.photos()))
+    assert encoder.card.code is not None and expected.card.code is None
+    with pytest.raises(EncoderError, match="whose code comes with it cannot be tuned"):
+        PretrainedBackbone(encoder, "text")
 
 
 def test_code_that_comes_with_a_model() -> None:

@@ -9,9 +9,10 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from encoder_toys import Patches, photos
+from encoder_toys import photos
 
 import visir
+from patch_toys import Patches
 from visir.encoders import encode, load
 from visir.encoders.exported import export
 from visir.errors import EmbeddingError, VisirError

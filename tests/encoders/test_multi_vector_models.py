@@ -172,5 +172,6 @@ def test_other_models_of_the_library_are_no_such_models(tmp_path: Path) -> None:
 def test_models_of_transformers_get_the_vectors_that_the_library_gives_them(kind: str, tmp_path: Path) -> None:
     tiny_late.save(kind, tmp_path)
     library, encoder = MultiVectorEncoder(str(tmp_path), device="cpu"), visir.load(tmp_path, device="cpu")
-    same(encoder.encode_images(PHOTOS), library.encode_document(PHOTOS, convert_to_numpy=True))
     same(encoder.encode_texts(tiny.CAPTIONS, "query"), library.encode_query(tiny.CAPTIONS, convert_to_numpy=True))
+    if kind == "colpali":  # of ColQwen2's photos the library loses the rows (see test_colpali_engine.py)
+        same(encoder.encode_images(PHOTOS), library.encode_document(PHOTOS, convert_to_numpy=True))

@@ -18,7 +18,7 @@ from pairs_killed import COUNT, collection, every_pair, sides
 from matching_toys import Nearness, reds, tiny_blip
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
-from visir.encoders import load_cross_encoder, pairs
+from visir.encoders import load_cross_encoder, pair_sides
 from visir.encoders.cross_encoder import Tokens
 from visir.encoders.inputs import Pixels
 from visir.encoders.pair_store import keys_of, pair_store
@@ -53,7 +53,7 @@ def test_every_pair_once_every_image_once_every_text_once(tmp_path: Path) -> Non
 
 def test_texts_beyond_the_bound_are_made_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Two batches of four texts, room for one (16 bytes): each of the two blocks of images makes both again."""
-    monkeypatch.setattr(pairs, "_TEXT_BYTES", 16)
+    monkeypatch.setattr(pair_sides, "TOKEN_BYTES", 16)
     toy = reds(tmp_path, [0, 10, 20, 30, 40, 50], [*"12345678"], [0, 1, 2, 3, 4, 5, 0, 1])
     cross_encoder = Nearness()
     image, text = np.divmod(np.arange(48), 8)

@@ -17,11 +17,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import torch
-from encoder_toys import COLOURS, Patches, photos
+from encoder_toys import photos
 from numpy.typing import NDArray
 from PIL import Image
 
 import visir
+from patch_toys import COLOURS, Patches
 from visir.encoders import Encoder, Store, encode_dense, encode_detailed
 from visir.encoders.growing_array import HEADER_BYTES
 from visir.encoders.journal import Journal
@@ -34,7 +35,7 @@ from visir.errors import EmbeddingError, EncoderError
 from visir.records import Collection, EncoderCard, Items, MultiVectorEmbeddings, TokenVectors
 from visir.storage import changing
 
-HERE = Path(__file__).parent
+HERE = Path(__file__).parent.parent
 TEXTS = Items.of_texts({"1": "a red boat", "2": "blue", "3": "two green dogs and rain"})
 BY_HAND = [[COLOURS.get(word, (0.1, 0.1, 0.1)) for word in text] for text in (
     ["a", "red", "boat"], ["blue"], ["two", "green", "dogs", "and", "rain"])]  # fmt: skip
@@ -289,7 +290,7 @@ CHILD = """
 import sys
 sys.path.insert(0, {here!r})
 import pyarrow.parquet as pq
-from encoder_toys import Patches
+from patch_toys import Patches
 from visir.encoders import Store, encode_detailed, journal
 from visir.records import Collection
 journal._FLUSH_SECONDS = 0.0

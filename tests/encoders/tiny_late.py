@@ -13,6 +13,12 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 KINDS = ("colpali", "colqwen2", "colmodernvbert", "neomme")
 DIMENSION = 24
 LAYERS = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+QWEN_TOKENS = {
+    "image_token": "<|image_pad|>",
+    "video_token": "<|video_pad|>",
+    "vision_start_token": "<|vision_start|>",
+    "vision_end_token": "<|vision_end|>",
+}
 NEOMME_TEMPLATE = (
     "{% for message in messages %}{{ '<query>' if task == 'query' else '<doc>' }}"
     "{% for part in message['content'] %}{% if part['type'] == 'image' %}<img>{% else %}{{ part['text'] }}{% endif %}"
@@ -21,11 +27,11 @@ NEOMME_TEMPLATE = (
 """A template of the form of the published retriever's: a marker of the task first, masks behind queries."""
 
 
-def save(kind: str, folder: Path) -> Any:
+def save(kind: str, folder: Path, dimension: int = DIMENSION) -> Any:
     """Save a model of `kind` with its processor into `folder`, and return the model in evaluation mode."""
     folder.mkdir(parents=True, exist_ok=True)
     torch.manual_seed(7)
-    model = globals()[f"_{kind}"](folder).eval()
+    model = globals()[f"_{kind}"](folder, dimension).eval()
     tiny._spread(model)
     model.save_pretrained(folder)
     return model
@@ -46,7 +52,7 @@ def byte_tokenizer(special: list[str], words: int = 320) -> Tokenizer:
     return tokenizer
 
 
-def _colpali(folder: Path) -> Any:
+def _colpali(folder: Path, dimension: int) -> Any:
     tokenizer = transformers.PreTrainedTokenizerFast(
         tokenizer_object=byte_tokenizer(["<pad>", "<eos>", "<bos>", "<unk>"]),
         pad_token="<pad>",
@@ -63,14 +69,14 @@ def _colpali(folder: Path) -> Any:
     vlm = transformers.PaliGemmaConfig(
         text_config=text, vision_config=vision, projection_dim=32, image_token_index=processor.image_token_id
     )
-    return transformers.ColPaliForRetrieval(transformers.ColPaliConfig(vlm_config=vlm, embedding_dim=DIMENSION))
+    return transformers.ColPaliForRetrieval(transformers.ColPaliConfig(vlm_config=vlm, embedding_dim=dimension))
 
 
-def _colqwen2(folder: Path) -> Any:
+def _colqwen2(folder: Path, dimension: int) -> Any:
     processor = qwen_processor(transformers.ColQwen2Processor)
     processor.save_pretrained(folder)
     return transformers.ColQwen2ForRetrieval(
-        transformers.ColQwen2Config(vlm_config=qwen2_vl_config(processor.tokenizer), embedding_dim=DIMENSION)
+        transformers.ColQwen2Config(vlm_config=qwen2_vl_config(processor.tokenizer), embedding_dim=dimension)
     )
 
 
@@ -92,7 +98,6 @@ def qwen_processor(kind: Any, **settings: Any) -> Any:
 
 def qwen2_vl_config(tokenizer: Any) -> Any:
     """Qwen2-VL with two layers."""
-    token = tokenizer.convert_tokens_to_ids
     return transformers.Qwen2VLConfig(
         text_config=dict(
             LAYERS,
@@ -101,14 +106,11 @@ def qwen2_vl_config(tokenizer: Any) -> Any:
             rope_parameters={"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0},
         ),
         vision_config={"embed_dim": 32, "hidden_size": 32, "depth": 2, "num_heads": 4, "mlp_ratio": 2},
-        image_token_id=token("<|image_pad|>"),
-        video_token_id=token("<|video_pad|>"),
-        vision_start_token_id=token("<|vision_start|>"),
-        vision_end_token_id=token("<|vision_end|>"),
+        **{f"{name}_id": tokenizer.convert_tokens_to_ids(mark) for name, mark in QWEN_TOKENS.items()},
     )
 
 
-def _colmodernvbert(folder: Path) -> Any:
+def _colmodernvbert(folder: Path, dimension: int) -> Any:
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", "<|begin_of_text|>", "<global-img>"]
     special += [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
     tokenizer = transformers.PreTrainedTokenizerFast(
@@ -137,11 +139,11 @@ def _colmodernvbert(folder: Path) -> Any:
         text_config=text, vision_config=vision, pixel_shuffle_factor=2, image_token_id=processor.image_token_id
     )
     return transformers.ColModernVBertForRetrieval(
-        transformers.ColModernVBertConfig(vlm_config=vlm, embedding_dim=DIMENSION)
+        transformers.ColModernVBertConfig(vlm_config=vlm, embedding_dim=dimension)
     )
 
 
-def _neomme(folder: Path) -> Any:
+def _neomme(folder: Path, dimension: int) -> Any:
     special = ["<pad>", "<unk>", "<mask>", "<bos>", "<query>", "<doc>", "<img>", "<row>"]
     names = {"query_token": "<query>", "document_token": "<doc>", "image_token": "<img>", "row_token": "<row>"}
     tokenizer = transformers.PreTrainedTokenizerFast(
@@ -156,7 +158,7 @@ def _neomme(folder: Path) -> Any:
     return transformers.NeoMMEForRetrieval(
         transformers.NeoMMEConfig(
             vocab_size=len(tokenizer), embedding_rank=16, hidden_size=32, intermediate_size=64, num_hidden_layers=3,
-            num_attention_heads=2, num_key_value_heads=1, head_dim=16, patch_size=8, embedding_dim=DIMENSION,
+            num_attention_heads=2, num_key_value_heads=1, head_dim=16, patch_size=8, embedding_dim=dimension,
             pad_token_id=0, document_token_id=5, image_token_id=6, sliding_window=8,
         )
     )  # fmt: skip

@@ -10,8 +10,15 @@ from typing import Any
 import tiny_transformers as tiny
 import torch
 import transformers
-from sentence_transformers import SentenceTransformer
-from sentence_transformers import models as modules
+from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
+from sentence_transformers.base.modules import Router
+from sentence_transformers.cross_encoder.modules import LogitScore
+from sentence_transformers.sentence_transformer import modules
+from sentence_transformers.sparse_encoder.modules import (
+    SparseAutoEncoder,
+    SparseStaticEmbedding,
+    SpladePooling,
+)
 
 TOKENS, WIDTH = 40, 32
 PROMPT = {"prompts": {"query": "the dog: "}, "default_prompt_name": "query"}
@@ -76,7 +83,7 @@ _MARKS = ["<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|vision_start|>", "<|
 QWEN_PROMPTS = {"query": "Find the picture. ", "document": "Say what is there. "}
 
 
-def qwen(folder: Path) -> Path:
+def qwen(folder: Path, kind: Any = transformers.Qwen2VLModel) -> Path:
     """A Qwen2-VL of pictures at their own resolution, with its processor, as transformers saves it."""
     from tokenizers import Tokenizer, decoders, models, pre_tokenizers
 
@@ -112,7 +119,7 @@ def qwen(folder: Path) -> Path:
         vision_end_token_id=number["<|vision_end|>"],
     )
     torch.manual_seed(8)
-    model = transformers.Qwen2VLModel(config)
+    model = kind(config)
     tiny._spread(model)
     model.save_pretrained(folder)
     processor.save_pretrained(folder)
@@ -124,4 +131,79 @@ def save_qwen(folder: Path) -> Path:
     raw = qwen(folder.with_name(f"{folder.name}-qwen"))
     parts = [modules.Transformer(str(raw)), modules.Pooling(32, pooling_mode="lasttoken"), modules.Normalize()]
     SentenceTransformer(modules=parts, device="cpu", prompts=QWEN_PROMPTS).save(str(folder))
+    return folder
+
+
+def save_re_ranker(folder: Path, *, old: bool = False, classes: int = 1, **settings: Any) -> Path:
+    """A BERT that scores pairs of texts; `old`: as transformers saves it, without any file of the library."""
+    raw = folder if old else folder.with_name(f"{folder.name}-bert")
+    raw.mkdir(parents=True)
+    words = tiny.wordpiece_tokenizer(raw, limit=48)
+    torch.manual_seed(9)
+    config = transformers.BertConfig(**tiny._layers(), vocab_size=words, max_position_embeddings=48, num_labels=classes)
+    model = transformers.BertForSequenceClassification(config)
+    tiny._spread(model)
+    model.save_pretrained(raw)
+    if not old:
+        CrossEncoder(str(raw), device="cpu", **settings).save(str(folder))
+    return folder
+
+
+def save_picture_re_ranker(folder: Path) -> Path:
+    """A Qwen2-VL that scores pairs of texts and pictures by the logits of two tokens."""
+    raw = qwen(folder.with_name(f"{folder.name}-qwen"), transformers.Qwen2VLForConditionalGeneration)
+    parts = [
+        modules.Transformer(str(raw), transformer_task="any-to-any"),
+        LogitScore(true_token_id=5, false_token_id=9),
+    ]
+    CrossEncoder(modules=parts, device="cpu").save(str(folder))
+    return folder
+
+
+def _mlm(folder: Path) -> Path:
+    folder.mkdir()
+    tiny.wordpiece_tokenizer(folder, limit=48)
+    distinct = dict.fromkeys((folder / "vocab.txt").read_text().splitlines())  # one piece is in there twice
+    (folder / "vocab.txt").write_text("\n".join(distinct) + "\n")
+    words = len(distinct)
+    torch.manual_seed(10)
+    config = transformers.BertConfig(**tiny._layers(), vocab_size=words, max_position_embeddings=48)
+    model = transformers.BertForMaskedLM(config)
+    tiny._spread(model)
+    model.cls.predictions.bias.data -= 1.0  # so that most words have no weight
+    model.save_pretrained(folder)
+    return folder
+
+
+def save_splade(folder: Path, **settings: Any) -> Path:
+    """SPLADE: what a masked language model would say, cut at 0."""
+    raw = _mlm(folder.with_name(f"{folder.name}-bert"))
+    SparseEncoder(
+        modules=[modules.Transformer(str(raw), transformer_task="fill-mask"), SpladePooling("max")],
+        device="cpu",
+        **settings,
+    ).save(str(folder))
+    return folder
+
+
+def save_inference_free(folder: Path) -> Path:
+    """Documents by SPLADE, queries by a weight for each of their words."""
+    raw = _mlm(folder.with_name(f"{folder.name}-bert"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(raw)
+    weights = torch.rand(len(tokenizer), generator=torch.Generator().manual_seed(3))
+    router = Router.for_query_document(
+        query_modules=[SparseStaticEmbedding(tokenizer, weight=weights)],
+        document_modules=[modules.Transformer(str(raw), transformer_task="fill-mask"), SpladePooling("max")],
+    )
+    SparseEncoder(modules=[router], device="cpu").save(str(folder))
+    return folder
+
+
+def save_sparse_clip(folder: Path) -> Path:
+    """A CLIP whose vectors are said in learnt dimensions, of which a few have a weight."""
+    raw = folder.with_name(f"{folder.name}-clip")
+    tiny.save("clip", raw)
+    torch.manual_seed(11)
+    parts = [modules.Transformer(str(raw)), SparseAutoEncoder(input_dim=24, hidden_dim=96, k=8, k_aux=8)]
+    SparseEncoder(modules=parts, device="cpu").save(str(folder))
     return folder

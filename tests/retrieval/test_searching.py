@@ -150,3 +150,8 @@ def test_misuse(photos: Path, arguments: tuple[Any, Any], options: dict[str, Any
     with pytest.raises((RunError, ConfigurationError), match=said) as error:
         visir.search(photos, *arguments, **options)
     assert error.value.hint
+
+
+def test_vectors_in_memory_name_their_model(photos: Path) -> None:
+    vectors = visir.encode("bow:16", ["a red boat", "two dogs"])
+    assert visir.search(vectors, None, "two dogs").top("two dogs", 1) == ["two dogs"]

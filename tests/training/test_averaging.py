@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from visir.training.averaging import RunningMean, snapshot_steps
+from visir.training.moving import Moving
 from visir.training.recipe import Averaging
 
 
@@ -42,8 +43,8 @@ def test_the_mean_of_weights_and_statistics_and_the_way_back() -> None:
             module.weight.fill_(value)
         module.running_mean.fill_(10 * value)
         module.num_batches_tracked.fill_(step)
-        average.add(module)
-    with average.inside(module):
+        average.add(Moving(module))
+    with average.inside(Moving(module)):
         assert module.weight.tolist() == pytest.approx([3.0, 3.0])  # (1 + 2 + 6) / 3
         assert module.running_mean.tolist() == pytest.approx([30.0, 30.0])
         assert int(module.num_batches_tracked) == 2
@@ -54,12 +55,12 @@ def test_without_a_snapshot_nothing_is_swapped_and_an_error_swaps_back() -> None
     module = nn.Linear(1, 1)
     average = RunningMean()
     before = module.weight.clone()
-    with average.inside(module):
+    with average.inside(Moving(module)):
         assert torch.equal(module.weight, before)
-    average.add(module)
+    average.add(Moving(module))
     with torch.no_grad():
         module.weight.add_(1)
-    with pytest.raises(RuntimeError), average.inside(module):
+    with pytest.raises(RuntimeError), average.inside(Moving(module)):
         assert torch.equal(module.weight, before)
         raise RuntimeError
     assert torch.equal(module.weight, before + 1)

@@ -12,10 +12,13 @@ if TYPE_CHECKING:
 
 def print_encoding(title: str, encoding: Encoding) -> None:
     """Print what was encoded, what was set aside, and where the vectors are."""
-    vectors = encoding.embeddings
-    counts = getattr(vectors, "counts", None)  # several vectors for each item
-    each = "" if counts is None else f" × {counts.mean():,.1f}" if counts.min() < counts.max() else f" × {counts[0]:,}"
-    shape = f"{len(vectors):,}{each} × {vectors.dimension:,}"
+    from visir.records import MultiVectorEmbeddings
+
+    vectors, each, dtype = encoding.embeddings, "", ""
+    if isinstance(vectors, MultiVectorEmbeddings):
+        counts, dtype = vectors.counts, f" {vectors.vectors.dtype}"
+        each = f" × {counts.mean():,.1f}" if counts.min() < counts.max() else f" × {counts[0]:,}"
+    shape = f"{len(vectors):,}{each} × {vectors.dimension:,}{dtype}"
     if encoding.computed:
         rate = encoding.computed / encoding.seconds if encoding.seconds else 0.0
         source = f"{encoding.computed:,} encoded in {encoding.seconds:,.1f} s ({rate:,.0f}/s)"

@@ -89,7 +89,7 @@ def evaluate(
     similarity: Annotated[
         str | None,
         typer.Option(
-            help="cosine (default) or dot; of a run made elsewhere: how it was scored, if it does not say.",
+            help="cosine (default) or dot; maxsim for late interaction; of a run made elsewhere: how it was scored, if it does not say.",
             rich_help_panel=PROTOCOL,
         ),
     ] = None,
@@ -197,7 +197,7 @@ def evaluate(
         similarity=similarity,  # type: ignore[arg-type]
         measures=measure,
         estimator="self" if estimator == "self" else _model(estimator, device, dtype),
-        rerank=system if rerank is not None and rerank == model else _model(rerank, device, dtype),
+        rerank=system if rerank is not None and rerank == model else _cross_encoder(rerank, device, dtype),
         k_test=k_test,
         tail=tail,  # type: ignore[arg-type]
         fusion=fusion,  # type: ignore[arg-type]
@@ -292,6 +292,14 @@ def _model(name: str | None, device: str | None, dtype: str) -> Any:
     from visir.encoders import load
 
     return load(name, device=device, dtype=dtype)
+
+
+def _cross_encoder(name: str | None, device: str | None, dtype: str) -> Any:
+    if name is None:
+        return None
+    from visir.encoders import load_cross_encoder
+
+    return load_cross_encoder(name, device=device, dtype=dtype)
 
 
 def _stem(vectors: str, rerank: str | None) -> str:

@@ -24,6 +24,7 @@ from visir.cli.recipes import BatchOption, DataOption, EpochsOption, SplitByOpti
 from visir.cli.verbs import examples
 
 if TYPE_CHECKING:
+    from visir.encoders.checkpoints import Layout
     from visir.training.planning import TrainingPlan
 
 
@@ -105,18 +106,18 @@ def _train(
     tensorboard: bool,
 ) -> None:
     from visir.cli.epochs import EpochLines, print_epochs
-    from visir.encoders.models.tower_files import LAYOUT
     from visir.launched import launched
     from visir.storage import is_made_by_visir
     from visir.training.checkpoint import default_folder
     from visir.training.resolving import TOWERS
+    from visir.training.run import layout_of
     from visir.training.run import train as run
     from visir.training.tensorboard import TensorBoard
 
     resolved, _ = TOWERS.resolve(recipe, data, options, more=changes)
-    folder = out or default_folder(resolved)
-    if launched()[0] == 0 and is_made_by_visir(folder, LAYOUT.kind.name) and not (folder / _PAGE).exists():
-        _report(folder)  # a killed training had written the checkpoint and not its page
+    folder, layout = out or default_folder(resolved), layout_of(resolved)
+    if launched()[0] == 0 and is_made_by_visir(folder, layout.kind.name) and not (folder / _PAGE).exists():
+        _report(folder, layout)  # a killed training had written the checkpoint and not its page
     print_epochs(
         lambda report: run(resolved, out=folder, resume=resume, report=report),
         folder,
@@ -124,18 +125,17 @@ def _train(
         TensorBoard(folder) if tensorboard else None,
     )
     if launched()[0] == 0:
-        page = _report(folder)
+        page = _report(folder, layout)
         output.facts(model=folder.absolute(), curves=page.absolute())
         output.line(f"checkpoint: {folder}\ncurves:     {page}")
 
 
-def _report(folder: Path) -> Path:
+def _report(folder: Path, layout: Layout) -> Path:
     """The page of a training, beside its checkpoint."""
-    from visir.encoders.models.tower_files import LAYOUT
     from visir.reports.training import write_training_report
     from visir.storage import changing
 
-    with changing(folder, LAYOUT.kind, busy=f"{folder}: another process is writing there; waiting for it") as change:
+    with changing(folder, layout.kind, busy=f"{folder}: another process is writing there; waiting for it") as change:
         return write_training_report(change.file(_PAGE), folder)
 
 

@@ -1,4 +1,4 @@
-"""Cross-encoders: models that look at image and text together and score how well they fit (second stage of search)."""
+"""Cross-encoders: models that read a query and a document together and score how well they fit (second stage)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from visir.display import Displayed
 from visir.encoders.inputs import Pixels
 from visir.errors import EncoderError
-from visir.records import EncoderCard
+from visir.records import EncoderCard, Modality
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -26,7 +26,11 @@ and hands it back to the cross-encoder that made it.
 
 
 class CrossEncoder(Displayed, ABC):
-    """An image–text matching head (ITM): a score for a pair, from cross-attention between its image and its text.
+    """A score for a pair, by a model that sees both sides at once.
+
+    Most are image–text matching heads (ITM): cross-attention between an image and a text, whichever of them is the
+    query. Such a head needs the four methods below. A model that reads other pairs, or reads query and document in
+    different ways, says so (`takes`, `ordered`), and has `item_tokens` and `match_roles` too.
 
     A vector is computed once for an image and serves every query; a matching score belongs to one pair. What can be
     shared is shared all the same: the work is split so that whatever depends on one image alone (`image_tokens`), or on
@@ -41,11 +45,15 @@ class CrossEncoder(Displayed, ABC):
         card: The key under which scores are kept, as an encoder's card is for vectors: everything that changes a score
             has to be in it (the family too: two heads of one checkpoint are two cross-encoders).
         head: What the protocol calls the score ("itm").
+        takes: The pairs that it scores: (modality of the query, modality of the document).
+        ordered: Whether a query and a document would get another score the other way round.
         images_at_once, texts_at_once, pairs_at_once: How many go through the model together.
     """
 
     card: EncoderCard
     head: str = "itm"
+    takes: frozenset[tuple[Modality, Modality]] = frozenset({("text", "image"), ("image", "text")})
+    ordered: bool = False
     images_at_once: int = 16
     texts_at_once: int = 64
     pairs_at_once: int = 64
@@ -72,6 +80,30 @@ class CrossEncoder(Displayed, ABC):
         `images[i]` and `texts[i]` are a pair. One image stands in many pairs: as the very same object, in neighbouring
         places (`of_one_image` finds them), so that its keys and values need computing once per call only.
         """
+
+    def item_tokens(
+        self, modality: Modality, texts: Sequence[str] | None, batch: Sequence[Pixels] | None
+    ) -> list[Tokens]:
+        """The tokens of each of n items: of their texts, their preprocessed images, or both."""
+        if modality == "image" and batch is not None:
+            return self.image_tokens(batch)
+        assert modality == "text" and texts is not None, "a matching head takes images and texts"
+        return self.text_tokens(texts)
+
+    def match_roles(
+        self, queries: Sequence[Tokens], documents: Sequence[Tokens], modalities: tuple[Modality, Modality]
+    ) -> NDArray[np.float32]:
+        """(n,) scores of n pairs of a query and a document, whose modalities are given in this order."""
+        return self.match(queries, documents) if modalities[0] == "image" else self.match(documents, queries)
+
+    def check_takes(self, query: Modality, document: Modality) -> None:
+        """Raise `EncoderError` for pairs that the model does not score."""
+        if (query, document) not in self.takes:
+            pairs = ", ".join(f"{first} → {second}" for first, second in sorted(self.takes))
+            raise EncoderError(
+                f"{self.card.name} scores no pairs of {query} queries and {document} documents.",
+                hint=f"it takes (query → document): {pairs}",
+            )
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated (see `Encoder.truncate`)."""

@@ -19,6 +19,10 @@ CHECKPOINT_FILE = "visir.json"
 """What marks a folder as visir's own; its "kind" is a key of `KINDS`."""
 
 
+ADAPTER_FILE = "adapter_config.json"
+"""What marks a folder of peft's."""
+
+
 @dataclass(frozen=True)
 class Family:
     """One family of encoders.
@@ -67,6 +71,7 @@ KINDS: Registry[str] = Registry("kind of checkpoint")
 """What the "kind" of a `visir.json` means: the module whose `load_checkpoint(folder, device, dtype)` reads it."""
 
 KINDS.add("towers", "visir.encoders.models.tower_files")
+KINDS.add("adapters", "visir.encoders.models.adapter_files")
 KINDS.add("bag-of-words", "visir.encoders.models.bag_of_words")
 KINDS.add("joined", "visir.encoders.models.joined")
 KINDS.add("views", "visir.encoders.models.views")
@@ -178,6 +183,16 @@ for _family in (
         extra="text",
         packages=("torch", "sentence_transformers"),
         revisions=True,
+    ),
+    Family(
+        name="peft",
+        title="a model with an adapter over it (LoRA and its kin), from a folder of peft's",
+        form="path/to/folder[?base=NAME]",
+        example="my-adapter?base=openai/clip-vit-base-patch32",
+        module="visir.encoders.models.adapter_folder",
+        marker=ADAPTER_FILE,
+        extra="train",
+        packages=("torch", "peft"),
     ),
     Family(
         name="transformers",

@@ -86,18 +86,33 @@ def _text_of(name: object) -> str:
 def load_cross_encoder(
     name: str | PathLike[str], *, device: str | None = None, dtype: str = "float32", revision: str | None = None
 ) -> CrossEncoder:
-    """The cross-encoder of the model called `name` (the options of `visir.encoders.load`): `load(name).cross_encoder`.
+    """The cross-encoder called `name`, or the matching head of the encoder called so (`load(name).cross_encoder`).
+
+    Args:
+        name: A cross-encoder of sentence-transformers ("cross-encoder/ms-marco-MiniLM-L6-v2", "st:NAME", a folder;
+            `?max_length=256`, `?prompt=NAME`), or an encoder that has a matching head (BLIP, ALBEF, X-VLM).
+        device: As of `load`.
+        dtype: As of `load`.
+        revision: As of `load`.
 
     Raises:
-        EncoderError: The model has no matching head; otherwise as `load` does.
+        EncoderError: The model scores no pairs; otherwise as `load` does.
     """
-    encoder = load(name, device=device, dtype=dtype, revision=revision)
-    if encoder.cross_encoder is None:
+    text = local_path(_text_of(name))
+    family = family_of(text)
+    check_usable(text, family, device, dtype, revision)
+    require_packages(family)
+    alone = getattr(import_module(family.module), "load_cross_encoder", None)
+    scorer: CrossEncoder | None = None if alone is None else alone(text, device, dtype, revision)
+    if scorer is None:
+        scorer = load(text, device=device, dtype=dtype, revision=revision).cross_encoder
+    if scorer is None:
         raise EncoderError(
-            f"{encoder.card.name} ({encoder.card.family}) has no image–text matching head: it makes vectors only.",
-            hint="name a model that has one, e.g. Salesforce/blip-itm-base-coco (BLIP; X-VLM and ALBEF have one too)",
+            f"{text} ({family.name}) has no image–text matching head: it makes vectors only.",
+            hint="name a model that has one, e.g. Salesforce/blip-itm-base-coco (BLIP; X-VLM and ALBEF have one too), "
+            "or a cross-encoder of sentence-transformers, e.g. cross-encoder/ms-marco-MiniLM-L6-v2",
         )
-    return encoder.cross_encoder
+    return scorer
 
 
 def require_packages(family: Family) -> None:

@@ -1,8 +1,8 @@
 """Scores of pairs on disk: every pair is scored once, and a kill loses two seconds of work.
 
 A file `pairs.bin` per cross-encoder holds frames: a count (uint32), a hash chained over all frames before it (16
-bytes), and so many records of image key, text key (uint64 each) and score (float32), little-endian. A torn or altered
-frame ends what holds; the file is cut there and goes on.
+bytes), and so many records of two keys (of image and text, or of query and document; uint64 each) and score (float32),
+little-endian. A torn or altered frame ends what holds; the file is cut there and goes on.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ from visir.records import EncoderCard
 from visir.storage import ContentStore, FolderKind, Scratch
 
 Keys = NDArray[np.uint64]
-_RECORD = np.dtype([("image", "<u8"), ("text", "<u8"), ("score", "<f4")])
+_RECORD = np.dtype([("first", "<u8"), ("second", "<u8"), ("score", "<f4")])
 _FRAME = struct.Struct("<I16s")
 _FLUSH_SECONDS = 2.0
 
 
 class PairStore:
-    """The scores that one cross-encoder gave, by what image and text *are* (`keys_of`), whatever collection they lie
+    """The scores that one cross-encoder gave, by what the two sides *are* (`keys_of`), whatever collection they lie
     in.
 
     `count`: how many scores there are. Use `pair_store`, which locks the file: there is one writer at a time.
@@ -49,25 +49,25 @@ class PairStore:
             raise _unwritable(path, fault) from fault
         self._kept = np.concatenate(frames) if frames else np.empty(0, _RECORD)
         self.count = len(self._kept)
-        self._images, self._texts = np.unique(self._kept["image"]), np.unique(self._kept["text"])
-        codes = self._codes(self._kept["image"], self._kept["text"])
+        self._firsts, self._seconds = np.unique(self._kept["first"]), np.unique(self._kept["second"])
+        codes = self._codes(self._kept["first"], self._kept["second"])
         order = np.argsort(codes, kind="stable")
         self._sorted, self._scores = codes[order], self._kept["score"][order]
 
-    def find(self, images: Keys, texts: Keys) -> NDArray[np.float32]:
+    def find(self, firsts: Keys, seconds: Keys) -> NDArray[np.float32]:
         """(n,) the scores of n pairs that were there when the file was opened; NaN where there is none."""
-        scores = np.full(len(images), np.nan, np.float32)
+        scores = np.full(len(firsts), np.nan, np.float32)
         if self.count:
-            codes = self._codes(images, texts)
+            codes = self._codes(firsts, seconds)
             position = np.minimum(np.searchsorted(self._sorted, codes), self.count - 1)
             same = self._sorted[position] == codes
             scores[same] = self._scores[position[same]]
         return scores
 
-    def append(self, images: Keys, texts: Keys, scores: NDArray[np.float32]) -> None:
+    def append(self, firsts: Keys, seconds: Keys, scores: NDArray[np.float32]) -> None:
         """Append the scores of n pairs; after a kill, all scores of a call are there or none."""
         records = np.empty(len(scores), _RECORD)
-        records["image"], records["text"], records["score"] = images, texts, scores
+        records["first"], records["second"], records["score"] = firsts, seconds, scores
         self._fresh.append(records)
         if time.monotonic() - self._flushed >= _FLUSH_SECONDS:
             self.flush()
@@ -102,10 +102,10 @@ class PairStore:
             yield np.frombuffer(data, _RECORD)
         self._file.seek(stop)
 
-    def _codes(self, images: Keys, texts: Keys) -> NDArray[np.int64]:
+    def _codes(self, firsts: Keys, seconds: Keys) -> NDArray[np.int64]:
         """(n,) one number per pair: known pairs have distinct ones ≥ 0, pairs with an unknown half −1."""
-        image, text = _places(images, self._images), _places(texts, self._texts)
-        return np.where((image < 0) | (text < 0), -1, image * len(self._texts) + text)
+        first, second = _places(firsts, self._firsts), _places(seconds, self._seconds)
+        return np.where((first < 0) | (second < 0), -1, first * len(self._seconds) + second)
 
 
 PAIRS = FolderKind("pairs", "a folder of scores", remedy="delete it: the pairs are matched again")
@@ -146,7 +146,7 @@ def _opened(path: Path, key: str) -> Iterator[PairStore]:
 
 
 def keys_of(contents: Sequence[str]) -> Keys:
-    """(n,) 64 bits of what each image or text is: among a million of them two coincide with probability 3e-8."""
+    """(n,) 64 bits of what each item is: among a million of them two coincide with probability 3e-8."""
     digests = b"".join(hashlib.blake2b(content.encode(), digest_size=8).digest() for content in contents)
     return np.frombuffer(digests, "<u8").astype(np.uint64)
 

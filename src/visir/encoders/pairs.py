@@ -1,28 +1,22 @@
-"""`match_pairs`: many pairs of images and texts through a cross-encoder, each once, with bounded memory, resumable."""
+"""`match_pairs`: many pairs through a cross-encoder, each once, with bounded memory, resumable."""
 
 from __future__ import annotations
 
 import time
-from collections import OrderedDict
-from contextlib import closing
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.content import image_marks
-from visir.encoders.cross_encoder import CrossEncoder, Tokens
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.loader import load_images
-from visir.encoders.pair_store import Keys, PairStore, keys_of, pair_store
-from visir.encoders.suffixes import with_suffixes
+from visir.encoders.pair_sides import InnerTokens, PairSide, Rows
+from visir.encoders.pair_store import Keys, PairStore, pair_store
 from visir.errors import EmbeddingError
 from visir.progress import Progress
-from visir.records import Items
-from visir.shortcuts.view import endings, plain_texts
-
-Rows = NDArray[np.int64]
-_TEXT_BYTES = 1 << 30  # of cached tokens of texts: those of 25,000 captions (13 tokens × 768 floats each) fit
+from visir.records import Items, Role
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,49 +38,50 @@ class Matching:
 
 def match_pairs(
     cross_encoder: CrossEncoder,
-    images: Items,
-    texts: Items,
-    image_rows: Rows,
-    text_rows: Rows,
+    outer: Items,
+    inner: Items,
+    outer_rows: Rows,
+    inner_rows: Rows,
     *,
+    outer_role: Role = "document",
     root: str | Path | None = None,
     workers: int | None = None,
 ) -> Matching:
-    """The matching scores of n pairs: the image of row `image_rows[i]` with the text of row `text_rows[i]`.
+    """The scores of n pairs: the item of row `outer_rows[i]` with the item of row `inner_rows[i]`.
 
-    A pair that occurs several times, or whose text another item has too, is computed once. Images are taken in their
-    order, `cross_encoder.images_at_once` at a time, and each passes its tower once; see `CrossEncoder` for the memory.
-    Scores are kept by content: the same pairs in another run, another split or at another k are found. Within two
-    seconds they are on disk, so a killed call continues where it stopped; it cuts the same batches as an uninterrupted
-    one and gives the same bits. Where pairs of *another* call are re-used, batches differ, and with them scores by
-    rounding (1e-6).
+    A pair that occurs several times, or whose text another item has too, is computed once. The outer items (images,
+    where one side has images) are taken in their order, `cross_encoder.images_at_once` at a time, and each passes its
+    tower once; see `CrossEncoder` for the memory. Scores are kept by content: the same pairs in another run, another
+    split or at another k are found. Within two seconds they are on disk, so a killed call continues where it stopped;
+    it cuts the same batches as an uninterrupted one and gives the same bits. Where pairs of *another* call are
+    re-used, batches differ, and with them scores by rounding (1e-6).
 
     Args:
-        matcher: The model.
-        images: The items whose images are matched.
-        texts: The items whose texts are matched.
-        image_rows: (n,) rows of `images`.
-        text_rows: (n,) rows of `texts`.
+        cross_encoder: The model.
+        outer: The items that are loaded once.
+        inner: The items that they are paired with.
+        outer_rows: (n,) rows of `outer`.
+        inner_rows: (n,) rows of `inner`.
+        outer_role: What the outer items are; it matters for a model that reads query and document in different ways.
         root: Where scores are kept; by default `VISIR_CACHE`/matching.
         workers: Threads that read, decode and preprocess; by default one per core.
 
     Raises:
+        EncoderError: The model does not score such pairs.
         ImageError: An image is broken; the message names it.
         EmbeddingError: The score of a pair is NaN; the message names it.
     """
     started = time.perf_counter()
-    text_of = _texts(cross_encoder, texts, text_rows)
-    # By length: neighbours are padded to little more than their content.
-    distinct = sorted(set(text_of.values()), key=lambda text: (len(text), text))
-    position = {text: number for number, text in enumerate(distinct)}
-    rows, image = np.unique(image_rows, return_inverse=True)
-    text = np.array([position[text_of[row]] for row in text_rows.tolist()], np.int64)
-    planned, inverse = np.unique(image * len(distinct) + text, return_inverse=True)
-    image, text = planned // max(len(distinct), 1), planned % max(len(distinct), 1)
-    keys = _image_keys(images, rows), keys_of(distinct)
-    plan = _PairPlan(images, rows, image, distinct, text, keys)
+    outer_is_query = outer_role == "query"
+    modalities = (outer.modality, inner.modality) if outer_is_query else (inner.modality, outer.modality)
+    cross_encoder.check_takes(*modalities)
+    first, at_first = PairSide.of(cross_encoder, outer, outer_rows)
+    second, at_second = PairSide.of(cross_encoder, inner, inner_rows)
+    planned, inverse = np.unique(at_first * len(second) + at_second, return_inverse=True)
+    at_first, at_second = planned // max(len(second), 1), planned % max(len(second), 1)
+    plan = _PairPlan(first, at_first, second, at_second, outer_is_query, cross_encoder.ordered)
     with pair_store(cross_encoder.card, root) as store:
-        scores = store.find(keys[0][image], keys[1][text])
+        scores = store.find(*plan.keys(np.arange(len(planned))))
         computed = int(np.isnan(scores).sum())
         if computed:
             _fill(scores, cross_encoder, plan, store, workers)
@@ -95,23 +90,26 @@ def match_pairs(
 
 @dataclass(frozen=True, eq=False)
 class _PairPlan:
-    """The distinct pairs, sorted by image, then text.
+    """The distinct pairs, sorted by outer item, then inner item.
 
     Attributes:
-        items: The items whose images are matched.
-        rows: The rows of these items that occur, ascending.
-        image: (pairs,) for each pair the position of its image in `rows`.
-        texts: The distinct texts.
-        text: (pairs,) for each pair the position of its text in `texts`.
-        keys: What each image of `rows`, and each text of `texts`, is.
+        outer, inner: The two sides.
+        at_outer, at_inner: (pairs,) for each pair the positions of its items on their sides.
+        outer_is_query: Whether the outer items are the queries.
+        ordered: Whether (query, document) is another pair than (document, query).
     """
 
-    items: Items
-    rows: Rows
-    image: Rows
-    texts: list[str]
-    text: Rows
-    keys: tuple[Keys, Keys]
+    outer: PairSide
+    at_outer: Rows
+    inner: PairSide
+    at_inner: Rows
+    outer_is_query: bool
+    ordered: bool
+
+    def keys(self, pairs: Rows) -> tuple[Keys, Keys]:
+        """What the items of some pairs are: outer and inner, or query and document where the order counts."""
+        both = self.outer.keys[self.at_outer[pairs]], self.inner.keys[self.at_inner[pairs]]
+        return both[::-1] if self.ordered and not self.outer_is_query else both
 
 
 def _fill(
@@ -119,31 +117,39 @@ def _fill(
 ) -> None:
     """Compute what is NaN in `scores`."""
     size, step = cross_encoder.images_at_once, cross_encoder.pairs_at_once
+    outer, inner = plan.outer, plan.inner
     # All cuts are made in the plan, not in what is left of it: so a resumed call computes the same batches.
-    edges = np.searchsorted(plan.image, np.arange(0, len(plan.rows) + size, size))
+    edges = np.searchsorted(plan.at_outer, np.arange(0, len(outer) + size, size))
     blocks = [block for block in range(len(edges) - 1) if np.isnan(scores[edges[block] : edges[block + 1]]).any()]
-    needed = np.zeros(len(plan.items), bool)
+    needed = np.zeros(len(outer), bool)
     for block in blocks:
-        needed[plan.rows[block * size : (block + 1) * size]] = True
-    images = plan.items.take(np.flatnonzero(needed))
-    text_tokens = _TextTokens(cross_encoder, plan.texts)
-    batches = load_images(images, cross_encoder, start=0, batch_size=size, workers=workers, skip_broken=False)
+        needed[block * size : (block + 1) * size] = True
+    inner_tokens = InnerTokens(cross_encoder, inner, workers)
+    loaded = None
+    if outer.has_images:
+        images = outer.items.take(outer.rows[needed])
+        loaded = load_images(images, cross_encoder, start=0, batch_size=size, workers=workers, skip_broken=False)
+    modalities = (outer.modality, inner.modality) if plan.outer_is_query else (inner.modality, outer.modality)
     title = f"matching with {cross_encoder.card.name}"
-    with closing(batches), Progress(title, int(np.isnan(scores).sum()), "pairs") as advance:
-        for block, batch in zip(blocks, batches, strict=True):
-            tokens = cross_encoder.image_tokens(batch.pixels)
+    reading = nullcontext() if loaded is None else closing(loaded)
+    with reading, Progress(title, int(np.isnan(scores).sum()), "pairs") as advance:
+        for block in blocks:
+            pixels = None if loaded is None else next(loaded).pixels
+            tokens = cross_encoder.item_tokens(outer.modality, outer.texts_of(block * size, size), pixels)
             for start in range(int(edges[block]), int(edges[block + 1]), step):
                 part = np.arange(start, min(start + step, edges[block + 1]))
                 part = part[np.isnan(scores[part])]
                 if len(part) == 0:
                     continue
-                image, text = plan.image[part], plan.text[part]
-                computed = cross_encoder.match(
-                    [tokens[position - block * size] for position in image.tolist()], text_tokens.of(text.tolist())
-                )
+                sides = [
+                    [tokens[position - block * size] for position in plan.at_outer[part].tolist()],
+                    inner_tokens.of(plan.at_inner[part].tolist()),
+                ]
+                queries, documents = sides if plan.outer_is_query else sides[::-1]
+                computed = cross_encoder.match_roles(queries, documents, modalities)
                 _check_finite(computed, cross_encoder, plan, part)
                 scores[part] = computed
-                store.append(plan.keys[0][image], plan.keys[1][text], computed)
+                store.append(*plan.keys(part), computed)
                 advance(len(part))
 
 
@@ -151,55 +157,10 @@ def _check_finite(scores: NDArray[np.float32], cross_encoder: CrossEncoder, plan
     """Raise for scores that are NaN or infinite, with an example."""
     bad = np.flatnonzero(~np.isfinite(scores))
     if len(bad):
-        first = int(part[bad[0]])
-        name = plan.items.ids[int(plan.rows[plan.image[first]])].as_py()
+        pair = int(part[bad[0]])
+        outer, inner = plan.outer.shown(int(plan.at_outer[pair])), plan.inner.shown(int(plan.at_inner[pair]))
         raise EmbeddingError(
             f"{cross_encoder.card.name} gave NaN or an infinite score to {len(bad)} of {len(part)} pairs, e.g. "
-            f"image {name!r} with {plan.texts[int(plan.text[first])]!r}.",
+            f"{outer} with {inner}.",
             hint="look at these inputs; with half precision, match in float32 or bfloat16",
         )
-
-
-class _TextTokens:
-    """Tokens of texts, made in fixed batches when they are first needed; beyond a bound the oldest batch is dropped."""
-
-    def __init__(self, cross_encoder: CrossEncoder, texts: list[str]) -> None:
-        self._cross_encoder, self._texts = cross_encoder, texts
-        self._cached: OrderedDict[int, list[Tokens]] = OrderedDict()
-        self._bytes = 0
-
-    def of(self, positions: list[int]) -> list[Tokens]:
-        """The tokens of the texts at these positions."""
-        size = self._cross_encoder.texts_at_once
-        batches = {}
-        for batch in dict.fromkeys(position // size for position in positions):
-            if batch not in self._cached:
-                tokens = self._cross_encoder.text_tokens(self._texts[batch * size : (batch + 1) * size])
-                self._cached[batch] = tokens
-                self._bytes += sum(token.nbytes for token in tokens)
-            self._cached.move_to_end(batch)
-            batches[batch] = self._cached[batch]
-        while self._bytes > _TEXT_BYTES and len(self._cached) > 1:
-            _, dropped = self._cached.popitem(last=False)
-            self._bytes -= sum(token.nbytes for token in dropped)
-        return [batches[position // size][position % size] for position in positions]
-
-
-def _texts(cross_encoder: CrossEncoder, items: Items, rows: Rows) -> dict[int, str]:
-    """{row: what the cross-encoder reads}, of these rows."""
-    distinct = np.unique(rows)
-    part = items.take(distinct)
-    texts: list[str] = plain_texts(part).to_pylist()
-    suffixes = endings(part)
-    if suffixes is not None:
-        texts = with_suffixes(cross_encoder, texts, suffixes)
-    return dict(zip(distinct.tolist(), texts, strict=True))
-
-
-def _image_keys(items: Items, rows: Rows) -> Keys:
-    """What each image is: id, mark of its bytes, and whatever is done to it before the model sees it."""
-    injected, corrupted = items.injected, items.corrupted
-    stamp = injected.fingerprint if injected is not None and injected.on("image") else ""
-    corruption = corrupted.fingerprint if corrupted is not None else ""
-    ids, marks = items.ids.to_pylist(), image_marks(items).to_pylist()
-    return keys_of(["\0".join((ids[row], marks[row], stamp, corruption)) for row in rows.tolist()])

@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from visir.encoders import load
+from visir.encoders import load, load_cross_encoder
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.errors import ConfigurationError
@@ -101,7 +101,8 @@ def evaluate(
             them. None takes the default ones (and `dcg_cm@10` when there is an estimator).
         estimator: What estimates the gain of a wrong answer, for `dcg_cm@p`: another encoder or its pair of embeddings;
             "self" takes the system's own cosines, which is circular; the protocol records it. Of collections only.
-        rerank: A cross-encoder, or a model that has one: it re-ranks the best `k_test` answers of each query.
+        rerank: A cross-encoder, a model that has one, or the name of either: it re-ranks the best `k_test` answers of
+            each query.
         k_test: How many answers are re-ranked (default: 128).
         tail: What follows the re-ranked answers: "dropped", nothing, as in the published numbers of such models;
             "kept", the rest in its old order.
@@ -172,7 +173,8 @@ def evaluate(
             "there is no system to evaluate." if system is None else "system and vectors are given; take one of them.",
             hint=FORMS,
         )
-    stage = second_stage(_named(rerank, device, dtype), k_test, tail, fusion, encoding, conditions)
+    rerank = load_cross_encoder(rerank, device=device, dtype=dtype) if isinstance(rerank, str) else rerank
+    stage = second_stage(rerank, k_test, tail, fusion, encoding, conditions)
     names, cutoffs = split_names(measures, estimator is not None)
     assembly = assemble(
         source, split=split, relevance=relevance, captions=captions, gallery=gallery, tasks=tasks, folds=folds
@@ -206,12 +208,8 @@ def evaluate(
     notes += _equal_vectors(subject)
     label = name or subject.name
     if stage is not None:
-        if assembly.collection is None:
-            raise ConfigurationError(
-                "a second stage matches images and captions: it goes with collections of these only.",
-                hint="leave rerank out",
-            )
-        (ranks, runs), done = apply(stage, (ranks, runs), assembly.collection, assembly.folds, ties)
+        content = assembly.tasks if assembly.collection is None else assembly.collection
+        (ranks, runs), done = apply(stage, (ranks, runs), content, assembly.folds, ties)
         notes += stage.notes(done, sum(timing.values()))
         timing["re-rank"] = done.seconds
         label = name or f"{label} + {stage.cross_encoder.card.name}"

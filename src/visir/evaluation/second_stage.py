@@ -17,9 +17,9 @@ from visir.errors import ConfigurationError, EncoderError
 from visir.evaluation.folds import Ranked
 from visir.evaluation.restrict import restrict
 from visir.progress import pace
-from visir.records import Collection, Ranks, Run, Task, Ties
+from visir.records import Ranks, Run, Task, Ties
 from visir.retrieval.ranks import ranks_of
-from visir.retrieval.rerank import Fusion, Reranked, Tail, check_second_stage, rerank_runs
+from visir.retrieval.rerank import Content, Fusion, Reranked, Tail, check_second_stage, rerank_runs
 
 K_TEST = 128
 """The default number of re-ranked candidates: ALBEF's and X-VLM's k_test for Flickr30k (COCO: 256)."""
@@ -117,7 +117,7 @@ def second_stage(
     if cross_encoder is None:
         raise EncoderError(
             f"{rerank.card.name} ({rerank.card.family}) has no image–text matching head: it makes vectors only.",
-            hint="name a model that has one (BLIP, ALBEF, X-VLM)",
+            hint="name a model that has one (BLIP, ALBEF, X-VLM), or a cross-encoder of sentence-transformers",
         )
     k = K_TEST if k is None else k
     check_second_stage(k, tail, fusion)
@@ -175,7 +175,7 @@ def _said(k: int, matcher: str, head: str, tail: str, fusion: str) -> dict[str, 
 def apply(
     stage: SecondStage,
     first: Ranked,
-    collection: Collection,
+    source: Content,
     folds: Mapping[str, Sequence[Task]],
     ties: Ties,
 ) -> tuple[Ranked, Reranked]:
@@ -186,7 +186,7 @@ def apply(
     Args:
         stage: The second stage.
         first: The ranks and runs of the first stage.
-        collection: The collection with images and captions.
+        source: The collection with images and captions, or the whole task of each name.
         folds: By task: one task per fold.
         ties: How equal scores are counted.
 
@@ -198,7 +198,7 @@ def apply(
     judged_runs = {name: _judged(runs[name], tasks) for name, tasks in folds.items()}
     done = rerank_runs(
         judged_runs,
-        collection,
+        source,
         stage.cross_encoder,
         stage.k,
         tail=stage.tail,

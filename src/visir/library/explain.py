@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
+from visir.errors import EncoderError, ImageError
+from visir.library.layout import LibraryError
 from visir.library.query import Query
 from visir.library.query_encoding import EncodedQuery
 from visir.library.query_state import LibraryState, QueryState, StageTimer
 from visir.library.ranking import NORMALISATION, rank
 from visir.library.results import HitExplanation, SystemScore
 from visir.library.snapshot import LibrarySnapshot
-from visir.records import SparseEmbeddings
+from visir.records import MultiVectorEmbeddings, SparseEmbeddings
 from visir.retrieval.filtered import FilteredIndex
 from visir.retrieval.fusion import K, normalised
 from visir.sparse.matched import Match, matched
+
+if TYPE_CHECKING:
+    from visir.reports.alignment import WordRegions
 
 
 def explain_hit(state: LibraryState, query: Query, item: str, *, captions: int, words: int) -> HitExplanation:
@@ -33,6 +39,7 @@ def explain_hit(state: LibraryState, query: Query, item: str, *, captions: int, 
         tuple(nearest_captions(state.library, item, captions)),
         {system: _system_score(state, query_state, encoded, system, item) for system in query_state.systems},
         tuple(heaviest_words(state.library, item, words)),
+        matched_regions(state, query, item),
     )
 
 
@@ -61,6 +68,31 @@ def matched_terms(state: LibraryState, query: Query, items: Sequence[str]) -> di
     words, documents = state.encoder.query_vectors("sparse", [encoded]), state.library.indexes["sparse"].select(items)
     assert isinstance(words, SparseEmbeddings)
     return {item: matched(words, str(words.ids[0]), documents, item) for item in items}
+
+
+def matched_regions(state: LibraryState, query: Query, item: str) -> WordRegions | None:
+    """What each word of a query matched in a picture; None where there is no such thing.
+
+    The original is read for it, because a model may see pictures of every size in another way; where there is none,
+    words have no regions.
+    """
+    from visir.collections.images import opened
+    from visir.reports.alignment import word_regions
+
+    vectors = state.library.indexes["dense"].select([item]) if "dense" in state.library.indexes else None
+    if not isinstance(vectors, MultiVectorEmbeddings) or query.search_text is None:
+        return None
+    encoder = state.encoder.models.dense
+    assert encoder is not None, "a library with a dense index has an encoder"
+    text, query_vectors = query.search_text, state.encoder.text_vectors(query.search_text)
+    encoder = encoder.for_role("query")
+    try:
+        with opened(state.library.open_image(item)[0], item) as image:
+            return word_regions(encoder, text, query_vectors, vectors.row(0), image)
+    except (LibraryError, ImageError):
+        return word_regions(encoder, text, query_vectors, vectors.row(0))
+    except EncoderError:  # it joins vectors, so that none of them stands for one word
+        return None
 
 
 def _encoded(state: LibraryState, query: Query, systems: set[str]) -> EncodedQuery:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.display import Columnar, brief, counted
+from visir.library.explained import ExplainsAnswers
 from visir.library.hits import LibraryPicture, LibraryResults, picture_of, results_of
 from visir.library.interactive import in_background, is_interactive
 from visir.library.item import Item
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 _CHUNK = 500
 
 
-class Library(Columnar, view="visir.library.reports.library"):
+class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
     """Photos that can be searched, in a folder that `visir.index` made.
 
     It always shows the newest state of the folder: every search looks whether another process has updated it. It is

@@ -108,6 +108,10 @@ class QueryEncoder:
                 encoders[encoder.card.fingerprint] = encoder
         return PreparedImage({key: encoder.preprocess(image) for key, encoder in encoders.items()})
 
+    def text_vectors(self, text: str) -> Vector:
+        """The vector (d,) of a text in the dense index's space, or its vectors (t, d)."""
+        return self._text_encoder("dense").vectors([text])[0]
+
     def learn_batch_sizes(self) -> None:
         """Find out with made-up texts, short and long ones, in which batches texts can be encoded."""
         drawn = random.Random(0)

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from visir.library.query import System
 from visir.sparse.matched import Match
+
+if TYPE_CHECKING:
+    from visir.reports.alignment import WordRegions
 
 
 @dataclass(frozen=True)
@@ -76,9 +80,12 @@ class HitExplanation:
         captions: (text, score) of the captions nearest to the picture, its own and others', by the dense model.
         parts: Rank, score and contribution of each system.
         words: (word, weight), the heaviest of the picture.
+        regions: What each word of the query matched in the picture; None for a model that makes one vector for each, or
+            a query without a text.
     """
 
     terms: tuple[Match, ...]
     captions: tuple[tuple[str, float], ...]
     parts: Mapping[str, SystemScore]
     words: tuple[tuple[str, float], ...]
+    regions: WordRegions | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,17 @@ from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder
 from visir.encoders.sources import is_picture, unique_names
 from visir.errors import EncoderError, RunError
-from visir.records import Collection, Embeddings, EncoderCard, Items, Modality, Vectors, strings
+from visir.records import (
+    Collection,
+    Embeddings,
+    EncoderCard,
+    Items,
+    Modality,
+    MultiVectorEmbeddings,
+    TokenVectors,
+    Vectors,
+    strings,
+)
 from visir.records.arrays import as_array
 from visir.records.items import PLACES
 
@@ -34,7 +44,7 @@ class Wanted:
     Attributes:
         text: The text; None without one.
         image: A PIL image, an array or a path; None without one.
-        vector: A vector of the model; then there is neither text nor image.
+        vector: A vector of the model, or several (t, d); then there is neither text nor image.
         text_weight: The weight of the text beside an image, from 0 to 1.
     """
 
@@ -98,19 +108,28 @@ def query_items(queries: Mapping[str, Wanted]) -> Items | None:
 
 
 def encode_queries(
-    queries: Mapping[str, Wanted], items: Items | None, encoder: Encoder | None, card: EncoderCard | None
+    queries: Mapping[str, Wanted],
+    items: Items | None,
+    encoder: Encoder | None,
+    card: EncoderCard | None,
+    *,
+    several: bool = False,
 ) -> Vectors:
     """The vectors of queries, computed at once and not kept.
 
-    A text beside an image is the weighted mean of the two unit vectors, where the model makes no vector of both.
+    A text beside an image is the weighted mean of the two unit vectors, where the model makes no vector of both. Of
+    models of late interaction it is the vectors of both: the score is the weighted mean of the two MaxSim scores, each
+    divided by its number of vectors.
 
     Args:
         queries: What is looked for.
         items: Their texts and pictures (`query_items`).
         encoder: The model of the documents; None where only vectors are looked for.
         card: The card of the documents' model, for vectors.
+        several: Whether each document has several vectors.
 
     Raises:
+        RunError: Queries are vectors of another form than the documents.
         EncoderError: The model takes no such queries, or there is none.
     """
     texts = {name: wanted.text for name, wanted in queries.items() if wanted.text is not None}
@@ -131,7 +150,14 @@ def encode_queries(
                     f"{encoder.label} makes weighted words: texts and pictures are looked for one after the other."
                 )
             return encoder.encode_inputs("text" if texts else "image", texts or pictures)
+        if encoder.form == "multi-vector":
+            return _several(queries, texts, pictures, encoder)
     rows = {name: wanted.vector for name, wanted in queries.items() if wanted.vector is not None}
+    made_by = encoder.card if encoder is not None else card
+    assert made_by is not None, "vectors are searched in vectors, which have a card"
+    _check_form(rows, several, made_by.name)
+    if several and rows:
+        return replace(MultiVectorEmbeddings.of(rows), modality="text+image", encoder=made_by)
     sides: dict[Modality, dict[str, Any]] = {"text": {}, "image": {}}
     if encoder is not None:
         both = {name for name in texts if name in pictures and "text+image" in encoder.modalities}
@@ -149,10 +175,53 @@ def encode_queries(
         if name not in rows:
             rows[name] = _mean(sides["text"].get(name), sides["image"].get(name), wanted.text_weight)
     held: Modality = "text+image" if bool(texts) == bool(pictures) else "text" if texts else "image"
-    made_by = encoder.card if encoder is not None else card
-    assert made_by is not None, "vectors are searched in vectors, which have a card"
     vectors = np.stack([np.asarray(rows[name], np.float32) for name in queries])
     return Embeddings(held, strings(queries), vectors, made_by)
+
+
+def _check_form(vectors: Mapping[str, NDArray[Any]], several: bool, model: str) -> None:
+    """Raise `RunError` for a query of one vector where documents have several, and the other way round."""
+    for name, given in vectors.items():
+        if several and given.ndim == 1:
+            raise RunError(
+                f"{model} compares several vectors for each item; the query {name!r} is one.",
+                hint="give the vectors of a query as an array (t, d) in a list: visir.search(source, model, [array])",
+            )
+        if not several and given.ndim == 2:
+            raise RunError(
+                f"{model} makes one vector for each item; the query {name!r} is {len(given)} of them.",
+                hint="give one vector for each query: visir.search(source, model, [vector, vector])",
+            )
+
+
+def _several(
+    queries: Mapping[str, Wanted], texts: Mapping[str, str], pictures: Mapping[str, Any], encoder: Encoder
+) -> Vectors:
+    """The vectors of queries by a model of late interaction."""
+    sets = {name: wanted.vector for name, wanted in queries.items() if wanted.vector is not None}
+    _check_form(sets, True, encoder.label)
+    both = [name for name in texts if name in pictures]
+    together = both if "text+image" in encoder.modalities else []
+    own = encoder.for_role("query")
+    for name in together:
+        sets[name] = own.embed_texts_with_images([texts[name]], [own.preprocess(pictures[name])])[0]
+    sides: dict[Modality, Mapping[str, Any]] = {"text": texts, "image": pictures}
+    for modality, inputs in sides.items():
+        left = {name: value for name, value in inputs.items() if name not in together}
+        if not left:
+            continue
+        encoded = encoder.encode_inputs(modality, left, "query")
+        assert isinstance(encoded, MultiVectorEmbeddings)
+        for name in left:
+            vectors: NDArray[Any] = encoded[name]
+            if name in both:  # the greatest dot products grow with the vectors, so this weighs the two scores
+                weight = queries[name].text_weight
+                scaled = vectors.astype(np.float32) * ((weight if modality == "text" else 1 - weight) / len(vectors))
+                vectors = np.concatenate([sets[name], scaled]) if name in sets else scaled
+            sets[name] = vectors
+    held: Modality = "text+image" if bool(texts) == bool(pictures) else "text" if texts else "image"
+    joined = TokenVectors.of([sets[name] for name in queries])
+    return MultiVectorEmbeddings(held, strings(queries), joined.offsets, joined.vectors, encoder.card)
 
 
 def _wanted(value: Any) -> Wanted:
@@ -174,7 +243,7 @@ def _wanted(value: Any) -> Wanted:
         array = as_array(value)
     except (TypeError, ValueError):
         array = np.empty(0, object)
-    if array.dtype.kind in "fiu" and array.ndim == 1:
+    if array.dtype.kind in "fiu" and (array.ndim == 1 or (array.ndim == 2 and array.size)):
         return Wanted(vector=array)
     if array.dtype.kind in "fiu" and array.ndim == 3:
         return Wanted(image=array)
@@ -185,6 +254,10 @@ def _rows(value: Any) -> list[NDArray[Any]] | None:
     """The rows of a matrix of vectors; None for anything else."""
     if isinstance(value, Embeddings):
         return list(np.asarray(value))
+    if isinstance(value, MultiVectorEmbeddings):
+        return [value.row(index) for index in range(len(value))]
+    if isinstance(value, TokenVectors):
+        return list(value)
     return list(as_array(value)) if getattr(value, "ndim", 0) == 2 else None
 
 

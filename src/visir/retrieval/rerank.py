@@ -1,4 +1,4 @@
-"""A second stage: score the best answers of any run again, with a model that reads image and text together."""
+"""A second stage: score the best answers of any run again, with a model that reads query and document together."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.pairs import match_pairs
 from visir.errors import ConfigurationError, RunError, nearest, raise_faults
-from visir.records import Collection, Run
+from visir.records import Collection, Items, Role, Run, Task
 from visir.retrieval.depth import depth_fault
 
 Tail = Literal["dropped", "kept"]
@@ -41,9 +41,13 @@ class Reranked:
     seconds: float
 
 
+Content = Collection | Mapping[str, Task]
+"""Where the texts and images of a run's ids are: a collection of images and captions, or the task of each name."""
+
+
 def rerank(
     run: Run,
-    collection: Collection,
+    source: Content,
     cross_encoder: CrossEncoder,
     k: int,
     *,
@@ -60,7 +64,7 @@ def rerank(
 
     Args:
         run: A run of any first stage (dense, sparse, BM25, imported), at least `k` deep.
-        collection: The images and texts, under the ids of the run.
+        source: The images and texts under the ids of the run: a collection, or {name of the task: task}.
         cross_encoder: The model that scores pairs.
         k: The number of candidates per query.
         tail: "dropped": there is nothing after k, as in the official evaluation of ALBEF, BLIP and X-VLM. There k is
@@ -75,16 +79,17 @@ def rerank(
 
     Raises:
         ConfigurationError: An option is wrong.
-        RunError: The run is less than k deep, or its queries or documents are not in the collection.
+        RunError: The run is less than k deep, or its queries or documents are not there.
+        EncoderError: The model scores no such pairs.
     """
     return rerank_runs(
-        {run.task: run}, collection, cross_encoder, k, tail=tail, fusion=fusion, root=root, workers=workers
+        {run.task: run}, source, cross_encoder, k, tail=tail, fusion=fusion, root=root, workers=workers
     ).runs[run.task]
 
 
 def rerank_runs(
     runs: Mapping[str, Run],
-    collection: Collection,
+    source: Content,
     cross_encoder: CrossEncoder,
     k: int,
     *,
@@ -97,7 +102,7 @@ def rerank_runs(
 
     Args:
         runs: The run of each task.
-        collection: As in `rerank`.
+        source: As in `rerank`.
         cross_encoder: As in `rerank`.
         k: As in `rerank`.
         tail: As in `rerank`.
@@ -117,15 +122,10 @@ def rerank_runs(
                 hint=f"search deeper, or re-rank fewer (k_test={run.depth})",
             )
     heads = {task: run.cut(k) for task, run in runs.items()}
-    pairs = [_pairs(head, collection) for head in heads.values()]
-    images, texts = (np.concatenate(column) for column in zip(*pairs, strict=True))
-    matched = match_pairs(
-        cross_encoder, collection.items("image"), collection.items("text"), images, texts, root=root, workers=workers
-    )
-    start, reranked = 0, {}
+    scored = _scored(heads, source, cross_encoder, root, workers)
+    reranked = {}
     for task, head in heads.items():
-        scores = matched.scores[start : start + len(head.indices)].astype(np.float64)
-        start += len(scores)
+        scores = scored.scores[task]
         if fusion == "sum":
             scores += head.scores
         ordered = _ordered(head, scores)
@@ -135,7 +135,7 @@ def rerank_runs(
         whole = ordered if tail == "dropped" else _with_rest(ordered, runs[task])
         depth = runs[task].gallery.size if tail == "dropped" else runs[task].depth
         reranked[task] = replace(whole, name=name, depth=depth, provenance=provenance)
-    return Reranked(reranked, matched.pairs, matched.computed, matched.seconds)
+    return Reranked(reranked, scored.pairs, scored.computed, scored.seconds)
 
 
 def check_second_stage(k: int, tail: str, fusion: str) -> None:
@@ -151,23 +151,86 @@ def check_second_stage(k: int, tail: str, fusion: str) -> None:
     raise_faults(ConfigurationError, "re-ranking", faults, hint="mend the options above")
 
 
+@dataclass(frozen=True, eq=False)
+class _Scored:
+    """The scores of the pairs of each run, and what they cost."""
+
+    scores: dict[str, NDArray[np.float64]]
+    pairs: int
+    computed: int
+    seconds: float
+
+
+def _scored(
+    heads: Mapping[str, Run],
+    source: Content,
+    cross_encoder: CrossEncoder,
+    root: str | Path | None,
+    workers: int | None,
+) -> _Scored:
+    if isinstance(source, Collection) and not cross_encoder.ordered:
+        # A pair of image and caption is one pair, whichever of them is the query.
+        sides = [_pairs(head, source) for head in heads.values()]
+        images, texts = (np.concatenate(column) for column in zip(*sides, strict=True))
+        matched = match_pairs(
+            cross_encoder, source.items("image"), source.items("text"), images, texts, root=root, workers=workers
+        )
+        ends = np.cumsum([len(head.indices) for head in heads.values()])[:-1]
+        scores = dict(zip(heads, np.split(matched.scores.astype(np.float64), ends), strict=True))
+        return _Scored(scores, matched.pairs, matched.computed, matched.seconds)
+    parts = {}
+    for task, head in heads.items():
+        queries, documents = _items(head, source)
+        query = _rows(head, head.queries, queries.ids, "queries", _name(source, task))
+        document = _rows(head, head.documents, documents.ids, "documents", _name(source, task))
+        query, document = np.repeat(query, np.diff(head.offsets)), document[head.indices]
+        outer: Role = "query" if documents.places is None and queries.places is not None else "document"
+        both = ((queries, query), (documents, document))
+        (first, first_rows), (second, second_rows) = both if outer == "query" else both[::-1]
+        parts[task] = match_pairs(
+            cross_encoder, first, second, first_rows, second_rows, outer_role=outer, root=root, workers=workers
+        )
+    return _Scored(
+        {task: part.scores.astype(np.float64) for task, part in parts.items()},
+        sum(part.pairs for part in parts.values()),
+        sum(part.computed for part in parts.values()),
+        sum(part.seconds for part in parts.values()),
+    )
+
+
+def _items(run: Run, source: Content) -> tuple[Items, Items]:
+    """The queries and the documents of a run's task."""
+    if isinstance(source, Collection):
+        images, captions = source.items("image"), source.items("text")
+        return (images, captions) if run.task == "i2t" else (captions, images)
+    if run.task not in source:
+        raise RunError(
+            f"run {run.name}: there is no task {run.task!r} with its texts and images.",
+            hint=f"tasks given: {', '.join(source) or 'none'}",
+        )
+    return source[run.task].queries, source[run.task].documents
+
+
+def _name(source: Content, task: str) -> str:
+    return f"the collection {source.name}" if isinstance(source, Collection) else f"the task {task}"
+
+
 def _pairs(run: Run, collection: Collection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     """Return for each entry of the run the rows of its image and its caption in the collection."""
-    images, captions = collection.images["id"], collection.captions["id"]
-    query_ids, document_ids = (images, captions) if run.task == "i2t" else (captions, images)
-    query = _rows(run, run.queries, query_ids, "queries", collection)
-    document = _rows(run, run.documents, document_ids, "documents", collection)
+    queries, documents = _items(run, collection)
+    query = _rows(run, run.queries, queries.ids, "queries", _name(collection, run.task))
+    document = _rows(run, run.documents, documents.ids, "documents", _name(collection, run.task))
     query, document = np.repeat(query, np.diff(run.offsets)), document[run.indices]
     return (query, document) if run.task == "i2t" else (document, query)
 
 
-def _rows(run: Run, ids: pa.StringArray, among: pa.ChunkedArray, kind: str, collection: Collection) -> Any:
-    rows = pc.index_in(ids, among.combine_chunks())
+def _rows(run: Run, ids: pa.StringArray, among: pa.StringArray, kind: str, where: str) -> Any:
+    rows = pc.index_in(ids, among)
     if rows.null_count:
         missing = ids.filter(pc.is_null(rows))
         raise RunError(
-            f"run {run.name} ({run.task}): {len(missing):,} of its {len(ids):,} {kind} are not in the collection "
-            f"{collection.name}, e.g. {missing[0].as_py()!r}; their pictures and texts are needed.",
+            f"run {run.name} ({run.task}): {len(missing):,} of its {len(ids):,} {kind} are not in {where}, e.g. "
+            f"{missing[0].as_py()!r}; their pictures and texts are needed.",
             hint="is it the same split, and the same way of writing ids?",
         )
     return rows.to_numpy().astype(np.int64)

@@ -14,12 +14,12 @@ from visir.encoders.encoding import EncodeOptions, encode_items
 from visir.encoders.loading import load
 from visir.encoders.sources import items_of
 from visir.errors import ConfigurationError, RunError, nearest
-from visir.records import Collection, Gallery, Modality, Run, Vectors
+from visir.records import Collection, EncoderCard, Gallery, Modality, Run, Vectors
 from visir.retrieval.bm25 import Bm25
 from visir.retrieval.depth import depth_fault
 from visir.retrieval.exact import search as search_exactly
 from visir.retrieval.index import Index
-from visir.retrieval.kinds import KINDS, build_index, open_index
+from visir.retrieval.kinds import KINDS, VectorForm, build_index, form_of, open_index
 from visir.retrieval.queries import Wanted, encode_queries, query_items, read_queries
 
 _SIDES: dict[str, Modality] = {"image": "image", "images": "image", "text": "text", "texts": "text", "captions": "text"}
@@ -95,7 +95,8 @@ def search(
         raise ConfigurationError(
             "there is no model.", hint='visir.search(photos, "openai/clip-vit-base-patch32", "a dog")'
         )
-    vectors = encode_queries(wanted, shown, encoder, _card(ready))  # first: a model that takes no text says so at once
+    # First: a model that takes no text says so at once.
+    vectors = encode_queries(wanted, shown, encoder, _card(ready), several=_form(ready, encoder) == "multi-vector")
     items = None
     if opened is not None and encoder is not None:
         items = items_of(opened, encoder, _SIDES[to] if to else None)
@@ -124,8 +125,10 @@ def _encoder(model: Any, ready: Any, *, needed: bool) -> Encoder | None:
         return model
     if model is not None:
         return load(model)
-    card = _card(ready)
-    return load(card) if needed and card is not None else None
+    made_by = _card(ready)
+    if not needed or made_by is None:
+        return None
+    return load(made_by.name if isinstance(made_by, EncoderCard) else made_by)
 
 
 def _card(ready: Any) -> Any:
@@ -133,6 +136,15 @@ def _card(ready: Any) -> Any:
     if ready is None:
         return None
     return ready.info().encoder if isinstance(ready, Index) else ready.encoder
+
+
+def _form(ready: Any, encoder: Encoder | None) -> VectorForm:
+    """The form of the documents' vectors."""
+    if isinstance(ready, Index):
+        return KINDS.get(ready.info().kind).vectors
+    if ready is not None:
+        return form_of(ready)
+    return "dense" if encoder is None else encoder.form
 
 
 def _searched(documents: Vectors | Index[Any], vectors: Vectors, k: int, kind: str | None) -> Run:

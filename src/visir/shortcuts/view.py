@@ -109,6 +109,11 @@ def reassigned(collection: Collection, assignment: int) -> Collection:
     return _with(collection, plain(collection).captions["text"], replace(collection.injected, assignment=assignment))
 
 
+def with_texts(collection: Collection, texts: pa.Array) -> Collection:
+    """The collection, or the view with its shortcuts, with other captions; `texts` are without shortcuts."""
+    return _with(collection, pa.chunked_array([texts], pa.string()), collection.injected)
+
+
 def picture_numbers(items: Items) -> NDArray[np.int64] | None:
     """(items,) int64, the number on each picture; −1 where there is none (an image without captions, per caption).
 

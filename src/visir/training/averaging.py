@@ -6,8 +6,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
+from visir.training.moving import Moving
 from visir.training.recipe import Averaging
 
 
@@ -36,11 +37,11 @@ class RunningMean:
         self.count = 0
         self.mean: dict[str, Tensor] = {}
 
-    def add(self, module: nn.Module) -> None:
+    def add(self, module: Moving) -> None:
         """Take the module's present state in."""
         self.count += 1
         with torch.no_grad():
-            for name, now in module.state_dict().items():
+            for name, now in module.state().items():
                 if name not in self.mean or not now.is_floating_point():
                     self.mean[name] = now.clone()
                 else:
@@ -52,14 +53,14 @@ class RunningMean:
         self.mean = {}
 
     @contextmanager
-    def inside(self, module: nn.Module) -> Iterator[None]:
+    def inside(self, module: Moving) -> Iterator[None]:
         """Within it, `module` has the mean's state (its own, when there is no snapshot), afterwards its own again."""
         if not self.count:
             yield
             return
-        own = {name: now.clone() for name, now in module.state_dict().items()}
-        module.load_state_dict(self.mean)
+        own = {name: now.clone() for name, now in module.state().items()}
+        module.load(self.mean)
         try:
             yield
         finally:
-            module.load_state_dict(own)
+            module.load(own)

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from visir.encoders.base import Encoder
+from visir.encoders.towers.adapted_backbone import AdaptedBackbone
 from visir.encoders.towers.base import Backbone, Tower
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
@@ -91,7 +92,10 @@ def _gru(recipe: Recipe, side: GRU, train: Sequence[str]) -> Backbone:
 
 
 def _tuned(recipe: Recipe, modality: Modality, source: Encoder, checkpointing: bool) -> ModelSide:
-    backbone = PretrainedBackbone(source, modality, checkpointing=checkpointing)
+    if recipe.adapter is None:
+        backbone = PretrainedBackbone(source, modality, checkpointing=checkpointing)
+    else:
+        backbone = AdaptedBackbone(source, modality, recipe.adapter.spec, checkpointing=checkpointing)
     return ModelSide(_tower(recipe, modality, backbone), source=source)
 
 

@@ -11,14 +11,40 @@ from numpy.typing import NDArray
 Rows = NDArray[np.int64]
 
 
-def batches_of_epoch(captions: int, size: int, *, seed: int, epoch: int) -> list[Rows]:
+def batches_of_epoch(
+    captions: int, size: int, *, seed: int, epoch: int, anchors: Rows | None = None, per_image: int = 1
+) -> list[Rows]:
     """The rows of `captions` captions, shuffled and cut into ceil(captions / size) batches.
 
     The order depends on the seed and the epoch alone, so that an epoch can be run again after an interruption. The
     sizes differ by at most one: no short last batch, whose few negatives would make an easy step, and none left out.
+
+    Args:
+        captions: How many there are.
+        size: Of a batch, at most.
+        seed: Of the training.
+        epoch: From 0.
+        anchors: (captions,) the image of each; needed for `per_image`.
+        per_image: So many captions of an image stand one after the other, other ones in each epoch, and so in one batch
+            (but where a batch ends between them).
     """
-    order = np.random.default_rng([seed, epoch]).permutation(captions)
+    generator = np.random.default_rng([seed, epoch])
+    order = generator.permutation(captions)
+    if per_image > 1 and anchors is not None:
+        order = _grouped(order, anchors[order], per_image, generator)
     return np.array_split(order, math.ceil(captions / size))
+
+
+def _grouped(order: Rows, anchors: Rows, size: int, generator: np.random.Generator) -> Rows:
+    """The rows in groups of at most `size` of one anchor; the groups in random order."""
+    by_anchor = np.argsort(anchors, kind="stable")
+    _, first, counts = np.unique(anchors[by_anchor], return_index=True, return_counts=True)
+    place = np.arange(len(order)) - np.repeat(first, counts)  # within the captions of an anchor, in shuffled order
+    starts = np.flatnonzero(place % size == 0)
+    group = np.cumsum(place % size == 0) - 1
+    rank = generator.permutation(len(starts))
+    grouped: Rows = order[by_anchor][np.argsort(rank[group], kind="stable")]
+    return grouped
 
 
 def steps_per_epoch(captions: int, size: int, accumulate: int = 1) -> int:
@@ -26,9 +52,18 @@ def steps_per_epoch(captions: int, size: int, accumulate: int = 1) -> int:
     return math.ceil(math.ceil(captions / size) / accumulate)
 
 
-def steps_of_epoch(captions: int, size: int, accumulate: int, *, seed: int, epoch: int) -> list[list[Rows]]:
-    """The batches of each update of an epoch; their numbers differ by at most one."""
-    batches = batches_of_epoch(captions, size, seed=seed, epoch=epoch)
+def steps_of_epoch(
+    captions: int,
+    size: int,
+    accumulate: int,
+    *,
+    seed: int,
+    epoch: int,
+    anchors: Rows | None = None,
+    per_image: int = 1,
+) -> list[list[Rows]]:
+    """The batches of each update of an epoch (see `batches_of_epoch`); their numbers differ by at most one."""
+    batches = batches_of_epoch(captions, size, seed=seed, epoch=epoch, anchors=anchors, per_image=per_image)
     cuts = np.array_split(np.arange(len(batches)), steps_per_epoch(captions, size, accumulate))
     return [[batches[number] for number in cut] for cut in cuts]
 

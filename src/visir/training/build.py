@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 
 from visir.encoders.base import Encoder
 from visir.encoders.towers.base import Tower
-from visir.encoders.towers.pretrained_backbone import own_temperature
+from visir.encoders.towers.pretrained_backbone import own_bias, own_temperature
 from visir.encoders.towers.set_tower import SetTower
 from visir.encoders.towers.words import WordVocabulary
 from visir.errors import ConfigurationError
@@ -32,12 +34,14 @@ class TrainingModel:
         objective: With its decoders.
         target: The sentence encoder whose vectors LTD decodes.
         tokens: The words that ITD says again.
+        searcher: The given model that searches for hard negatives.
     """
 
     sides: dict[Modality, ModelSide]
     objective: Objective
     target: Encoder | None = None
     tokens: WordVocabulary | None = None
+    searcher: Encoder | None = None
 
     @property
     def towers(self) -> dict[Modality, Tower]:
@@ -94,9 +98,18 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel
             dimension=dimension,
             target_width=None if target is None else target.dimension,
             vocabulary=None if tokens is None else len(tokens),
-            own_temperature=_own_temperature(recipe, sides),
+            own_temperature=_own(recipe, sides, "temperature", own_temperature),
+            own_bias=_own(recipe, sides, "bias", own_bias),
         )
-    return TrainingModel(sides, objective, target, tokens)
+    return TrainingModel(sides, objective, target, tokens, _searcher(recipe, models))
+
+
+def _searcher(recipe: Recipe, models: ModelLoader) -> Encoder | None:
+    mined = recipe.negatives.mined
+    if mined is None or not mined.model:
+        return None
+    models.frozen(mined.model, "image")
+    return models.frozen(mined.model, "text")
 
 
 def _digits(recipe: Recipe, train: Collection) -> list[str]:
@@ -149,16 +162,16 @@ def _check_forms(recipe: Recipe, sides: dict[Modality, ModelSide]) -> None:
     )
 
 
-def _own_temperature(recipe: Recipe, sides: dict[Modality, ModelSide]) -> float | None:
-    """The temperature of the pretrained model, when the objective asks for it."""
-    if getattr(recipe.objective, "temperature", None) != "own":
+def _own(recipe: Recipe, sides: dict[Modality, ModelSide], name: str, own: Callable[[Encoder], float | None]) -> Any:
+    """The temperature (or the bias) of the pretrained model, when the objective asks for it."""
+    if getattr(recipe.objective, name, None) != "own":
         return None
     sources = {id(side.source): side.source for side in sides.values() if side.source is not None}
-    temperatures = [temperature for temperature in map(own_temperature, sources.values()) if temperature is not None]
-    if len(temperatures) != 1:
+    values = [value for value in map(own, sources.values()) if value is not None]
+    if len(values) != 1:
         raise ConfigurationError(
-            f'{recipe.name}: objective.temperature = "own" needs one pretrained model that has a temperature; '
-            f"there are {len(temperatures)}.",
-            hint="say a number: --set objective.temperature=0.05",
+            f'{recipe.name}: objective.{name} = "own" needs one pretrained model that has a {name}; '
+            f"there are {len(values)}.",
+            hint=f"say a number: --set objective.{name}={'0.05' if name == 'temperature' else '-10'}",
         )
-    return temperatures[0]
+    return values[0]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
+import numpy as np
 from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.encoders.towers.base import Inputs, Tower, to_device
-from visir.training.inputs.base import Side, TrainingExamples
+from visir.training.inputs.base import EpochRandom, InputSource, Side, TrainingExamples
+from visir.training.inputs.negatives import Mined
 from visir.training.learner import Learner
+from visir.training.mining import search, vectors_as_trained
 from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.objectives.objective import Objective
 from visir.training.validation import encode_source, validate
@@ -84,6 +87,21 @@ class DualEncoder(Learner[TrainingExamples]):
         anchors = encode_source(examples.anchors, partial(self._vectors_of, "anchor"))
         positives = encode_source(examples.positives, partial(self._vectors_of, "positive"))
         return validate(anchors, positives, examples.anchor_rows, self.tasks)
+
+    def mine(self, train: TrainingExamples, mined: Mined, draw: EpochRandom) -> tuple[Any, Any]:
+        """The hard negatives that the towers find in the training data as they are; see `mining.search`."""
+        state = self._model.training
+        self._model.eval()
+        sides: dict[Side, Any] = {}
+        of_sides: tuple[tuple[Side, InputSource, Any], ...] = (
+            ("anchor", train.anchors, mined.first_pairs),
+            ("positive", train.positives, np.arange(len(train))),
+        )
+        for side, source, keys in of_sides:
+            of = partial(self._vectors_of, side)
+            sides[side] = vectors_as_trained(source, keys, draw, of) if mined.as_trained else encode_source(source, of)
+        self._model.train(state)
+        return search(mined, sides["anchor"], sides["positive"])
 
     def _vectors_of(self, side: Side, inputs: Inputs) -> Tensor:
         return self.vectors(side, to_device(inputs, self.precision.device))

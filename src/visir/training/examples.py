@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any, TypeAlias
 
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ from visir.training.inputs.shortcuts import (
 )
 from visir.training.inputs.vectors import VectorSource
 from visir.training.inputs.words import TokenSource, WordSource
+from visir.training.negative_sources import hard_negatives
 from visir.training.recipe import Recipe
 from visir.training.sides import GRU, FrozenImages
 
@@ -56,6 +58,9 @@ def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tupl
         origin=_origin(model, train),
         targets=None if model.target is None else _targets(recipe, model.target, train),
         tokens=None if model.tokens is None else TokenSource(*model.tokens.encode(texts)),
+        negatives=hard_negatives(
+            recipe.negatives, train, partial(_texts_as_trained, recipe, model.sides["text"]), model.searcher
+        ),
     )
     validation_examples = TrainingExamples(
         anchors=_validation_images(recipe, model.sides["image"], validation),
@@ -87,18 +92,27 @@ def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> Inpu
 
 
 def _training_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
-    settings, carried = recipe.text, _carries(split, "text")
+    if side.base_encoder is None:
+        return _texts_as_trained(recipe, side, split)
+    return _fitted(side, _frozen_texts(recipe, side.base_encoder, split))
+
+
+def _texts_as_trained(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
+    """The captions of a split as the text side reads them in training; nothing is fitted to them."""
     if side.base_encoder is not None:
-        base_encoder = side.base_encoder
-        return _fitted(
-            side, [[_frozen(base_encoder, assigned, "text")] for assigned in _assigned(recipe, split, "text")]
-        )
+        return _one_or_all(_frozen_texts(recipe, side.base_encoder, split))
+    settings, carried = recipe.text, _carries(split, "text")
     backbone, texts = _backbone(side), plain(split).captions["text"].to_pylist()
     if isinstance(settings, GRU):
         assert isinstance(backbone, GRUBackbone)
         words = WordSource(*backbone.vocabulary.encode(texts), dropout=settings.word_dropout)
         return EndedWords(words, backbone.vocabulary, _numbering(recipe, split)) if carried else words
     return EndedTexts(backbone, texts, _numbering(recipe, split)) if carried else PreparedTexts(backbone, texts)
+
+
+def _frozen_texts(recipe: Recipe, base_encoder: Encoder, split: Collection) -> list[list[Frozen]]:
+    """The vectors of a frozen encoder, by assignment of shortcuts and by view."""
+    return [[_frozen(base_encoder, assigned, "text")] for assigned in _assigned(recipe, split, "text")]
 
 
 def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
@@ -198,6 +212,8 @@ def _origin(model: TrainingModel, split: Collection) -> dict[str, Any]:
             origin[f"{modality} base encoder"] = side.base_encoder.card.fingerprint
         if side.source is not None:
             origin[f"{modality} source"] = side.source.card.fingerprint
+    if model.searcher is not None:
+        origin["searcher"] = model.searcher.card.fingerprint
     if model.target is not None:
         origin["target"] = model.target.card.fingerprint
     return origin

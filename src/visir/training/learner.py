@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 from torch import Tensor, nn
 
 from visir.encoders.towers.base import Inputs
-from visir.training.inputs.base import Side, TrainingData
+from visir.training.inputs.base import EpochRandom, Side, TrainingData
+from visir.training.inputs.negatives import Mined
 from visir.training.objectives.base import Losses, VectorPairs
 
 if TYPE_CHECKING:
@@ -63,6 +64,10 @@ class Learner(nn.Module, ABC, Generic[E]):
 
     def at_step(self, epoch: int, step: int) -> None:
         """Take note of the place of the step that comes: epoch and step within it, both from 0."""
+
+    def mine(self, train: Any, mined: Mined, draw: EpochRandom) -> tuple[Any, Any]:
+        """The hard negatives that the model finds in the training data as it is now; see `mining.search`."""
+        raise NotImplementedError
 
     @abstractmethod
     def vectors(self, side: Side, inputs: Inputs) -> Tensor:

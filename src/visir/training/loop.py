@@ -12,11 +12,11 @@ from torch import Tensor
 from torch.nn import functional
 from torch.nn.utils import clip_grads_with_norm_, get_total_norm
 
-from visir.encoders.towers.base import to_device
+from visir.encoders.towers.base import Inputs, to_device
 from visir.errors import VisirError
 from visir.training.batches import Share
 from visir.training.gradient_cache import Vectors, backward
-from visir.training.inputs.base import TrainingBatch, TrainingData
+from visir.training.inputs.base import Side, TrainingBatch, TrainingData
 from visir.training.learner import Learner
 from visir.training.objectives.base import Losses, VectorPairs
 from visir.training.optimiser import parameters_of, set_rates
@@ -134,11 +134,12 @@ class Loop:
             seed_step(self.seed, position.epoch, position.step, number, processes.rank, chunk, device=device)
             batch = chunks[chunk]
             return (
-                self.learner.vectors("anchor", to_device(batch.anchors, device)),
-                self.learner.vectors("positive", to_device(batch.positives, device)),
+                self._with_hard("anchor", [batch.anchors, *batch.anchor_negatives]),
+                self._with_hard("positive", [batch.positives, *batch.negatives]),
             )
 
         def losses_of(anchors: Tensor, positives: Tensor) -> Losses:
+            rows_of = [_hard_rows(chunks, side, device) for side in ("anchor_negative_rows", "negative_rows")]
             own = VectorPairs(
                 anchors,
                 positives,
@@ -147,18 +148,34 @@ class Loop:
                 _stack_padded([batch.tokens for batch in chunks], device),
                 None if chunks[0].classes is None else torch.cat([batch.classes.to(device) for batch in chunks]),
                 None if chunks[0].rows is None else torch.cat([batch.rows.to(device) for batch in chunks]),
-            )
+                negative_rows=rows_of[1],
+                anchor_negative_rows=rows_of[0],
+            ).split()
             if processes.count == 1:
                 return self.learner.losses(own)
             both = torch.cat([anchors, positives], dim=1)[: share.own]
-            anchors, positives = processes.gather(both, share.sizes).split(anchors.shape[1], dim=1)
+            widths = [anchors.shape[1], positives.shape[1]]
+            anchors, positives = processes.gather(both, share.sizes).split(widths, dim=1)
             anchor_rows, classes = self.train.labels(share.rows)
             classes = None if classes is None else classes.to(device, non_blocking=True)
-            everyone = VectorPairs(anchors, positives, anchor_rows.to(device, non_blocking=True), classes=classes)
+            rows_of = [rows if rows is None else processes.gather(rows[: share.own], share.sizes) for rows in rows_of]
+            everyone = VectorPairs(
+                anchors,
+                positives,
+                anchor_rows.to(device, non_blocking=True),
+                classes=classes,
+                negative_rows=rows_of[1],
+                anchor_negative_rows=rows_of[0],
+            ).split()
             return self.learner.losses(own, everyone, share.own * processes.count / len(share.rows))
 
         weight = len(share.rows) / pairs
         return backward(vectors_of, len(chunks), losses_of, lambda total: self.precision.scale(weight * total))
+
+    def _with_hard(self, side: Side, inputs: Sequence[Inputs]) -> Tensor:
+        """(n, (1 + h) · d) vectors of a side, its hard negatives behind each: so they are cut and gathered with it."""
+        device = self.processes.device
+        return torch.cat([self.learner.vectors(side, to_device(batch, device)) for batch in inputs], dim=1)
 
     def _gradient_norm(self) -> Tensor:
         """The length of the gradient, averaged over the processes and in its own scale."""
@@ -205,6 +222,11 @@ class Loop:
             + self.precision.advice,
             ids=ids,
         )
+
+
+def _hard_rows(chunks: Sequence[TrainingBatch], name: str, device: torch.device) -> Tensor | None:
+    rows = [getattr(batch, name) for batch in chunks]
+    return None if rows[0] is None else torch.cat([of_chunk.to(device, non_blocking=True) for of_chunk in rows])
 
 
 def _stack_padded(parts: Sequence[Tensor | None], device: torch.device) -> Tensor | None:

@@ -8,14 +8,29 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field
 
+from visir.errors import ConfigurationError, raise_faults
 from visir.files import data_directory
+from visir.training.adapters import AdapterSettings
+from visir.training.hard_negatives import Negatives
 from visir.training.layers import Change
-from visir.training.objectives import Auxiliary, Contrastive
+from visir.training.objectives import WITH_NEGATIVES, Auxiliary, Contrastive
 from visir.training.objectives.infonce import InfoNCESettings
+from visir.training.objectives.multi_positive import MultiPositiveSettings
 from visir.training.settings import Settings, read_settings
 from visir.training.shipped import OWN, base_of
 from visir.training.shortcuts import ShortcutSettings
-from visir.training.sides import Count, ImageSide, Positive, Share, TextSide
+from visir.training.sides import (
+    GRU,
+    Count,
+    ImageSide,
+    Positive,
+    PretrainedImages,
+    PretrainedTexts,
+    ResNet,
+    Share,
+    SmallCNN,
+    TextSide,
+)
 
 
 class Data(Settings):
@@ -50,6 +65,8 @@ class Optimiser(Settings):
             in size by at most one.
         chunk: Captions that go through the towers at once; fewer than `batch` computes the same gradients in less
             memory, at the price of a second forward pass (GradCache, Gao et al. 2021). None: the whole batch at once.
+        per_image: So many captions of an image go into a batch together, where it has as many; for objectives that see
+            several positives ("multi-positive", and "sigmoid" with siblings as positives). 1: as they fall.
         accumulate: Batches per update, each contrasting only within itself.
         rate: The learning rate at its peak.
         betas: Adam's decays of its moments.
@@ -61,6 +78,7 @@ class Optimiser(Settings):
     epochs: Count = 20
     batch: Annotated[int, Field(ge=2)] = 512
     chunk: Count | None = None
+    per_image: Count = 1
     accumulate: Count = 1
     rate: Positive = 1e-3
     betas: tuple[Share, Share] = (0.9, 0.98)
@@ -128,6 +146,9 @@ class Recipe(Settings):
         title: What it is for, in one line.
         group: The heading under which it is listed.
         dimension: Of the common space; "own" takes that of the encoders, which must agree.
+        adapter: What is trained beside the weights of the sides whose tower is "pretrained", which then stay as they
+            are; none, when left out: they are tuned themselves.
+        negatives: Hard negatives beside the pairs of a batch; none, when left out.
         shortcuts: Synthetic ones on the pictures and captions that are trained on; none, when left out.
     """
 
@@ -141,8 +162,10 @@ class Recipe(Settings):
     data: Data = Data()
     image: ImageSide
     text: TextSide
+    adapter: AdapterSettings | None = None
     objective: Contrastive = InfoNCESettings()
     auxiliary: Auxiliary = Auxiliary()
+    negatives: Negatives = Negatives()
     shortcuts: ShortcutSettings | None = None
     optimiser: Optimiser = Optimiser()
     schedule: Schedule = Schedule()
@@ -175,7 +198,30 @@ def read_recipe(source: str | Path | Mapping[str, Any] | Recipe, changes: Sequen
         >>> read_recipe(find_recipe("scenes-heads"), ["optimiser.epochs=3"]).optimiser.epochs
         3
     """
-    return read_settings(Recipe, source, changes, find_base=base_of, own=OWN)
+    recipe = read_settings(Recipe, source, changes, find_base=base_of, own=OWN)
+    title = str(source) if isinstance(source, (str, Path)) else f"recipe {recipe.name}"
+    raise_faults(ConfigurationError, title, contradictions(recipe), hint="docs/reference/recipe-settings.md")
+    return recipe
+
+
+def contradictions(recipe: Recipe) -> list[str]:
+    """What the sections of a recipe ask of each other and do not get."""
+    faults = []
+    objective, negatives, pretrained = recipe.objective, recipe.negatives, (PretrainedImages, PretrainedTexts)
+    if recipe.adapter is not None:
+        faults += recipe.adapter.spec.faults()
+        if not isinstance(recipe.image, pretrained) and not isinstance(recipe.text, pretrained):
+            faults.append('adapter: no side has tower = "pretrained"; there is no model to adapt')
+        if any(isinstance(side, (ResNet, SmallCNN, GRU)) for side in (recipe.image, recipe.text)):
+            faults.append('adapter: the other side must be "pretrained" or "frozen": a network from nothing is tuned')
+    if (negatives.mined or negatives.swapped) and objective.name not in WITH_NEGATIVES:
+        faults.append(f"negatives: objective.name = {objective.name!r} takes none; {', '.join(WITH_NEGATIVES)} do")
+    if isinstance(objective, MultiPositiveSettings) and recipe.optimiser.per_image == 1:
+        faults.append(
+            'objective.name = "multi-positive" with optimiser.per_image = 1: a batch has one caption of an image; '
+            "--set optimiser.per_image=5 puts up to five together"
+        )
+    return faults
 
 
 def expand(text: str) -> str:

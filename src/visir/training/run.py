@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from visir.encoders.models.tower_files import LAYOUT, write_files
+from visir.encoders.checkpoints import Layout
+from visir.encoders.models import adapter_files, tower_files
 from visir.encoders.models.towers import TowersEncoder
 from visir.errors import ImageError
 from visir.training.build import build_model
@@ -108,7 +109,7 @@ def train(
     }
     resolved, collection = TOWERS.resolve(recipe, data, keywords, sections, set)
     events = {TENSORBOARD_FOLDER: EVENTS}
-    checkpoint = Checkpoint.begin(resolved, "train", out, LAYOUT, resume=resume, events=events)
+    checkpoint = Checkpoint.begin(resolved, "train", out, layout_of(resolved), resume=resume, events=events)
     splits = open_splits(resolved, collection)
     if checkpoint.is_finished_with(resolved, trained_on=splits.train, validated_on=splits.validation):
         return TrainedModel(checkpoint.path)
@@ -116,13 +117,19 @@ def train(
 
     def write(path: Path, result: FitResult[DualEncoder], facts: dict[str, Any]) -> Mapping[str, Any]:
         encoder = TowersEncoder(built.towers, built.base_encoders, name=str(checkpoint.path), device="cpu")
-        return write_files(path, encoder, facts=facts)
+        write = tower_files.write_files if resolved.adapter is None else adapter_files.write_files
+        return write(path, encoder, facts=facts)
 
     with _pictures_named(resolved):
         examples = build_examples(resolved, built, splits)
         learner = (LateInteraction if built.is_late else DualEncoder)(built.towers, built.objective)
         checkpoint.train(resolved, learner, *examples, write, report=report)
     return TrainedModel(checkpoint.path)
+
+
+def layout_of(recipe: Recipe) -> Layout:
+    """Which files the checkpoint of a recipe has."""
+    return tower_files.LAYOUT if recipe.adapter is None else adapter_files.LAYOUT
 
 
 @contextmanager

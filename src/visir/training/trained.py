@@ -82,6 +82,21 @@ class TrainedModel(Tabular, Plotted, os.PathLike[str], view="visir.reports.views
 
         return load(self.path, device=device)
 
+    def merge(self, out: str | os.PathLike[str]) -> TrainedModel:
+        """Write a model of its own, with the adapters of this one added to the weights of its base.
+
+        It gives the same vectors, and needs neither the base nor `peft`.
+
+        Args:
+            out: A new folder.
+
+        Raises:
+            EncoderError: This model has no adapters.
+        """
+        from visir.encoders.models.adapter_files import merge_checkpoint
+
+        return TrainedModel(merge_checkpoint(self.path, os.fspath(out)))
+
     def __fspath__(self) -> str:
         return str(self.path)
 

@@ -11,6 +11,7 @@ from typing import Any, Generic
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from visir.errors import ConfigurationError
@@ -20,9 +21,11 @@ from visir.training.curve import Epoch, Running
 from visir.training.folder import TrainingFolder
 from visir.training.freezing import Freezing
 from visir.training.inputs.base import EpochRandom, TrainingData
+from visir.training.inputs.negatives import HardNegatives
 from visir.training.inputs.prefetch import prefetch
 from visir.training.learner import E, Learner
 from visir.training.loop import Loop, StepPosition
+from visir.training.moving import Moving
 from visir.training.normalisation import BatchStatistics
 from visir.training.optimiser import build_optimiser, moments, restore_moments
 from visir.training.precision import Precision
@@ -46,6 +49,7 @@ class Training(Generic[E]):
         self.model = learner.model
         self.freezing = Freezing(learner.pretrained)
         self.freezing.check_trainable(learner, recipe.schedule.frozen_epochs)
+        self.moving, self.all_moving = Moving(self.model), Moving(learner)
         self.statistics = BatchStatistics(self.model, recipe, processes, len(train))
         settings = recipe.optimiser
         self.optimiser = build_optimiser(learner.parts(), settings, recipe.rates)
@@ -55,6 +59,8 @@ class Training(Generic[E]):
         self.running = Running()
         self.curve: list[Epoch] = []
         self.best: dict[str, Tensor] = {}
+        negatives = getattr(train, "negatives", None)
+        self.mined = negatives.mined if isinstance(negatives, HardNegatives) else None
         self.loop = Loop(learner, self.optimiser, processes, self.precision, train, recipe.seed, settings.clip)
 
     def begin(self) -> None:
@@ -104,21 +110,28 @@ class Training(Generic[E]):
                 for rows in batches
             ]
             for batches in steps_of_epoch(
-                len(self.train), settings.batch, settings.accumulate, seed=self.recipe.seed, epoch=number
+                len(self.train),
+                settings.batch,
+                settings.accumulate,
+                seed=self.recipe.seed,
+                epoch=number,
+                anchors=self._anchors if settings.per_image > 1 else None,
+                per_image=settings.per_image,
             )
         ]
         snapshots = snapshot_steps(self.recipe.averaging, self.steps)
         todo = range(self.running.step, self.steps)
         chunks = (chunk for step in todo for share in shares[step] for chunk in share.chunks)
+        draw, pin = EpochRandom(self.recipe.seed, number), processes.device.type == "cuda"
+        self._mine(draw)
         self.learner.train()
         self.freezing.train(self.model, frozen=self.timetable.is_frozen(number))
-        draw, pin = EpochRandom(self.recipe.seed, number), processes.device.type == "cuda"
         with closing(prefetch(self.train, chunks, draw, pin=pin)) as coming:
             for step in todo:
                 factor = self.timetable.factor(number, step)
                 update = self.loop.update(shares[step], coming, StepPosition(number, step, factor))
                 if step in snapshots:
-                    self.average.add(self.model)
+                    self.average.add(self.moving)
                 self.running.add(update.losses, update.pairs)
                 self.running.seconds = before + time.perf_counter() - began
                 rate = factor * settings.rate
@@ -127,11 +140,11 @@ class Training(Generic[E]):
     def close_epoch(self) -> Epoch:
         """Validate, choose, and begin the next epoch; the weights that are judged and kept are the averaged ones."""
         self.model.eval()
-        with self.average.inside(self.model):
+        with self.average.inside(self.moving):
             epoch = self.processes.run_on_first(self._judged)
             self.curve.append(epoch)
             if self.chosen == epoch.epoch:
-                self.best = {name: tensor.detach().clone() for name, tensor in self.model.state_dict().items()}
+                self.best = {name: tensor.detach().clone() for name, tensor in self.moving.state().items()}
         self.average.clear()
         self.running = Running()
         return epoch
@@ -139,16 +152,18 @@ class Training(Generic[E]):
     def save(self, folder: TrainingFolder) -> None:
         """Write everything that a later process needs to go on as if nothing had been."""
         tensors = {
-            **add_prefix("now", self.learner.state_dict()),
+            **add_prefix("now", self.all_moving.state()),
             **add_prefix("best", self.best),
             **add_prefix("average", self.average.mean),
             **add_prefix("optimiser", moments(self.optimiser)),
+            **add_prefix("mined", {} if self.mined is None else self.mined.tensors()),
         }
         notes = {
             "curve": [asdict(epoch) for epoch in self.curve],
             "running": asdict(self.running),
             "snapshots": self.average.count,
             "scaler": self.precision.state(),
+            "mined": None if self.mined is None else self.mined.epoch,
         }
         save_state(folder, tensors, {**notes, **self._identity()})
 
@@ -157,21 +172,37 @@ class Training(Generic[E]):
         tensors, notes = load_state(path)
         check_same_training(path, notes, self._identity())
         device = self.processes.device
-        self.learner.load_state_dict(strip_prefix("now", tensors))
+        self.all_moving.load(strip_prefix("now", tensors))
         self.best = {name: tensor.to(device) for name, tensor in strip_prefix("best", tensors).items()}
         self.average.mean = {name: tensor.to(device) for name, tensor in strip_prefix("average", tensors).items()}
         self.average.count = notes["snapshots"]
         restore_moments(self.optimiser, strip_prefix("optimiser", tensors))
         self.precision.restore(notes["scaler"])
+        if self.mined is not None and not self.mined.settings.model:
+            self.mined.restore(strip_prefix("mined", tensors), notes["mined"])
         self.curve = [Epoch(**epoch) for epoch in notes["curve"]]
         self.running = Running(**notes["running"])
 
     def choose(self) -> None:
         """Give the model the chosen weights, on the CPU and in evaluation mode, all of them trainable again."""
         self.statistics.release()
-        self.model.load_state_dict(self.best)
+        self.moving.load(self.best)
         self.freezing.thaw()
         self.model.cpu().eval()
+
+    def _mine(self, draw: EpochRandom) -> None:
+        """Search for the hard negatives of an epoch, where it is time to; a resumed epoch has those of its begin."""
+        mined = self.mined
+        if mined is not None and mined.is_due(draw.epoch):
+            rows = self.processes.run_on_first(lambda: self.learner.mine(self.train, mined, draw))
+            mined.captions, mined.images = rows
+            mined.epoch = draw.epoch
+
+    @property
+    def _anchors(self) -> NDArray[np.int64]:
+        """(pairs,) the anchor of each pair."""
+        anchors: NDArray[np.int64] = self.train.labels(np.arange(len(self.train)))[0].numpy()
+        return anchors
 
     @property
     def _best_epoch(self) -> int:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from visir.encoders.models.pretrained_towers import temperature
@@ -32,6 +33,35 @@ def _image_features(model: Any, pixels: PixelInputs) -> Tensor:
 
 def _text_features(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
     return _features(model.get_text_features(**tokens))
+
+
+def _causal_text_features(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
+    """Text features with the causal mask written out: (n, 1, length, length), lowest where a token may not look."""
+    words = tokens["attention_mask"].bool()
+    allowed = (
+        torch.ones(words.shape[1], words.shape[1], dtype=torch.bool, device=words.device).tril() & words[:, None, None]
+    )
+    dtype = next(model.text_model.parameters()).dtype
+    mask = torch.zeros(allowed.shape, dtype=dtype, device=words.device)
+    mask = mask.masked_fill(~allowed, torch.finfo(dtype).min)
+    return _text_features(model, {"input_ids": tokens["input_ids"], "attention_mask": mask})
+
+
+def _answers_of_queries(model: Any, pixels: Any) -> Tensor:
+    """(n, queries, dimension) unit vectors: what each of BLIP-2's query tokens takes from an image."""
+    states = model.vision_model(pixel_values=pixels).last_hidden_state.to(model.query_tokens.dtype)
+    queries = model.query_tokens.expand(len(states), -1, -1)
+    answers = model.qformer(query_embeds=queries, encoder_hidden_states=states).last_hidden_state
+    vectors = model.vision_projection(answers.to(model.vision_projection.weight.dtype))
+    return torch.nn.functional.normalize(vectors, dim=-1)
+
+
+def _first_of_qformer(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
+    words = model.embeddings(input_ids=tokens["input_ids"])
+    mask = tokens["attention_mask"]
+    states = model.qformer(query_embeds=words, query_length=0, attention_mask=mask).last_hidden_state[:, 0]
+    vectors = model.text_projection(states.to(model.text_projection.weight.dtype))
+    return torch.nn.functional.normalize(vectors, dim=-1)
 
 
 _PADDED_POSITIONS = ("roberta", "xlm-roberta", "xlm-roberta-xl", "camembert", "altclip_text_model", "longformer")
@@ -64,6 +94,8 @@ class DualFamily:
         image, text: The projections before normalisation, from the model and a batch.
         temperature: The one that the model was trained to.
         described: Whether somebody has compared this reading with the family's own.
+        text_config: The configuration of the text tower, from the model's.
+        several: Whether an image has several vectors: (n, t, dimension).
     """
 
     limit: Callable[[Any], int | None] = positions
@@ -77,6 +109,8 @@ class DualFamily:
     text: Callable[[Any, Any], Tensor] = _text_features
     temperature: Callable[[Any], float | None] = lambda model: temperature(model.logit_scale)
     described: bool = True
+    text_config: Callable[[Any], Any] = lambda config: getattr(config, "text_config", config)
+    several: bool = False
 
 
 _SIGLIP = DualFamily(
@@ -91,8 +125,9 @@ FAMILIES: Mapping[str, DualFamily] = {
     "MetaClip2Model": DualFamily(),
     # Lüddecke & Ecker 2022: CLIP's two towers below a decoder of masks, pictures of 352 pixels, positions interpolated.
     "CLIPSegModel": DualFamily(),
-    # Fini et al. 2024, trained by LiT. Without a mask, its text tower would look ahead.
-    "Aimv2Model": DualFamily(),
+    # Fini et al. 2024, trained by LiT. The text tower is causal. In transformers 5.23 it looks ahead when no text of a
+    # batch is padded: then a text alone has another vector than in company.
+    "Aimv2Model": DualFamily(text=_causal_text_features),
     # Chen et al. 2022: CLIP with XLM-RoBERTa.
     "AltCLIPModel": DualFamily(),
     # Yang et al. 2022: CLIP with a Chinese BERT; trained on texts of 52 tokens, which its authors' code cuts at.
@@ -117,7 +152,7 @@ FAMILIES: Mapping[str, DualFamily] = {
         limit=at_most(77),
         image_parts=("image_model", "image_projection"),
         text_parts=("text_model", "text_projection"),
-        unused=("image_model.pooler", "text_model.pooler"),
+        unused=("image_model.pooler", "text_model.pooler", "image_model.embeddings.mask_token"),
         image=lambda model, pixels: _image_features(model, pixels)[:, 0],
         text=lambda model, tokens: _text_features(model, tokens)[:, 0],
     ),
@@ -132,6 +167,7 @@ FAMILIES: Mapping[str, DualFamily] = {
         dimension=lambda config: int(config.vision_config.hidden_size),
         image_parts=("vision_model",),
         text_parts=("text_model",),
+        unused=("vision_model.embeddings.mask_token",),
         temperature=lambda model: float(model.temperature.detach()),
     ),
     # Any vision model and any text model with a projection each, trained by their owners.
@@ -145,6 +181,17 @@ FAMILIES: Mapping[str, DualFamily] = {
         image=lambda model, pixels: model.vision_proj(model.vision_model(pixel_values=pixels).last_hidden_state[:, 0]),
         text=lambda model, tokens: model.text_proj(model.text_encoder(**tokens).last_hidden_state[:, 0]),
         temperature=lambda model: None,  # it was learnt, and is not in the checkpoints
+    ),
+    # Li et al. 2023, BLIP-2: a small transformer asks a frozen vision tower 32 questions; it reads texts, too.
+    "Blip2ForImageTextRetrieval": DualFamily(
+        dimension=lambda config: int(config.image_text_hidden_size),
+        image_parts=("vision_model", "query_tokens", "qformer", "vision_projection"),
+        text_parts=("embeddings", "qformer", "text_projection"),
+        image=_answers_of_queries,
+        text=_first_of_qformer,
+        temperature=lambda model: None,
+        text_config=lambda config: config.qformer_config,
+        several=True,
     ),
 }
 """By the class of `transformers` that has both towers."""

@@ -99,12 +99,32 @@ class LateInteractionEncoder(Encoder):
 
     def _embed(self, inputs: Inputs, counted: Any) -> TokenVectors:
         dtype = next(self._model.parameters()).dtype
+        inputs = {**inputs, **grid_positions(self._model, inputs, self._processor.image_token)}
         moved = {
             name: value.to(self._device, dtype if value.is_floating_point() else None) for name, value in inputs.items()
         }
         with inference():
             vectors = to_vectors(self._model(**moved).embeddings)
         return token_vectors([rows[mask] for rows, mask in zip(vectors, counted.numpy(), strict=True)], self.dimension)
+
+
+def grid_positions(model: Any, inputs: Inputs, image_token: int) -> Inputs:
+    """The positions of tokens for a model of the Qwen-VL family: those of a picture have a row and a column.
+
+    The backbone computes them when it is called by itself; ColQwen2 was trained with them (colpali-engine, and
+    transformers when it took the model in). `ColQwen2ForRetrieval` of transformers 5 hands the backbone no grid, so all
+    tokens would stand in one line, and vectors of pictures would be others. Texts need nothing.
+    """
+    backbone = getattr(model, model.base_model_prefix, None)
+    if "image_grid_thw" not in inputs or "position_ids" in inputs or not hasattr(backbone, "get_rope_index"):
+        return {}
+    positions, _ = backbone.get_rope_index(
+        inputs["input_ids"],
+        mm_token_type_ids=(inputs["input_ids"] == image_token).int(),
+        image_grid_thw=inputs["image_grid_thw"],
+        attention_mask=inputs["attention_mask"],
+    )
+    return {"position_ids": positions}
 
 
 def token_vectors(matrices: Sequence[NDArray[Any]], dimension: int) -> TokenVectors:

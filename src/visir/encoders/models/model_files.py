@@ -104,7 +104,7 @@ def find_model(name: str, revision: str | None, *, parts: bool = False, code: bo
         return ModelFiles(folder, None, parts, code=code)
     if folder.exists() or folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
         raise EncoderError(f"{name}: no such folder.", hint="check the path; a name on the hub is ORGANISATION/NAME")
-    snapshot = _snapshot(name, revision, CONFIGURATIONS)
+    snapshot = _snapshot(name, revision, [*CONFIGURATIONS, *([CODE] if code else [])])
     return ModelFiles(snapshot, snapshot.name, parts, hub=name, code=code)
 
 

@@ -17,12 +17,13 @@ from visir.encoders.loading import hub_unreachable
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.model_names import template_of
 from visir.encoders.models.openclip_towers import CONFIG_FILE, OpenClipImageTower, OpenClipTextTower
-from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, temperature
+from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, bias_of, temperature
+from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
 from visir.files import read_json
 from visir.options import split_options
-from visir.records import EncoderCard
+from visir.records import EncoderCard, Modality
 
 OPTIONS = ("template",)
 
@@ -136,7 +137,8 @@ def _load(name: str, source: OpenClipSource, template: str, device: str, dtype: 
         dtype=dtype,
     )
     own = temperature(model.logit_scale)
-    return PretrainedTowersEncoder(card, {"image": image, "text": text}, device=device, temperature=own)
+    towers: dict[Modality, PretrainedTower] = {"image": image, "text": text}
+    return PretrainedTowersEncoder(card, towers, device=device, temperature=own, bias=bias_of(model))
 
 
 def _check_no_torchscript(name: str, source: OpenClipSource) -> None:

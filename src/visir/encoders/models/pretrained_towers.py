@@ -38,6 +38,7 @@ class PretrainedTowersEncoder(Encoder):
 
     Args:
         temperature: The one the model was trained to, or None.
+        bias: That of a sigmoid loss, or None.
     """
 
     def __init__(
@@ -47,10 +48,12 @@ class PretrainedTowersEncoder(Encoder):
         *,
         device: str,
         temperature: float | None = None,
+        bias: float | None = None,
     ) -> None:
         self.card, self.modalities = card, frozenset(pretrained_towers)
         self.dimension = next(iter(pretrained_towers.values())).outputs
-        self._pretrained_towers, self._device, self._temperature = dict(pretrained_towers), device, temperature
+        self._pretrained_towers, self._device = dict(pretrained_towers), device
+        self._temperature, self._bias = temperature, bias
         for pretrained_tower in pretrained_towers.values():
             pretrained_tower.network.eval()
 
@@ -85,6 +88,10 @@ class PretrainedTowersEncoder(Encoder):
     def own_temperature(self) -> float | None:
         """See `visir.encoders.towers.pretrained_backbone.own_temperature`."""
         return self._temperature
+
+    def own_bias(self) -> float | None:
+        """See `visir.encoders.towers.pretrained_backbone.own_bias`."""
+        return self._bias
 
     def _embed(self, pretrained_tower: PretrainedTower, prepared: Sequence[Any]) -> NDArray[np.float32]:
         if not len(prepared):
@@ -131,6 +138,12 @@ def part(module: M, *, only: Sequence[str] = (), without: Sequence[str] = ()) ->
 def temperature(log_inverse: Tensor) -> float:
     """`1 / exp(log_inverse)`: CLIP and its kin learn the logarithm of the inverse temperature."""
     return math.exp(-float(log_inverse.detach()))
+
+
+def bias_of(model: Any) -> float | None:
+    """The learnt bias of a sigmoid loss, of a model that has one (SigLIP, in transformers and in open_clip)."""
+    bias = getattr(model, "logit_bias", None)
+    return None if bias is None else float(bias.detach())
 
 
 @contextmanager

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
+from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
 from visir.errors import EncoderError, nearest
 from visir.fingerprint import hash_json
@@ -100,19 +101,19 @@ class ReducedEncoder(Encoder):
 
     def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n preprocessed images."""
-        return self.project("image", self.whole.embed_images(batch))
+        return self.project("image", one_each(self.whole.embed_images(batch), self.whole.label))
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n texts."""
-        return self.project("text", self.whole.embed_texts(texts))
+        return self.project("text", one_each(self.whole.embed_texts(texts), self.whole.label))
 
     def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n texts of one length."""
-        return self.project("text", self.whole.embed_texts_alike(texts))
+        return self.project("text", one_each(self.whole.embed_texts_alike(texts), self.whole.label))
 
     def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n texts with their pictures."""
-        return self.project("text+image", self.whole.embed_texts_with_images(texts, batch))
+        return self.project("text+image", one_each(self.whole.embed_texts_with_images(texts, batch), self.whole.label))
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the encoder does it."""

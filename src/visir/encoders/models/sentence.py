@@ -9,11 +9,13 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from visir.encoders.base import Encoder
+from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.devices import pick_device
+from visir.encoders.models import sentence_cross_encoder
 from visir.encoders.models.model_files import ModelFiles, find_model
 from visir.encoders.models.model_names import code_is_trusted, positive_number
 from visir.encoders.models.reduced import ReducedEncoder
-from visir.encoders.models.sentence_loading import OPTIONS, SentenceRequest, model_type
+from visir.encoders.models.sentence_loading import OPTIONS, SentenceRequest, model_type, refuse_cross_encoder
 from visir.encoders.models.sentence_multi_vector import is_multi_vector
 from visir.encoders.models.sentence_multi_vector import load as load_multi_vector
 from visir.errors import EncoderError
@@ -21,6 +23,7 @@ from visir.options import split_options
 
 KINDS = {
     "SentenceTransformer": "visir.encoders.models.sentence_encoder",
+    "SparseEncoder": "visir.encoders.models.sentence_sparse",
 }
 """The classes of the library that make vectors, and the modules whose `load(request)` makes encoders of them."""
 TOKENS = "visir.encoders.models.sentence_tokens"
@@ -66,10 +69,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     plain = {key: value for key, value in options.items() if key not in (*REDUCING, "vectors")}
     kind = model_type(files)
     if kind == "CrossEncoder":
-        raise EncoderError(
-            f"{bare}: this is a cross-encoder. It scores pairs, and makes no vectors.",
-            hint=f"visir.load_cross_encoder({bare!r}), or as second stage: --rerank {bare}",
-        )
+        raise refuse_cross_encoder(bare)
     if kind not in KINDS:
         raise EncoderError(
             f"{bare}: this is no sentence-transformers model (there is no modules.json in {files.folder})."
@@ -90,6 +90,16 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
             hint=f"load it without: {whole}",
         )
     return ReducedEncoder(encoder, name=name, dimension=dimension, quantise=options.get("quantise"))  # type: ignore[arg-type]  # checked there
+
+
+def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:
+    """A cross-encoder of the library; None for any other of its models."""
+    files = find(name, revision)
+    if model_type(files) != "CrossEncoder":
+        return None
+    _, options = split_options(name, sentence_cross_encoder.OPTIONS, error=EncoderError)
+    files = replace(files, code=code_is_trusted(name, options))
+    return sentence_cross_encoder.load(SentenceRequest(name, files, options, pick_device(device), dtype))
 
 
 def packaged_model() -> Path | None:

@@ -108,7 +108,12 @@ class SentenceRequest:
         return prompts
 
     def card(
-        self, model: Any, prompts: Mapping[Role, str], images: Mapping[str, Any] | None, **more: Any
+        self,
+        model: Any,
+        prompts: Mapping[Role, str],
+        images: Mapping[str, Any] | None,
+        family: str = "sentence-transformers",
+        more: Mapping[str, Any] | None = None,
     ) -> EncoderCard:
         """The model's card.
 
@@ -116,15 +121,16 @@ class SentenceRequest:
             model: The model.
             prompts: What stands before queries, and before documents.
             images: The settings of its image processor; None for a model that takes no pictures.
-            **more: More values of both preprocessings.
+            family: What kind of model of the library it is.
+            more: More values of both preprocessings.
         """
         both = {str(role): prompt for role, prompt in prompts.items()}
         prompt = both["query"] if both["query"] == both["document"] else both
-        spoken = {**message_values(model), **more}
+        spoken = {**message_values(model), **(more or {})}
         before_pictures = {"prompt": prompt} if prompt and takes_messages(model) else {}
         return EncoderCard(
             name=self.name,
-            family="sentence-transformers",
+            family=family,
             revision=self.files.revision,
             weights=self.files.fingerprint,
             image_preprocessing={} if images is None else {**images, **spoken, **before_pictures},
@@ -155,6 +161,14 @@ def model_type(files: ModelFiles) -> str:
     architectures = config.get("architectures") or []
     # Before version 6 the library saved a cross-encoder as transformers does.
     return "CrossEncoder" if any(str(name).endswith("ForSequenceClassification") for name in architectures) else ""
+
+
+def refuse_cross_encoder(bare: str) -> EncoderError:
+    """The error for a cross-encoder where an encoder is wanted."""
+    return EncoderError(
+        f"{bare}: this is a cross-encoder. It scores pairs, and makes no vectors.",
+        hint=f"visir.load_cross_encoder({bare!r}), or as second stage: --rerank {bare}",
+    )
 
 
 def check_code(request: SentenceRequest) -> None:

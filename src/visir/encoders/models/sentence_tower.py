@@ -94,6 +94,11 @@ class SentenceTower(PretrainedTower):
         weights = read_small_files(self.folder, [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"])
         return contents | {name: content for name, content in weights.items() if Path(name).parent != first}
 
+    def base_module(self) -> nn.Module:
+        """The transformer, on which the library itself puts adapters."""
+        transformer: nn.Module = self.network.model[0].auto_model
+        return transformer
+
     def checkpoint_gradients(self) -> None:
         """Compute the transformer's activations again."""
         recompute_activations(self.network.model[0].auto_model, "this sentence encoder")

@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from visir.encoders.models.dual_families import PixelInputs
@@ -79,15 +78,12 @@ def pooled_text(model: Any, tokens: Mapping[str, Tensor]) -> Tensor:
 
 def prefix_tokens(model: Any) -> int:
     """Tokens before those of patches: the first token and the registers."""
+    return int(has_first_token(model)) + int(getattr(model.config, "num_register_tokens", 0) or 0)
+
+
+def has_first_token(model: Any) -> bool:
+    """Whether a vision tower has a token before those of patches that stands for the whole image."""
+    if model.config.model_type == "dinov3_convnext":  # the pooled map stands there
+        return True
     names = {name.rpartition(".")[2] for name, _ in model.named_parameters()}
-    first = 1 if names & {"cls_token", "class_embedding", "class_token"} else 0
-    registers = int(getattr(model.config, "num_register_tokens", 0) or 0)
-    convolutional = model.config.model_type == "dinov3_convnext"  # the pooled map stands before the patches
-    return 1 if convolutional else first + registers
-
-
-def pools(model: Any, pixels: PixelInputs) -> bool:
-    """Whether a vision tower gives a pooled vector of its own."""
-    with torch.inference_mode():
-        output = model(**({"pixel_values": pixels} if isinstance(pixels, Tensor) else pixels))
-    return getattr(output, "pooler_output", None) is not None or getattr(output, "image_embeds", None) is not None
+    return bool(names & {"cls_token", "class_embedding", "class_token"})

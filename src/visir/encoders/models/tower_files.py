@@ -97,6 +97,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
         dtype=dtype,
         weights=_hash(folder, description),
         temperature=description["facts"].get("objective", {}).get("temperature"),
+        bias=description["facts"].get("objective", {}).get("bias"),
     )
 
 
@@ -107,7 +108,7 @@ def _build(
     if "base_encoder" not in entry:
         return build_tower(_backbone_folder(folder, side), entry), None
     base_encoder = load_part(folder, entry["base_encoder"], device, dtype)
-    _check_base_encoder(folder, side, entry["card"], base_encoder.card)
+    check_base_encoder(folder, side, entry["card"], base_encoder.card)
     head = Head(HeadSpec.from_dict(entry["head"]))
     return SetTower(head) if base_encoder.form == "multi-vector" else Tower(None, head), base_encoder
 
@@ -151,7 +152,8 @@ def _read_weights(path: Path) -> dict[str, Tensor]:
     return tensors
 
 
-def _check_base_encoder(folder: Path, side: Modality, trained: dict[str, Any], card: EncoderCard) -> None:
+def check_base_encoder(folder: Path, side: Modality, trained: dict[str, Any], card: EncoderCard) -> None:
+    """Refuse an encoder that is not the one that a head, or an adapter, was trained over."""
     now = card.to_dict()
     differing = [
         f"{field}: trained with {trained[field]!r}, found {now[field]!r}"

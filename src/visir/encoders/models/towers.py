@@ -43,6 +43,7 @@ class TowersEncoder(Encoder):
         dtype: The arithmetic of the backbones and their heads; a head over a frozen encoder computes in float32.
         weights: A hash over everything that was loaded; None for towers that were never written to a file.
         temperature: The one the towers were trained to, or None.
+        bias: That of a sigmoid loss, or None.
     """
 
     batch_size = 128
@@ -57,6 +58,7 @@ class TowersEncoder(Encoder):
         dtype: str = "float32",
         weights: str | None = None,
         temperature: float | None = None,
+        bias: float | None = None,
     ) -> None:
         for side in SIDES:
             _check_fit(side, towers[side], base_encoders.get(side))
@@ -70,7 +72,7 @@ class TowersEncoder(Encoder):
         self.towers = dict(towers)
         if all(isinstance(tower, SetTower) for tower in towers.values()):
             self.form = "multi-vector"
-        self._temperature = temperature
+        self._temperature, self._bias = temperature, bias
         self.dimension = outputs[0]
         self.modalities = frozenset(SIDES)
         frozen = {side: encoder.card for side, encoder in self.base_encoders.items() if encoder is not None}
@@ -190,6 +192,10 @@ class TowersEncoder(Encoder):
     def own_temperature(self) -> float | None:
         """The temperature that the objective stood at when the towers were kept; None for an objective without one."""
         return self._temperature
+
+    def own_bias(self) -> float | None:
+        """The bias that the sigmoid loss stood at; None for an objective without one."""
+        return self._bias
 
     def _frozen(self, modality: Modality) -> Any:
         encoder = self.base_encoders[modality]

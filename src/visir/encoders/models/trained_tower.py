@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from visir.encoders.models.pretrained_towers import no_checkpointing
+from visir.encoders.towers.adapted_backbone import merged_tower
 from visir.encoders.towers.base import Backbone, Inputs, Tower, own_backbone
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.towers.kinds import backbone_class
@@ -74,7 +75,9 @@ class TrainedTower(PretrainedTower):
 
 
 def pretrained_tower_of(tower: Tower) -> PretrainedTower:
-    """The tower that `tower` is; it must have a backbone. Of a tuned tower without a head, that tower again."""
+    """The tower that `tower` is; it must have a backbone. Of a tuned tower without a head, that tower again; adapters
+    are merged into a copy."""
+    tower = merged_tower(tower)
     if isinstance(tower.backbone, PretrainedBackbone) and tower.head.spec.identity:
         return tower.backbone.source
     return TrainedTower(tower)

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from visir.encoders.code import hash_code
 from visir.encoders.devices import pick_device
 from visir.encoders.models.dual_families import family_of_class
 from visir.encoders.models.image_processors import BACKENDS
 from visir.encoders.models.model_files import ModelFiles, loading
 from visir.encoders.models.model_names import one_of, positive_number, template_of
-from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
+from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, bias_of
 from visir.encoders.models.tower_families import POOLINGS
 from visir.encoders.models.transformers_kinds import ModelKind
 from visir.encoders.models.transformers_towers import DualImageTower, DualTextTower, reading_of
@@ -27,7 +28,7 @@ def load(
     """Load the model of this kind that lies in `files`."""
     card, model, towers, device = load_towers(name, kind, files, options, device=device, dtype=dtype)
     own = family_of_class(kind.class_name).temperature(model) if len(kind.modalities) > 1 else None
-    return PretrainedTowersEncoder(card, towers, device=device, temperature=own)
+    return PretrainedTowersEncoder(card, towers, device=device, temperature=own, bias=bias_of(model))
 
 
 def load_towers(
@@ -69,6 +70,7 @@ def load_towers(
             image_preprocessing=towers["image"].values() if "image" in towers else {},
             text_preprocessing=towers["text"].values() if "text" in towers else {},
             dtype=dtype,
+            code=hash_code(kind.model_class) if kind.is_foreign else None,
         )
     return card, model, towers, device
 

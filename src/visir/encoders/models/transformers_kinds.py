@@ -117,8 +117,10 @@ def _classes(config: Mapping[str, Any], model_type: str) -> Iterator[tuple[str, 
     for name in saved:
         yield name, getattr(transformers, name)
     for _, model_class in mapped:
-        module = sys.modules[model_class.__module__]
-        yield from ((name, getattr(module, name)) for name in FAMILIES if hasattr(module, name))
+        for name in FAMILIES:
+            described = getattr(sys.modules[model_class.__module__], name, None)
+            if described is not None and described.config_class.model_type == model_type:
+                yield name, described
     yield from mapped
 
 

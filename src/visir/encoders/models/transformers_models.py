@@ -10,9 +10,11 @@ from importlib import import_module
 from typing import Any
 
 from visir.encoders.base import Encoder
-from visir.encoders.models import late_interaction, sentence_multi_vector
+from visir.encoders.cross_encoder import CrossEncoder
+from visir.encoders.models import late_interaction, sentence, sentence_multi_vector
 from visir.encoders.models.model_files import ModelFiles, find_model, loading, only_errors
 from visir.encoders.models.model_names import code_is_trusted, refuse_code
+from visir.encoders.models.sentence_loading import model_type, refuse_cross_encoder
 from visir.encoders.models.transformers_kinds import ModelKind, is_native, kind_of, model_type_of, trusted_kind
 from visir.encoders.models.transformers_refusals import incomplete, refused
 from visir.errors import EncoderError, require
@@ -26,6 +28,7 @@ LATE_OPTIONS = ("template", "max_length", "processor", "vectors")
 
 READERS: Mapping[str, str] = {
     "BlipForImageTextRetrieval": "visir.encoders.models.blip",
+    "Blip2ForImageTextRetrieval": "visir.encoders.models.blip2",
 }
 """Classes of `transformers` that have more than towers: the module whose
 `load(name, kind, files, options, device=, dtype=)` reads them."""
@@ -52,6 +55,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     if sentence_multi_vector.is_multi_vector(files.folder):  # a ColBERT, named without st:
         require("sentence_transformers", extra="text", purpose=f"the late-interaction model {name}")
         return sentence_multi_vector.load(name, files, device=device, dtype=dtype)
+    if model_type(files) == "CrossEncoder":
+        raise refuse_cross_encoder(bare)
     config = _configuration(bare, files)
     if (retriever := late_interaction.retrieval_class(config)) is not None:
         _, options = split_options(name, LATE_OPTIONS, error=EncoderError)
@@ -64,10 +69,19 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     return load(name, kind, files, options, device=device, dtype=dtype)
 
 
+def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:
+    """A cross-encoder of sentence-transformers, which needs no prefix; None for any other model."""
+    if model_type(find_model(name.partition("?")[0], revision)) != "CrossEncoder":
+        return None
+    require("sentence_transformers", extra="text", purpose=f"the cross-encoder {name}")
+    return sentence.load_cross_encoder(name, device, dtype, revision)
+
+
 def _configuration(bare: str, files: ModelFiles) -> Mapping[str, Any]:
     path = files.folder / "config.json"
     if path.is_file():
-        return read_json(path)
+        config: Mapping[str, Any] = read_json(path)
+        return config
     error = refused(bare, {}, files)
     raise EncoderError(
         f"{bare}: there is no config.json in {'this repository' if files.hub else files.folder}.",

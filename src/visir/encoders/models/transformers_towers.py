@@ -22,7 +22,7 @@ from visir.encoders.models.patch_images import NaFlexProcessor, collate_patches
 from visir.encoders.models.pretrained_towers import part, random_weights, recompute_activations
 from visir.encoders.models.token_tower import TokenTower
 from visir.encoders.models.tokens import Tokens
-from visir.encoders.models.tower_families import pooled_image, pooled_text, tower_family_of
+from visir.encoders.models.tower_families import has_first_token, pooled_image, pooled_text, tower_family_of
 from visir.encoders.models.transformers_kinds import ModelKind, dual_class_of
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
@@ -56,7 +56,9 @@ def reading_of(kind: ModelKind, config: Any, modality: Modality, pooling: str | 
     if len(kind.modalities) == 1:
         known = tower_family_of(kind.model_type)
         chosen = pooling or known.pooling
-        unused = () if known.pooler or chosen == "pooler" else ("pooler",)
+        unused = (
+            ("embeddings.mask_token",) if known.pooler or chosen == "pooler" else ("embeddings.mask_token", "pooler")
+        )
         return TowerReading(partial(pooled_image, pooling=chosen), unused=unused, facts=(("pooling", chosen),))
     family = family_of_class(kind.class_name)
     facts = () if family.described else (("read_by", "get_image_features and get_text_features, as they are"),)
@@ -90,7 +92,7 @@ class _Tower(PretrainedTower):
 
     def __init__(self, kind: ModelKind, model: Any, folder: Path, reading: TowerReading) -> None:
         self.kind, self.folder, self.reading = kind, folder, reading
-        children = [name for name, _ in model.named_children()]
+        children = [*model._modules, *model._parameters]
         beginnings = tuple(name[:-1] for name in reading.parts if name.endswith("*"))
         only = [name for name in children if name in reading.parts or (beginnings and name.startswith(beginnings))]
         self.network = _Network(part(part(model, only=only), without=reading.unused), reading.features)
@@ -118,6 +120,12 @@ class _Tower(PretrainedTower):
                 f"{self.kind.class_name}: a model whose code comes with it cannot be tuned, only used as it is.",
                 hint='tower = "frozen" trains a head over it',
             )
+        if family_of_class(self.kind.class_name).several:
+            raise EncoderError(
+                f"{self.kind.class_name}: a model with several vectors for each image cannot be tuned, only used as it "
+                "is.",
+                hint="models with one vector for each image and text can be tuned",
+            )
         return read_small_files(self.folder, self.small_files)
 
     def checkpoint_gradients(self) -> None:
@@ -144,6 +152,11 @@ class DualImageTower(_Tower):
         pooling: str | None = None,
         patches: int | None = None,
     ) -> None:
+        if pooling == "cls" and not has_first_token(model):
+            raise EncoderError(
+                f"{folder}: pooling=cls: this model has no first token that stands for the image.",
+                hint="pooling=mean; or leave pooling out",
+            )
         super().__init__(kind, model, folder, reading_of(kind, model.config, "image", pooling))
         self._options = {"pooling": pooling}
         self.processor = image_processor(folder, processor, patches, code=kind.is_foreign)
@@ -191,7 +204,7 @@ class DualTextTower(TokenTower, _Tower):
         family = family_of_class(dual_class_of(kind.model_type) or "" if single else kind.class_name)
         super().__init__(kind, model, folder, reading_of(kind, model.config, "text"))
         self._options = {"template": template, "max_length": max_length}
-        config = model.config if single else getattr(model.config, "text_config", model.config)
+        config = model.config if single else family.text_config(model.config)
         self.tokens = Tokens(
             folder,
             limit=family.limit(config),

@@ -8,7 +8,7 @@ from typing import Any
 
 import torch
 
-from visir.encoders.models.model_files import ModelFiles, no_progress_bar
+from visir.encoders.models.model_files import ModelFiles, no_progress_bar, only_errors
 from visir.errors import EncoderError
 
 
@@ -31,11 +31,13 @@ def load_model(
     """
     _ = files.weights  # a folder without weights is told apart from one whose weights are damaged
     trusted = {"trust_remote_code": True} if code else {}
-    with no_progress_bar():
+    with no_progress_bar(), only_errors():  # it lists the weights of heads that are not asked for
         model, report = model_class.from_pretrained(
             files.folder, dtype=getattr(torch, dtype), output_loading_info=True, **trusted
         )
-    missing = sorted(key for key in report["missing_keys"] if not any(fnmatchcase(key, f"{pattern}.*") for pattern in unused))
+    missing = sorted(
+        key for key in report["missing_keys"] if not any(fnmatchcase(key, f"{pattern}.*") for pattern in unused)
+    )
     if missing:
         raise EncoderError(
             f"{name}: {len(missing)} weights of {model_class.__name__} are not in this checkpoint: "

@@ -139,6 +139,12 @@ def own_temperature(encoder: Encoder) -> float | None:
     return _tunable(encoder).own_temperature()
 
 
+def own_bias(encoder: Encoder) -> float | None:
+    """The bias that stood beside the encoder's cosines in a sigmoid loss (SigLIP), or None where it has none."""
+    own = getattr(_tunable(encoder), "own_bias", None)
+    return None if own is None else own()
+
+
 def _tunable(encoder: Encoder) -> Tunable:
     if isinstance(encoder, Tunable):
         return encoder

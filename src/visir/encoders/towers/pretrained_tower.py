@@ -80,6 +80,11 @@ class PretrainedTower(ABC):
             EncoderError: The model has no such switch.
         """
 
+    def base_module(self) -> nn.Module:
+        """The model as its own library has it, without what this tower does not use: adapters name its modules."""
+        model = getattr(self.network, "model", None)
+        return model if isinstance(model, nn.Module) else self.network
+
     def __deepcopy__(self, memo: dict[int, Any]) -> Self:
         # Only weights are worth a copy; tokenizers hold locks, which cannot be copied, and nothing that changes.
         other = copy.copy(self)

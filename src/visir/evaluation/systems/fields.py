@@ -54,7 +54,7 @@ def _vocabulary(vectors: Vectors | None) -> str:
 
 def _several(vectors: Mapping[str, Vectors]) -> str:
     """How many vectors there are for an item, on average: "image 49, text 11.3 · 128 dimensions, float16"."""
-    sides = [(side, value) for side, value in vectors.items() if isinstance(value, MultiVectorEmbeddings)]
+    sides = [(side, value) for side, value in sorted(vectors.items()) if isinstance(value, MultiVectorEmbeddings)]
     if not sides:
         return ""
     counts = [f"{side} {len(value.vectors) / max(len(value), 1):,.1f}".removesuffix(".0") for side, value in sides]

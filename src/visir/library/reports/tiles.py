@@ -13,12 +13,13 @@ from visir.reports.thumbnails import Thumbnail
 def tile(picture: LibraryPicture, *, side: int = 168) -> Tile:
     """A picture with its name below it; pointing at it shows where it lies."""
     note = f"{picture.rank} · {picture.score:.3f}" if isinstance(picture, LibraryHit) else ""
-    shown = _thumbnail(picture, side)
+    shown = thumbnail(picture, side)
     return Tile(picture.caption or "", shown, picture.name, note, hint=str(picture.path or picture.id),
                 lines=[picture.name])  # fmt: skip
 
 
-def _thumbnail(picture: LibraryPicture, side: int) -> Thumbnail:
+def thumbnail(picture: LibraryPicture, side: int) -> Thumbnail:
+    """A picture of a library, small; or the reason why there is none."""
     small = picture.thumbnail
     if small is None:
         return Thumbnail("", reason="no picture")

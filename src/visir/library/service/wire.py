@@ -181,6 +181,24 @@ class NearCaption(BaseModel):
     score: float
 
 
+class WordWithRegions(BaseModel):
+    """A word of the search, and the parts of the picture that it matched."""
+
+    word: str = Field(examples=["dog"])
+    score: float = Field(description="What it adds to the score.")
+    boxes: list[tuple[float, float, float, float]] = Field(
+        description="Left, top, right, bottom, as fractions of the upright picture.",
+        examples=[[(0.25, 0.5, 0.375, 0.625)]],
+    )
+
+
+class MatchedRegions(BaseModel):
+    """What the words of the search matched in the picture; their scores and `other` are the score."""
+
+    words: list[WordWithRegions]
+    other: float = Field(description="What tokens of the model's own (a prompt, padding) add to the score.")
+
+
 class ExplainedHit(BaseModel):
     """Why a picture is an answer."""
 
@@ -188,6 +206,9 @@ class ExplainedHit(BaseModel):
     captions: list[NearCaption]
     parts: dict[str, ExplainedPart]
     words: list[WeightedWord]
+    regions: MatchedRegions | None = Field(
+        None, description="Of a model of late interaction; null for other models, and for searches without a text."
+    )
 
 
 class FileInfo(BaseModel):

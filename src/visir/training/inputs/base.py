@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -106,6 +106,22 @@ class InputSource(Protocol):
         ...
 
 
+class NegativeSource(Protocol):
+    """Hard negatives of pairs, by row; see `visir.training.inputs.negatives.HardNegatives`."""
+
+    def positives(
+        self, source: InputSource, anchor_rows: NDArray[np.int64], rows: NDArray[np.int64], draw: EpochRandom
+    ) -> tuple[Sequence[Inputs], Any] | None:
+        """For the anchors: h batches of n inputs of the positives' tower, and the (n, h) anchors they belong to."""
+        ...
+
+    def anchors(
+        self, source: InputSource, anchor_rows: NDArray[np.int64], rows: NDArray[np.int64], draw: EpochRandom
+    ) -> tuple[Sequence[Inputs], Any] | None:
+        """For the positives: h batches of n inputs of the anchors' tower, and the (n, h) anchors they are."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class TrainingBatch:
     """The pairs of one step, or one process's share of them, on the CPU.
@@ -118,6 +134,10 @@ class TrainingBatch:
         tokens: (n, L) int64 token ids of the positives for an input decoder (ITD), 0 is padding, or None.
         classes: (n,) int64 classes of the positives, or None.
         rows: (n,) int64, which pairs they are, or None.
+        negatives: h batches of n inputs of the positives' tower, a hard negative of each pair in each.
+        negative_rows: (n, h) int64, the anchors to which they belong, -1 is none; or None.
+        anchor_negatives: The same of the anchors' tower.
+        anchor_negative_rows: (n, h) int64, which anchors they are, or None.
     """
 
     anchors: Inputs
@@ -127,6 +147,17 @@ class TrainingBatch:
     tokens: Any = None
     classes: Any = None
     rows: Any = None
+    negatives: Sequence[Inputs] = ()
+    negative_rows: Any = None
+    anchor_negatives: Sequence[Inputs] = ()
+    anchor_negative_rows: Any = None
+
+
+class _Hard(NamedTuple):
+    negatives: Sequence[Inputs] = ()
+    negative_rows: Any = None
+    anchor_negatives: Sequence[Inputs] = ()
+    anchor_negative_rows: Any = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -143,6 +174,7 @@ class TrainingExamples:
         tokens: A source of padded token ids, or None.
         classes: (m,) int64, what each positive is beyond the anchor it belongs to, for objectives that need it.
         unit: What the positives are called, in the plural.
+        negatives: Hard negatives beside the pairs of a batch, or None.
     """
 
     anchors: InputSource
@@ -154,6 +186,7 @@ class TrainingExamples:
     tokens: InputSource | None = None
     classes: NDArray[np.int64] | None = None
     unit: str = "captions"
+    negatives: NegativeSource | None = None
 
     def __len__(self) -> int:
         return len(self.anchor_rows)
@@ -168,6 +201,7 @@ class TrainingExamples:
         import torch
 
         anchor_rows = self.anchor_rows[rows]
+        hard = _Hard() if self.negatives is None or draw is None else self._hard(self.negatives, rows, draw)
         return TrainingBatch(
             anchors=self.anchors.batch(anchor_rows, draw, rows),
             positives=self.positives.batch(rows, draw, rows),
@@ -175,7 +209,16 @@ class TrainingExamples:
             targets=None if self.targets is None else self.targets.batch(rows, draw),
             tokens=None if self.tokens is None else self.tokens.batch(rows),
             classes=None if self.classes is None else torch.from_numpy(self.classes[rows]),
+            negatives=hard.negatives,
+            negative_rows=hard.negative_rows,
+            anchor_negatives=hard.anchor_negatives,
+            anchor_negative_rows=hard.anchor_negative_rows,
         )
+
+    def _hard(self, negatives: NegativeSource, rows: NDArray[np.int64], draw: EpochRandom) -> _Hard:
+        texts = negatives.positives(self.positives, self.anchor_rows, rows, draw)
+        images = negatives.anchors(self.anchors, self.anchor_rows, rows, draw)
+        return _Hard(*(texts or ((), None)), *(images or ((), None)))
 
     def labels(self, rows: NDArray[np.int64]) -> tuple[Any, Any]:
         """See `TrainingData.labels`."""

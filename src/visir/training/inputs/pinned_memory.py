@@ -26,6 +26,10 @@ def pin_batch(batch: TrainingBatch) -> TrainingBatch:
         tokens=_pinned(batch.tokens),
         classes=_pinned(batch.classes),
         rows=_pinned(batch.rows),
+        negatives=[_inputs(inputs) for inputs in batch.negatives],
+        negative_rows=_pinned(batch.negative_rows),
+        anchor_negatives=[_inputs(inputs) for inputs in batch.anchor_negatives],
+        anchor_negative_rows=_pinned(batch.anchor_negative_rows),
     )
 
 

@@ -8,8 +8,9 @@ from numpy.typing import NDArray
 from visir.splitmix import seed_of, splitmix64
 from visir.training.inputs.base import EpochRandom
 
-VIEWS, PICTURES, WORDS = 1, 2, 3
-"""Streams of a `EpochRandom`: which view of an image, how a picture is changed, which words are dropped."""
+VIEWS, PICTURES, WORDS, PROMPTS, NEGATIVES = 1, 2, 3, 4, 5
+"""Streams of a `EpochRandom`: which view of an image, how a picture is changed, which words are dropped,
+which prompt stands around a text, which hard negatives stand beside a pair (6 too, of pictures)."""
 
 
 def uniform(draw: EpochRandom, stream: int, positions: NDArray[np.int64]) -> NDArray[np.float64]:

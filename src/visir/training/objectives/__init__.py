@@ -16,12 +16,25 @@ from visir.training.objectives.ifm import IFMSettings
 from visir.training.objectives.infonce import InfoNCESettings
 from visir.training.objectives.itd import ITDSettings
 from visir.training.objectives.ltd import LTDSettings
+from visir.training.objectives.multi_positive import MultiPositiveSettings
+from visir.training.objectives.sigmoid import SigmoidSettings
 from visir.training.objectives.triplet import TripletSettings
 from visir.training.settings import Settings
 
 Contrastive = Annotated[
-    InfoNCESettings | TripletSettings | IFMSettings | CosineSettings | FILIPSettings, Field(discriminator="name")
+    InfoNCESettings
+    | TripletSettings
+    | IFMSettings
+    | SigmoidSettings
+    | MultiPositiveSettings
+    | CosineSettings
+    | FILIPSettings,
+    Field(discriminator="name"),
 ]
+"""The contrastive losses; each builds its module from its settings."""
+
+WITH_NEGATIVES = ("infonce", "triplet", "sigmoid", "multi-positive")
+"""Those that take hard negatives."""
 
 
 class Auxiliary(Settings):

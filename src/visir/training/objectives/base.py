@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+import torch
 from torch import Tensor
 
 
@@ -20,6 +21,10 @@ class VectorPairs:
         tokens: (n, L) token ids of the positives, 0 is padding, or None.
         classes: (n,) integers, what the positives are beyond the anchor they belong to, or None.
         rows: (n,) integers, which pairs of the split they are, or None.
+        negatives: (n, h, d) vectors of hard negatives for the anchors, on the side of the positives, or None.
+        negative_rows: (n, h) integers, the anchors to which they belong; -1 is none.
+        anchor_negatives: (n, h, d) vectors of hard negatives for the positives, on the side of the anchors, or None.
+        anchor_negative_rows: (n, h) integers, which anchors they are.
     """
 
     anchors: Tensor
@@ -29,6 +34,25 @@ class VectorPairs:
     tokens: Tensor | None = None
     classes: Tensor | None = None
     rows: Tensor | None = None
+    negatives: Tensor | None = None
+    negative_rows: Tensor | None = None
+    anchor_negatives: Tensor | None = None
+    anchor_negative_rows: Tensor | None = None
+
+    def split(self) -> VectorPairs:
+        """The same, from (n, (1 + h) · d) vectors of a side that has hard negatives: those stand behind each pair's."""
+        anchors, anchor_negatives = _own_and_hard(self.anchors, self.anchor_negative_rows)
+        positives, negatives = _own_and_hard(self.positives, self.negative_rows)
+        return replace(
+            self, anchors=anchors, positives=positives, negatives=negatives, anchor_negatives=anchor_negatives
+        )
+
+
+def _own_and_hard(vectors: Tensor, rows: Tensor | None) -> tuple[Tensor, Tensor | None]:
+    if rows is None:
+        return vectors, None
+    own, *hard = vectors.split(vectors.shape[1] // (1 + rows.shape[1]), dim=1)
+    return own, torch.stack(hard, dim=1)
 
 
 @dataclass(frozen=True, eq=False)

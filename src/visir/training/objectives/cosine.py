@@ -8,6 +8,7 @@ from torch import Tensor, nn
 
 from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.similarity import precise
+from visir.training.objectives.temperature import OwnScale
 from visir.training.settings import Settings
 
 
@@ -15,6 +16,10 @@ class CosineSettings(Settings):
     """1 − cosine between image and caption; see `Cosine`."""
 
     name: Literal["cosine"] = "cosine"
+
+    def build(self, own: OwnScale) -> Cosine:
+        """The loss."""
+        return Cosine()
 
 
 class Cosine(nn.Module):

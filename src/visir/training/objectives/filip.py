@@ -12,7 +12,7 @@ from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.best_matches import best_matches
 from visir.training.objectives.false_negatives import FalseNegatives, false_negative_pairs
 from visir.training.objectives.similarity import precise
-from visir.training.objectives.temperature import Temperature
+from visir.training.objectives.temperature import OwnScale, Temperature
 from visir.training.settings import Settings
 from visir.training.sides import Positive
 
@@ -30,6 +30,10 @@ class FILIPSettings(Settings):
     temperature: Positive = 0.05
     learn_temperature: bool = True
     false_negatives: FalseNegatives = "masked"
+
+    def build(self, own: OwnScale) -> FILIP:
+        """The loss."""
+        return FILIP(self.temperature, learnt=self.learn_temperature, false_negatives=self.false_negatives)
 
 
 class FILIP(nn.Module):

@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from visir.training.objectives.base import VectorPairs
 from visir.training.objectives.false_negatives import FalseNegatives
 from visir.training.objectives.similarity import cosines, symmetric_cross_entropy
-from visir.training.objectives.temperature import Temperature
+from visir.training.objectives.temperature import OwnScale, Temperature
 from visir.training.settings import Settings
 from visir.training.sides import Positive
 
@@ -27,6 +27,11 @@ class IFMSettings(Settings):
     learn_temperature: bool = False
     false_negatives: FalseNegatives = "masked"
     epsilon: Positive = 0.1
+
+    def build(self, own: OwnScale) -> IFM:
+        """The loss."""
+        start = own.temperature_of(self.temperature)
+        return IFM(start, self.epsilon, learnt=self.learn_temperature, false_negatives=self.false_negatives)
 
 
 class IFM(nn.Module):

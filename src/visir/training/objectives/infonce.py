@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
 
 from visir.training.objectives.base import VectorPairs
+from visir.training.objectives.candidates import candidates
 from visir.training.objectives.false_negatives import FalseNegatives
-from visir.training.objectives.similarity import cosines, symmetric_cross_entropy
-from visir.training.objectives.temperature import Temperature
+from visir.training.objectives.similarity import cross_entropy
+from visir.training.objectives.temperature import OwnScale, Temperature
 from visir.training.settings import Settings
 from visir.training.sides import Positive
 
@@ -28,6 +30,11 @@ class InfoNCESettings(Settings):
     learn_temperature: bool = False
     false_negatives: FalseNegatives = "masked"
 
+    def build(self, own: OwnScale) -> InfoNCE:
+        """The loss."""
+        start = own.temperature_of(self.temperature)
+        return InfoNCE(start, learnt=self.learn_temperature, false_negatives=self.false_negatives)
+
 
 class InfoNCE(nn.Module):
     """Symmetric cross-entropy over the negatives of a batch (latent target decoding, eq. 1; thesis, appendix 4.E.1).
@@ -38,6 +45,8 @@ class InfoNCE(nn.Module):
 
     C(i) is i itself and its negatives: the whole batch with `false_negatives="kept"`, as in the papers; without the
     other captions of the same image with "masked" (`visir.training.objectives.false_negatives.FalseNegatives`).
+
+    Hard negatives, where a batch has them, are further candidates of every query: sums over j go over them too.
 
     `temperature` is τ > 0: LTD uses 0.05 fixed, VSE++ with InfoNCE 0.07 learnt, CLIP learns it from 0.07 (the released
     weights stand at 0.01). Libraries that average over one direction only report half of another loss. The thesis
@@ -53,4 +62,8 @@ class InfoNCE(nn.Module):
 
     def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
-        return symmetric_cross_entropy(self.temperature(cosines(pairs)), pairs.anchor_rows, self.false_negatives)
+        losses = [
+            cross_entropy(self.temperature(of.scores).masked_fill(of.left_out(self.false_negatives), -torch.inf))
+            for of in candidates(pairs)
+        ]
+        return (losses[0] + losses[1]) / 2

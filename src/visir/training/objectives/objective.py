@@ -9,15 +9,10 @@ from torch import Tensor, nn
 from visir.errors import ConfigurationError, raise_faults
 from visir.training.objectives import Auxiliary, Contrastive
 from visir.training.objectives.base import Losses, VectorPairs
-from visir.training.objectives.cosine import Cosine, CosineSettings
-from visir.training.objectives.filip import FILIP, FILIPSettings
-from visir.training.objectives.ifm import IFM, IFMSettings
-from visir.training.objectives.infonce import InfoNCE
 from visir.training.objectives.itd import ITD
 from visir.training.objectives.joins import Constraint, Dual, JoinSettings
 from visir.training.objectives.ltd import LTD
-from visir.training.objectives.temperature import Temperature
-from visir.training.objectives.triplet import Triplet, TripletSettings
+from visir.training.objectives.temperature import OwnScale, Temperature
 
 
 class Objective(nn.Module):
@@ -67,11 +62,13 @@ class Objective(nn.Module):
                 join.ascend(parts[name])
 
     def facts(self) -> dict[str, float]:
-        """What moves besides the weights, for the log: "temperature", "ltd multiplier", "itd multiplier" when there."""
+        """What moves besides the weights, for the log: "temperature", "bias", "ltd multiplier", … when there."""
         facts = {}
-        temperature = getattr(self.contrastive, "temperature", None)
+        temperature, bias = getattr(self.contrastive, "temperature", None), getattr(self.contrastive, "bias", None)
         if isinstance(temperature, Temperature):
             facts["temperature"] = temperature.value
+        if isinstance(bias, Tensor):
+            facts["bias"] = float(bias.detach())
         for name, join in self.joins.items():
             if isinstance(join, Constraint):
                 facts[f"{name} multiplier"] = join.value
@@ -86,6 +83,7 @@ def build_objective(
     target_width: int | None,
     vocabulary: int | None,
     own_temperature: float | None,
+    own_bias: float | None = None,
 ) -> Objective:
     """The objective that a recipe describes; decoders draw their first weights from torch's global generator.
 
@@ -97,6 +95,7 @@ def build_objective(
         vocabulary: How many word ids there are, those of padding, unknown, start and end among them; None when captions
             come without tokens.
         own_temperature: τ of the pretrained model; None when it has none.
+        own_bias: The bias of its sigmoid; None when it has none.
 
     Raises:
         ConfigurationError: Lists what the settings need and what is not there.
@@ -107,6 +106,11 @@ def build_objective(
             'objective.temperature = "own": this model comes without a temperature. Pretrained encoders with one are '
             "CLIP, AltCLIP, GroupViT, ALIGN, SigLIP and open_clip's models; BLIP, sentence encoders and networks from "
             "scratch have none. Give a number instead, e.g. 0.05 (LTD) or 0.07 (VSE++)."
+        )
+    if getattr(contrastive, "bias", None) == "own" and own_bias is None:
+        faults.append(
+            'objective.bias = "own": this model comes without a bias. SigLIP and its kin have one. Give a number '
+            "instead, e.g. -10 (SigLIP begins with it)."
         )
     if auxiliary.ltd is not None and target_width is None:
         faults.append("auxiliary.ltd: there are no latent targets to decode; give `target_width` and the targets.")
@@ -119,31 +123,7 @@ def build_objective(
         modules["ltd"], joins["ltd"] = LTD(dimension, target_width, auxiliary.ltd), _join(auxiliary.ltd)
     if auxiliary.itd is not None and vocabulary is not None:
         modules["itd"], joins["itd"] = ITD(dimension, vocabulary, auxiliary.itd), _join(auxiliary.itd)
-    return Objective(_contrastive(contrastive, own_temperature), modules, joins)
-
-
-def _contrastive(settings: Contrastive, own_temperature: float | None) -> nn.Module:
-    match settings:
-        case TripletSettings():
-            return Triplet(
-                settings.margin,
-                negatives=settings.negatives,
-                false_negatives=settings.false_negatives,
-                reduction=settings.reduction,
-            )
-        case CosineSettings():
-            return Cosine()
-        case FILIPSettings():
-            return FILIP(
-                settings.temperature, learnt=settings.learn_temperature, false_negatives=settings.false_negatives
-            )
-    temperature = own_temperature if settings.temperature == "own" else settings.temperature
-    assert temperature is not None  # build_objective has looked
-    if isinstance(settings, IFMSettings):
-        return IFM(
-            temperature, settings.epsilon, learnt=settings.learn_temperature, false_negatives=settings.false_negatives
-        )
-    return InfoNCE(temperature, learnt=settings.learn_temperature, false_negatives=settings.false_negatives)
+    return Objective(contrastive.build(OwnScale(own_temperature, own_bias)), modules, joins)
 
 
 def _join(settings: JoinSettings) -> Dual | Constraint:

@@ -28,5 +28,9 @@ def symmetric_cross_entropy(logits: Tensor, anchor_rows: Tensor, false_negatives
     """The mean of two cross-entropies, along rows and along columns, where the right answer is on the diagonal."""
     if false_negatives == "masked":
         logits = logits.masked_fill(false_negative_pairs(anchor_rows), -torch.inf)
-    own = torch.arange(len(logits), device=logits.device)
-    return (functional.cross_entropy(logits, own) + functional.cross_entropy(logits.T, own)) / 2
+    return (cross_entropy(logits) + cross_entropy(logits.T)) / 2
+
+
+def cross_entropy(logits: Tensor) -> Tensor:
+    """The mean cross-entropy of the rows of (n, n or more) logits, where candidate i is the answer of query i."""
+    return functional.cross_entropy(logits, torch.arange(len(logits), device=logits.device))

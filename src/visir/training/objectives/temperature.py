@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -12,16 +14,36 @@ _SHARPEST = math.log(100.0)
 training is unstable."""
 
 
+@dataclass(frozen=True)
+class OwnScale:
+    """What a pretrained model was trained with; None where it has none.
+
+    Attributes:
+        temperature: τ of a softmax, or the inverse of a sigmoid's scale.
+        bias: Of a sigmoid (SigLIP).
+    """
+
+    temperature: float | None = None
+    bias: float | None = None
+
+    def temperature_of(self, setting: float | Literal["own"]) -> float:
+        """The temperature that a recipe asks for."""
+        value = self.temperature if setting == "own" else setting
+        assert value is not None, "build_objective has looked"
+        return value
+
+
 class Temperature(nn.Module):
     """Divides by τ > 0, which is kept as log(1 / τ) in float64.
 
     Libraries that speak of a *scale* mean 1 / τ. A learnt τ that has passed 0.01 is put back there before the next
     batch, as CLIP's authors do; clamping inside the graph instead would cut its gradient off and it could never return.
+    With `bounded=False` it may go on (SigLIP).
     """
 
-    def __init__(self, start: float, *, learnt: bool) -> None:
+    def __init__(self, start: float, *, learnt: bool, bounded: bool = True) -> None:
         super().__init__()
-        self.learnt = learnt
+        self.learnt, self.bounded = learnt, bounded
         self.log_scale = nn.Parameter(torch.tensor(-math.log(start), dtype=torch.float64), requires_grad=learnt)
 
     @property
@@ -31,7 +53,7 @@ class Temperature(nn.Module):
 
     def forward(self, cosines: Tensor) -> Tensor:
         """The logits of a softmax: `cosines` / τ."""
-        if self.learnt:
+        if self.learnt and self.bounded:
             with torch.no_grad():
                 self.log_scale.clamp_(max=_SHARPEST)
         return cosines * self.log_scale.exp().to(cosines.dtype)

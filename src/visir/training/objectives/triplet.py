@@ -8,8 +8,9 @@ import torch
 from torch import Tensor, nn
 
 from visir.training.objectives.base import VectorPairs
-from visir.training.objectives.false_negatives import FalseNegatives, false_negative_pairs
-from visir.training.objectives.similarity import cosines
+from visir.training.objectives.candidates import candidates
+from visir.training.objectives.false_negatives import FalseNegatives
+from visir.training.objectives.temperature import OwnScale
 from visir.training.settings import Settings
 from visir.training.sides import Positive
 
@@ -33,6 +34,12 @@ class TripletSettings(Settings):
     false_negatives: FalseNegatives = "masked"
     reduction: Reduction = "mean"
 
+    def build(self, own: OwnScale) -> Triplet:
+        """The loss."""
+        return Triplet(
+            self.margin, negatives=self.negatives, false_negatives=self.false_negatives, reduction=self.reduction
+        )
+
 
 class Triplet(nn.Module):
     """Hinge on the margin between a positive and its negatives, in both directions (VSE++, Faghri et al. 2018, eq. 5).
@@ -42,7 +49,8 @@ class Triplet(nn.Module):
         hardest:  ℓ_i = max_{j ≠ i} [α + s_ij − s_ii]₊          sum:  ℓ_i = Σ_{j ≠ i} [α + s_ij − s_ii]₊
 
     and for the captions likewise with s_ji; j runs over the whole batch with `false_negatives="kept"`, as in the
-    papers, and not over other captions of the same image with "masked". A query without negatives costs nothing.
+    papers, and not over other captions of the same image with "masked"; and over hard negatives, where a batch has
+    them. A query without negatives costs nothing.
     Negatives that are equally hard share the gradient.
 
     `reduction="mean"` (default): the mean over the 2 n queries, so that i2t and t2i are averaged as in every other
@@ -72,14 +80,12 @@ class Triplet(nn.Module):
 
     def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
-        scores = cosines(pairs)
-        own = scores.diagonal()
-        apart = torch.eye(len(scores), dtype=torch.bool, device=scores.device)
-        if self.false_negatives == "masked":
-            apart |= false_negative_pairs(pairs.anchor_rows)
-        costs = [
-            (self.margin + scores - own[:, None]).clamp(min=0).masked_fill(apart, 0.0),  # a row per image
-            (self.margin + scores.T - own[:, None]).clamp(min=0).masked_fill(apart, 0.0),  # a row per caption
-        ]
+        costs = []
+        for of in candidates(pairs):  # a row per image, then a row per caption
+            own = of.scores.diagonal()
+            apart = of.left_out(self.false_negatives) | torch.eye(
+                *of.scores.shape, dtype=torch.bool, device=of.scores.device
+            )
+            costs.append((self.margin + of.scores - own[:, None]).clamp(min=0).masked_fill(apart, 0.0))
         of_query = torch.cat([cost.amax(1) if self.negatives == "hardest" else cost.sum(1) for cost in costs])
         return of_query.mean() if self.reduction == "mean" else of_query.sum()

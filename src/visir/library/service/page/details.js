@@ -59,7 +59,7 @@ export class Details {
         this.name.textContent = known.captions?.[0] ?? known.files?.[0]?.name ?? item;
         return this.facts(known, library);
       }),
-      part(this.why, async () => body && reasons(await post(path(library.name, "items", item, "explain"), body, signal), body, column.hits[at])),
+      part(this.why, async () => body && reasons(await post(path(library.name, "items", item, "explain"), body, signal), body, column.hits[at], this.shown)),
       part(this.like, async () => this.likes(await get(`${path(library.name, "items", item, "similar")}?k=12`, signal))),
     ]);
     if (!signal.aborted) this.once();
@@ -112,7 +112,7 @@ export class Details {
     this.why = el("section", { class: "why", "aria-label": "Why this picture" });
     this.about = el("section", { class: "about", "aria-label": "About this picture" });
     this.like = el("section", { class: "like", "aria-label": "Similar pictures" });
-    const shown = el("div", { class: "picture" }, image);
+    const shown = (this.shown = el("div", { class: "picture" }, image));
     // The small picture is there already; the original takes its place when it has come, where there is one.
     const none = () => shown.replaceChildren(el("span", { class: "missing" }, "This picture cannot be shown."));
     const original = el("img", { alt: name, decoding: "async" });
@@ -216,7 +216,7 @@ function words(list) {
 }
 
 /** Why it was found: the parts of a fused score, words with the weights of both sides, the nearest captions. */
-function reasons({ terms, captions, parts, words: query }, body, hit) {
+function reasons({ terms, captions, parts, words: query, regions }, body, hit, shown) {
   const found = [];
   const systems = Object.entries(parts ?? {});
   if (hit?.rank) found.push(el("p", { class: "rank" }, "Rank ", el("b", null, count(hit.rank)), `, score ${weight(hit.score)}`, systems.length > 1 ? ", from" : ""));
@@ -242,6 +242,7 @@ function reasons({ terms, captions, parts, words: query }, body, hit) {
   } else if (query?.length && terms) {
     found.push(el("p", { class: "muted" }, "No word in common."));
   }
+  if (regions?.words.some((word) => word.boxes.length)) found.push(...matches(regions, shown));
   if (captions?.length) {
     found.push(
       el("h4", null, "Captions nearest to the search"),
@@ -249,4 +250,47 @@ function reasons({ terms, captions, parts, words: query }, body, hit) {
     );
   }
   return found.length ? [el("h3", null, "Why this picture"), ...found] : [];
+}
+
+/** The words of the search. What a word matched is marked in the picture while it is pointed at or focused, and stays so when it is pressed. */
+function matches({ words, other }, shown) {
+  const most = Math.max(...words.map((word) => word.score));
+  const overlay = svg("svg", { class: "overlay", "aria-hidden": "true" });
+  const buttons = words.map((word) => {
+    const node = el("button", { type: "button", "aria-pressed": "false", disabled: !word.boxes.length }, word.word, el("span", { class: "hidden" }, `: ${places(word.boxes)}, score`), el("span", { class: "muted" }, weight(word.score)));
+    const mark = () => draw(pressed() ?? (node.matches(":hover, :focus-visible") ? word : null));
+    node.addEventListener("click", () => {
+      const on = node.getAttribute("aria-pressed") !== "true";
+      for (const each of buttons) each.setAttribute("aria-pressed", String(each === node && on));
+      draw(on ? word : null);
+    });
+    for (const event of ["pointerenter", "focus"]) node.addEventListener(event, () => draw(word));
+    for (const event of ["pointerleave", "blur"]) node.addEventListener(event, mark);
+    return node;
+  });
+  const pressed = () => words[buttons.findIndex((node) => node.getAttribute("aria-pressed") === "true")];
+  const draw = (word) => {
+    const image = shown.querySelector("img");
+    if (!word || !image?.naturalWidth) return overlay.remove();
+    const [width, height] = [image.naturalWidth, image.naturalHeight];
+    const holes = word.boxes.map(([left, top, right, bottom]) => `M${left * width} ${top * height}H${right * width}V${bottom * height}H${left * width}Z`).join("");
+    overlay.setAttribute("viewBox", `0 0 ${width} ${height}`);
+    overlay.replaceChildren(svg("path", { class: "dim", d: `M0 0H${width}V${height}H0Z${holes}` }), svg("path", { class: "box", d: holes }));
+    shown.append(overlay);
+  };
+  const rest = Math.abs(other) >= 0.005 ? el("p", { class: "muted" }, `Other tokens of the model: ${weight(other)}`) : null;
+  return [el("h4", { id: "matched" }, "What each word matched in the picture"), el("ul", { class: "words matched", "aria-labelledby": "matched" }, buttons.map((node, at) => el("li", { style: { "--w": Math.max(0, words[at].score / most).toFixed(3) } }, node))), rest].filter(Boolean);
+}
+
+/** Where boxes lie, for those who cannot see them: "top left", "centre". */
+function places(boxes) {
+  const third = (low, high, names) => names[Math.min(2, Math.floor(((low + high) / 2) * 3))];
+  const names = boxes.map(([left, top, right, bottom]) => [third(top, bottom, ["top", "", "bottom"]), third(left, right, ["left", "", "right"])].filter(Boolean).join(" ") || "centre");
+  return [...new Set(names)].join(" and ") || "no place";
+}
+
+function svg(name, attributes) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) node.setAttribute(key, value);
+  return node;
 }

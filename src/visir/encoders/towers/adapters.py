@@ -1,0 +1,237 @@
+"""Adapters of `peft` in a network: put in, read, written, and merged into the weights they stand beside."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import TYPE_CHECKING, Any
+
+from torch import Tensor, nn
+
+from visir.errors import ConfigurationError, EncoderError, nearest, require
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ADAPTER = "default"
+"""The name under which peft holds the one adapter of a network."""
+_PREFIX = "base_model.model."
+"""Before every name in a file of peft's."""
+_OURS = ("target_modules", "modules_to_save", "task_type", "inference_mode", "base_model_name_or_path", "revision")
+_CHANGES_BASE = ("bias", "modules_to_save", "layer_replication", "trainable_token_indices", "exclude_modules")
+
+
+@dataclass(frozen=True)
+class AdapterKind:
+    """One kind of adapter.
+
+    Attributes:
+        config: Its class of settings in peft.
+        rank, alpha, dropout: What these are called there; empty where it has none.
+        fixed: What the kind sets.
+        attention: Whether it can stand beside torch's own attention (open_clip's models have it), not only matrices.
+    """
+
+    config: str
+    rank: str = ""
+    alpha: str = ""
+    dropout: str = ""
+    fixed: Mapping[str, Any] = field(default_factory=dict)
+    attention: bool = False
+
+
+ADAPTER_KINDS: Mapping[str, AdapterKind] = {
+    # Hu et al. 2022; Liu et al. 2024 (DoRA); Hyeon-Woo et al. 2022 (LoHa); Yeh et al. 2024 (LoKr); Liu et al. 2022.
+    "lora": AdapterKind("LoraConfig", "r", "lora_alpha", "lora_dropout", attention=True),
+    "dora": AdapterKind("LoraConfig", "r", "lora_alpha", "lora_dropout", {"use_dora": True}),
+    "loha": AdapterKind("LoHaConfig", "r", "alpha", "module_dropout"),
+    "lokr": AdapterKind("LoKrConfig", "r", "alpha", "module_dropout"),
+    "ia3": AdapterKind("IA3Config", fixed={"feedforward_modules": []}),
+}
+
+
+@dataclass(frozen=True)
+class AdapterSpec:
+    """An adapter as it is asked for.
+
+    Attributes:
+        kind: A key of `ADAPTER_KINDS`.
+        rank, alpha, dropout: Of the kind; None where peft's own value is to stand.
+        modules: Last parts of the names of modules, as peft's `target_modules`; empty, all matrices.
+        options: Further settings of peft's class.
+    """
+
+    kind: str = "lora"
+    rank: int | None = None
+    alpha: float | None = None
+    dropout: float | None = None
+    modules: tuple[str, ...] = ()
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+    def faults(self) -> list[str]:
+        """What cannot be: settings that the kind does not have, options that peft does not know."""
+        kind = ADAPTER_KINDS[self.kind]
+        faults = [
+            f"adapter.{name}: {self.kind!r} has none"
+            for name in ("rank", "alpha", "dropout")
+            if getattr(self, name) is not None and not getattr(kind, name)
+        ]
+        if not self.options:
+            return faults
+        known = {setting.name for setting in fields(_peft_class(kind))} - set(_OURS) - set(_CHANGES_BASE)
+        taken = {kind.rank, kind.alpha, kind.dropout, *kind.fixed}
+        for name, value in self.options.items():
+            if name in taken:
+                faults.append(f"adapter.options.{name}: set by the adapter's own keys (kind, rank, alpha, dropout)")
+            elif name not in known:
+                faults.append(f"adapter.options.{name}: unknown to peft's {kind.config} here; {nearest(name, known)}")
+            elif name == "init_lora_weights" and value not in (True, False, "gaussian", "orthogonal"):
+                faults.append(f"adapter.options.{name} = {value!r} changes the base model's own weights")
+        return faults
+
+    def config(self, target_modules: str) -> Any:
+        """The settings of peft over the modules that a regular expression names.
+
+        Raises:
+            ConfigurationError: peft refuses them.
+        """
+        kind = ADAPTER_KINDS[self.kind]
+        own = {getattr(kind, name): getattr(self, name) for name in ("rank", "alpha", "dropout")}
+        values = {name: value for name, value in own.items() if name and value is not None}
+        try:
+            return _peft_class(kind)(target_modules=target_modules, **values, **kind.fixed, **self.options)
+        except (TypeError, ValueError) as fault:
+            raise ConfigurationError(f"adapter: {fault}", hint="docs/reference/recipe-settings.md") from fault
+
+    def chosen(self, root: nn.Module) -> list[str]:
+        """The names of the modules of `root` that get an adapter.
+
+        Raises:
+            ConfigurationError: One of `modules` names none.
+        """
+        possible = _possible(root, ADAPTER_KINDS[self.kind])
+        if not self.modules:
+            return possible
+        ends = {end: [name for name in possible if name == end or name.endswith(f".{end}")] for end in self.modules}
+        missing = [end for end, names in ends.items() if not names]
+        if missing:
+            last = sorted({name.rpartition(".")[2] for name in possible})
+            raise ConfigurationError(
+                f"adapter.modules: no module that {self.kind!r} can adapt is called {', '.join(map(repr, missing))}.",
+                hint=f"those of this model end in: {', '.join(last)}",
+            )
+        return [name for name in possible if any(name in names for names in ends.values())]
+
+
+def pattern_of(names: Sequence[str]) -> str:
+    """A regular expression that matches these names of modules in full, with the numbers of layers left open."""
+    forms = dict.fromkeys(re.sub(r"(?<=\\\.)\d+(?=\\\.|$)", r"\\d+", re.escape(name)) for name in sorted(names))
+    return "|".join(forms)
+
+
+def inject(root: nn.Module, config: Any) -> None:
+    """Put adapters beside the modules of `root` that a configuration of peft names, in place; all else is fixed."""
+    peft = _peft()
+    root.requires_grad_(False)
+    with _unexcited():
+        peft.inject_adapter_in_model(config, root, adapter_name=ADAPTER)
+
+
+def adapter_state(root: nn.Module) -> dict[str, Tensor]:
+    """The weights of the adapters, under the names that peft writes."""
+    # "auto" would ask the hub for the base's vocabulary.
+    state: dict[str, Tensor] = _peft().get_peft_model_state_dict(
+        root, adapter_name=ADAPTER, save_embedding_layers=False
+    )
+    return {_PREFIX + name: tensor.detach().cpu().contiguous() for name, tensor in state.items()}
+
+
+def own_part(root: nn.Module, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    """The weights of a file of peft's that belong to adapted modules of `root`, without peft's prefix."""
+    layers = _peft().tuners.tuners_utils.BaseTunerLayer
+    adapted = [f"{name}." if name else "" for name, module in root.named_modules() if isinstance(module, layers)]
+    bare = {name.removeprefix(_PREFIX): tensor for name, tensor in tensors.items()}
+    return {name: tensor for name, tensor in bare.items() if name.startswith(tuple(adapted))} if adapted else {}
+
+
+def load_adapter_state(root: nn.Module, tensors: Mapping[str, Tensor], where: str, base: str) -> None:
+    """Put the weights of `own_part` in.
+
+    Raises:
+        EncoderError: They do not fit the adapters of `root`: they are of another model.
+    """
+    expected = {name.removeprefix(_PREFIX): tensor.shape for name, tensor in adapter_state(root).items()}
+    faults = [f"{name}: missing in the file" for name in expected if name not in tensors]
+    faults += [
+        f"{name}: {tuple(tensor.shape)}, and {tuple(expected[name])} in the model"
+        for name, tensor in tensors.items()
+        if name in expected and tensor.shape != expected[name]
+    ]
+    faults += [f"{name}: unknown to the model" for name in tensors if name not in expected]
+    if faults:
+        raise other_model(where, base, faults)
+    with _unexcited():
+        _peft().set_peft_model_state_dict(root, dict(tensors), adapter_name=ADAPTER)
+
+
+def other_model(where: str, base: str, faults: Sequence[str]) -> EncoderError:
+    """The error for an adapter that belongs to another model."""
+    shown = "; ".join(faults[:3]) + (f"; … ({len(faults)} in all)" if len(faults) > 3 else "")
+    return EncoderError(
+        f"{where}: this adapter is for another model than {base}: {shown}.",
+        hint=f"name the model that it was trained over: {where}?base=NAME",
+    )
+
+
+def merge(root: nn.Module) -> None:
+    """Add the adapters to the weights they stand beside, in place, and take them out."""
+    layers = _peft().tuners.tuners_utils.BaseTunerLayer
+    done: list[str] = []
+    for name, module in list(root.named_modules()):
+        if not isinstance(module, layers) or name.startswith(tuple(done)):
+            continue
+        done.append(f"{name}.")  # torch's attention holds a second adapter inside
+        if hasattr(module, "unload_and_optionally_merge_module"):
+            plain = module.unload_and_optionally_merge_module(merge=True, safe_merge=True, adapter_names=None)
+        else:
+            module.merge(safe_merge=True)
+            plain = module.get_base_layer()
+        parent, _, last = name.rpartition(".")
+        setattr(root.get_submodule(parent), last, plain)
+    if hasattr(root, "peft_config"):
+        del root.peft_config
+
+
+def _possible(root: nn.Module, kind: AdapterKind) -> list[str]:
+    """Names of the modules that a kind can adapt: matrices, and torch's attention as a whole."""
+    names, inside = [], []
+    for name, module in root.named_modules():
+        if isinstance(module, nn.MultiheadAttention):
+            inside.append(f"{name}.")
+            if kind.attention and module._qkv_same_embed_dim:
+                names.append(name)
+        elif isinstance(module, nn.Linear) and not name.startswith(tuple(inside)):
+            names.append(name)
+    return names
+
+
+def _peft_class(kind: AdapterKind) -> Any:
+    return getattr(_peft(), kind.config)
+
+
+def _peft() -> Any:
+    require("peft", extra="train", purpose="adapters (LoRA and its kin)")
+    import peft
+
+    return peft
+
+
+@contextmanager
+def _unexcited() -> Iterator[None]:
+    """peft warns of everything that is not a language model."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield

@@ -1,0 +1,234 @@
+"""What an answer of a late-interaction model looked at: each word of a query, and the part of the picture it matched.
+
+MaxSim takes, for each vector of a query, the greatest dot product with a vector of the document. Which vector that is,
+and where in the picture it comes from, is what is shown here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from html import escape
+from math import isnan
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.reports.blocks import Figure
+from visir.reports.thumbnails import Thumbnail
+from visir.retrieval import alignment
+
+if TYPE_CHECKING:
+    from PIL.Image import Image
+
+    from visir.encoders.base import Encoder
+
+Box = tuple[float, float, float, float]
+"""Left, top, right, bottom, as fractions of the upright picture."""
+
+
+_FAINT = "var(--plot-faint, #7a828e)"
+
+
+@dataclass(frozen=True)
+class WordRegion:
+    """A word of a query, with what it matched in a document.
+
+    Attributes:
+        word: The word, as it stands in the text.
+        score: What it adds to the score: the sum over its vectors of the greatest dot product.
+        boxes: The part of the picture that each of its vectors matched best, without repetition; none where the
+            vectors of the document have no place.
+    """
+
+    word: str
+    score: float
+    boxes: tuple[Box, ...]
+
+
+@dataclass(frozen=True)
+class WordRegions:
+    """The words of a text, with what they matched in a document.
+
+    Attributes:
+        words: In the order of the text.
+        other: What the model's own tokens (a prompt, marks of beginning and end, padding) add to the score.
+    """
+
+    words: tuple[WordRegion, ...]
+    other: float = 0.0
+
+    @property
+    def score(self) -> float:
+        """The MaxSim score of text and document."""
+        return self.other + sum(word.score for word in self.words)
+
+
+def word_regions(
+    encoder: Encoder, text: str, query: NDArray[Any], document: NDArray[Any], image: Image | None = None
+) -> WordRegions:
+    """Find what each word of a text matched in a document.
+
+    Args:
+        encoder: The model that made the vectors. It says what its vectors stand for (`text_pieces`, `image_regions`).
+        text: The query.
+        query: (t, d) its vectors.
+        document: (s, d) the vectors of the document.
+        image: The picture of the document, upright; None for words without places.
+
+    Raises:
+        EncoderError: The model cannot say what its vectors stand for.
+    """
+    best, scores = alignment(query, document)
+    boxes: list[Box | None] = [None] * len(document)
+    if image is not None and hasattr(encoder, "image_regions"):
+        regions = np.asarray(encoder.image_regions(image), np.float64)
+        if len(regions) == len(document):  # otherwise vectors were pooled: one stands for several places
+            boxes = [None if any(map(isnan, row)) else tuple(row) for row in regions.tolist()]
+    pieces = _pieces(encoder, text, len(query))
+    owners = words_of_pieces(text, pieces)
+    words = text.split()
+    matched: list[WordRegion] = []
+    for position, word in enumerate(words):
+        own = [row for row, owner in enumerate(owners) if owner == position]
+        if own:
+            places = dict.fromkeys(boxes[best[row]] for row in own)
+            matched.append(WordRegion(word, float(scores[own].sum()), tuple(box for box in places if box is not None)))
+    other = float(sum(scores[row] for row, owner in enumerate(owners) if owner is None))
+    return WordRegions(tuple(matched), other)
+
+
+def words_of_pieces(text: str, pieces: Sequence[str]) -> list[int | None]:
+    """Which word of a text each piece of its tokenizer belongs to; None for those that are not of the text.
+
+    The pieces of the text are the run of pieces that, joined, are the text without its spaces. Where there is no such
+    run (an unknown character, accents that the tokenizer drops), each piece belongs to the next word that begins
+    with it or goes on with it.
+
+    Example:
+        >>> words_of_pieces("Two dogs running", ["[CLS]", "two", "dogs", "run", "##ning", "[SEP]"])
+        [None, 0, 1, 2, 2, None]
+    """
+    plain = [_plain(piece) for piece in pieces]
+    spelled = [_plain(word) for word in text.split()]
+    owner_of_letter = [position for position, word in enumerate(spelled) for _ in word]
+    whole = "".join(spelled)
+    for start in range(len(plain)):
+        joined, stop = "", start
+        while stop < len(plain) and whole.startswith(joined + plain[stop]) and len(joined) < len(whole):
+            joined, stop = joined + plain[stop], stop + 1
+        if joined == whole and whole:
+            owners: list[int | None] = [None] * len(plain)
+            letter = 0
+            for row in range(start, stop):
+                owners[row] = owner_of_letter[min(letter, len(owner_of_letter) - 1)]
+                letter += len(plain[row])
+            return owners
+    return _nearest_words(spelled, plain)
+
+
+def region_figure(regions: WordRegions, picture: Thumbnail, *, title: str = "", name: str = "picture") -> Figure:
+    """A figure with the picture once for each word, and what the word matched marked in it.
+
+    Args:
+        regions: The words and their regions.
+        picture: The picture, small.
+        title: The heading of the figure.
+        name: What the picture is called, unlike others on the page.
+    """
+    side, gap, line = 150.0, 14.0, 34.0
+    height = side * picture.height / max(picture.width, 1)
+    words = regions.words
+    columns = max(1, min(5, len(words)))
+    rows = -(-len(words) // columns)
+    width, total = columns * (side + gap) - gap, rows * (height + line + gap)
+    key = f"alignment-{_key(name)}"
+    parts = [
+        f'<svg viewBox="0 0 {width:.0f} {total:.0f}" style="min-width: {0.6 * width:.0f}px; max-width: {width:.0f}px" '
+        f'role="img" aria-label="{escape(_spoken(regions), quote=True)}">',
+        f'<defs><image id="{key}" width="{side:.0f}" height="{height:.1f}" href="{escape(picture.uri, quote=True)}"'
+        "/></defs>",
+    ]
+    for position, word in enumerate(words):
+        x, y = (position % columns) * (side + gap), (position // columns) * (height + line + gap)
+        parts.append(f'<g transform="translate({x:.1f} {y:.1f})"><use href="#{key}"/>')
+        if word.boxes:
+            holes = "".join(
+                f"M{left * side:.1f} {top * height:.1f}H{right * side:.1f}V{bottom * height:.1f}H{left * side:.1f}Z"
+                for left, top, right, bottom in word.boxes
+            )
+            parts.append(
+                f'<path d="M0 0H{side:.1f}V{height:.1f}H0Z{holes}" fill="#000" fill-opacity=".45" fill-rule="evenodd"/>'
+                f'<path d="{holes}" fill="none" stroke="var(--plot-2, #D55E00)" stroke-width="2"/>'
+            )
+        parts.append(
+            f'<text x="0" y="{height + 16:.1f}" font-size="13" fill="currentColor">{escape(_cut(word.word))}</text>'
+            f'<text x="0" y="{height + 30:.1f}" font-size="11" fill="{_FAINT}">{word.score:.2f}</text></g>'
+        )
+    parts.append("</svg>")
+    rest = f" Tokens of the model's own add {regions.other:.2f}." if abs(regions.other) >= 0.005 else ""
+    caption = (
+        f"The part of the picture that each word matches best, and what that adds to the score of {regions.score:.2f}."
+        f"{rest}"
+    )
+    return Figure("".join(parts), title, caption)
+
+
+def _pieces(encoder: Encoder, text: str, count: int) -> list[str]:
+    """What each vector of a text stands for; nothing where the model does not say, or says it of other vectors."""
+    if not hasattr(encoder, "text_pieces"):
+        return [""] * count
+    [pieces] = encoder.text_pieces([text], "query")
+    return list(pieces) if len(pieces) == count else [""] * count
+
+
+def _nearest_words(spelled: Sequence[str], plain: Sequence[str]) -> list[int | None]:
+    owners: list[int | None] = []
+    position, rest = -1, ""
+    for piece in plain:
+        if piece and rest.startswith(piece):
+            rest = rest[len(piece) :]
+            owners.append(position)
+            continue
+        following = [later for later in range(position + 1, len(spelled)) if piece and spelled[later].startswith(piece)]
+        if following:
+            position = following[0]
+            rest = spelled[position][len(piece) :]
+        owners.append(position if following else None)
+    return owners
+
+
+def _plain(piece: str) -> str:
+    """A piece without the marks of tokenizers, in small letters."""
+    return "".join(piece.removeprefix("##").removesuffix("</w>").replace("▁", "").replace("Ġ", "").split()).casefold()
+
+
+def _key(name: str) -> str:
+    return "".join(letter if letter.isalnum() else "-" for letter in name)
+
+
+def _cut(word: str) -> str:
+    return word if len(word) <= 18 else f"{word[:17]}…"
+
+
+def _spoken(regions: WordRegions) -> str:
+    """The figure in words, for those who cannot see it."""
+    return "; ".join(f"“{word.word}” matches {spoken_place(word.boxes)}" for word in regions.words)
+
+
+def spoken_place(boxes: Sequence[Box]) -> str:
+    """Where boxes lie in a picture, in words.
+
+    Example:
+        >>> spoken_place([(0.0, 0.0, 0.14, 0.14)]), spoken_place([(0.4, 0.8, 0.6, 1.0)]), spoken_place([])
+        ('top left', 'bottom', 'no place')
+    """
+    return " and ".join(dict.fromkeys(map(_place, boxes))) or "no place"
+
+
+def _place(box: Box) -> str:
+    left, top, right, bottom = box
+    x, y = (left + right) / 2, (top + bottom) / 2
+    names = [("top", "", "bottom")[min(int(y * 3), 2)], ("left", "", "right")[min(int(x * 3), 2)]]
+    return " ".join(name for name in names if name) or "centre"

@@ -1,0 +1,237 @@
+"""Adapters of peft: trained, kept in peft's format, loaded here and there, merged, and refused over another model."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+import visir
+from visir.encoders.checkpoints import read_description
+from visir.encoders.towers.adapted_backbone import AdaptedBackbone
+from visir.encoders.towers.adapters import AdapterSpec
+from visir.errors import ConfigurationError, EncoderError
+
+peft = pytest.importorskip("peft")
+transformers = pytest.importorskip("transformers")
+
+import tiny_openclip  # noqa: E402
+import tiny_sentence  # noqa: E402
+from tiny_transformers import photos, save  # noqa: E402
+
+TEXTS = ["a red circle", "two dogs on a hill", ""]
+CALL: dict[str, Any] = {"data": "scenes:30?size=64", "epochs": 1, "batch": 16, "device": "cpu"}
+
+
+@pytest.fixture(scope="module")
+def models(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("models")
+    for kind in ("clip", "siglip"):
+        save(kind, folder / kind)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def trained(models: Path, tmp_path_factory: pytest.TempPathFactory) -> visir.TrainedModel:
+    out = tmp_path_factory.mktemp("runs") / "lora"
+    return visir.train("clip-lora", model=str(models / "clip"), out=out, adapter={"kind": "lora", "rank": 4}, **CALL)
+
+
+def vectors(encoder: Any) -> np.ndarray:
+    return np.concatenate([encoder.encode_texts(TEXTS), encoder.encode_images(photos()[:3])])
+
+
+def test_the_folder_holds_adapters_and_the_hash_of_their_base(trained: visir.TrainedModel, models: Path) -> None:
+    files = {path.relative_to(trained.path).as_posix() for path in trained.path.rglob("*") if path.is_file()}
+    assert {"adapter/adapter_config.json", "adapter/adapter_model.safetensors", "heads.safetensors"} <= files
+    assert not any("towers" in name for name in files)
+    whole = (models / "clip" / "model.safetensors").stat().st_size
+    assert sum((trained.path / name).stat().st_size for name in files if "adapter" in name) < whole / 4
+    config = json.loads((trained.path / "adapter" / "adapter_config.json").read_text())
+    assert config["base_model_name_or_path"] == str(models / "clip") and config["r"] == 4
+    card = read_description(trained.path)["image"]["card"]
+    assert card["weights"] == visir.load(str(models / "clip")).card.weights
+
+
+def test_loaded_merged_and_by_peft_the_vectors_are_the_same(
+    trained: visir.TrainedModel, models: Path, tmp_path: Path
+) -> None:
+    base, loaded = visir.load(str(models / "clip")), visir.load(trained)
+    expected = vectors(loaded)
+    assert np.abs(expected - vectors(base)).max() > 1e-3  # something was learnt
+    merged = trained.merge(tmp_path / "merged")
+    assert np.abs(vectors(visir.load(merged)) - expected).max() <= 1e-5
+    assert merged.name == trained.name and (merged.path / "towers.safetensors").is_file()
+    by_folder = visir.load(str(trained.path / "adapter"))
+    np.testing.assert_array_equal(vectors(by_folder), expected)
+    assert by_folder.card.weights not in (base.card.weights, loaded.card.weights)
+    # peft itself puts it over the whole model, every weight in its place.
+    model = transformers.CLIPModel.from_pretrained(models / "clip")
+    whole = peft.PeftModel.from_pretrained(model, trained.path / "adapter").eval()
+    tower = base.pretrained_tower("text")
+    with torch.no_grad():
+        output = whole.get_text_features(**tower.collate(tower.prepare(TEXTS)))
+    features = getattr(output, "pooler_output", output)
+    np.testing.assert_allclose(features.numpy(), expected[: len(TEXTS)], rtol=0, atol=1e-5)
+
+
+def test_gradients_are_those_of_peft(models: Path) -> None:
+    encoder = visir.load(str(models / "clip"))
+    backbone = AdaptedBackbone(encoder, "image", AdapterSpec("lora", rank=3, modules=("q_proj", "fc1"))).train()
+    model = transformers.CLIPModel.from_pretrained(models / "clip")
+    config = peft.LoraConfig(r=3, target_modules=r"vision_model.*\.(q_proj|fc1)")
+    theirs = peft.get_peft_model(model, config).train()
+    own = {name: weight for name, weight in backbone.root.named_parameters() if weight.requires_grad}
+    other = {
+        name.removeprefix("base_model.model."): weight
+        for name, weight in theirs.named_parameters()
+        if weight.requires_grad
+    }
+    assert own.keys() == other.keys() and len(own) == 8
+    for name, weight in own.items():
+        torch.nn.init.normal_(weight, generator=torch.Generator().manual_seed(len(name)))
+        other[name].data.copy_(weight.data)
+    pixels = backbone.collate([backbone.prepare(photo) for photo in photos()[:4]])
+    output = theirs.get_image_features(pixel_values=pixels)
+    weights = torch.randn(4, backbone.outputs, generator=torch.Generator().manual_seed(0))
+    (backbone(pixels) * weights).sum().backward()
+    (getattr(output, "pooler_output", output) * weights).sum().backward()
+    for name, weight in own.items():
+        assert weight.grad is not None and torch.equal(weight.grad, other[name].grad), name
+    assert all(weight.grad is None for weight in backbone.parameters() if not weight.requires_grad)
+
+
+@pytest.mark.parametrize("kind", ["lora", "dora", "loha", "lokr", "ia3"])
+def test_every_kind_is_merged_to_the_same_vectors(kind: str, models: Path) -> None:
+    # SigLIP's image tower ends in torch's own attention, which peft adapts as a whole, with "lora" alone.
+    encoder = visir.load(str(models / "siglip"))
+    backbone = AdaptedBackbone(encoder, "image", AdapterSpec(kind)).eval()
+    for name, weight in backbone.named_parameters():
+        if weight.requires_grad:
+            torch.nn.init.normal_(weight, std=0.3, generator=torch.Generator().manual_seed(len(name)))
+    pixels = backbone.collate([backbone.prepare(photo) for photo in photos()[:3]])
+    with torch.no_grad():
+        adapted, merged = backbone(pixels), backbone.merged().eval()
+        unit = [torch.nn.functional.normalize(one, dim=-1) for one in (adapted, merged(pixels))]
+        plain = encoder.pretrained_tower("image").network(pixels)
+    assert float((unit[0] - unit[1]).abs().max()) <= 1e-5
+    assert float((adapted - plain).abs().max()) > 1e-3  # and the base kept its weights
+    kinds = {type(module).__module__ for module in merged.modules()}
+    assert not any(name.startswith("peft") for name in kinds)
+
+
+def test_an_adapter_over_a_sentence_encoder_stands_where_its_library_puts_it(tmp_path: Path) -> None:
+    tiny_sentence.save(tmp_path / "base")
+    base = visir.load(str(tmp_path / "base"))
+    library = pytest.importorskip("sentence_transformers").SentenceTransformer(str(tmp_path / "base"), device="cpu")
+    library.add_adapter(peft.LoraConfig(r=2, target_modules=["query", "value"], task_type="FEATURE_EXTRACTION"))
+    for name, weight in library.named_parameters():
+        if "lora" in name:
+            torch.nn.init.normal_(weight, std=0.3)
+    library[0].auto_model.save_pretrained(tmp_path / "adapter")
+    found = visir.load(f"{tmp_path / 'adapter'}?base={tmp_path / 'base'}").encode_texts(TEXTS)
+    expected = library.encode(TEXTS)
+    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
+    assert np.abs(found - base.encode_texts(TEXTS)).max() > 1e-3
+
+
+def test_an_adapter_over_open_clip(tmp_path: Path) -> None:
+    zoo = tiny_openclip.save_zoo(tmp_path)
+    run = visir.train("clip-lora", model=f"openclip:tiny-ViT/{zoo}/tiny-ViT.safetensors", out=tmp_path / "run", **CALL)
+    expected = vectors(visir.load(run))
+    assert np.abs(vectors(visir.load(run.merge(tmp_path / "merged"))) - expected).max() <= 1e-5
+    np.testing.assert_allclose(vectors(visir.load(str(run.path / "adapter"))), expected, rtol=0, atol=1e-6)
+
+
+def test_an_adapter_of_another_model_is_refused(trained: visir.TrainedModel, models: Path, tmp_path: Path) -> None:
+    adapter = trained.path / "adapter"
+    with pytest.raises(EncoderError, match=r"this adapter is for another model than .*siglip: its weights have the"):
+        visir.load(f"{adapter}?base={models / 'siglip'}")
+    # Of the same names, but wider: told by its shapes where nobody noted a hash.
+    model = transformers.CLIPModel.from_pretrained(models / "clip")
+    peft.get_peft_model(model, peft.LoraConfig(r=2, target_modules=["fc1"])).save_pretrained(tmp_path / "wide")
+    config = json.loads((tmp_path / "wide" / "adapter_config.json").read_text())
+    (tmp_path / "wide" / "adapter_config.json").write_text(json.dumps(config | {"r": 3}))
+    with pytest.raises(EncoderError, match=r"another model than .*clip: .*lora_A.weight: \(2, \d+\), and \(3, \d+\)"):
+        visir.load(str(tmp_path / "wide"))
+    (tmp_path / "wide" / "adapter_config.json").write_text(json.dumps(config | {"target_modules": ["q_proj"]}))
+    with pytest.raises(EncoderError, match=r"unknown to the model; .* in all\)\.\n  → name the model that it was"):
+        visir.load(str(tmp_path / "wide"))
+
+
+def test_a_base_that_changed_is_refused(models: Path, tmp_path: Path) -> None:
+    save("clip", tmp_path / "base")
+    run = visir.train("clip-lora", model=str(tmp_path / "base"), out=tmp_path / "run", **CALL)
+    model = transformers.CLIPModel.from_pretrained(tmp_path / "base")
+    with torch.no_grad():
+        model.visual_projection.weight += 0.01
+    model.save_pretrained(tmp_path / "base")
+    with pytest.raises(
+        EncoderError, match=r"the image base encoder .* is not the one this tower was trained over: weig"
+    ):
+        visir.load(run)
+
+
+def test_only_adapters_are_merged(tmp_path: Path) -> None:
+    run = visir.train("scenes-heads", data="scenes:30?size=64", out=tmp_path / "heads", epochs=1, batch=16)
+    with pytest.raises(EncoderError, match=r"of kind 'towers'; only adapters are merged\.\n  → it stands by itself"):
+        run.merge(tmp_path / "merged")
+
+
+def test_what_was_adapted_is_tuned_further(trained: visir.TrainedModel, tmp_path: Path) -> None:
+    changes = {key: value for key, value in CALL.items() if key != "data"}
+    whole = visir.train("clip-finetune", CALL["data"], model=trained, out=tmp_path / "whole", **changes)
+    again = visir.train("clip-lora", CALL["data"], model=trained, out=tmp_path / "again", **changes)
+    assert vectors(visir.load(whole)).shape == vectors(visir.load(again)).shape
+    assert np.abs(vectors(visir.load(again.merge(tmp_path / "m"))) - vectors(visir.load(again))).max() <= 1e-5
+
+
+def test_interrupted_it_goes_on_and_its_state_is_small(
+    models: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from visir.training import training as module
+
+    whole = visir.train("clip-lora", model=str(models / "clip"), out=tmp_path / "whole", **{**CALL, "epochs": 2})
+    sizes: list[int] = []
+    real = module.save_state
+
+    def stop(folder: Any, tensors: Any, notes: Any) -> None:
+        real(folder, tensors, notes)
+        sizes.append(folder.state.stat().st_size)
+        if len(notes["curve"]) == 1:
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr(module, "save_state", stop)
+    with pytest.raises(KeyboardInterrupt):
+        visir.train("clip-lora", model=str(models / "clip"), out=tmp_path / "run", **{**CALL, "epochs": 2})
+    run = visir.train(
+        "clip-lora", model=str(models / "clip"), out=tmp_path / "run", resume=True, **{**CALL, "epochs": 2}
+    )
+    name = "adapter/adapter_model.safetensors"
+    assert (run.path / name).read_bytes() == (whole.path / name).read_bytes()
+    # Only what is trained, with two moments and the best epoch's copy: no copy of the base.
+    assert max(sizes) < 8 * (run.path / name).stat().st_size + 100_000
+
+
+def test_faults_are_listed_together(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError) as caught:
+        visir.train("heads", "scenes:30", adapter={"kind": "ia3", "rank": 4, "options": {"use_rsloar": True}})
+    for part in (
+        "adapter.rank: 'ia3' has none",
+        "adapter.options.use_rsloar: unknown to peft's IA3Config",
+        'adapter: no side has tower = "pretrained"',
+    ):
+        assert part in str(caught.value)
+    with pytest.raises(ConfigurationError, match=r"adapter.kind: 'lorra' is none of its values: did you mean 'lora'"):
+        visir.train("clip-lora", "scenes:30", adapter={"kind": "lorra"})
+    with pytest.raises(ConfigurationError, match=r"'pissa' changes the base model's own weights"):
+        visir.train("clip-lora", "scenes:30", adapter={"options": {"init_lora_weights": "pissa"}})
+
+
+def test_unknown_modules_name_those_there_are(models: Path, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=r"is called 'qproj'\.\n  → those of this model end in: fc1, fc2, k_p"):
+        visir.train("clip-lora", model=str(models / "clip"), out=tmp_path / "x", adapter={"modules": ["qproj"]}, **CALL)
