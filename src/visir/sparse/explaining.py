@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import pyarrow.compute as pc
 
@@ -64,7 +64,7 @@ def words(
     return [_words(encoder, each, k, source) for each in inputs]
 
 
-def sparse_encoder(model: object, device: str | None = None) -> SparseEncoder:
+def sparse_encoder(model: Any, device: str | None = None) -> SparseEncoder:
     """A model of weighted words, by name or as it is.
 
     Raises:
