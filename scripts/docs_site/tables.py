@@ -41,6 +41,29 @@ def _families() -> str:
     )
 
 
+def _models() -> str:
+    """One table for each group of well-known models."""
+    from visir.encoders.known_models import OF_FAMILIES, models
+
+    listed = models()
+    parts = []
+    for group in (name for name in listed.groups if name != OF_FAMILIES):
+        rows = [
+            (
+                f"`{model.name}`",
+                model.title + (" (runs code from its page)" if model.remote_code else ""),
+                ", ".join(model.takes),
+                f"{model.form} {model.dimension:,}" if model.dimension else model.form,
+                f"{model.megabytes:,}" if model.megabytes else "",
+                model.licence,
+            )
+            for model in listed
+            if model.group == group
+        ]
+        parts.append(f"**{group}**\n\n{_table(('model', 'what it is', 'takes', 'vectors', 'MB', 'licence'), rows)}")
+    return "\n\n".join([*parts, "An empty cell was not verified. `visir models NAME` says where a fact is from."])
+
+
 def _measures() -> str:
     """One section for every measure."""
     from visir.evaluation.measures import MEASURES
@@ -317,6 +340,7 @@ def _published_doubts() -> str:
 
 TABLES: dict[str, Callable[[], str]] = {
     "families": _families,
+    "models": _models,
     "measures": _measures,
     "formats": _formats,
     "formats-short": _formats_short,

@@ -13,6 +13,12 @@ from tokenizers import AddedToken, Tokenizer, decoders, models, pre_tokenizers, 
 KINDS = ("colpali", "colqwen2", "colmodernvbert", "neomme")
 DIMENSION = 24
 LAYERS = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4}
+QWEN_TOKENS = {
+    "image_token": "<|image_pad|>",
+    "video_token": "<|video_pad|>",
+    "vision_start_token": "<|vision_start|>",
+    "vision_end_token": "<|vision_end|>",
+}
 NEOMME_TEMPLATE = (
     "{% for message in messages %}{{ '<query>' if task == 'query' else '<doc>' }}"
     "{% for part in message['content'] %}{% if part['type'] == 'image' %}<img>{% else %}{{ part['text'] }}{% endif %}"
@@ -92,7 +98,6 @@ def qwen_processor(kind: Any, **settings: Any) -> Any:
 
 def qwen2_vl_config(tokenizer: Any) -> Any:
     """Qwen2-VL with two layers."""
-    token = tokenizer.convert_tokens_to_ids
     return transformers.Qwen2VLConfig(
         text_config=dict(
             LAYERS,
@@ -101,10 +106,7 @@ def qwen2_vl_config(tokenizer: Any) -> Any:
             rope_parameters={"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 10000.0},
         ),
         vision_config={"embed_dim": 32, "hidden_size": 32, "depth": 2, "num_heads": 4, "mlp_ratio": 2},
-        image_token_id=token("<|image_pad|>"),
-        video_token_id=token("<|video_pad|>"),
-        vision_start_token_id=token("<|vision_start|>"),
-        vision_end_token_id=token("<|vision_end|>"),
+        **{f"{name}_id": tokenizer.convert_tokens_to_ids(mark) for name, mark in QWEN_TOKENS.items()},
     )
 
 

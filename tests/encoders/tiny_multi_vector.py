@@ -12,9 +12,10 @@ import tiny_transformers as tiny
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
-from sentence_transformers import MultiVectorEncoder
+from sentence_transformers import MultiVectorEncoder, SentenceTransformer
 from sentence_transformers.base.modules import Dense, Normalize, Transformer
 from sentence_transformers.multi_vector_encoder.modules import MultiVectorMask
+from sentence_transformers.sentence_transformer.modules import Pooling
 
 WIDTH, DIMENSION = 32, 24
 
@@ -65,7 +66,7 @@ def save_pylate(folder: Path) -> Path:
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 40, "do_lower_case": False}))
-    dense = {"in_features": WIDTH, "out_features": DIMENSION, "bias": False}
+    dense: dict[str, Any] = {"in_features": WIDTH, "out_features": DIMENSION, "bias": False}
     dense["activation_function"] = "torch.nn.modules.linear.Identity"
     (folder / "1_Dense" / "config.json").write_text(json.dumps(dense))
     settings = {
@@ -95,7 +96,12 @@ def save_stanford(folder: Path) -> Path:
     )
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["HF_ColBERT"]}))
-    settings = {"query_maxlen": 12, "doc_maxlen": 40, "mask_punctuation": True, "attend_to_mask_tokens": False}
+    settings: dict[str, Any] = {
+        "query_maxlen": 12,
+        "doc_maxlen": 40,
+        "mask_punctuation": True,
+        "attend_to_mask_tokens": False,
+    }
     settings |= {"query_token_id": "[unused0]", "doc_token_id": "[unused1]"}
     (folder / "artifact.metadata").write_text(json.dumps(settings))
     return folder
@@ -120,6 +126,68 @@ def save_pictures(folder: Path) -> Path:
     return folder
 
 
+def save_qwen3(folder: Path) -> Path:
+    """A Qwen3-VL with the vector of the last token, in the files of Qwen3-VL-Embedding."""
+    special = tiny_late.QWEN_TOKENS
+    processor = tiny_late.qwen_processor(
+        transformers.Qwen3VLProcessor, chat_template=CHAT, video_processor=transformers.Qwen3VLVideoProcessor()
+    )
+    token = processor.tokenizer.convert_tokens_to_ids
+    text = {
+        **tiny_late.LAYERS,
+        "vocab_size": len(processor.tokenizer),
+        "num_key_value_heads": 2,
+        "head_dim": 8,
+        "rope_parameters": {"rope_type": "default", "mrope_section": [2, 1, 1], "rope_theta": 10000.0},
+    }
+    sight = {"hidden_size": 32, "out_hidden_size": 32, "intermediate_size": 64, "depth": 2, "num_heads": 4}
+    config = transformers.Qwen3VLConfig(
+        text_config=text,
+        vision_config={**sight, "patch_size": 14, "deepstack_visual_indexes": [0], "num_position_embeddings": 64},
+        **{f"{name}_id": token(mark) for name, mark in special.items()},
+    )
+    return _last_token(folder, processor, transformers.Qwen3VLModel(config))
+
+
+def save_idefics3(folder: Path) -> Path:
+    """An Idefics3 (SmolVLM's family), which cuts pictures into tiles, with the vector of the last token."""
+    marks = ["<pad>", "<unk>", "<bos>", "<global-img>"]
+    marks += [f"<row_{row}_col_{column}>" for row in range(1, 7) for column in range(1, 7)]
+    marks += ["<fake_token_around_image>", "<image>", "<end_of_utterance>"]
+    tokenizer = transformers.PreTrainedTokenizerFast(
+        tokenizer_object=tiny_late.byte_tokenizer(marks), pad_token="<pad>", unk_token="<unk>", bos_token="<bos>"
+    )
+    pixels = transformers.Idefics3ImageProcessor(size={"longest_edge": 96}, max_image_size={"longest_edge": 32})
+    processor = transformers.Idefics3Processor(pixels, tokenizer, image_seq_len=4, chat_template=TILED)
+    config = transformers.Idefics3Config(
+        text_config={**tiny_late.LAYERS, "vocab_size": len(tokenizer), "model_type": "llama", "pad_token_id": 0},
+        vision_config={**tiny_late.LAYERS, "image_size": 32, "patch_size": 8},
+        scale_factor=2,
+        image_token_id=tokenizer.convert_tokens_to_ids("<image>"),
+        pad_token_id=0,
+    )
+    return _last_token(folder, processor, transformers.Idefics3Model(config))
+
+
+def _last_token(folder: Path, processor: Any, model: Any) -> Path:
+    backbone = folder.with_name(f"{folder.name}-backbone")
+    backbone.mkdir(parents=True)
+    torch.manual_seed(8)
+    tiny._spread(model.eval())
+    processor.save_pretrained(backbone)
+    model.save_pretrained(backbone)
+    parts = [Transformer(str(backbone)), Pooling(WIDTH, pooling_mode="lasttoken"), Normalize()]
+    prompts = {"query": "Find what is meant. ", "document": "Say what is there. "}
+    SentenceTransformer(modules=parts, prompts=prompts, device="cpu").save(str(folder))
+    return folder
+
+
+TILED = (
+    "{% for message in messages %}<bos>{{ message['role'] }}: {% if message['content'] is string %}"
+    "{{ message['content'] }}{% else %}{% for part in message['content'] %}"
+    "{% if part['type'] == 'image' %}<image>{% else %}{{ part['text'] }}{% endif %}"
+    "{% endfor %}{% endif %}<end_of_utterance>\n{% endfor %}"
+)
 CHAT = (
     "{% for message in messages %}<|im_start|>{{ message['role'] }}\n"
     "{% if message['content'] is string %}{{ message['content'] }}{% else %}{% for part in message['content'] %}"

@@ -10,9 +10,15 @@ from typing import Any
 import tiny_transformers as tiny
 import torch
 import transformers
-from sentence_transformers import CrossEncoder, SentenceTransformer
+from sentence_transformers import CrossEncoder, SentenceTransformer, SparseEncoder
+from sentence_transformers.base.modules import Router
 from sentence_transformers.cross_encoder.modules import LogitScore
 from sentence_transformers.sentence_transformer import modules
+from sentence_transformers.sparse_encoder.modules import (
+    SparseAutoEncoder,
+    SparseStaticEmbedding,
+    SpladePooling,
+)
 
 TOKENS, WIDTH = 40, 32
 PROMPT = {"prompts": {"query": "the dog: "}, "default_prompt_name": "query"}
@@ -151,4 +157,53 @@ def save_picture_re_ranker(folder: Path) -> Path:
         LogitScore(true_token_id=5, false_token_id=9),
     ]
     CrossEncoder(modules=parts, device="cpu").save(str(folder))
+    return folder
+
+
+def _mlm(folder: Path) -> Path:
+    folder.mkdir()
+    tiny.wordpiece_tokenizer(folder, limit=48)
+    distinct = dict.fromkeys((folder / "vocab.txt").read_text().splitlines())  # one piece is in there twice
+    (folder / "vocab.txt").write_text("\n".join(distinct) + "\n")
+    words = len(distinct)
+    torch.manual_seed(10)
+    config = transformers.BertConfig(**tiny._layers(), vocab_size=words, max_position_embeddings=48)
+    model = transformers.BertForMaskedLM(config)
+    tiny._spread(model)
+    model.cls.predictions.bias.data -= 1.0  # so that most words have no weight
+    model.save_pretrained(folder)
+    return folder
+
+
+def save_splade(folder: Path, **settings: Any) -> Path:
+    """SPLADE: what a masked language model would say, cut at 0."""
+    raw = _mlm(folder.with_name(f"{folder.name}-bert"))
+    SparseEncoder(
+        modules=[modules.Transformer(str(raw), transformer_task="fill-mask"), SpladePooling("max")],
+        device="cpu",
+        **settings,
+    ).save(str(folder))
+    return folder
+
+
+def save_inference_free(folder: Path) -> Path:
+    """Documents by SPLADE, queries by a weight for each of their words."""
+    raw = _mlm(folder.with_name(f"{folder.name}-bert"))
+    tokenizer = transformers.AutoTokenizer.from_pretrained(raw)
+    weights = torch.rand(len(tokenizer), generator=torch.Generator().manual_seed(3))
+    router = Router.for_query_document(
+        query_modules=[SparseStaticEmbedding(tokenizer, weight=weights)],
+        document_modules=[modules.Transformer(str(raw), transformer_task="fill-mask"), SpladePooling("max")],
+    )
+    SparseEncoder(modules=[router], device="cpu").save(str(folder))
+    return folder
+
+
+def save_sparse_clip(folder: Path) -> Path:
+    """A CLIP whose vectors are said in learnt dimensions, of which a few have a weight."""
+    raw = folder.with_name(f"{folder.name}-clip")
+    tiny.save("clip", raw)
+    torch.manual_seed(11)
+    parts = [modules.Transformer(str(raw)), SparseAutoEncoder(input_dim=24, hidden_dim=96, k=8, k_aux=8)]
+    SparseEncoder(modules=parts, device="cpu").save(str(folder))
     return folder

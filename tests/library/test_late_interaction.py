@@ -13,10 +13,6 @@ from visir.errors import VisirError
 from visir.library import Library
 from visir.library.layout import LibraryCard, LibraryError
 from visir.library.query import Query
-from visir.retrieval.kinds import KINDS
-
-
-pytestmark = pytest.mark.skipif("maxsim" not in KINDS, reason="no index of several vectors yet")
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from index_data import dense, vectors
+from index_data import TRUTH, dense, vectors
 
 from visir.errors import RunError
 from visir.retrieval import filtered
@@ -17,7 +17,6 @@ from visir.retrieval.kinds import KINDS, build_index
 
 EVERY = [name for name, kind in KINDS.items() if all(map(find_spec, kind.packages))]
 EXACT = [name for name in EVERY if KINDS.get(name).exact]
-TRUTH = {"dense": "exact", "sparse": "scipy"}
 
 
 def answers(run) -> dict[str, list[tuple[str, float]]]:  # type: ignore[no-untyped-def]

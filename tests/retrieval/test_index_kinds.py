@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from index_data import dense, random_dense, random_sparse, same_run, sparse, vectors
+from index_data import MAKE, PARTS, TRUTH, WIDTH, dense, random_dense, random_sparse, same_run, vectors
 
 from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirError
-from visir.records import Embeddings, EncoderCard
+from visir.records import Embeddings, EncoderCard, SparseEmbeddings
 from visir.retrieval.exact import search
 from visir.retrieval.folder import IndexFolderError
 from visir.retrieval.kinds import KINDS, build_index, form_of, kinds_for, open_index, settings_of_kind
@@ -25,7 +25,6 @@ from visir.storage import MANIFEST, Manifest
 
 EVERY = [name for name, kind in KINDS.items() if all(map(find_spec, kind.packages))]
 EXACT = [name for name in EVERY if KINDS.get(name).exact]
-TRUTH = {"dense": "exact", "sparse": "scipy"}
 
 
 @pytest.fixture(autouse=True)
@@ -40,7 +39,7 @@ def test_the_registry_says_what_is_true() -> None:
         assert name in kinds_for(kind.vectors)
         for setting, default, about in settings_of_kind(kind):
             assert about and default is not None, setting
-    assert sorted([*kinds_for("dense"), *kinds_for("sparse")]) == sorted(KINDS)
+    assert sorted(name for form in TRUTH for name in kinds_for(form)) == sorted(KINDS)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -136,8 +135,8 @@ def test_an_approximate_index_gives_a_pair_its_exact_score_and_never_a_deleted_d
 def test_more_answers_than_documents_one_document_and_equal_documents(name: str) -> None:
     form = KINDS.get(name).vectors
     queries = vectors(form, "text", 4, 1)
-    make = dense if form == "dense" else sparse
-    ones = np.ones((1, 12 if form == "dense" else 40))
+    make = MAKE[form]
+    ones = np.ones((1, WIDTH[form]))
     assert [len(build_index(make("image", ones), name).search(queries, 1000).answer(q)) for q in _sharing(queries)] == [
         1
     ] * len(_sharing(queries))
@@ -329,7 +328,7 @@ def test_additions_leave_few_parts(tmp_path: Path) -> None:
 
 
 def test_vectors_come_back_as_they_were(tmp_path: Path) -> None:
-    for name in ("exact", "scipy"):
+    for name in ("exact", "scipy", "maxsim"):
         form = KINDS.get(name).vectors
         documents = vectors(form, "image", 20, 1)
         ids = documents.ids.to_pylist()
@@ -340,7 +339,7 @@ def test_vectors_come_back_as_they_were(tmp_path: Path) -> None:
         for chosen in (index.select(wanted), open_index(tmp_path / name).select(wanted)):
             expected = documents.select(wanted)
             assert chosen.ids.equals(expected.ids)
-            for part in ("vectors",) if form == "dense" else ("offsets", "terms", "values"):
+            for part in PARTS[form]:
                 assert np.array_equal(getattr(chosen, part), getattr(expected, part))
         assert index.documents().ids.to_pylist() == [*ids[:3], *ids[10:12], *ids[14:]]
         with pytest.raises(EmbeddingError, match="1 ids are not in the index: 'i0012'"):
@@ -374,12 +373,12 @@ def test_a_kill_at_any_moment_leaves_an_index_that_loads(name: str, changes: lis
 
 
 def vectors_by(card: EncoderCard, form: str) -> Embeddings:
-    return (dense if form == "dense" else sparse)("text", np.ones((2, 12 if form == "dense" else 40)), card=card)  # type: ignore[return-value]
+    return MAKE[form]("text", np.ones((2, WIDTH[form])), card=card)  # type: ignore[no-any-return, operator]
 
 
 def _sharing(queries) -> list[str]:  # type: ignore[no-untyped-def]
     """The queries that have anything to be found by."""
-    full = np.ones(len(queries), bool) if isinstance(queries, Embeddings) else np.diff(queries.offsets) > 0
+    full = np.diff(queries.offsets) > 0 if isinstance(queries, SparseEmbeddings) else np.ones(len(queries), bool)
     return [one for one, has in zip(queries.ids.to_pylist(), full, strict=True) if has]
 
 
@@ -387,7 +386,7 @@ def _sharing(queries) -> list[str]:  # type: ignore[no-untyped-def]
 def test_scores_beyond_float32_are_refused(name: str) -> None:
     """Infinite scores are in no order; on the way to a finite one, float32 may meet ∞ − ∞ and lose the document."""
     form = KINDS.get(name).vectors
-    make, options = (dense, {"similarity": "dot"}) if form == "dense" else (sparse, {})
+    make, options = MAKE[form], {"similarity": "dot"} if form == "dense" else {}
     rows = np.zeros((30, 40), np.float32)
     rows[:, 0] = np.arange(1, 31)
     rows[7, 1] = 3e38

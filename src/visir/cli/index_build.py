@@ -54,7 +54,7 @@ def build_command(
     from visir.collections import open_collection
     from visir.encoders import encode_items, load
     from visir.retrieval.folder import check_new_index
-    from visir.retrieval.kinds import KINDS, build_index
+    from visir.retrieval.kinds import KINDS, USUAL_KINDS, build_index
 
     modality = _modality_of(to)
     settings = name_value_pairs(setting)
@@ -63,7 +63,7 @@ def build_command(
         _check_settings(KINDS.get(kind), settings)
     opened = open_collection(collection, images=single_or_all(images), split=split)
     encoder = load(model, device=device)
-    kind = kind or ("inverted" if encoder.form == "sparse" else "exact")
+    kind = kind or USUAL_KINDS[encoder.form]
     _check_form(KINDS.get(kind), encoder)
     _check_settings(KINDS.get(kind), settings)
     vectors = encode_items(encoder, opened.items(modality), skip_broken=skip_broken)

@@ -113,7 +113,7 @@ def _exact(candidates: Vectors) -> Index[Any]:
     """The candidates as an index in memory, searched once."""
     from visir.retrieval.kinds import build_index, form_of
 
-    return build_index(candidates, "exact" if form_of(candidates) == "dense" else "scipy")
+    return build_index(candidates, "scipy" if form_of(candidates) == "sparse" else None)
 
 
 def _answers(

@@ -17,7 +17,7 @@ from visir.retrieval.folder import INDEX, read_index
 from visir.storage import FolderChange, is_made_by_visir, remove_own_folders
 
 if TYPE_CHECKING:
-    from visir.retrieval.kinds import Kind
+    from visir.retrieval.kinds import Kind, VectorForm
 
 
 def plan_library(
@@ -106,7 +106,7 @@ def _kinds(
 
     Captions are indexed as pictures are where these are in an engine that has both forms, so that it holds all vectors.
     """
-    from visir.retrieval.kinds import KINDS
+    from visir.retrieval.kinds import KINDS, USUAL_KINDS
 
     kinds = {} if head == model else {"dense": "exact", CAPTIONS: "exact"}
     if head is not None:
@@ -115,8 +115,7 @@ def _kinds(
     named = [kind] if isinstance(kind, str) else list(kind or ())
     of_model = [KINDS.get(kind_name) for kind_name in named if _system(KINDS.get(kind_name)) == "dense"]
     if CAPTIONS in kinds and of_model:
-        exact = "maxsim" if of_model[0].vectors == "multi-vector" else "exact"
-        kinds[CAPTIONS] = of_model[0].name if of_model[0].beside else exact
+        kinds[CAPTIONS] = of_model[0].name if of_model[0].beside else USUAL_KINDS[of_model[0].vectors]
     with_them = [
         other
         for kind_name in named
@@ -150,7 +149,7 @@ def fitted(card: LibraryCard, models: LibraryModels) -> LibraryCard:
     return card if encoder is None else replace(card, kinds=of_form(card.kinds, encoder.form))
 
 
-def of_form(kinds: Mapping[str, str], form: str) -> dict[str, str]:
+def of_form(kinds: Mapping[str, str], form: VectorForm) -> dict[str, str]:
     """Kinds of index for vectors of a form. "exact" means the exact kind of every form; an engine's kind all of its.
 
     Args:
@@ -160,7 +159,7 @@ def of_form(kinds: Mapping[str, str], form: str) -> dict[str, str]:
     Raises:
         LibraryError: A kind holds vectors of another form.
     """
-    from visir.retrieval.kinds import KINDS
+    from visir.retrieval.kinds import KINDS, USUAL_KINDS
 
     fitting = dict(kinds)
     for system in ("dense", CAPTIONS):
@@ -169,7 +168,7 @@ def of_form(kinds: Mapping[str, str], form: str) -> dict[str, str]:
             continue
         beside = [name for name in kind.beside if KINDS.get(name).vectors == form]
         if kind.name == "exact":
-            fitting[system] = _EXACT[form]
+            fitting[system] = USUAL_KINDS[form]
         elif beside:
             fitting[system] = beside[0]
         else:
@@ -179,9 +178,6 @@ def of_form(kinds: Mapping[str, str], form: str) -> dict[str, str]:
                 hint=f"one of {', '.join(possible)}; or another model (visir models --form {kind.vectors})",
             )
     return fitting
-
-
-_EXACT = {"dense": "exact", "multi-vector": "maxsim"}
 
 
 def _settings(

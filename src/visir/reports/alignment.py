@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from visir.reports.blocks import Figure
 from visir.reports.thumbnails import Thumbnail
+from visir.retrieval import alignment
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -79,7 +80,7 @@ def word_regions(
     Raises:
         EncoderError: The model cannot say what its vectors stand for.
     """
-    best, scores = _alignment(query, document)
+    best, scores = alignment(query, document)
     boxes: list[Box | None] = [None] * len(document)
     if image is not None and hasattr(encoder, "image_regions"):
         regions = np.asarray(encoder.image_regions(image), np.float64)
@@ -172,13 +173,6 @@ def region_figure(regions: WordRegions, picture: Thumbnail, *, title: str = "", 
         f"{rest}"
     )
     return Figure("".join(parts), title, caption)
-
-
-def _alignment(query: NDArray[Any], document: NDArray[Any]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
-    """(t,) the best vector of the document for each vector of the query, and (t,) their dot products."""
-    products = np.asarray(query, np.float64) @ np.asarray(document, np.float64).T
-    best = products.argmax(axis=1)
-    return best, products[np.arange(len(best)), best]
 
 
 def _pieces(encoder: Encoder, text: str, count: int) -> list[str]:

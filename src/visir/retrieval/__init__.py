@@ -16,17 +16,30 @@ if TYPE_CHECKING:
     from visir.retrieval.formats import read_run, write_run
     from visir.retrieval.index import Index
     from visir.retrieval.kinds import build_index, index_kinds, open_index
+    from visir.retrieval.multi_vector.alignment import alignment
+    from visir.retrieval.multi_vector.pooling import pool_tokens
 
 __getattr__, __dir__ = lazy(
     __name__,
     {
         "Index": "visir.retrieval.index",
+        "alignment": "visir.retrieval.multi_vector.alignment",
         "build_index": "visir.retrieval.kinds",
         "index_kinds": "visir.retrieval.kinds",
         "open_index": "visir.retrieval.kinds",
+        "pool_tokens": "visir.retrieval.multi_vector.pooling",
         "read_run": "visir.retrieval.formats",
         "write_run": "visir.retrieval.formats",
     },
 )
 
-__all__ = ["Index", "build_index", "index_kinds", "open_index", "read_run", "write_run"]
+__all__ = [
+    "Index",
+    "alignment",
+    "build_index",
+    "index_kinds",
+    "open_index",
+    "pool_tokens",
+    "read_run",
+    "write_run",
+]

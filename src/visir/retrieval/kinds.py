@@ -124,16 +124,46 @@ for _kind in (
         extra="qdrant",
         packages=("qdrant_edge", "qdrant_client"),
     ),
+    Kind(
+        name="maxsim",
+        title="every query against every document by MaxSim, memory-mapped; the truth of late interaction",
+        exact=True,
+        vectors="multi-vector",
+        module="visir.retrieval.multi_vector.flat:MaxSimIndex",
+    ),
+    Kind(
+        name="maxsim-ivf",
+        title="centroids of vectors find documents (FAISS), MaxSim scores them",
+        exact=False,
+        vectors="multi-vector",
+        module="visir.retrieval.multi_vector.ivf:MaxSimIvfIndex",
+        extra="hnsw",
+        packages=("faiss",),
+    ),
+    Kind(
+        name="qdrant-multi",
+        title="MaxSim in Qdrant, of every document or over a graph (m): embedded, or on a server or cluster (url)",
+        exact=False,
+        vectors="multi-vector",
+        module="visir.retrieval.remote.several:QdrantMultiIndex",
+        extra="qdrant",
+        packages=("qdrant_edge", "qdrant_client"),
+    ),
 ):
     KINDS.add(_kind.name, _kind)
 
 
-def build_index(vectors: Vectors, kind: str = "exact", out: str | Path | None = None, **options: Any) -> Index[Any]:
+USUAL_KINDS: dict[VectorForm, str] = {"dense": "exact", "sparse": "inverted", "multi-vector": "maxsim"}
+"""The exact kind for each form of vectors."""
+
+
+def build_index(vectors: Vectors, kind: str | None = None, out: str | Path | None = None, **options: Any) -> Index[Any]:
     """Build an index.
 
     Args:
         vectors: The vectors of the documents, at least one.
-        kind: "exact", "hnsw", …: `index_kinds` lists them.
+        kind: "exact", "hnsw", …: `index_kinds` lists them. None takes the exact kind for the form of the vectors:
+            "exact" for dense, "inverted" for sparse, "maxsim" for multi-vectors.
         out: A new or an empty folder for the index; None builds it in memory.
         options: The settings of the kind (`visir index kinds` lists them). A server in the setting `url` counts as
             named by the user, and may get the key (`visir.retrieval.remote.addresses`).
@@ -156,7 +186,9 @@ def build_index(vectors: Vectors, kind: str = "exact", out: str | Path | None = 
         >>> [(document, round(score, 2)) for document, score in index.search(query, k=2).answer("q")]
         [('c', 0.8), ('a', 0.0)]
     """
-    entry, form = KINDS.get(kind), form_of(vectors)
+    form = form_of(vectors)
+    kind = kind or USUAL_KINDS[form]
+    entry = KINDS.get(kind)
     if entry.vectors != form:
         raise ConfigurationError(
             f"an index of kind {kind!r} holds {entry.vectors} vectors; those by {vectors.encoder.name} are {form}.",
@@ -234,4 +266,14 @@ def settings_of_kind(kind: Kind) -> list[tuple[str, Any, str]]:
     return [] if stated is None else described(stated)
 
 
-__all__ = ["KINDS", "Kind", "build_index", "form_of", "index_kinds", "kinds_for", "open_index", "settings_of_kind"]
+__all__ = [
+    "KINDS",
+    "USUAL_KINDS",
+    "Kind",
+    "build_index",
+    "form_of",
+    "index_kinds",
+    "kinds_for",
+    "open_index",
+    "settings_of_kind",
+]

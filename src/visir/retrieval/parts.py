@@ -22,12 +22,13 @@ from visir.records import (
     Vocabulary,
     strings,
 )
+from visir.retrieval.multi_vector.compression import COMPRESSED_FILES, CompressedVectors, join_vectors
 
 V = TypeVar("V", Embeddings, SparseEmbeddings, MultiVectorEmbeddings)
 
 
 class Form(Protocol[V]):
-    """How vectors of one form (dense or sparse) are joined, written and read."""
+    """How vectors of one form (dense, sparse, several for each item) are joined, written and read."""
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -116,8 +117,43 @@ class Sparse:
         return SparseEmbeddings(modality, ids, offsets, terms, values, vocabulary, encoder)
 
 
+class MultiVector:
+    """Several vectors for each item: `offsets.npy`, `ids.parquet`, and `vectors.npy`, or the files of a compression."""
+
+    files: tuple[str, ...] = ("offsets.npy", "ids.parquet", "vectors.npy", *COMPRESSED_FILES)
+
+    def join(self, parts: Sequence[MultiVectorEmbeddings], ids: pa.StringArray) -> MultiVectorEmbeddings:
+        """Return all items one after another, under these ids; compressed vectors stay as they are."""
+        counts = np.concatenate([embeddings.counts for embeddings in parts])
+        offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        vectors = join_vectors([embeddings.vectors for embeddings in parts])
+        return MultiVectorEmbeddings(parts[0].modality, ids, offsets, vectors, parts[0].encoder)
+
+    def space(self, vectors: MultiVectorEmbeddings) -> dict[str, Any]:
+        """Return the dimension."""
+        return {"dimension": vectors.dimension}
+
+    def write(self, vectors: MultiVectorEmbeddings, folder: Path) -> None:
+        """Write into an empty folder."""
+        np.save(folder / "offsets.npy", vectors.offsets, allow_pickle=False)
+        pq.write_table(pa.table({"id": vectors.ids}), folder / "ids.parquet")
+        if isinstance(vectors.vectors, CompressedVectors):
+            vectors.vectors.write(folder)
+        else:
+            np.save(folder / "vectors.npy", vectors.vectors, allow_pickle=False)
+
+    def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> MultiVectorEmbeddings:
+        """Read what `write` wrote, memory-mapped."""
+        vectors: Any = _mapped(folder / "vectors.npy") if (folder / "vectors.npy").exists() else None
+        if vectors is None:
+            vectors = CompressedVectors.read(folder)
+        ids = strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, "")["id"])
+        return MultiVectorEmbeddings(modality, ids, _mapped(folder / "offsets.npy"), vectors, encoder)
+
+
 DENSE = Dense()
 SPARSE = Sparse()
+MULTI = MultiVector()
 
 
 def _mapped(path: Path) -> NDArray[Any]:

@@ -28,7 +28,7 @@ from visir.retrieval.folder import (
 )
 from visir.retrieval.index import Index, IndexInfo, Vectors
 from visir.retrieval.parts import Form
-from visir.retrieval.rows import Rows
+from visir.retrieval.rows import Rows, check_fits_index
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.validate_queries import in_order
 from visir.storage import FolderChange, Manifest, Scratch
@@ -95,7 +95,7 @@ class StoredIndex(Index[Vectors]):
         settings = settings_of(cls.kind, cls.settings_type, options)
         if len(documents) == 0:
             raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
-        rows = Rows.of(cls.form, documents)
+        rows = Rows.of(cls.form, cls._as_stored(documents, None, settings))
         index = cls(IndexState(rows, None), settings)
         index._state = IndexState(rows, index._construct(rows))
         if folder is None:
@@ -136,7 +136,9 @@ class StoredIndex(Index[Vectors]):
             EmbeddingError: An id is in the index already, or the vectors have another modality, encoder or dimension.
         """
         before = self._state
-        rows = before.rows.add(documents)
+        held = before.rows.parts[0]
+        check_fits_index(self.form, documents, held, added=True)
+        rows = before.rows.add(self._as_stored(documents, held, self.settings) if len(documents) else documents)
         if len(documents):
             self._change(rows, lambda: self._extend(before.built, before.rows, rows))
 
@@ -206,6 +208,17 @@ class StoredIndex(Index[Vectors]):
             EmbeddingError: An id is unknown; the message names it.
         """
         return self._state.rows.select(ids)
+
+    @classmethod
+    def _as_stored(cls, documents: Vectors, held: Vectors | None, settings: Any) -> Vectors:
+        """Return vectors as the index holds them: in another precision, or compressed.
+
+        Args:
+            documents: At least one vector.
+            held: Vectors of the index; None when it is built.
+            settings: The settings of the index.
+        """
+        return documents
 
     @abstractmethod
     def _find(self, rows: Rows[Vectors], built: Any, queries: Vectors, k: int, settings: Any) -> Hits:

@@ -23,6 +23,7 @@ from visir.options import split_options
 
 KINDS = {
     "SentenceTransformer": "visir.encoders.models.sentence_encoder",
+    "SparseEncoder": "visir.encoders.models.sentence_sparse",
 }
 """The classes of the library that make vectors, and the modules whose `load(request)` makes encoders of them."""
 REDUCING = ("dimension", "quantise")

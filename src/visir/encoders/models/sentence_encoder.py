@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
+from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Embedded
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.sentence_inputs import SentencePictures, as_texts, modalities_of, takes_messages, to_model
@@ -85,7 +87,7 @@ class SentenceEncoder(Encoder):
             raise self.cannot("image")
         return self._pictures.prepare(image)
 
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
+    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
         """(n, dimension) vectors of n preprocessed images."""
         if self._pictures is None:
             raise self.cannot("image")
@@ -95,16 +97,15 @@ class SentenceEncoder(Encoder):
             return self._encoded(self._pictures.pictures(batch))
         with inference():
             features = to_model(self._pictures.features(batch), self._model.device)
-            vectors = self._model(features, task=self._role)["sentence_embedding"]
-            return to_vectors(vectors[:, : self._model.truncate_dim])
+            return self._taken(self._model(features, task=self._role)["sentence_embedding"])
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_texts(self, texts: Sequence[str]) -> Embedded:
         """(n, dimension) vectors of n texts."""
         if "text" not in self.modalities:
             raise self.cannot("text")
         return self._encoded(as_texts(self._filled(texts), self._model))
 
-    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> NDArray[np.float32]:
+    def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
         """(n, dimension) vectors of n texts with their pictures."""
         if self._pictures is None or "text+image" not in self.modalities:
             raise self.cannot("text+image")
@@ -131,7 +132,7 @@ class SentenceEncoder(Encoder):
         lengths: NDArray[np.int64] = np.minimum(padded, limit)
         return lengths
 
-    def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
         """(n, dimension) vectors of texts of one `text_lengths`, padded to it.
 
         The modules themselves: `SentenceTransformer.encode` spends 1.5 ms a call on looking for its device.
@@ -174,7 +175,10 @@ class SentenceEncoder(Encoder):
     def _filled(self, texts: Sequence[str]) -> list[str]:
         return [self._template.replace("{}", text) for text in texts]
 
-    def _encoded(self, inputs: Sequence[Any]) -> NDArray[np.float32]:
+    def _taken(self, vectors: Any) -> Embedded:
+        return to_vectors(vectors[:, : self._model.truncate_dim])
+
+    def _encoded(self, inputs: Sequence[Any]) -> Embedded:
         if not len(inputs):
             return no_vectors(self.dimension)
         with inference():
@@ -195,7 +199,7 @@ class SentenceEncoder(Encoder):
             vectors = self.embed_texts(["a"])
         else:
             vectors = self.embed_images([self.preprocess(images.new("RGB", (64, 64)))])
-        return int(vectors.shape[1])
+        return int(one_each(vectors, self.card.name).shape[1])
 
 
 def load(request: SentenceRequest) -> SentenceEncoder:

@@ -44,6 +44,19 @@ def nearest_way(name: str, config: Mapping[str, Any], files: ModelFiles) -> str:
     onnx = next((path for path in there if path.endswith(".onnx")), None)
     if onnx is not None:
         return f"its vision tower may be in {onnx}: onnx:FILE#TENSOR takes an ONNX file; {_OWN}"
+    if _of_colpali_engine(config):
+        return (
+            "a copy in the format of transformers, if there is one (vidore/colpali-v1.3-hf, vidore/colqwen2-v1.0-hf, "
+            "ModernVBERT/colmodernvbert-merged); or colpali-engine in functions of your own: visir.Encoder.wrap("
+            "'mine', image=function, text=function, form='multi-vector')"
+        )
+    if _generates(config, model_type_of(config)):
+        return (
+            "an embedder that was trained from such a model takes the vector of its last token (VLM2Vec, GME). Save it "
+            f"so: from sentence_transformers import SentenceTransformer, models as m; t = m.Transformer({bare!r}); "
+            "SentenceTransformer(modules=[t, m.Pooling(t.get_embedding_dimension(), 'lasttoken'), "
+            f"m.Normalize()]).save('FOLDER'); then st:FOLDER. Or {_OWN}"
+        )
     if _is_text_model(config):
         return (
             f"with mean pooling it becomes a sentence encoder: SentenceTransformer({bare!r}).save(FOLDER), then "
@@ -71,6 +84,10 @@ def _reason(config: Mapping[str, Any]) -> str:
         return "its config.json says no model type."
     saved = ", ".join(config.get("architectures") or [])
     called = f"models of type {model_type!r}" + (f" ({saved})" if saved else "")
+    if _of_colpali_engine(config):
+        return f"{called} are late-interaction models in the files of colpali-engine, which has classes of its own."
+    if _generates(config, model_type):
+        return f"{called} write texts about images: they give no vectors to search with."
     for model_class in _classes(config):
         for method, inputs in _MAKERS.items():
             if hasattr(model_class, method) and not hasattr(model_class, "get_image_features"):
@@ -79,12 +96,20 @@ def _reason(config: Mapping[str, Any]) -> str:
             return f"{called} take sounds, not images."
     if _is_text_model(config):
         return f"{called} are text models: there is no image tower, and no vector of a whole text that was trained."
-    if _generates(config, model_type):
-        return f"{called} write texts about images: they give no vectors to search with."
     return f"no reader for {called}: it has neither image and text features nor a pooled vector of an image."
 
 
-def _generates(config: Mapping[str, Any], model_type: str) -> bool:
+def _of_colpali_engine(config: Mapping[str, Any]) -> bool:
+    """Whether it was saved from a class of colpali-engine: ColPali, ColQwen2_5, ColIdefics3, …"""
+    import transformers
+
+    return any(
+        str(name).startswith("Col") and not hasattr(transformers, str(name))
+        for name in config.get("architectures") or []
+    )
+
+
+def _generates(config: Mapping[str, Any], model_type: str | None) -> bool:
     from transformers.models.auto import modeling_auto
 
     names = ("MODEL_FOR_IMAGE_TEXT_TO_TEXT_MAPPING_NAMES", "MODEL_FOR_VISION_2_SEQ_MAPPING_NAMES")

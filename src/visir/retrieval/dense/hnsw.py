@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,10 +10,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.errors import require
 from visir.records import Embeddings
 from visir.retrieval import kernels
 from visir.retrieval.answers import Hits
+from visir.retrieval.faiss_library import faiss_threads, load_faiss
 from visir.retrieval.parts import DENSE
 from visir.retrieval.rows import Rows
 from visir.retrieval.settings import setting
@@ -93,7 +92,7 @@ class HnswIndex(StoredIndex[Embeddings]):
         # Levels are drawn from the number of rows, not from what this process drew before: the same steps give the
         # same graph, whether the index was loaded in between or not.
         index.hnsw.rng = faiss.RandomGenerator(12345 + index.ntotal)
-        with _threads(self.settings.threads):
+        with faiss_threads(faiss, self.settings.threads):
             for block in self._blocks(rows, index.ntotal):
                 index.add(block)
         return _graph(index)
@@ -170,18 +169,4 @@ def _graph(index: Any) -> Graph:
 
 
 def _faiss() -> Any:
-    require("faiss", extra="hnsw", purpose="an index of kind 'hnsw'")
-    import faiss
-
-    return faiss
-
-
-@contextlib.contextmanager
-def _threads(n: int) -> Iterator[None]:
-    faiss = _faiss()
-    before = faiss.omp_get_max_threads()
-    faiss.omp_set_num_threads(n)
-    try:
-        yield
-    finally:
-        faiss.omp_set_num_threads(before)
+    return load_faiss("an index of kind 'hnsw'")

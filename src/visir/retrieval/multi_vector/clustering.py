@@ -1,0 +1,75 @@
+"""Centroids of many vectors: k-means, and the nearest centroid of each vector, by FAISS."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.retrieval.faiss_library import faiss_threads, load_faiss
+from visir.threads import cores
+
+_BLOCK = 65_536
+_ROUNDS = 10
+_SAMPLE = 64
+"""Vectors per centroid that k-means looks at."""
+_MOST = 4096
+
+
+def usual_count(vectors: int) -> int:
+    """Return how many centroids so many vectors get: about 2 √vectors, a power of two, at most 4,096.
+
+    More centroids find better and cost more to compute: with 6.4 million vectors some minutes on two cores.
+
+    Example:
+        >>> usual_count(640_000), usual_count(10)
+        (2048, 1)
+    """
+    power = round(math.log2(2 * math.sqrt(max(vectors, 1))))
+    return max(1, min(int(2**power), vectors // 8, _MOST))
+
+
+def train_centroids(vectors: Any, count: int, purpose: str) -> NDArray[np.float32]:
+    """Return the (count, d) centroids of k-means over a sample of the vectors; the same at every call.
+
+    Args:
+        vectors: (m, d) in memory or memory-mapped, m at least `count`.
+        count: How many centroids.
+        purpose: What needs FAISS, for the error message.
+
+    Raises:
+        MissingPackageError: FAISS is not installed.
+    """
+    faiss = load_faiss(purpose)
+    chosen = np.arange(len(vectors))
+    if len(vectors) > _SAMPLE * count:
+        chosen = np.sort(np.random.default_rng(0).choice(len(vectors), _SAMPLE * count, replace=False))
+    sample = np.ascontiguousarray(vectors[chosen], np.float32)
+    scale = _scale(sample)
+    kmeans = faiss.Kmeans(
+        sample.shape[1], count, niter=_ROUNDS, seed=1, min_points_per_centroid=1, max_points_per_centroid=_SAMPLE
+    )
+    with faiss_threads(faiss, cores()):
+        kmeans.train(sample / scale)
+    centroids: NDArray[np.float32] = np.ascontiguousarray(kmeans.centroids * scale, np.float32)
+    return centroids
+
+
+def nearest_centroids(vectors: Any, centroids: NDArray[np.float32], purpose: str) -> NDArray[np.int32]:
+    """Return the (m,) nearest centroid of each vector, block by block."""
+    faiss = load_faiss(purpose)
+    nearest = np.empty(len(vectors), np.int32)
+    with faiss_threads(faiss, cores()):
+        for start in range(0, len(vectors), _BLOCK):
+            block = np.ascontiguousarray(vectors[start : start + _BLOCK], np.float32)
+            scale = max(_scale(block), _scale(centroids))
+            nearest[start : start + len(block)] = faiss.knn(block / scale, centroids / scale, 1)[1][:, 0]
+    return nearest
+
+
+def _scale(vectors: NDArray[np.float32]) -> np.float32:
+    """A power of two near the largest number: FAISS squares numbers, and ends the process if a sum is infinite."""
+    largest = float(np.abs(vectors).max(initial=0.0))
+    return np.float32(2.0 ** math.floor(math.log2(largest))) if largest > 0 else np.float32(1)

@@ -1,0 +1,212 @@
+"""Vectors in a few bits for each number: the nearest centroid, and what is left in steps (residual compression).
+
+Santhanam et al. (2022), ColBERTv2, section 3.3 (arXiv:2112.01488). With 4 bits a vector of 128 numbers takes 66 bytes
+instead of 256 in half precision, with 2 bits 34.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.retrieval.multi_vector.clustering import nearest_centroids, train_centroids, usual_count
+
+COMPRESSED_FILES = ("codes.npy", "centroids.npy", "steps.npy")
+_CENTROID_BYTES = 2
+_BLOCK = 65_536
+_ROUNDS = 30
+_UNIT = 1e-3
+_PURPOSE = "compressed vectors"
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def _njit(function: Function) -> Function:
+    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+@dataclass(frozen=True, eq=False)
+class ResidualCodec:
+    """How vectors are compressed.
+
+    Attributes:
+        centroids: (k, d) float32, at most 65,536.
+        steps: (2 ** bits,) float32, ascending: the values that stand for what is left after the centroid.
+        unit: Whether vectors have length 1; then decoded ones get it again.
+    """
+
+    centroids: NDArray[np.float32]
+    steps: NDArray[np.float32]
+    unit: bool
+
+    @classmethod
+    def trained(cls, vectors: Any, bits: int) -> ResidualCodec:
+        """Return a codec for vectors like these.
+
+        Args:
+            vectors: (m, d) at least one vector, in memory or memory-mapped.
+            bits: From 1 to 8.
+
+        Raises:
+            MissingPackageError: FAISS is not installed.
+        """
+        centroids = train_centroids(vectors, usual_count(len(vectors)), _PURPOSE)
+        some = np.sort(np.random.default_rng(0).permutation(len(vectors))[:_BLOCK])
+        sample = np.asarray(vectors[some], np.float32)
+        left = sample - centroids[nearest_centroids(sample, centroids, _PURPOSE)]
+        steps = _best_steps(left.ravel(), 2**bits)
+        unit = bool((np.abs(np.linalg.norm(sample, axis=1) - 1) < _UNIT).all())
+        return cls(centroids, steps, unit)
+
+    @property
+    def bits(self) -> int:
+        """The bits for each number."""
+        return len(self.steps).bit_length() - 1
+
+    @property
+    def width(self) -> int:
+        """The bytes of a vector."""
+        return _CENTROID_BYTES + -(-int(self.centroids.shape[1]) // (8 // self.bits))
+
+    def same(self, other: ResidualCodec) -> bool:
+        """Whether codes mean the same."""
+        arrays = ((self.centroids, other.centroids), (self.steps, other.steps))
+        return self.unit == other.unit and all(np.array_equal(*pair) for pair in arrays)
+
+    def encode(self, vectors: Any) -> CompressedVectors:
+        """Compress (m, d) vectors, block by block."""
+        codes = np.empty((len(vectors), self.width), np.uint8)
+        edges = (self.steps[1:] + self.steps[:-1]) / 2
+        for start in range(0, len(vectors), _BLOCK):
+            block = np.ascontiguousarray(vectors[start : start + _BLOCK], np.float32)
+            nearest = nearest_centroids(block, self.centroids, _PURPOSE)
+            _pack(block, nearest, self.centroids, edges, self.bits, codes[start : start + len(block)])
+        return CompressedVectors(self, codes)
+
+
+class CompressedVectors:
+    """An (m, d) matrix of float32 that is decoded where it is read. Slices and selections stay compressed.
+
+    It stands for `MultiVectorEmbeddings.vectors`; `np.asarray` gives the numbers.
+
+    Args:
+        codec: What the codes mean.
+        codes: (m, codec.width) uint8, in memory or memory-mapped.
+
+    Raises:
+        EmbeddingError: The codes do not fit the codec.
+    """
+
+    dtype = np.dtype(np.float32)
+    ndim = 2
+
+    def __init__(self, codec: ResidualCodec, codes: NDArray[np.uint8]) -> None:
+        if codes.ndim != 2 or codes.dtype != np.uint8 or codes.shape[1] != codec.width:
+            raise EmbeddingError(f"codes {codes.dtype} {codes.shape} are not of {codec.width} bytes a vector.")
+        self.codec, self.codes = codec, codes
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(m, d)."""
+        return len(self.codes), int(self.codec.centroids.shape[1])
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, rows: slice | NDArray[Any]) -> CompressedVectors:
+        return CompressedVectors(self.codec, self.codes[rows])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        decoded = np.empty(self.shape, np.float32)
+        for start in range(0, len(decoded), _BLOCK):
+            part = np.ascontiguousarray(self.codes[start : start + _BLOCK])
+            _unpack(part, self.codec.centroids, self.codec.steps, self.codec.bits, self.codec.unit,
+                    decoded[start : start + len(part)])  # fmt: skip
+        return decoded if dtype is None else decoded.astype(dtype, copy=False)
+
+    def write(self, folder: Path) -> None:
+        """Write `COMPRESSED_FILES` into a folder."""
+        steps = np.append(self.codec.steps, np.float32(self.codec.unit))  # the last number is the flag
+        arrays: tuple[NDArray[Any], ...] = (self.codes, self.codec.centroids, steps)
+        for name, array in zip(COMPRESSED_FILES, arrays, strict=True):
+            np.save(folder / name, array, allow_pickle=False)
+
+    @classmethod
+    def read(cls, folder: Path) -> CompressedVectors:
+        """Read what `write` wrote; the codes are memory-mapped.
+
+        Raises:
+            EmbeddingError: A code names no centroid, or the files do not fit one another.
+        """
+        codes = np.load(folder / COMPRESSED_FILES[0], mmap_mode="r", allow_pickle=False)
+        centroids, steps = (np.load(folder / name, allow_pickle=False) for name in COMPRESSED_FILES[1:])
+        sizes_fit = centroids.ndim == 2 and len(steps) in [2**bits + 1 for bits in range(1, 9)]
+        if not sizes_fit or centroids.dtype != np.float32 or not np.isfinite(centroids).all():
+            raise EmbeddingError(f"{folder}: no centroids and steps of compressed vectors.")
+        vectors = cls(ResidualCodec(centroids, steps[:-1], bool(steps[-1])), codes)
+        for start in range(0, len(codes), _BLOCK):  # compiled code would read beyond the end
+            part = codes[start : start + _BLOCK]
+            if (part[:, 0].astype(np.int64) + 256 * part[:, 1].astype(np.int64) >= len(centroids)).any():
+                raise EmbeddingError(f"{folder}: a compressed vector names a centroid that is not there.")
+        return vectors
+
+
+def join_vectors(parts: Sequence[Any]) -> Any:
+    """Return (m, d) matrices one after another; those that are compressed alike stay so."""
+    first = parts[0]
+    if isinstance(first, CompressedVectors) and all(
+        isinstance(part, CompressedVectors) and part.codec.same(first.codec) for part in parts
+    ):
+        return CompressedVectors(first.codec, np.concatenate([part.codes for part in parts]))
+    return np.concatenate([np.asarray(part) for part in parts])
+
+
+def _best_steps(values: NDArray[np.float32], count: int) -> NDArray[np.float32]:
+    """Return the values, ascending, that stand for all with the least squared error (Lloyd, 1982, method I)."""
+    ordered = np.sort(values.astype(np.float64))
+    sums = np.concatenate([[0.0], np.cumsum(ordered)])
+    steps = np.quantile(ordered, (np.arange(count) + 0.5) / count)
+    for _ in range(_ROUNDS):
+        edges = np.searchsorted(ordered, (steps[1:] + steps[:-1]) / 2)
+        edges = np.concatenate([[0], edges, [len(ordered)]])
+        sizes = np.diff(edges)
+        steps = np.where(sizes > 0, np.diff(sums[edges]) / np.maximum(sizes, 1), steps)
+    return np.asarray(np.sort(steps), np.float32)
+
+
+@_njit
+def _pack(vectors: Any, nearest: Any, centroids: Any, edges: Any, bits: int, codes: Any) -> None:
+    """Write the codes of vectors: two bytes for the centroid, then the number of the step of each number."""
+    each = 8 // bits
+    for r in range(vectors.shape[0]):
+        centroid = centroids[nearest[r]]
+        codes[r, :] = 0
+        codes[r, 0], codes[r, 1] = nearest[r] & 255, nearest[r] >> 8
+        for c in range(vectors.shape[1]):
+            step = np.searchsorted(edges, vectors[r, c] - centroid[c])
+            codes[r, 2 + c // each] |= np.uint8(step << (bits * (c % each)))
+
+
+@_njit
+def _unpack(codes: Any, centroids: Any, steps: Any, bits: int, unit: bool, vectors: Any) -> None:
+    """Write the vectors of codes."""
+    each, mask = 8 // bits, (1 << bits) - 1
+    for r in range(codes.shape[0]):
+        centroid = centroids[np.int64(codes[r, 0]) + 256 * np.int64(codes[r, 1])]
+        total = 0.0
+        for c in range(vectors.shape[1]):
+            step = (np.int64(codes[r, 2 + c // each]) >> (bits * (c % each))) & mask
+            value = centroid[c] + steps[step]
+            vectors[r, c] = value
+            total += np.float64(value) * np.float64(value)
+        if unit and total > 0:
+            length = np.sqrt(total)
+            for c in range(vectors.shape[1]):
+                vectors[r, c] = np.float32(vectors[r, c] / length)
