@@ -73,8 +73,11 @@ def sparse_encoder(model: object, device: str | None = None) -> SparseEncoder:
     encoder = load(str(model), device=device) if isinstance(model, (str, os.PathLike)) else model
     if not isinstance(encoder, SparseEncoder):
         raise EncoderError(
-            f"{model}: its vectors have no words.",
-            hint=f"visir sparsify --data captions.csv --model {model}; in Python visir.sparsify(data, {str(model)!r})",
+            f"{encoder.label}: its vectors have no words.",
+            hint="they are several for each item: weighted words are made of models with one vector for each"
+            if encoder.form == "multi-vector"
+            else f"visir sparsify --data captions.csv --model {encoder.label}; in Python visir.sparsify(data, "
+            f"{encoder.label!r})",
         )
     return encoder
 
