@@ -72,12 +72,13 @@ def sparse_encoder(model: Any, device: str | None = None) -> SparseEncoder:
     """
     encoder = load(str(model), device=device) if isinstance(model, (str, os.PathLike)) else model
     if not isinstance(encoder, SparseEncoder):
+        name = getattr(encoder, "label", str(model))
+        several = getattr(encoder, "form", "") == "multi-vector"
         raise EncoderError(
-            f"{encoder.label}: its vectors have no words.",
+            f"{name}: its vectors have no words.",
             hint="they are several for each item: weighted words are made of models with one vector for each"
-            if encoder.form == "multi-vector"
-            else f"visir sparsify --data captions.csv --model {encoder.label}; in Python visir.sparsify(data, "
-            f"{encoder.label!r})",
+            if several
+            else f"visir sparsify --data captions.csv --model {name}; in Python visir.sparsify(data, {name!r})",
         )
     return encoder
 
