@@ -87,7 +87,7 @@ def test_blocks_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     owners = np.repeat(np.arange(30), 2)
     images, texts = rng.normal(size=(30, 5)).astype(np.float32), rng.normal(size=(60, 5)).astype(np.float32)
     whole = validate(images, texts, owners)
-    monkeypatch.setattr("visir.training.validation._SCORES", 70)  # one query of 60 candidates, two of 30
+    monkeypatch.setattr("visir.training.validation.SCORES", 70)  # one query of 60 candidates, two of 30
     assert validate(images, texts, owners) == whole
 
 

@@ -158,6 +158,8 @@ def test_what_a_name_says_is_what_the_recipe_does(name: str) -> None:
     elif "ifm" in name:
         assert recipe.objective.name == "ifm"
         assert f"ε {recipe.objective.epsilon:g}" in comment(name)
+    elif name.endswith("-late"):
+        assert recipe.objective.name == "filip"
     else:
         assert recipe.objective.name == ("cosine" if "fixed-targets" in name else "infonce")
     assert (recipe.shortcuts is not None) == name.endswith("-unique")

@@ -56,9 +56,9 @@ class Family:
 
     def matches(self, name: str) -> bool:
         """Whether `name` is of this family. Looks at the file system for folders, never at the network."""
-        if any(name == prefix or name.startswith(f"{prefix}:") for prefix in self.prefixes):
+        bare = name.partition("?")[0]  # options may follow a name, a folder or a hub name: NAME?key=value
+        if any(bare == prefix or name.startswith(f"{prefix}:") for prefix in self.prefixes):
             return True
-        bare = name.partition("?")[0]  # options may follow a folder or a hub name: NAME?key=value
         if self.marker and is_there(bare) and (Path(bare) / self.marker).is_file():
             return True
         return bool(self.pattern) and re.fullmatch(self.pattern, bare) is not None and not is_there(bare)
@@ -112,7 +112,7 @@ for _family in (
     Family(
         name="mobilenet",
         title="MobileNetV2 1.0/224 trained on ImageNet, from $VISIR_DATA/mobilenet_v2 or a folder (images only)",
-        form="mobilenet_v2[:FOLDER] or mobilenet_v2_int8[:FOLDER]",
+        form="mobilenet_v2[:FOLDER][?vectors=grid] or mobilenet_v2_int8[:FOLDER]",
         example="mobilenet_v2",
         module="visir.encoders.models.mobilenet",
         prefixes=("mobilenet_v2", "mobilenet_v2_int8"),

@@ -10,6 +10,7 @@ from visir.encoders.towers.adapted_backbone import AdaptedBackbone
 from visir.encoders.towers.base import Backbone, Tower
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
+from visir.encoders.towers.set_tower import SetTower
 from visir.errors import ConfigurationError, EncoderError, require
 from visir.records import Modality
 from visir.training.data import given_file
@@ -41,7 +42,7 @@ def build_image_side(recipe: Recipe, models: ModelLoader) -> ModelSide:
     side = recipe.image
     if isinstance(side, FrozenImages):
         base_encoder = models.image_base_encoder(side)
-        return ModelSide(_tower(recipe, "image", None, base_encoder.dimension), base_encoder)
+        return ModelSide(_tower(recipe, "image", None, base_encoder), base_encoder)
     if isinstance(side, PretrainedImages):
         source = models.tuned(side.encoder, "image")
         return _tuned(recipe, "image", source, side.checkpointing)
@@ -53,7 +54,7 @@ def build_text_side(recipe: Recipe, models: ModelLoader, train: Sequence[str]) -
     side = recipe.text
     if isinstance(side, FrozenTexts):
         base_encoder = models.text_base_encoder(side, train)
-        return ModelSide(_tower(recipe, "text", None, base_encoder.dimension), base_encoder)
+        return ModelSide(_tower(recipe, "text", None, base_encoder), base_encoder)
     if isinstance(side, PretrainedTexts):
         source = models.tuned(side.encoder, "text")
         return _tuned(recipe, "text", source, side.checkpointing)
@@ -100,7 +101,7 @@ def _tuned(recipe: Recipe, modality: Modality, source: Encoder, checkpointing: b
     return ModelSide(_tower(recipe, modality, backbone), source=source)
 
 
-def _tower(recipe: Recipe, modality: Modality, backbone: Backbone | None, inputs: int = 0) -> Tower:
+def _tower(recipe: Recipe, modality: Modality, backbone: Backbone | None, base_encoder: Encoder | None = None) -> Tower:
     shape = (recipe.image if modality == "image" else recipe.text).head
     if backbone is not None and shape.scaling == "standard":
         raise ConfigurationError(
@@ -108,10 +109,11 @@ def _tower(recipe: Recipe, modality: Modality, backbone: Backbone | None, inputs
             "a frozen encoder; a backbone that is trained has none yet.",
             hint=f"--set {modality}.head.scaling=none (or unit)",
         )
-    width = inputs if backbone is None else backbone.outputs
+    width = backbone.outputs if backbone is not None else base_encoder.dimension if base_encoder is not None else 0
     try:
         outputs = width if recipe.dimension == "own" else recipe.dimension
         head = Head(HeadSpec(inputs=width, outputs=outputs, **shape.model_dump()))
     except EncoderError as fault:
         raise ConfigurationError(f"{recipe.name}: {modality}.head: {fault.message}", hint=fault.hint) from fault
-    return Tower(backbone, head)
+    several = base_encoder is not None and base_encoder.form == "multi-vector"
+    return SetTower(head) if several else Tower(backbone, head)

@@ -11,6 +11,7 @@ import torch
 from visir.encoders.base import Encoder
 from visir.encoders.towers.base import Tower
 from visir.encoders.towers.pretrained_backbone import own_bias, own_temperature
+from visir.encoders.towers.set_tower import SetTower
 from visir.encoders.towers.words import WordVocabulary
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality
@@ -18,6 +19,7 @@ from visir.shortcuts.view import endings, plain
 from visir.training.backbones import ModelSide, build_image_side, build_text_side
 from visir.training.models import ModelLoader
 from visir.training.objectives.cosine import CosineSettings
+from visir.training.objectives.filip import FILIPSettings
 from visir.training.objectives.objective import Objective, build_objective
 from visir.training.recipe import Recipe
 from visir.training.sides import GRU
@@ -45,6 +47,11 @@ class TrainingModel:
     def towers(self) -> dict[Modality, Tower]:
         """The towers by modality."""
         return {modality: side.tower for modality, side in self.sides.items()}
+
+    @property
+    def is_late(self) -> bool:
+        """Whether items have several vectors, which are compared in late interaction."""
+        return isinstance(self.towers["image"], SetTower)
 
     @property
     def dimension(self) -> int:
@@ -83,6 +90,7 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel
             "text": build_text_side(recipe, models, [*captions, *_digits(recipe, train)]),
         }
         _refuse_collapse(recipe, sides)
+        _check_forms(recipe, sides)
         dimension = _common_dimension(recipe, sides)
         objective = build_objective(
             recipe.objective,
@@ -129,6 +137,35 @@ def _refuse_collapse(recipe: Recipe, sides: dict[Modality, ModelSide]) -> None:
             "point.",
             hint='hold one side fixed (tower = "frozen", head = { identity = true }), or take infonce, ifm or triplet',
         )
+
+
+def _check_forms(recipe: Recipe, sides: dict[Modality, ModelSide]) -> None:
+    """FILIP compares sets of vectors, and nothing else does: both sides or none have several vectors for an item."""
+    several = [modality for modality, side in sides.items() if isinstance(side.tower, SetTower)]
+    wanted = isinstance(recipe.objective, FILIPSettings)
+    auxiliary = [name for name, settings in recipe.auxiliary if settings is not None]
+    if wanted and auxiliary:
+        raise ConfigurationError(
+            f"{recipe.name}: auxiliary.{auxiliary[0]} decodes a caption from its one vector, and under "
+            'objective.name = "filip" a caption has several.',
+            hint=f"leave auxiliary.{auxiliary[0]} out",
+        )
+    if wanted and recipe.text.prompts:
+        raise ConfigurationError(
+            f'{recipe.name}: text.prompts are averaged, and under objective.name = "filip" a caption has several '
+            "vectors.",
+            hint="leave text.prompts out, or name one prompt with the encoder: ?template=a photo of {}",
+        )
+    if len(several) == (len(sides) if wanted else 0):
+        return
+    have = " and ".join(f"{modality}s" for modality in several)
+    raise ConfigurationError(
+        f'{recipe.name}: objective.name = "{recipe.objective.name}" compares '
+        f"{'several vectors' if wanted else 'one vector'} of an image with {'those' if wanted else 'one'} of a text, "
+        f"and {f'of {have} there are several' if several else 'there is one of each'}.",
+        hint='late interaction needs two frozen encoders that give several vectors (e.g. "mobilenet_v2?vectors=grid" '
+        'and "st:all-MiniLM-L6-v2?vectors=tokens") and objective.name = "filip"',
+    )
 
 
 def _own(recipe: Recipe, sides: dict[Modality, ModelSide], name: str, own: Callable[[Encoder], float | None]) -> Any:

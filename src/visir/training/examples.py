@@ -4,19 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.encoders import encode_dense
+from visir.encoders import encode, encode_dense
 from visir.encoders.base import Encoder
+from visir.encoders.forms import as_dense
 from visir.encoders.models.views import ImageViews
 from visir.encoders.towers.base import Backbone
 from visir.encoders.towers.gru import GRUBackbone
 from visir.errors import ConfigurationError
-from visir.records import Collection, Modality
+from visir.records import Collection, Modality, MultiVectorEmbeddings, TokenVectors
 from visir.shortcuts.view import plain, reassigned, with_texts
 from visir.training.backbones import ModelSide
 from visir.training.build import TrainingModel
@@ -25,6 +26,7 @@ from visir.training.inputs.base import InputSource, TrainingExamples
 from visir.training.inputs.pixels import PixelSource
 from visir.training.inputs.prepared import PreparedTexts
 from visir.training.inputs.prompts import PromptedTexts
+from visir.training.inputs.sets import SetSource
 from visir.training.inputs.shortcuts import (
     Assignments,
     EndedTexts,
@@ -38,6 +40,9 @@ from visir.training.inputs.words import TokenSource, WordSource
 from visir.training.negative_sources import hard_negatives
 from visir.training.recipe import Recipe
 from visir.training.sides import GRU, FrozenImages
+
+Frozen: TypeAlias = NDArray[Any] | TokenVectors
+"""The vectors of a frozen encoder: one for each item, or several."""
 
 
 def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tuple[TrainingExamples, TrainingExamples]:
@@ -85,11 +90,7 @@ def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> Inpu
         else [base_encoder]
     )
     return _fitted(
-        side,
-        [
-            [encode_dense(view, assigned, "image").vectors for view in views]
-            for assigned in _assigned(recipe, split, "image")
-        ],
+        side, [[_frozen(view, assigned, "image") for view in views] for assigned in _assigned(recipe, split, "image")]
     )
 
 
@@ -129,10 +130,10 @@ def _prompted(recipe: Recipe, source: InputSource) -> InputSource:
     return PromptedTexts(source, len(prompts), recipe.text.prompting) if prompts else source
 
 
-def _frozen_texts(recipe: Recipe, base_encoder: Encoder, split: Collection) -> list[list[NDArray[Any]]]:
+def _frozen_texts(recipe: Recipe, base_encoder: Encoder, split: Collection) -> list[list[Frozen]]:
     """The vectors of a frozen encoder, by assignment of shortcuts and by view."""
     if not recipe.text.prompts:
-        return [[encode_dense(base_encoder, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")]
+        return [[_frozen(base_encoder, assigned, "text")] for assigned in _assigned(recipe, split, "text")]
     texts = split.captions["text"]
     filled = [
         with_texts(split, pa.array([prompt.replace("{}", text) for text in texts.to_pylist()], pa.string()))
@@ -143,8 +144,8 @@ def _frozen_texts(recipe: Recipe, base_encoder: Encoder, split: Collection) -> l
 
 def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.base_encoder is not None:
-        # As they will be encoded in use: the mean over the views, which evaluating the checkpoint finds in the store.
-        return VectorSource([encode_dense(side.base_encoder, split, "image").vectors])
+        # As they will be encoded in use: with all views, which evaluating the checkpoint finds in the store.
+        return _source([_frozen(side.base_encoder, split, "image")])
     assert not isinstance(recipe.image, FrozenImages)
     backbone = _backbone(side)
     pictures = PixelSource(plain(split), backbone, cache=recipe.image.cache)
@@ -156,7 +157,7 @@ def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> Inp
     if side.base_encoder is not None:
         if recipe.text.prompts:
             return _prompted(recipe, _one_or_all(_frozen_texts(recipe, side.base_encoder, split)))
-        return VectorSource([encode_dense(side.base_encoder, split, "text").vectors])
+        return _source([_frozen(side.base_encoder, split, "text")])
     backbone = _backbone(side)
     texts = _in_prompts(recipe, evaluated_texts(backbone, split))
     if isinstance(backbone, GRUBackbone):
@@ -203,15 +204,28 @@ def _numbering(recipe: Recipe, split: Collection) -> Numbering:
     return Numbering(split, recipe.shortcuts.shuffles)
 
 
-def _fitted(side: ModelSide, assigned: Sequence[Sequence[NDArray[Any]]]) -> InputSource:
+def _frozen(encoder: Encoder, items: Collection, modality: Modality) -> Frozen:
+    """What a frozen encoder gives for one side of a split."""
+    vectors = encode(encoder, items, modality)
+    return vectors.tokens if isinstance(vectors, MultiVectorEmbeddings) else as_dense(vectors).vectors
+
+
+def _fitted(side: ModelSide, assigned: Sequence[Sequence[Frozen]]) -> InputSource:
     """The training vectors, by assignment and view; the head takes mean and deviation from them."""
-    side.tower.head.fit_scaling(*(view for views in assigned for view in views))
+    views = [view for views in assigned for view in views]
+    side.tower.head.fit_scaling(*(view.vectors if isinstance(view, TokenVectors) else view for view in views))
     return _one_or_all(assigned)
 
 
-def _one_or_all(assigned: Sequence[Sequence[NDArray[Any]]]) -> InputSource:
-    sources = [VectorSource(views) for views in assigned]
+def _one_or_all(assigned: Sequence[Sequence[Frozen]]) -> InputSource:
+    sources = [_source(views) for views in assigned]
     return sources[0] if len(sources) == 1 else Assignments(sources)
+
+
+def _source(views: Sequence[Frozen]) -> InputSource:
+    """One vector of each item or several, as the encoder gave them."""
+    sets = [view for view in views if isinstance(view, TokenVectors)]
+    return SetSource(sets) if sets else VectorSource([view for view in views if not isinstance(view, TokenVectors)])
 
 
 def _backbone(side: ModelSide) -> Backbone:

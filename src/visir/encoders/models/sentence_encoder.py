@@ -146,6 +146,23 @@ class SentenceEncoder(Encoder):
             vectors = self._model(to_model(features, self._model.device), task=self._role)["sentence_embedding"]
             return to_vectors(vectors[:, : self.dimension])
 
+    def features(self, texts: Sequence[str]) -> dict[str, Any]:
+        """What the modules make of n texts: "token_embeddings", "attention_mask", "input_ids", …; padded tensors."""
+        with inference():
+            prepared = self._model.preprocess(self._filled(texts), prompt=self._prompt or None, task=self._role)
+            prepared = to_model(prepared, self._model.device)
+            return {**prepared, **self._model(prepared, task=self._role)}
+
+    def word_embeddings(self, ids: Any) -> Any:
+        """(n, d) what the first layer of the transformer is given for each token."""
+        with inference():
+            return self._model[0].auto_model.get_input_embeddings()(ids)
+
+    @property
+    def tokenizer(self) -> Any:
+        """The model's own."""
+        return self._model.tokenizer
+
     def pretrained_tower(self, modality: Modality) -> SentenceTower:
         """The text tower, sharing its weights with this encoder.
 

@@ -17,6 +17,7 @@ from visir.encoders.models.towers import KIND, SIDES, TowersEncoder
 from visir.encoders.models.trained_tower import build_tower, describe_tower
 from visir.encoders.towers.base import Tower, own_backbone
 from visir.encoders.towers.head import Head, HeadSpec
+from visir.encoders.towers.set_tower import SetTower
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
@@ -109,7 +110,8 @@ def _build(
         return build_tower(_backbone_folder(folder, side), entry), None
     base_encoder = load_part(folder, entry["base_encoder"], device, dtype)
     check_base_encoder(folder, side, entry["card"], base_encoder.card)
-    return Tower(None, Head(HeadSpec.from_dict(entry["head"]))), base_encoder
+    head = Head(HeadSpec.from_dict(entry["head"]))
+    return SetTower(head) if base_encoder.form == "multi-vector" else Tower(None, head), base_encoder
 
 
 def _hash(folder: Path, description: Mapping[str, Any]) -> str:

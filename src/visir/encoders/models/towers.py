@@ -15,13 +15,15 @@ from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
 from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Embedded
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.trained_tower import pretrained_tower_of
 from visir.encoders.towers.base import Tower, own_backbone, to_device
 from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.towers.set_tower import SetTower
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
-from visir.records import EncoderCard, Modality, Role
+from visir.records import EncoderCard, Modality, Role, TokenVectors
 
 KIND = "towers"
 SIDES: tuple[Modality, Modality] = ("image", "text")
@@ -34,6 +36,9 @@ class TowersEncoder(Encoder):
     A side whose tower has a backbone encodes by itself. A side without one has a frozen encoder (`base_encoders`),
     whose vectors are what is kept in the store, so evaluating another checkpoint over the same base encoder encodes
     nothing again; `project` is then a matrix product.
+
+    Where both frozen encoders give several vectors for each input, so do the towers (form "multi-vector"): a head
+    brings each vector into the common space by itself, where it has length 1, and pairs are scored with MaxSim.
 
     Args:
         dtype: The arithmetic of the backbones and their heads; a head over a frozen encoder computes in float32.
@@ -68,6 +73,8 @@ class TowersEncoder(Encoder):
         for tower in towers.values():
             tower.to(self.device, getattr(torch, dtype) if tower.backbone is not None else torch.float32).eval()
         self.towers = dict(towers)
+        if all(isinstance(tower, SetTower) for tower in towers.values()):
+            self.form = "multi-vector"
         self._temperature, self._bias, self.prompts = temperature, bias, tuple(prompts)
         self.dimension = outputs[0]
         self.modalities = frozenset(SIDES)
@@ -106,7 +113,7 @@ class TowersEncoder(Encoder):
         with inference():
             for start in range(0, len(vectors), _BLOCK):
                 block = torch.from_numpy(np.array(vectors[start : start + _BLOCK], dtype=np.float32))
-                result[start : start + len(block)] = to_vectors(self.towers[modality](block.to(self.device)))
+                result[start : start + len(block)] = to_vectors(self.towers[modality].project(block.to(self.device)))
         return result
 
     def for_role(self, role: Role) -> TowersEncoder:
@@ -125,29 +132,46 @@ class TowersEncoder(Encoder):
         )
         return prepared
 
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension)."""
+    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
+        """(n, dimension); or the vectors of each."""
         base_encoder = self.base_encoders["image"]
         if base_encoder is not None:
-            return self.project("image", one_each(base_encoder.embed_images(batch), base_encoder.label))
+            return self._projected("image", base_encoder.embed_images(batch))
         return self._embed("image", batch)
 
-    def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """(n, dimension); in prompts, the mean over them of vectors of length 1."""
+    def embed_texts(self, texts: Sequence[str]) -> Embedded:
+        """(n, dimension), or the vectors of each; in prompts, the mean over them of vectors of length 1."""
         if not self.prompts:
             return self._embed_as_they_are(texts)
         total = np.zeros((len(texts), self.dimension), np.float32)
         for prompt in self.prompts:
-            vectors = self._embed_as_they_are([prompt.replace("{}", text) for text in texts])
+            vectors = one_each(self._embed_as_they_are([prompt.replace("{}", text) for text in texts]), self.card.name)
             total += vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
         return total / np.float32(len(self.prompts))
 
-    def _embed_as_they_are(self, texts: Sequence[str]) -> NDArray[np.float32]:
+    def _embed_as_they_are(self, texts: Sequence[str]) -> Embedded:
         base_encoder = self.base_encoders["text"]
         if base_encoder is not None:
-            return self.project("text", one_each(base_encoder.embed_texts(texts), base_encoder.label))
+            return self._projected("text", base_encoder.embed_texts(texts))
         backbone = own_backbone(self.towers["text"].backbone)
         return self._embed("text", [backbone.prepare(text) for text in texts])
+
+    def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
+        """The same of texts that are of one length for the frozen encoder of texts."""
+        base_encoder = self.base_encoders["text"]
+        if base_encoder is not None:
+            return self._projected("text", base_encoder.embed_texts_alike(texts))
+        return self.embed_texts(texts)
+
+    def text_pieces(self, texts: Sequence[str], role: Role) -> list[list[str]]:
+        """What each vector of a text stands for, as the frozen encoder of texts says it."""
+        pieces: list[list[str]] = self._frozen("text").text_pieces(texts, role)
+        return pieces
+
+    def image_regions(self, image: Image) -> NDArray[np.float64]:
+        """(t, 4) where each vector of an image looks, as the frozen encoder of images says it."""
+        regions: NDArray[np.float64] = self._frozen("image").image_regions(image)
+        return regions
 
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) words or tokens, as the text tower's backbone, or the frozen encoder of texts, counts them."""
@@ -189,6 +213,17 @@ class TowersEncoder(Encoder):
         """The bias that the sigmoid loss stood at; None for an objective without one."""
         return self._bias
 
+    def _frozen(self, modality: Modality) -> Any:
+        encoder = self.base_encoders[modality]
+        if encoder is None:
+            raise EncoderError(f"{self.card.name}: a network makes one vector for each {modality}; nothing tells more.")
+        return encoder
+
+    def _projected(self, modality: Modality, vectors: Embedded) -> Embedded:
+        if isinstance(vectors, TokenVectors):
+            return TokenVectors(self.project(modality, vectors.vectors), vectors.offsets)
+        return self.project(modality, vectors)
+
     def _embed(self, side: Modality, prepared: Sequence[Any]) -> NDArray[np.float32]:
         if not len(prepared):
             return no_vectors(self.dimension)
@@ -201,6 +236,8 @@ def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> No
     width = tower.head.spec.inputs
     if (tower.backbone is None) == (base_encoder is None):
         raise EncoderError(f"the {side} tower needs either a backbone or a frozen encoder, and not both.")
+    if isinstance(tower, SetTower) != (base_encoder is not None and base_encoder.form == "multi-vector"):
+        raise EncoderError(f"the {side} tower and the frozen encoder below it differ in how many vectors they give.")
     if tower.backbone is not None:
         if tower.backbone.modality != side:
             raise EncoderError(

@@ -1,4 +1,4 @@
-"""Several views of every image, and the mean of their vectors: a steadier vector from the same frozen encoder."""
+"""Several views of every image: the mean of their vectors, or the vectors of all of them."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import load_part, read_description, save_part, write_description
-from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
+from visir.encoders.intake import Embedded
 from visir.errors import EncoderError, nearest
 from visir.fingerprint import hash_json
-from visir.records import EncoderCard
+from visir.records import EncoderCard, TokenVectors
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -43,12 +43,27 @@ VIEWS: dict[str, Callable[[Image], Image]] = {
 }
 
 
+def _boxes(view: str, image: Image, regions: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where regions of a view (n, 4) lie in the image itself."""
+    x0, y0, x1, y1 = regions.T
+    if view.endswith("mirrored"):
+        x0, x1 = 1 - x1, 1 - x0
+    if view.startswith("centre"):
+        across, down = (image.width // _MARGIN) / image.width, (image.height // _MARGIN) / image.height
+        x0, x1 = across + (1 - 2 * across) * x0, across + (1 - 2 * across) * x1
+        y0, y1 = down + (1 - 2 * down) * y0, down + (1 - 2 * down) * y1
+    return np.stack([x0, y0, x1, y1], axis=1)
+
+
 class ImageViews(Encoder):
     """`ImageViews(load("mobilenet_v2"), ["whole", "mirrored", "centre"])`: encodes each image once per view.
 
-    The vector is the mean over the views (test-time augmentation with averaged features, as in the ten crops of
-    Krizhevsky et al. 2012, section 4.1, where the *predictions* were averaged). It costs one forward pass per view.
+    The vector of an image is the mean over the views (test-time augmentation with averaged features, as in the ten
+    crops of Krizhevsky et al. 2012, section 4.1, where the *predictions* were averaged). It costs one forward pass per
+    view.
     A caption that tells left from right loses that word's support under "mirrored".
+
+    Of an encoder that gives several vectors for an image (form "multi-vector"), an image has those of all views.
     """
 
     def __init__(self, encoder: Encoder, views: Sequence[str]) -> None:
@@ -60,6 +75,7 @@ class ImageViews(Encoder):
         if "image" not in encoder.modalities:
             raise encoder.cannot("image")
         self.encoder, self.views = encoder, tuple(views)
+        self.form = encoder.form
         self.dimension = encoder.dimension
         self.modalities = frozenset({"image"})
         self.batch_size = max(1, encoder.batch_size // len(views))
@@ -77,12 +93,18 @@ class ImageViews(Encoder):
         """(views, …): the encoder's input for each view."""
         return np.stack([self.encoder.preprocess(VIEWS[view](image)) for view in self.views])
 
-    def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
-        """(n, dimension): the mean over the views."""
+    def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
+        """(n, dimension): the mean over the views; or the vectors of the views, one view after the other."""
         each = self.encoder.embed_images([pixels for views in batch for pixels in views])
-        vectors = one_each(each, self.encoder.label)
-        mean: NDArray[np.float32] = vectors.reshape(len(batch), len(self.views), self.dimension).mean(axis=1)
+        if isinstance(each, TokenVectors):
+            return TokenVectors(each.vectors, each.offsets[:: len(self.views)])
+        mean: NDArray[np.float32] = each.reshape(len(batch), len(self.views), self.dimension).mean(axis=1)
         return mean
+
+    def image_regions(self, image: Image) -> NDArray[np.float64]:
+        """(n, 4): where each vector looks, as fractions of the image itself, view by view."""
+        regions_of: Callable[[Image], NDArray[np.float64]] = self.encoder.image_regions  # type: ignore[attr-defined]
+        return np.concatenate([_boxes(view, image, regions_of(VIEWS[view](image))) for view in self.views])
 
     def alone(self, view: str) -> ImageViews:
         """The same encoder under one of the views."""

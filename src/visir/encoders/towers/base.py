@@ -116,6 +116,11 @@ class Tower(nn.Module):
         vectors: Tensor = self.head(inputs if self.backbone is None else self.backbone(inputs))
         return vectors
 
+    def project(self, vectors: Tensor) -> Tensor:
+        """(n, dimension) vectors from those of a frozen encoder, in use."""
+        projected: Tensor = self.head(vectors)
+        return projected
+
 
 def own_backbone(backbone: Backbone | None) -> Backbone:
     """The backbone of a tower that is known to have one."""

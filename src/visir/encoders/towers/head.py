@@ -110,17 +110,30 @@ class Head(nn.Module):
         self.mean.copy_(torch.from_numpy(mean))
         self.deviation.copy_(torch.from_numpy(deviation))
 
-    def forward(self, vectors: Tensor) -> Tensor:
-        """(n, inputs) features to (n, outputs). A zero vector (an empty text) stays zero under "unit"."""
+    def forward(self, vectors: Tensor, owners: Tensor | None = None) -> Tensor:
+        """(n, inputs) features to (n, outputs). A zero vector (an empty text) stays zero under "unit".
+
+        Args:
+            vectors: The features.
+            owners: (n,) the item, from 0, that each row is a part of, where items have several: what dropout leaves out
+                of the inputs is then the same for all rows of an item.
+        """
         if self.spec.scaling == "unit":
             vectors = nn.functional.normalize(vectors, dim=-1)
         elif self.spec.scaling == "standard":
             vectors = (vectors - self.mean) / self.deviation
-        vectors = self.dropout(vectors)
+        vectors = self.dropout(vectors) if owners is None else self._dropped(vectors, owners)
         result: Tensor = self.layers(vectors)
         if self.shortcut is not None:
             result = result + self.shortcut(vectors)
         return result if self.norm is None else self.norm(result)
+
+    def _dropped(self, vectors: Tensor, owners: Tensor) -> Tensor:
+        """The features without what dropout leaves out of those of each item."""
+        if not self.training or self.spec.dropout == 0 or not len(vectors):
+            return vectors
+        drawn: Tensor = self.dropout(vectors.new_ones(int(owners[-1]) + 1, vectors.shape[1]))
+        return vectors * drawn[owners]
 
 
 def _spread(views: Sequence[NDArray[Any]]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:

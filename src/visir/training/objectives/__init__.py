@@ -11,6 +11,7 @@ from typing import Annotated
 from pydantic import Field
 
 from visir.training.objectives.cosine import CosineSettings
+from visir.training.objectives.filip import FILIPSettings
 from visir.training.objectives.ifm import IFMSettings
 from visir.training.objectives.infonce import InfoNCESettings
 from visir.training.objectives.itd import ITDSettings
@@ -21,7 +22,13 @@ from visir.training.objectives.triplet import TripletSettings
 from visir.training.settings import Settings
 
 Contrastive = Annotated[
-    InfoNCESettings | TripletSettings | IFMSettings | SigmoidSettings | MultiPositiveSettings | CosineSettings,
+    InfoNCESettings
+    | TripletSettings
+    | IFMSettings
+    | SigmoidSettings
+    | MultiPositiveSettings
+    | CosineSettings
+    | FILIPSettings,
     Field(discriminator="name"),
 ]
 """The contrastive losses; each builds its module from its settings."""

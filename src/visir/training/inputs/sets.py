@@ -1,0 +1,72 @@
+"""Sets of vectors that a frozen encoder gave, several for each item: looked up, one view at random in training."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from visir.encoders.towers.set_tower import PRESENT, VECTORS
+from visir.errors import EmbeddingError
+from visir.records import TokenVectors
+from visir.training.inputs.base import EpochRandom
+from visir.training.inputs.positional_random import VIEWS, uniform
+
+
+class SetSource:
+    """Views of sets of vectors, looked up by row, for a `SetTower`.
+
+    In training each key sees one view, drawn anew every epoch; with no draw it is the first: places of a mirrored
+    picture are other places, so sets cannot be averaged. Nothing is copied but the rows of a batch, so the vectors of a
+    large collection stay on disk.
+
+    Raises:
+        EmbeddingError: There is no view, or the views differ in the number of items or the length of a vector.
+
+    Example:
+        >>> source = SetSource([TokenVectors.of([[[1, 0], [0, 1]], [[3, 4]]])])
+        >>> batch = source.batch(np.array([1, 0]))
+        >>> batch["vectors"].tolist(), batch["present"].tolist()
+        ([[3.0, 4.0], [1.0, 0.0], [0.0, 1.0]], [[True, False], [True, True]])
+    """
+
+    def __init__(self, views: Sequence[TokenVectors]) -> None:
+        self._views = list(views)
+        shapes = {(len(view), view.dimension) for view in self._views}
+        if len(shapes) != 1:
+            raise EmbeddingError(
+                f"views of {', '.join(f'{n} items of {d} numbers' for n, d in sorted(shapes)) or '(none)'}; expected "
+                "one or more of the same.",
+                hint="encode the same items in each view",
+            )
+        self._most = max(int(view.counts.max(initial=1)) for view in self._views)
+
+    def __len__(self) -> int:
+        return len(self._views[0])
+
+    @property
+    def width(self) -> int:
+        """The length of a vector."""
+        return self._views[0].dimension
+
+    def batch(
+        self, rows: NDArray[np.int64], draw: EpochRandom | None = None, keys: NDArray[np.int64] | None = None
+    ) -> dict[str, Tensor]:
+        """The sets of `rows`: {"vectors": (m, width) float32, "present": (n, the most of any item) booleans}."""
+        if len(self._views) == 1 or draw is None:
+            sets = [self._views[0].take(rows)]
+            order = np.arange(len(rows))
+        else:
+            drawn = (uniform(draw, VIEWS, rows if keys is None else keys) * len(self._views)).astype(np.int64)
+            places = [np.flatnonzero(drawn == number) for number in range(len(self._views))]
+            sets = [view.take(rows[some]) for view, some in zip(self._views, places, strict=True)]
+            order = np.argsort(np.concatenate(places), kind="stable")
+        joined = TokenVectors.concatenate([some for some in sets if len(some)]) if len(sets) > 1 else sets[0]
+        if len(sets) > 1:
+            joined = joined.take(order)
+        present = np.arange(self._most) < joined.counts[:, None]
+        vectors = np.asarray(joined.vectors, np.float32)
+        return {VECTORS: torch.from_numpy(vectors), PRESENT: torch.from_numpy(present)}
