@@ -117,6 +117,11 @@ FIELDS: dict[str, Entry] = {
         "It belongs to the system.",
         "`bert-base-uncased, 30,522 · 1c9d…`",
     ),
+    "vectors_per_item": Entry(
+        "Of models of late interaction: how many vectors an item has on average, their length and their arithmetic.",
+        "It belongs to the system. More vectors cost more memory and time.",
+        "`image 49, text 11.3 · 128 dimensions, float16`",
+    ),
     "matcher": Entry(
         "The model of a second stage, and which of its scores is used.",
         "It belongs to the system, as its vectors do.",

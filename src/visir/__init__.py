@@ -16,6 +16,7 @@ Measure
     visir.compare(first, second)                         a Comparison: differences with intervals and p-values
     visir.explain(evaluation, …)                         which reading of the protocol gives a published number
     visir.read_run("run.trec")                           runs of other tools
+    visir.load_cross_encoder("cross-encoder/…")          a model that scores pairs: evaluate(…, rerank=it)
 
 Analyse
     visir.stress(photos, model)                          what perturbed captions and pictures cost
@@ -45,7 +46,7 @@ if TYPE_CHECKING:
     from visir import papers, products, sessions, shortcuts
     from visir.collections import open
     from visir.collections.check import check
-    from visir.encoders import Encoder, encode, load
+    from visir.encoders import Encoder, encode, load, load_cross_encoder
     from visir.encoders.known_models import models
     from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
     from visir.evaluation.granularity import granularity
@@ -69,6 +70,7 @@ __getattr__, __dir__ = lazy(
         "__version__": "visir.version",
         "Encoder": "visir.encoders",
         "load": "visir.encoders",
+        "load_cross_encoder": "visir.encoders",
         "models": "visir.encoders.known_models",
         "encode": "visir.encoders",
         "recipes": "visir.training",
@@ -112,6 +114,7 @@ __all__ = [
     "granularity",
     "index",
     "load",
+    "load_cross_encoder",
     "measures",
     "models",
     "open",

@@ -28,7 +28,7 @@ def test_models_are_listed_under_headings() -> None:
 def test_models_are_filtered_and_printed_as_json() -> None:
     models = json.loads(_run("--takes", "image", "--takes", "text", "--form", "multi-vector", "--json"))
     assert {model["form"] for model in models} == {"multi-vector"}
-    assert {"vidore/colqwen2-v1.0-hf", "ModernVBERT/colmodernvbert"} <= {model["name"] for model in models}
+    assert {"vidore/colqwen2-v1.0-hf", "ModernVBERT/colmodernvbert-merged"} <= {model["name"] for model in models}
 
 
 def test_one_model_with_all_its_facts() -> None:

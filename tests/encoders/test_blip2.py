@@ -68,7 +68,9 @@ def test_the_contrastive_score_is_maxsim(saved: tuple[Path, Any]) -> None:
     )
     scores = np.array([[(text @ image.T).max(axis=1).sum() for text in texts] for image in images])
     expected = reference(folder, model, matching=False)
-    assert np.abs(scores - expected).max() <= 1e-5
+    difference = np.abs(scores - expected).max()
+    print(f"blip2 contrastive {difference:.1e}")
+    assert difference <= 1e-5
     assert expected.std(axis=0).min() > 0.01
 
 
@@ -80,7 +82,9 @@ def test_the_matching_head(saved: tuple[Path, Any]) -> None:
     pairs = np.random.default_rng(0).permutation([(i, t) for i in range(20) for t in range(len(TEXTS))])
     scores = cross_encoder.score_pairs([photos[i] for i, _ in pairs], [TEXTS[t] for _, t in pairs])
     expected = reference(folder, model, matching=True)
-    assert np.abs(scores - expected[pairs[:, 0], pairs[:, 1]]).max() <= 1e-5
+    difference = np.abs(scores - expected[pairs[:, 0], pairs[:, 1]]).max()
+    print(f"blip2 matching {difference:.1e}")
+    assert difference <= 1e-5
     assert expected.std(axis=0).min() > 0.01 and expected.std(axis=1).min() > 0.01
 
 

@@ -68,7 +68,7 @@ def test_the_list_shows_itself() -> None:
     [model] = [model for model in everything if model.name == "openai/clip-vit-large-patch14"]
     assert "CLIP ViT-L/14 " in everything.to_markdown()
     assert model.licence == ""
-    facts = visir.models("ModernVBERT/colmodernvbert").to_markdown()
+    facts = visir.models("ModernVBERT/colmodernvbert-merged").to_markdown()
     assert "multi-vector" in facts
     assert "252.0" in facts
 

@@ -38,7 +38,7 @@ def folders(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.fixture(scope="session")
 def encoders(folders: dict[str, Path]) -> dict[str, Any]:
-    return {kind: visir.load(folder, device="cpu") for kind, folder in folders.items()}
+    return {kind: load(folder) for kind, folder in folders.items()}
 
 
 @pytest.fixture(scope="session")
@@ -82,6 +82,10 @@ class Reference:
         return [rows[mask.bool()] for rows, mask in zip(outputs, inputs["attention_mask"], strict=True)]
 
 
+def load(name: object, **options: Any) -> Any:
+    return visir.load(name, device="cpu", **options)  # type: ignore[arg-type]  # a name or a folder
+
+
 def same(found: Any, expected: list[torch.Tensor]) -> None:
     assert [len(rows) for rows in found] == [len(rows) for rows in expected]
     for mine, theirs in zip(found, expected, strict=True):
@@ -117,14 +121,11 @@ def test_maxsim_is_score_retrieval(kind: str, encoders: Any, references: Any) ->
 def maxsim(queries: TokenVectors, documents: TokenVectors) -> np.ndarray[Any, Any]:
     """The scores that visir's exact search gives, in the order of queries and documents."""
     card = EncoderCard("late", "test", revision="1")
-    sides = [
-        MultiVectorEmbeddings(
-            modality, strings(f"{row:03}" for row in range(len(side))), side.offsets, side.vectors, card
-        )
-        for modality, side in (("text", queries), ("image", documents))
-    ]
-    run = search(*sides, depth=len(documents)).run
-    return np.array([[score for _, score in sorted(run.answer(name))] for name in sides[0].ids.to_pylist()])
+    names = [strings(f"{row:03}" for row in range(len(side))) for side in (queries, documents)]
+    texts = MultiVectorEmbeddings("text", names[0], queries.offsets, queries.vectors, card)
+    images = MultiVectorEmbeddings("image", names[1], documents.offsets, documents.vectors, card)
+    run = search(texts, images, depth=len(documents)).run
+    return np.array([[score for _, score in sorted(run.answer(name))] for name in names[0].to_pylist()])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -183,7 +184,7 @@ def test_places_are_where_the_model_sees_the_pixels(kind: str, encoders: Any) ->
 
 def dark_shares(kind: str, inputs: Any) -> np.ndarray[Any, Any]:
     """How black the pixels are that each token of a picture is made of; the layouts are those of the models' code."""
-    pixels = inputs["pixel_values"]
+    pixels: torch.Tensor = inputs["pixel_values"]
     if kind == "colpali":  # 4 × 4 patches of 8 × 8 pixels
         tokens = pixels[0].unfold(1, 8, 8).unfold(2, 8, 8).permute(1, 2, 0, 3, 4).reshape(16, -1)
     elif kind == "colqwen2":  # four patches that lie together follow each other
@@ -192,22 +193,34 @@ def dark_shares(kind: str, inputs: Any) -> np.ndarray[Any, Any]:
         tokens = pixels[0].unfold(2, 16, 16).unfold(3, 16, 16).permute(0, 2, 3, 1, 4, 5).reshape(-1, 3 * 16 * 16)
     else:  # what stands out of the picture is black: it does not count
         tokens = pixels
-    dark = 1 - (tokens.double().mean(1) - tokens.min()) / (tokens.max() - tokens.min())
+    dark = np.asarray(1 - (tokens.double().mean(1) - tokens.min()) / (tokens.max() - tokens.min()))
     if kind == "neomme":
         rows, columns = np.divmod(np.arange(len(dark)), 6)
         size = np.round(np.array([48, 61 * 48 / 95]))  # scaled to 48 pixels, 31 of them down
         share = np.clip(size[0] - columns * 8, 0, 8) * np.clip(size[1] - rows * 8, 0, 8) / 64
-        return 1 - (1 - dark.numpy()) / share
-    return dark.numpy()
+        dark = np.asarray(1 - (1 - dark) / share)
+    return dark
 
 
 def test_only_the_vectors_of_the_picture_count_when_asked(folders: Any, encoders: Any) -> None:
-    encoder = visir.load(f"{folders['colpali']}?vectors=image", device="cpu")
+    encoder = load(f"{folders['colpali']}?vectors=image")
     whole, image = encoders["colpali"].encode_images(PHOTOS), encoder.encode_images(PHOTOS)
     assert set(image.counts) == {16} and set(whole.counts) == {33}
     np.testing.assert_array_equal(image[3], whole[3][:16])
     assert np.isfinite(encoder.image_regions(PHOTOS[3])).all() and len(encoder.image_regions(PHOTOS[3])) == 16
     assert encoder.card.image_preprocessing["counted"] == "image" and encoder.card != encoders["colpali"].card
+
+
+def test_photos_have_at_most_as_many_tokens_as_asked(folders: Any, encoders: Any) -> None:
+    encoder = load(f"{folders['colqwen2']}?image_tokens=6&vectors=image")
+    whole = load(f"{folders['colqwen2']}?vectors=image")
+    few, many = encoder.encode_images(PHOTOS).counts, whole.encode_images(PHOTOS).counts
+    assert few.max() == 7 and many.max() == 16 and (few <= many).all()  # the library lets slivers have one more
+    assert few[[1, 2]].tolist() == [4, 4] and many[[1, 2]].tolist() == [16, 14]
+    assert encoder.card.image_preprocessing["size"] != whole.card.image_preprocessing["size"]
+    assert len(encoder.image_regions(PHOTOS[1])) == few[1]
+    with pytest.raises(EncoderError, match=r"image_tokens=9: the number of tokens of a picture is fixed"):
+        load(f"{folders['colpali']}?image_tokens=9")
 
 
 def test_the_card_says_prompts_settings_and_how_many_vectors(encoders: Any) -> None:
@@ -223,7 +236,7 @@ def test_the_card_says_prompts_settings_and_how_many_vectors(encoders: Any) -> N
 
 
 def test_long_texts_are_cut_before_the_prompt_is_put_around_them(folders: Any) -> None:
-    encoder = visir.load(f"{folders['colqwen2']}?max_length=5", device="cpu")
+    encoder = load(f"{folders['colqwen2']}?max_length=5")
     assert encoder.card.text_preprocessing["max_length"] == 5
     text, ending = tiny.CAPTIONS[8], "<|endoftext|>" * 10 + "\n"
     read = "".join(encoder.text_pieces([text], "query")[0])
@@ -231,20 +244,20 @@ def test_long_texts_are_cut_before_the_prompt_is_put_around_them(folders: Any) -
     assert text.startswith(read[len("Query: ") : -len(ending)]) and len(read) < len(ending) + 40
     assert encoder.truncate(["the the the the the the"], "3") == ["the the the"]
     with pytest.raises(EncoderError, match="max_length=99999 is more than the"):
-        visir.load(f"{folders['colqwen2']}?max_length=99999", device="cpu")
+        load(f"{folders['colqwen2']}?max_length=99999")
 
 
 def test_both_implementations_of_the_preprocessing(folders: Any, encoders: Any) -> None:
-    encoder = visir.load(f"{folders['colqwen2']}?processor=pil", device="cpu")
+    encoder = load(f"{folders['colqwen2']}?processor=pil")
     assert encoder.card.image_preprocessing["backend"] == "pil"
     found = encoder.encode_images(PHOTOS[:3])
     assert found.counts.tolist() == encoders["colqwen2"].encode_images(PHOTOS[:3]).counts.tolist()
     with pytest.raises(EncoderError, match=r"cannot run on 'pil'[^?]*\?processor=torchvision"):
-        visir.load(f"{folders['neomme']}?processor=pil", device="cpu")
+        load(f"{folders['neomme']}?processor=pil")
 
 
 def test_half_precision(folders: Any, encoders: Any) -> None:
-    encoder = visir.load(folders["colmodernvbert"], device="cpu", dtype="bfloat16")
+    encoder = load(folders["colmodernvbert"], dtype="bfloat16")
     found, expected = encoder.encode_images(PHOTOS[:2]), encoders["colmodernvbert"].encode_images(PHOTOS[:2])
     assert found.vectors.dtype == np.float32 and encoder.card.dtype == "bfloat16"
     assert 1e-6 < np.abs(found.vectors - expected.vectors).max() < 0.5
@@ -265,6 +278,12 @@ def test_an_empty_text_has_the_vectors_of_its_prompt(kind: str, encoders: Any) -
     assert 1 <= found.counts[0] < found.counts[1] and np.isfinite(found.vectors).all()
 
 
+@pytest.mark.parametrize(("kind", "mark"), [("colpali", "<image>"), ("colqwen2", "<|image_pad|>"), ("neomme", "<img>")])
+def test_a_text_with_the_mark_of_a_picture_is_refused(kind: str, mark: str, encoders: Any) -> None:
+    with pytest.raises(EncoderError, match=r"the text 'a .* dog' has .* in it, which stands for a picture"):
+        encoders[kind].encode_texts(["fine", f"a {mark} dog"], "query")
+
+
 def test_texts_with_images_are_refused(encoders: Any) -> None:
     with pytest.raises(EncoderError, match="encodes no texts with images, only images and texts"):
         encoders["colpali"].embed_texts_with_images(["a"], [encoders["colpali"].preprocess(PHOTOS[0])])
@@ -273,23 +292,23 @@ def test_texts_with_images_are_refused(encoders: Any) -> None:
 def test_the_store_keeps_all_vectors(encoders: Any, tmp_path: Path) -> None:
     encoder = encoders["colqwen2"]
     items = Items.of_texts({"a": "a dog", "b": "the quick brown fox"}, title="captions")
-    first = visir.encoders.encode_items(encoder, items, "query", store=tmp_path)
-    again = visir.encoders.encode_items(encoder, items, "query", store=tmp_path)
+    first: Any = visir.encoders.encode_items(encoder, items, "query", store=tmp_path)
+    again: Any = visir.encoders.encode_items(encoder, items, "query", store=tmp_path)
     assert "store" in again.origin and "store" not in first.origin
     np.testing.assert_array_equal(first.vectors, again.vectors)
     expected = encoder.encode_texts(["the quick brown fox"], "query")[0]
-    np.testing.assert_allclose(again.row(1) if hasattr(again, "row") else again["b"], expected, atol=1e-3)
+    np.testing.assert_allclose(again.row(1), expected, atol=1e-3)
 
 
 def test_a_backbone_without_the_head_is_refused_before_its_weights_are_read(folders: Any, tmp_path: Path) -> None:
     config = json.loads((folders["neomme"] / "config.json").read_text())
     (tmp_path / "config.json").write_text(json.dumps({**config, "architectures": ["NeoMMEForMaskedLM"]}))
     with pytest.raises(EncoderError, match="neomme"):
-        visir.load(tmp_path, device="cpu")
+        load(tmp_path)
 
 
 def test_a_model_without_its_processor_is_refused(folders: Any, tmp_path: Path) -> None:
     for name in ("config.json", "model.safetensors"):
         (tmp_path / name).write_bytes((folders["colpali"] / name).read_bytes())
     with pytest.raises(EncoderError, match=str(tmp_path)):
-        visir.load(tmp_path, device="cpu")
+        load(tmp_path)

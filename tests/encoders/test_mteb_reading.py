@@ -91,5 +91,5 @@ def test_pairs(wrappers: Any, tmp_path: Path) -> None:
     wrapper = wrappers.CrossEncoderWrapper(CrossEncoder(str(folder), device="cpu"))
     scores = wrapper.predict(inputs("text"), inputs("text"), **ARGUMENTS)
     texts = tiny.CAPTIONS[:COUNT]
-    ours = load_cross_encoder(folder, device="cpu").score(texts, texts)  # type: ignore[attr-defined]
+    ours = load_cross_encoder(folder, device="cpu").score(texts, texts)
     assert np.abs(1 / (1 + np.exp(-ours)) - np.asarray(scores)).max() <= 1e-5

@@ -121,7 +121,7 @@ def test_a_folder_is_recognised_by_its_files_whatever_it_is_called(saved: tuple[
 
 
 def test_lengths_can_be_chosen(text_folder: Path) -> None:
-    encoder = visir.load(f"st:{text_folder}?query_length=6&document_length=9&template=a {{}}", device="cpu")
+    encoder: Any = visir.load(f"st:{text_folder}?query_length=6&document_length=9&template=a {{}}", device="cpu")
     assert encoder.card.text_preprocessing["max_length"] == {"query": 6, "document": 9}
     assert encoder.encode_texts(tiny.CAPTIONS, "query").counts.tolist() == [6] * len(tiny.CAPTIONS)
     assert encoder.encode_texts(tiny.CAPTIONS, "document").counts.max() == 9
@@ -133,8 +133,10 @@ def test_lengths_can_be_chosen(text_folder: Path) -> None:
         visir.load(f"st:{text_folder}?max_length=9", device="cpu")
 
 
-def test_lengths_of_a_chat_are_refused(saved: tuple[str, Path]) -> None:
+def test_lengths_and_marks_of_pictures_in_a_chat_are_refused(saved: tuple[str, Path], encoder: Any) -> None:
     if saved[0] == "pictures":
+        with pytest.raises(EncoderError, match="stands for a picture in this model"):
+            encoder.encode_texts(["a <|image_pad|> dog"])
         with pytest.raises(
             EncoderError, match="query_length=8 cannot be had: this model writes its inputs into a chat"
         ):

@@ -66,15 +66,15 @@ def test_pairs_of_texts_equal_the_library(saved: dict[str, Path], kind: str) -> 
         scorer = load_cross_encoder(name, device="cpu")
         model = CrossEncoder(str(saved[kind]), device="cpu")
         pairs = [(query, document) for query in tiny.CAPTIONS for document in tiny.CAPTIONS[::-1]]
-        found = scorer.score(*zip(*pairs, strict=True))  # type: ignore[attr-defined]
+        found = scorer.score(*zip(*pairs, strict=True))
         expected = model.predict(pairs, activation_fn=torch.nn.Identity())
         assert np.abs(found - expected).max() <= 1e-5 and expected.std() > 0.01
         # The library's own scores are these behind a sigmoid: the order is the same.
         assert np.abs(1 / (1 + np.exp(-found)) - model.predict(pairs)).max() <= 1e-5
     assert scorer.takes == {("text", "text")} and scorer.card.family == "sentence-transformers-cross-encoder"
-    assert scorer.score([], []).shape == (0,)  # type: ignore[attr-defined]
+    assert scorer.score([], []).shape == (0,)
     with pytest.raises(EncoderError, match="1 queries cannot be paired with 2 documents"):
-        scorer.score(["a"], ["a", "b"])  # type: ignore[attr-defined]
+        scorer.score(["a"], ["a", "b"])
 
 
 MODALITIES: tuple[Modality, ...] = ("text", "image", "text+image")
@@ -99,6 +99,17 @@ def test_every_pair_of_modalities_equals_the_library(
         assert np.abs(again.scores[:30] - expected).max() <= 1e-5
         assert again.computed == (81 if role == "query" else 0)
     assert expected.std() > 0.001
+
+
+def test_a_handful_of_texts_and_pictures(saved: dict[str, Path]) -> None:
+    scorer = load_cross_encoder(saved["pictures"], device="cpu")
+    picture, other = (to_rgb(photo) for photo in tiny.photos()[:2])
+    model = CrossEncoder(str(saved["pictures"]), device="cpu")
+    pairs = [("a dog", picture), ("a dog", other), ("the grass", picture)]
+    expected = model.predict(pairs, activation_fn=torch.nn.Identity())
+    found = scorer.score([query for query, _ in pairs], [document for _, document in pairs])
+    assert np.abs(found - expected).max() <= 1e-5
+    assert np.abs(scorer.score_pairs([picture, other], ["a dog"] * 2) - expected[:2]).max() <= 1e-5
 
 
 def test_query_and_document_are_not_the_same(saved: dict[str, Path], sides: dict[Modality, Items]) -> None:
@@ -138,7 +149,7 @@ def test_prompts_and_lengths(tmp_path: Path) -> None:
     for options, name in (("", "find"), ("?prompt=other", "other")):
         scorer = load_cross_encoder(f"st:{folder}{options}", device="cpu")
         expected = model.predict([("a dog", "grass")], prompt_name=name, activation_fn=torch.nn.Identity())
-        assert np.abs(scorer.score(["a dog"], ["grass"]) - expected).max() <= 1e-5  # type: ignore[attr-defined]
+        assert np.abs(scorer.score(["a dog"], ["grass"]) - expected).max() <= 1e-5
         assert scorer.card.text_preprocessing["prompt"] == prompts[name]
     short = load_cross_encoder(f"st:{folder}?max_length=12", device="cpu")
     assert short.card.text_preprocessing["max_length"] == 12
@@ -165,7 +176,7 @@ def test_a_second_stage_of_texts(saved: dict[str, Path]) -> None:
         candidates = [document for document, _ in run.answer(query)[:3]]
         texts = dict(zip(task.documents.ids.to_pylist(), task.documents.texts.to_pylist(), strict=True))
         asked = dict(zip(task.queries.ids.to_pylist(), task.queries.texts.to_pylist(), strict=True))[query]
-        scores = scorer.score([asked] * 3, [texts[name] for name in candidates])  # type: ignore[attr-defined]
+        scores = scorer.score([asked] * 3, [texts[name] for name in candidates])
         ordered = [name for _, name in sorted(zip(-scores, candidates, strict=True))]
         assert [name for name, _ in first.answer(query)] == ordered
     with pytest.raises(RunError, match="there is no task 't2t' with its texts and images"):

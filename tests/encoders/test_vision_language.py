@@ -1,4 +1,4 @@
-"""Embedders that are vision-language models: one vector of a text, a picture, or both, and which need their own code."""
+"""Embedders that are vision-language models: a vector of a text, a picture, or both; and those that need own code."""
 
 from __future__ import annotations
 
@@ -72,7 +72,8 @@ def test_the_way_that_a_refusal_names_works(tmp_path: Path) -> None:
         visir.load(backbone, device="cpu")
     recipe = str(error.value).partition("Save it so: ")[2].partition("; then st:FOLDER")[0]
     exec(recipe.replace("FOLDER", str(saved)))  # what a reader would paste
-    assert visir.load(f"st:{saved}", device="cpu").encode_images(PHOTOS[:2]).shape == (2, 32)
+    encoder: Any = visir.load(f"st:{saved}", device="cpu")
+    assert encoder.encode_images(PHOTOS[:2]).shape == (2, 32)
 
 
 CODE = "needs Python code that comes with it"

@@ -66,7 +66,7 @@ def save_pylate(folder: Path) -> Path:
     ]
     (folder / "modules.json").write_text(json.dumps(modules))
     (folder / "sentence_bert_config.json").write_text(json.dumps({"max_seq_length": 40, "do_lower_case": False}))
-    dense = {"in_features": WIDTH, "out_features": DIMENSION, "bias": False}
+    dense: dict[str, Any] = {"in_features": WIDTH, "out_features": DIMENSION, "bias": False}
     dense["activation_function"] = "torch.nn.modules.linear.Identity"
     (folder / "1_Dense" / "config.json").write_text(json.dumps(dense))
     settings = {
@@ -96,7 +96,12 @@ def save_stanford(folder: Path) -> Path:
     )
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "architectures": ["HF_ColBERT"]}))
-    settings = {"query_maxlen": 12, "doc_maxlen": 40, "mask_punctuation": True, "attend_to_mask_tokens": False}
+    settings: dict[str, Any] = {
+        "query_maxlen": 12,
+        "doc_maxlen": 40,
+        "mask_punctuation": True,
+        "attend_to_mask_tokens": False,
+    }
     settings |= {"query_token_id": "[unused0]", "doc_token_id": "[unused1]"}
     (folder / "artifact.metadata").write_text(json.dumps(settings))
     return folder

@@ -9,7 +9,7 @@ from uuid import UUID
 
 import numpy as np
 import pytest
-from index_data import dense, random_dense, random_sparse, same_run, sparse, vectors
+from index_data import PARTS, TRUTH, dense, random_dense, random_sparse, same_run, sparse, vectors
 
 pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
 pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
@@ -25,9 +25,8 @@ from visir.retrieval.remote.hybrid import HybridCollection
 from visir.retrieval.remote.points import Places, key_of
 from visir.retrieval.settings import described
 
-KIND = {"dense": "qdrant", "sparse": "qdrant-sparse"}
-TRUTH = {"dense": "exact", "sparse": "scipy"}
-FORMS = list(KIND)
+KIND = {"dense": "qdrant", "sparse": "qdrant-sparse", "multi-vector": "qdrant-multi"}
+FORMS = tuple(KIND)
 
 
 @pytest.fixture(autouse=True)
@@ -87,6 +86,10 @@ def test_one_line_of_settings_is_the_switch_to_a_server(form: str, server: WireS
     if form == "dense":
         assert created["vectors"] == {"dense": {"size": 12, "distance": "Dot"}}
         assert created["hnsw_config"] == {"m": 32, "ef_construct": 200}
+    elif form == "multi-vector":
+        space = {"size": 12, "distance": "Dot", "multivector_config": {"comparator": "max_sim"}}
+        assert created["vectors"] == {"multi-vector": space}
+        assert created["hnsw_config"]["m"] == 0  # no graph: each of its comparisons would be a MaxSim
     else:
         assert list(created["sparse_vectors"]) == ["sparse"]
 
@@ -100,7 +103,7 @@ def test_vectors_come_back_from_the_engine(form: str, server: WireServer, tmp_pa
         index = build_index(documents, KIND[form], tmp_path / str(len(settings)), **options, **settings)
         chosen, expected = index.select(wanted), documents.select(wanted)
         assert chosen.ids.equals(expected.ids)
-        for part in ("vectors",) if form == "dense" else ("offsets", "terms", "values"):
+        for part in PARTS[form]:
             assert np.array_equal(getattr(chosen, part), getattr(expected, part))
         assert index.documents().ids.equals(documents.ids)
         with pytest.raises(EmbeddingError, match="1 ids are not in the index: 'nobody'"):
@@ -336,7 +339,7 @@ def test_both_forms_in_one_collection_are_fused_in_one_request(
     kept = [*ids[:5], *ids[9:]]
     runs = [
         build_index(one.select(kept), TRUTH[form]).search(asked, 20)
-        for form, one, asked in zip(FORMS, documents, queries, strict=True)
+        for form, one, asked in zip(("dense", "sparse"), documents, queries, strict=True)
     ]
     server.requests.clear()
     for collection in (made, HybridCollection.load(tmp_path / "both")):
@@ -364,3 +367,10 @@ def test_settings_say_what_they_do() -> None:
         build_index(random_dense("image", 5, 1), "qdrant", url=7)
     index = build_index(random_sparse("image", 5, 1), "qdrant-sparse")
     assert index.info().details["engine"] == "embedded" and index.info().details["points"] == 5
+
+
+@pytest.mark.parametrize("m", [0, 16])
+def test_several_vectors_with_a_graph_or_without(m: int, tmp_path: Path) -> None:
+    documents, queries = vectors("multi-vector", "image", 300, 5), vectors("multi-vector", "text", 9, 6)
+    index = build_index(documents, "qdrant-multi", tmp_path / "index", m=m)
+    assert same_run(index.search(queries, 5), build_index(documents, "maxsim").search(queries, 5))

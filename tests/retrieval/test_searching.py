@@ -12,7 +12,8 @@ from PIL import Image
 import visir
 from visir.encoders import Encoder
 from visir.errors import ConfigurationError, EncoderError, RunError
-from visir.records import Embeddings
+from visir.records import Embeddings, MultiVectorEmbeddings
+from visir.retrieval import build_index
 
 COLOURS = {"red": (1.0, 0.0, 0.0), "green": (0.0, 1.0, 0.0), "blue": (0.0, 0.0, 1.0)}
 
@@ -155,3 +156,13 @@ def test_misuse(photos: Path, arguments: tuple[Any, Any], options: dict[str, Any
 def test_vectors_in_memory_name_their_model(photos: Path) -> None:
     vectors = visir.encode("bow:16", ["a red boat", "two dogs"])
     assert visir.search(vectors, None, "two dogs").top("two dogs", 1) == ["two dogs"]
+
+
+def test_vectors_are_searched_in_an_index_without_its_model() -> None:
+    index = build_index(Embeddings.of({"a": [1, 0], "b": [0, 1]}, name="mine"))
+    assert visir.search(index, None, [np.array([0.0, 2.0])], k=1).answer("vector") == [("b", 1.0)]
+    several = MultiVectorEmbeddings.of({"a": [[1, 0], [0, 1]], "b": [[0, 3]]}, name="mine")
+    query = np.array([[1.0, 0.0], [0.0, 1.0]])
+    for source in (several, build_index(several), build_index(several, "maxsim-ivf")):
+        run = visir.search(source, None, [query])
+        assert run.answer("vector") == [("b", 3.0), ("a", 2.0)]

@@ -85,8 +85,6 @@ def test_forms_that_do_not_fit_name_the_way_on(photos: Path) -> None:
     held = visir.encode(Patches(), photos)
     for query in (QUERY, QUERY[0], [QUERY[0]]):
         with pytest.raises(RunError, match=r"patches compares several vectors for each item; .* is one") as error:
-            RunError, match="patches compares several vectors for each item; the query .* is one"
-        ) as error:
             visir.search(held, None, query)
         assert "visir.search(source, model, [array])" in error.value.hint
     with pytest.raises(RunError, match=r"bow:2 makes one vector for each item; the query 'vector' is 2 of them"):

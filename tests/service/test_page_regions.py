@@ -5,19 +5,15 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 pytest.importorskip("fastapi", reason="visir[serve] is not installed")
-sys.path.insert(0, str(Path(__file__).parents[1] / "library"))
-
 import httpx
-from colour_patches import ColourPatches, draw_patches
 
 import visir
+from colour_patches import ColourPatches, draw_patches
 
 CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.which("google-chrome")
 

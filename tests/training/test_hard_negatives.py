@@ -57,8 +57,14 @@ def test_judged_pairs_of_a_collection_are_never_mined() -> None:
     split = open_collection("scenes:30?size=64").split("train")
     ids = split.images["id"].to_pylist(), split.captions["id"].to_pylist()
     wrong = next(row for row, of in enumerate(split.captions["image_id"].to_pylist()) if of != ids[0][0])
-    judged = pa.table({"relevance": ["people"] * 2, "task": ["i2t"] * 2, "image_id": [ids[0][0]] * 2, "caption_id": ids[1][wrong : wrong + 2],
-                       "grade": [1.0, 0.0]})  # fmt: skip
+    columns = {
+        "relevance": ["people"] * 2,
+        "task": ["i2t"] * 2,
+        "image_id": [ids[0][0]] * 2,
+        "caption_id": ids[1][wrong : wrong + 2],
+        "grade": [1.0, 0.0],
+    }
+    judged = pa.table(columns)
     mined = mined_over(
         split.with_judgements(judged.select(split.judgements.column_names).cast(split.judgements.schema)),
         MinedNegatives(),

@@ -186,7 +186,7 @@ def test_a_full_disk_at_the_very_end_loses_nothing(tmp_path: Path, monkeypatch: 
         raise OSError(errno.ENOSPC, "No space left on device")
 
     with monkeypatch.context() as patch:
-        patch.setattr("visir.training.run.write_files", full)
+        patch.setattr("visir.encoders.models.tower_files.write_files", full)
         with pytest.raises(VisirError, match=r"could not be written \(.*No space left.*last state is whole") as caught:
             train(small(), out=tmp_path / "out")
     assert "the same command with --resume then writes it" in str(caught.value)

@@ -23,7 +23,10 @@ from visir.training.curve import Epoch
 from visir.training.dual_encoder import DualEncoder
 from visir.training.fit import FitResult, fit
 from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
+from visir.training.inputs.negatives import HardNegatives, Mined
+from visir.training.mining import right_pairs
 from visir.training.processes import Processes
+from visir.training.recipe import Recipe
 
 TRAIN, VALIDATION = planted(61, seed=1, views=2, targets=True), planted(30, seed=2)
 LOSSES: dict[str, Any] = {
@@ -36,6 +39,13 @@ CASES: dict[str, dict[str, Any]] = {
     "dual": {**LOSSES, "auxiliary": {"ltd": {"join": "dual", "hidden": 16}}, "optimiser": SHORT},
     "chunks": {**LOSSES, "optimiser": {**SHORT, "chunk": 5}},
     "accumulate": {**LOSSES, "optimiser": {**SHORT, "accumulate": 3}, "averaging": {"snapshots": 2, "share": 1.0}},
+    "sigmoid": {"objective": {"name": "sigmoid"}, "optimiser": {**SHORT, "chunk": 5}},
+    "several": {"objective": {"name": "multi-positive"}, "optimiser": {**SHORT, "per_image": 2}},
+    "hard": {
+        "objective": {"name": "infonce"},
+        "optimiser": {**SHORT, "chunk": 7},
+        "negatives": {"mined": {"count": 2, "nearest": 4, "every": 2}},
+    },
     "triplet": {"objective": {"name": "triplet"}, "optimiser": SHORT},
     "tiny": {**LOSSES, "optimiser": {**SHORT, "epochs": 2, "batch": 2}},
     "last of all": {**LOSSES, "optimiser": {**SHORT, "epochs": 1, "batch": 2}, "schedule": {"warmup": 0}},
@@ -45,9 +55,18 @@ CASES: dict[str, dict[str, Any]] = {
 def run(case: str, folder: Path | None = None, **options: Any) -> FitResult[DualEncoder]:
     settings = recipe(**CASES[case])
     # Three captions in batches of two: the second batch has one, fewer than there are processes.
-    train = small() if case == "last of all" else TRAIN
+    train = small() if case == "last of all" else hard(settings) if case == "hard" else TRAIN
     sides = towers(hidden=(32,), seed=launched()[0])  # the first process's weights are everybody's
     return fit(settings, DualEncoder(sides, objective(settings)), train, VALIDATION, folder=folder, **options)
+
+
+def hard(settings: Recipe) -> TrainingExamples:
+    """The training pairs with hard negatives that the towers search for."""
+    assert settings.negatives.mined is not None
+    images, owners = int(TRAIN.anchor_rows.max()) + 1, TRAIN.anchor_rows
+    right = right_pairs(owners, TRAIN.ids, np.empty((0, 2), np.int64), images)
+    first = np.searchsorted(owners, np.arange(images))
+    return replace(TRAIN, negatives=HardNegatives(mined=Mined(settings.negatives.mined, first, right)))
 
 
 def small() -> TrainingExamples:

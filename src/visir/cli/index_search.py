@@ -96,7 +96,7 @@ def export_command(
     if not isinstance(documents, SparseEmbeddings):
         raise ConfigurationError(
             f"{folder}: holds no weighted words, which these forms are of.",
-            hint="visir encode COLLECTION --model MODEL --out FOLDER writes dense vectors as NPY",
+            hint="visir encode COLLECTION --model MODEL --out FOLDER writes other vectors as NPY",
         )
     query_vectors = (
         model_of_index(index, folder, model, device).encode_inputs("text", read_queries(queries)) if queries else None

@@ -109,6 +109,41 @@ class CrossEncoder(Displayed, ABC):
         """The texts, cut where f"{text} {ending}" would be truncated (see `Encoder.truncate`)."""
         return list(texts)
 
+    def score(
+        self, queries: Sequence[str] | Sequence[Image], documents: Sequence[str] | Sequence[Image]
+    ) -> NDArray[np.float32]:
+        """(n,) scores of n pairs of a query and a document, for a handful of them: texts or PIL images.
+
+        Raises:
+            EncoderError: There are not as many of the one as of the other, or the model scores no such pairs.
+
+        Example: `visir.load_cross_encoder(name).score(["a dog"] * 2, [first_image, second_image])`
+        """
+        if len(queries) != len(documents):
+            raise EncoderError(
+                f"{len(queries)} queries cannot be paired with {len(documents)} documents.", hint="one document each"
+            )
+        modalities = _modality_of(queries), _modality_of(documents)
+        self.check_takes(*modalities)
+        sides = [self._tokens_of(side, kind) for side, kind in zip((queries, documents), modalities, strict=True)]
+        scores = np.empty(len(queries), np.float32)
+        for start in range(0, len(queries), self.pairs_at_once):
+            part = slice(start, start + self.pairs_at_once)
+            scores[part] = self.match_roles(sides[0][part], sides[1][part], modalities)
+        return scores
+
+    def _tokens_of(self, side: Sequence[Any], modality: Modality) -> list[Tokens]:
+        from visir.collections.images import to_rgb
+
+        distinct = {id(item) if modality == "image" else item: item for item in side}
+        if modality == "text":
+            tokens = _in_batches(self.text_tokens, list(distinct.values()), self.texts_at_once)
+        else:
+            pixels = [self.preprocess(to_rgb(image)) for image in distinct.values()]
+            tokens = _in_batches(self.image_tokens, pixels, self.images_at_once)
+        tokens_of = dict(zip(distinct, tokens, strict=True))
+        return [tokens_of[id(item) if modality == "image" else item] for item in side]
+
     def score_pairs(self, images: Sequence[Image], texts: Sequence[str]) -> NDArray[np.float32]:
         """(n,) scores of n (picture, text) pairs, for a handful of them; `match_pairs` does it for collections.
 
@@ -155,6 +190,10 @@ def of_one_image(images: Sequence[Tokens]) -> Iterator[tuple[Tokens, slice]]:
         if position == len(images) or images[position] is not images[start]:
             yield images[start], slice(start, position)
             start = position
+
+
+def _modality_of(side: Sequence[Any]) -> Modality:
+    return "text" if all(isinstance(item, str) for item in side) else "image"
 
 
 def _in_batches(work: Any, inputs: Sequence[Any], size: int) -> list[Tokens]:

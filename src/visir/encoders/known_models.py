@@ -12,11 +12,12 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from importlib.util import find_spec
+from os import PathLike
 from pathlib import Path
 from typing import Any, Literal, overload
 
 from visir.display import Tabular
-from visir.encoders.families import every_family, family_of
+from visir.encoders.families import Family, every_family, family_of
 from visir.encoders.model_facts import KnownModel, cached_folder, facts_of_folder, has_weights
 from visir.errors import EncoderError, nearest
 from visir.files import data_directory, is_there
@@ -63,7 +64,7 @@ class ModelList(Tabular, Sequence[KnownModel], view="visir.reports.views.models"
         return f"ModelList: {len(self)} models\n  {shown}"
 
 
-def models(word: str = "", *, takes: str | Iterable[str] = (), form: str = "") -> ModelList:
+def models(word: str | Path = "", *, takes: str | Iterable[str] = (), form: str = "") -> ModelList:
     """The models that can be loaded by name: well-known ones, and an example or the form of names of each family.
 
     These are the ones that people begin with; any model of a family can be loaded, listed or not.
@@ -86,9 +87,11 @@ def models(word: str = "", *, takes: str | Iterable[str] = (), form: str = "") -
     """
     wanted = _checked((takes,) if isinstance(takes, str) and takes else tuple(takes), TAKES, "takes")
     [form] = _checked((form,), FORMS, "form") if form else ("",)
+    if not isinstance(word, str | PathLike):
+        raise EncoderError(f"{word!r} is no name of a model, and no words.", hint='visir.models("siglip")')
     listed = _every_model()
-    if word:
-        listed = _of_word(word, listed)
+    if str(word).strip():
+        listed = _of_word(str(word).strip(), listed)
     chosen = tuple(model for model in listed if set(wanted) <= set(model.takes) and form in ("", model.form))
     if not chosen:
         wishes = [f"that takes {' and '.join(wanted)}"] * bool(wanted) + [f"of the form {form}"] * bool(form)
@@ -166,9 +169,14 @@ def _known(group: str, facts: dict[str, Any]) -> KnownModel:
 
 
 def _families() -> list[KnownModel]:
+    """One entry for each family: a name, or the form of its names; an example where two families have one form."""
+    names: dict[str, Family] = {}
+    for family in every_family():
+        form = _form(family.form)
+        names[family.example if form in names else form] = family
     return [
         KnownModel(
-            family.name if family.name in family.prefixes else _form(family.form),
+            name,
             family.name,
             family.title,
             family.takes,
@@ -178,7 +186,7 @@ def _families() -> list[KnownModel]:
             form="",
             group=OF_FAMILIES,
         )
-        for family in every_family()
+        for name, family in names.items()
     ]
 
 

@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from visir.encoders.families import family_of
+from visir.encoders.families import CHECKPOINT_FILE, KINDS, family_of
 from visir.errors import EncoderError
 
 WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.onnx", "*.msgpack")
@@ -72,9 +72,14 @@ def facts_of_folder(name: str, folder: Path) -> KnownModel:
         EncoderError: The folder holds no model that is known here, or a configuration cannot be read.
     """
     is_own = Path(name) == folder
-    family = family_of(str(folder) if is_own and not (folder / "adapter_config.json").is_file() else name)
+    family = family_of(str(folder) if is_own else name)
     config = _complete({key: value for each in _configurations(folder) for key, value in each.items()})
     architecture = _architecture(folder, config)
+    if family.marker == CHECKPOINT_FILE and is_own and config.get("kind") not in KINDS:
+        raise EncoderError(
+            f"{folder}: visir wrote this folder, and it is no model ({config.get('kind', 'of no kind')}).",
+            hint="visir library info FOLDER and visir index info FOLDER say which model theirs are of",
+        )
     text, image = _sides(config)
     takes = tuple(side for side, there in (("image", image), ("text", text)) if there) or family.takes
     size = sum(file.stat().st_size for pattern in WEIGHTS for file in folder.rglob(pattern))
@@ -109,7 +114,7 @@ def has_weights(folder: Path) -> bool:
 
 
 def _configurations(folder: Path) -> Iterable[Mapping[str, Any]]:
-    for name in ("visir.json", "open_clip_config.json", "config.json"):
+    for name in (CHECKPOINT_FILE, "open_clip_config.json", "adapter_config.json", "config.json"):
         if (folder / name).is_file():
             yield _json(folder / name)
 
@@ -143,8 +148,10 @@ def _json(path: Path) -> dict[str, Any]:
 
 
 def _architecture(folder: Path, config: Mapping[str, Any]) -> str:
-    if "kind" in config and (folder / "visir.json").is_file():
+    if "kind" in config and (folder / CHECKPOINT_FILE).is_file():
         return f"visir checkpoint: {config['kind']}"
+    if "base_model_name_or_path" in config and "peft_type" in config:
+        return f"{config['peft_type']} adapters over {config['base_model_name_or_path']}"
     names = config.get("architectures") or [config.get("model_type", "")]
     return str(names[0]) if isinstance(names, list) and names else ""
 

@@ -140,6 +140,15 @@ for _kind in (
         extra="hnsw",
         packages=("faiss",),
     ),
+    Kind(
+        name="qdrant-multi",
+        title="MaxSim in Qdrant, of every document or over a graph (m): embedded, or on a server or cluster (url)",
+        exact=False,
+        vectors="multi-vector",
+        module="visir.retrieval.remote.several:QdrantMultiIndex",
+        extra="qdrant",
+        packages=("qdrant_edge", "qdrant_client"),
+    ),
 ):
     KINDS.add(_kind.name, _kind)
 

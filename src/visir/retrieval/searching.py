@@ -128,20 +128,20 @@ def _encoder(model: Any, ready: Any, *, needed: bool) -> Encoder | None:
     made_by = _card(ready)
     if not needed or made_by is None:
         return None
-    return load(made_by.name if isinstance(made_by, EncoderCard) else made_by)
+    return load(made_by.name)
 
 
-def _card(ready: Any) -> Any:
-    """The name of the model of an index, or the card of vectors."""
-    if ready is None:
-        return None
-    return ready.info().encoder if isinstance(ready, Index) else ready.encoder
+def _card(ready: Any) -> EncoderCard | None:
+    """The card of the model of an index or of vectors."""
+    if isinstance(ready, Index):
+        return ready.select(ready.ids[:1]).encoder if len(ready.ids) else None
+    return None if ready is None else ready.encoder
 
 
 def _form(ready: Any, encoder: Encoder | None) -> VectorForm:
     """The form of the documents' vectors."""
     if isinstance(ready, Index):
-        return KINDS.get(ready.info().kind).vectors
+        return KINDS.get(ready.kind).vectors
     if ready is not None:
         return form_of(ready)
     return "dense" if encoder is None else encoder.form

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias, overload
+from typing import TYPE_CHECKING, Any, TypeAlias, overload
 
 import pyarrow.compute as pc
 
@@ -64,7 +64,7 @@ def words(
     return [_words(encoder, each, k, source) for each in inputs]
 
 
-def sparse_encoder(model: object, device: str | None = None) -> SparseEncoder:
+def sparse_encoder(model: Any, device: str | None = None) -> SparseEncoder:
     """A model of weighted words, by name or as it is.
 
     Raises:
@@ -72,9 +72,13 @@ def sparse_encoder(model: object, device: str | None = None) -> SparseEncoder:
     """
     encoder = load(str(model), device=device) if isinstance(model, (str, os.PathLike)) else model
     if not isinstance(encoder, SparseEncoder):
+        name = getattr(encoder, "label", str(model))
+        several = getattr(encoder, "form", "") == "multi-vector"
         raise EncoderError(
-            f"{model}: its vectors have no words.",
-            hint=f"visir sparsify --data captions.csv --model {model}; in Python visir.sparsify(data, {str(model)!r})",
+            f"{name}: its vectors have no words.",
+            hint="they are several for each item: weighted words are made of models with one vector for each"
+            if several
+            else f"visir sparsify --data captions.csv --model {name}; in Python visir.sparsify(data, {name!r})",
         )
     return encoder
 

@@ -78,8 +78,10 @@ def _gru(recipe: Recipe, side: GRU, train: Sequence[str]) -> Backbone:
     from visir.encoders.towers.gru import GRUBackbone
     from visir.encoders.towers.words import WordVocabulary
 
+    # The words of prompts stand beside every caption: none of them is too rare.
+    prompts = [prompt.replace("{}", " ") for prompt in side.prompts] * side.min_count
     backbone = GRUBackbone(
-        WordVocabulary.fit(train, side.min_count),
+        WordVocabulary.fit([*train, *prompts], side.min_count),
         words=side.words,
         hidden=side.hidden,
         bidirectional=side.bidirectional,

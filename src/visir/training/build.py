@@ -150,6 +150,12 @@ def _check_forms(recipe: Recipe, sides: dict[Modality, ModelSide]) -> None:
             'objective.name = "filip" a caption has several.',
             hint=f"leave auxiliary.{auxiliary[0]} out",
         )
+    if wanted and recipe.text.prompts:
+        raise ConfigurationError(
+            f'{recipe.name}: text.prompts are averaged, and under objective.name = "filip" a caption has several '
+            "vectors.",
+            hint="leave text.prompts out, or name one prompt with the encoder: ?template=a photo of {}",
+        )
     if len(several) == (len(sides) if wanted else 0):
         return
     have = " and ".join(f"{modality}s" for modality in several)

@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from visir.encoders.towers.base import Inputs, Tower, to_device
+from visir.encoders.towers.base import Inputs, PromptInputs, Tower, to_device
 from visir.training.inputs.base import EpochRandom, InputSource, Side, TrainingExamples
 from visir.training.inputs.negatives import Mined
 from visir.training.learner import Learner
@@ -64,7 +65,11 @@ class DualEncoder(Learner[TrainingExamples]):
         ]
 
     def vectors(self, side: Side, inputs: Inputs) -> Tensor:
-        """See `Learner.vectors`: unit vectors, the norm taken in float32 (or wider) under every precision."""
+        """See `Learner.vectors`: unit vectors, the norm taken in float32 (or wider) under every precision. Of texts in
+        several prompts, the mean, which is a unit vector again."""
+        if isinstance(inputs, PromptInputs):
+            mean = torch.stack([self.vectors(side, of_prompt) for of_prompt in inputs.values()]).mean(0)
+            return functional.normalize(mean, dim=-1)
         with self.precision.autocast():
             vectors = self._model[self._names[side]](inputs)
         return functional.normalize(self.precision.widen(vectors), dim=-1)

@@ -6,6 +6,8 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any, TypeAlias
 
+import numpy as np
+import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.encoders import encode, encode_dense
@@ -16,13 +18,14 @@ from visir.encoders.towers.base import Backbone
 from visir.encoders.towers.gru import GRUBackbone
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality, MultiVectorEmbeddings, TokenVectors
-from visir.shortcuts.view import plain, reassigned
+from visir.shortcuts.view import plain, reassigned, with_texts
 from visir.training.backbones import ModelSide
 from visir.training.build import TrainingModel
 from visir.training.data import Splits, image_rows_of
 from visir.training.inputs.base import InputSource, TrainingExamples
 from visir.training.inputs.pixels import PixelSource
 from visir.training.inputs.prepared import PreparedTexts
+from visir.training.inputs.prompts import PromptedTexts
 from visir.training.inputs.sets import SetSource
 from visir.training.inputs.shortcuts import (
     Assignments,
@@ -94,25 +97,49 @@ def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> Inpu
 def _training_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.base_encoder is None:
         return _texts_as_trained(recipe, side, split)
-    return _fitted(side, _frozen_texts(recipe, side.base_encoder, split))
+    frozen = _frozen_texts(recipe, side.base_encoder, split)
+    return _prompted(recipe, _fitted(side, frozen))
 
 
 def _texts_as_trained(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     """The captions of a split as the text side reads them in training; nothing is fitted to them."""
     if side.base_encoder is not None:
-        return _one_or_all(_frozen_texts(recipe, side.base_encoder, split))
+        return _prompted(recipe, _one_or_all(_frozen_texts(recipe, side.base_encoder, split)))
     settings, carried = recipe.text, _carries(split, "text")
-    backbone, texts = _backbone(side), plain(split).captions["text"].to_pylist()
+    backbone, texts = _backbone(side), _in_prompts(recipe, plain(split).captions["text"].to_pylist())
     if isinstance(settings, GRU):
         assert isinstance(backbone, GRUBackbone)
         words = WordSource(*backbone.vocabulary.encode(texts), dropout=settings.word_dropout)
-        return EndedWords(words, backbone.vocabulary, _numbering(recipe, split)) if carried else words
-    return EndedTexts(backbone, texts, _numbering(recipe, split)) if carried else PreparedTexts(backbone, texts)
+        return (
+            EndedWords(words, backbone.vocabulary, _numbering(recipe, split)) if carried else _prompted(recipe, words)
+        )
+    if carried:
+        return EndedTexts(backbone, texts, _numbering(recipe, split))
+    return _prompted(recipe, PreparedTexts(backbone, texts))
+
+
+def _in_prompts(recipe: Recipe, texts: list[str]) -> list[str]:
+    """All texts in the first prompt, then all of them in the second one; themselves without prompts."""
+    prompts = recipe.text.prompts
+    return [prompt.replace("{}", text) for prompt in prompts for text in texts] if prompts else texts
+
+
+def _prompted(recipe: Recipe, source: InputSource) -> InputSource:
+    """A source of `_in_prompts` as one of texts."""
+    prompts = recipe.text.prompts
+    return PromptedTexts(source, len(prompts), recipe.text.prompting) if prompts else source
 
 
 def _frozen_texts(recipe: Recipe, base_encoder: Encoder, split: Collection) -> list[list[Frozen]]:
     """The vectors of a frozen encoder, by assignment of shortcuts and by view."""
-    return [[_frozen(base_encoder, assigned, "text")] for assigned in _assigned(recipe, split, "text")]
+    if not recipe.text.prompts:
+        return [[_frozen(base_encoder, assigned, "text")] for assigned in _assigned(recipe, split, "text")]
+    texts = split.captions["text"]
+    filled = [
+        with_texts(split, pa.array([prompt.replace("{}", text) for text in texts.to_pylist()], pa.string()))
+        for prompt in recipe.text.prompts
+    ]
+    return [[np.concatenate([encode_dense(base_encoder, view, "text").vectors for view in filled])]]
 
 
 def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
@@ -128,12 +155,14 @@ def _validation_images(recipe: Recipe, side: ModelSide, split: Collection) -> In
 
 def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> InputSource:
     if side.base_encoder is not None:
+        if recipe.text.prompts:
+            return _prompted(recipe, _one_or_all(_frozen_texts(recipe, side.base_encoder, split)))
         return _source([_frozen(side.base_encoder, split, "text")])
     backbone = _backbone(side)
-    texts = evaluated_texts(backbone, split)
+    texts = _in_prompts(recipe, evaluated_texts(backbone, split))
     if isinstance(backbone, GRUBackbone):
-        return WordSource(*backbone.vocabulary.encode(texts))
-    return PreparedTexts(backbone, texts)
+        return _prompted(recipe, WordSource(*backbone.vocabulary.encode(texts)))
+    return _prompted(recipe, PreparedTexts(backbone, texts))
 
 
 def _targets(recipe: Recipe, target: Encoder, split: Collection) -> InputSource:

@@ -214,6 +214,8 @@ def contradictions(recipe: Recipe) -> list[str]:
             faults.append('adapter: no side has tower = "pretrained"; there is no model to adapt')
         if any(isinstance(side, (ResNet, SmallCNN, GRU)) for side in (recipe.image, recipe.text)):
             faults.append('adapter: the other side must be "pretrained" or "frozen": a network from nothing is tuned')
+    if recipe.text.prompts and recipe.shortcuts is not None:
+        faults.append("text.prompts: together with shortcuts, captions would end neither in the prompt nor in digits")
     if (negatives.mined or negatives.swapped) and objective.name not in WITH_NEGATIVES:
         faults.append(f"negatives: objective.name = {objective.name!r} takes none; {', '.join(WITH_NEGATIVES)} do")
     if isinstance(objective, MultiPositiveSettings) and recipe.optimiser.per_image == 1:

@@ -116,7 +116,13 @@ def train(
     built = build_model(resolved, splits.train, str(Processes.join(resolved.device).device))
 
     def write(path: Path, result: FitResult[DualEncoder], facts: dict[str, Any]) -> Mapping[str, Any]:
-        encoder = TowersEncoder(built.towers, built.base_encoders, name=str(checkpoint.path), device="cpu")
+        encoder = TowersEncoder(
+            built.towers,
+            built.base_encoders,
+            name=str(checkpoint.path),
+            device="cpu",
+            prompts=resolved.text.prompts,
+        )
         write = tower_files.write_files if resolved.adapter is None else adapter_files.write_files
         return write(path, encoder, facts=facts)
 

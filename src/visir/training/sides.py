@@ -32,6 +32,12 @@ def _countable(name: str) -> str:
     return name
 
 
+def _with_one_place(prompt: str) -> str:
+    if prompt.count("{}") != 1:
+        raise ValueError('a prompt has one place for the caption: "a photo of {}"')
+    return prompt
+
+
 class HeadShape(Settings):
     """One head; see `visir.encoders.towers.head.HeadSpec`.
 
@@ -86,7 +92,20 @@ class FrozenImages(_Side):
     views: Annotated[tuple[str, ...], Field(min_length=1)] = ("whole",)
 
 
-class FrozenTexts(_Side):
+class _Texts(_Side):
+    """What every side that reads texts has.
+
+    Attributes:
+        prompts: Texts with one "{}" each, in which a caption stands: ["a photo of {}", "{}"]. In use a text stands in
+            all of them, and its vector is the mean (CLIP, Radford et al. 2021, section 3.1.4).
+        prompting: In training a prompt is "drawn" for each caption of an epoch, or all of them are "averaged".
+    """
+
+    prompts: tuple[Annotated[str, AfterValidator(_with_one_place)], ...] = ()
+    prompting: Literal["drawn", "averaged"] = "drawn"
+
+
+class FrozenTexts(_Texts):
     """Vectors of encoders that stay as they are; several are joined (`visir.encoders.models.joined`).
 
     "bow:fitted:2048" among them is a bag of the 2,048 most frequent words of the training captions, which is kept
@@ -146,7 +165,7 @@ class PretrainedImages(_Pixels):
     checkpointing: bool = False
 
 
-class PretrainedTexts(_Side):
+class PretrainedTexts(_Texts):
     """The text tower of a loaded encoder, tuned with everything in it; as `PretrainedImages`."""
 
     tower: Literal["pretrained"]
@@ -155,7 +174,7 @@ class PretrainedTexts(_Side):
     checkpointing: bool = False
 
 
-class GRU(_Side):
+class GRU(_Texts):
     """A recurrent network over word embeddings, the last state of each direction at its own end of the sentence.
 
     Attributes:

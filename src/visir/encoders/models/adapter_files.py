@@ -56,7 +56,7 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
             content[side]["adapter"] = BOTH if together else f"{side}_adapter"
     for name in {str(content[side]["adapter"]) for side in adapted}:
         write_adapter(folder / name, [adapted[side] for side in adapted if content[side]["adapter"] == name])
-    return {**content, "facts": dict(facts or {})}
+    return {**content, "prompts": list(encoder.prompts), "facts": dict(facts or {})}
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
@@ -100,9 +100,16 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
         name=str(folder),
         device=device,
         dtype=dtype,
-        weights=hash_json({"files": {name: hash_file(folder / name) for name in files}, "shapes": shapes}),
+        weights=hash_json(
+            {
+                "files": {name: hash_file(folder / name) for name in files},
+                "shapes": shapes,
+                "prompts": description["prompts"],
+            }
+        ),
         temperature=objective.get("temperature"),
         bias=objective.get("bias"),
+        prompts=description["prompts"],
     )
 
 
@@ -121,5 +128,5 @@ def merge_checkpoint(folder: str | Path, out: str | Path) -> Path:
         )
     encoder = load_checkpoint(source, "cpu", "float32")
     towers = {side: merged_tower(encoder.towers[side]) for side in SIDES}
-    merged = TowersEncoder(towers, encoder.base_encoders, name=str(out), device="cpu")
+    merged = TowersEncoder(towers, encoder.base_encoders, name=str(out), device="cpu", prompts=encoder.prompts)
     return write_towers(out, merged, facts={**description["facts"], "merged_from": str(source)})

@@ -115,7 +115,7 @@ def grid_positions(model: Any, inputs: Inputs, image_token: int) -> Inputs:
     transformers when it took the model in). `ColQwen2ForRetrieval` of transformers 5 hands the backbone no grid, so all
     tokens would stand in one line, and vectors of pictures would be others. Texts need nothing.
     """
-    backbone = getattr(model, model.base_model_prefix, None)
+    backbone: Any = getattr(model, model.base_model_prefix, None)
     if "image_grid_thw" not in inputs or "position_ids" in inputs or not hasattr(backbone, "get_rope_index"):
         return {}
     positions, _ = backbone.get_rope_index(
@@ -168,6 +168,7 @@ def load(
             template=template,
             positions=int(model.config.get_text_config().max_position_embeddings),
             max_length=max_length,
+            image_tokens=positive_number(name, options, "image_tokens"),
         )
         card = EncoderCard(
             name=name,

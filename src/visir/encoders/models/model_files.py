@@ -174,7 +174,7 @@ def loading(name: str) -> Iterator[None]:
     except ImportError as fault:
         raise EncoderError(
             f"{name}: a package that this model needs is not installed: {_first_line(fault)}",
-            hint="pip install 'visir[models]'",
+            hint="pip install 'visir[all]'",
         ) from fault
     except SafetensorError as fault:
         raise EncoderError(

@@ -40,10 +40,18 @@ class RetrievalProcessor:
         template: A text with one `{}` for the place of the text.
         positions: How many tokens the model reads at most, prompt included.
         max_length: Texts are cut to so many tokens of their own, so that what follows them in the prompt stays.
+        image_tokens: Pictures are scaled to so many tokens at most; slivers may have one more (Qwen-VL's resolution).
     """
 
     def __init__(
-        self, folder: Path, *, backend: str, template: str, positions: int, max_length: int | None = None
+        self,
+        folder: Path,
+        *,
+        backend: str,
+        template: str,
+        positions: int,
+        max_length: int | None = None,
+        image_tokens: int | None = None,
     ) -> None:
         from transformers import AutoImageProcessor, AutoProcessor
 
@@ -60,6 +68,8 @@ class RetrievalProcessor:
         if self.backend != backend:
             name = type(self._processor.image_processor).__name__
             raise EncoderError(f"{folder}: {name} cannot run on {backend!r}.", hint=f"?processor={self.backend}")
+        if image_tokens is not None:
+            _limit_pixels(folder, self._processor.image_processor, image_tokens)
         self.tokenizer: Any = self._processor.tokenizer
         self.template = template
         self.has_roles = not hasattr(self._processor, "process_queries")
@@ -108,7 +118,12 @@ class RetrievalProcessor:
         return {name: value for name, value in inputs.items() if name != "labels"}
 
     def texts(self, texts: Sequence[str], role: Role) -> Inputs:
-        """What the model reads of n texts, padded to the longest."""
+        """What the model reads of n texts, padded to the longest.
+
+        Raises:
+            EncoderError: A text has the mark that stands for a picture.
+        """
+        check_no_marks(texts, self.tokenizer.convert_ids_to_tokens(self.image_token))
         with self._lock:
             return self._texts(self._cut([self.template.replace("{}", text) for text in texts]), role)
 
@@ -204,6 +219,32 @@ class RetrievalProcessor:
 
     def _rendered(self, text: str, role: Role) -> str:
         return str(self.tokenizer.decode(self._texts([text], role)["input_ids"][0]))
+
+
+def check_no_marks(texts: Sequence[str], mark: str) -> None:
+    """Raise `EncoderError` for a text that has the mark of a picture in it: the model would wait for the picture."""
+    for text in texts:
+        if mark in text:
+            shown = text if len(text) < 60 else f"{text[:57]}…"
+            raise EncoderError(
+                f"the text {shown!r} has {mark} in it, which stands for a picture in this model.",
+                hint=f"take it out, or write it apart: {mark[0]} {mark[1:]}",
+            )
+
+
+def _limit_pixels(folder: Path, processor: Any, tokens: int) -> None:
+    """Let pictures be scaled to at most so many tokens, each a square of merged patches."""
+    if not hasattr(processor, "merge_size"):
+        raise EncoderError(
+            f"{folder}: image_tokens={tokens}: the number of tokens of a picture is fixed by this model's code.",
+            hint="leave image_tokens out; models of the Qwen-VL family have as many as the picture needs",
+        )
+    pixels = tokens * (int(processor.patch_size) * int(processor.merge_size)) ** 2
+    least = int(processor.size["shortest_edge"])  # these are areas, whatever their names say
+    if pixels < least:
+        fewest = -(-least // (pixels // tokens))
+        raise EncoderError(f"{folder}: image_tokens={tokens} is too few.", hint=f"at least {fewest}")
+    processor.size = {**dict(processor.size), "longest_edge": pixels}
 
 
 def _pad(value: Tensor, missing: int, axis: int, side: str, filling: int) -> Tensor:

@@ -106,23 +106,6 @@ class SentenceCrossEncoder(CrossEncoder):
             )
         return np.asarray(scores, np.float32)
 
-    def score(self, queries: Sequence[str], documents: Sequence[str]) -> NDArray[np.float32]:
-        """(n,) scores of n texts as documents for n texts as queries, for a handful of them."""
-        if len(queries) != len(documents):
-            raise EncoderError(
-                f"{len(queries)} queries cannot be paired with {len(documents)} documents.", hint="one document each"
-            )
-        step = self.pairs_at_once
-        parts = [
-            self.match_roles(
-                self.text_tokens(queries[start : start + step]),
-                self.text_tokens(documents[start : start + step]),
-                ("text", "text"),
-            )
-            for start in range(0, len(queries), step)
-        ]
-        return np.concatenate(parts) if parts else np.empty(0, np.float32)
-
     def _input(self, item: Tokens) -> Any:
         text = None if item.text is None else as_texts([item.text], self._model)[0]
         if item.pixels is None:

@@ -24,6 +24,7 @@ from visir.encoders.models.late_interaction import token_vectors
 from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar
 from visir.encoders.models.model_names import code_is_trusted, positive_number, refuse_code, template_of
 from visir.encoders.models.processor_values import processor_values
+from visir.encoders.models.retrieval_processor import check_no_marks
 from visir.encoders.models.token_pieces import token_pieces
 from visir.encoders.models.tokens import token_counts, vocabulary_hash
 from visir.encoders.truncation import truncate_texts
@@ -144,6 +145,9 @@ class SentenceMultiVectorEncoder(Encoder):
         return features, features["attention_mask"].bool()
 
     def _filled(self, texts: Sequence[str]) -> list[str]:
+        mark = getattr(self._model.processor, "image_token", None)
+        if isinstance(mark, str):
+            check_no_marks(texts, mark)
         return [self._template.replace("{}", text) for text in texts]
 
     def _check_takes(self, modality: Modality) -> None:

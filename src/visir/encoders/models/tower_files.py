@@ -61,7 +61,7 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
             part.mkdir(exist_ok=True)
             own_backbone(tower.backbone).save(part)
             remove_empty_folders(part)
-    return {**content, "facts": dict(facts or {})}
+    return {**content, "prompts": list(encoder.prompts), "facts": dict(facts or {})}
 
 
 def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncoder:
@@ -98,6 +98,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
         weights=_hash(folder, description),
         temperature=description["facts"].get("objective", {}).get("temperature"),
         bias=description["facts"].get("objective", {}).get("bias"),
+        prompts=description["prompts"],
     )
 
 
@@ -120,7 +121,11 @@ def _hash(folder: Path, description: Mapping[str, Any]) -> str:
         files += sorted(file for file in _backbone_folder(folder, side).rglob("*") if file.is_file())
     shapes = {side: [description[side]["head"], description[side].get("backbone")] for side in SIDES}
     return hash_json(
-        {"files": {file.relative_to(folder).as_posix(): hash_file(file) for file in files}, "shapes": shapes}
+        {
+            "files": {file.relative_to(folder).as_posix(): hash_file(file) for file in files},
+            "shapes": shapes,
+            "prompts": description["prompts"],
+        }
     )
 
 

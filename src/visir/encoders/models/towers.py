@@ -13,6 +13,7 @@ from PIL.Image import Image
 
 from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
+from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
 from visir.encoders.intake import Embedded
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
@@ -44,6 +45,7 @@ class TowersEncoder(Encoder):
         weights: A hash over everything that was loaded; None for towers that were never written to a file.
         temperature: The one the towers were trained to, or None.
         bias: That of a sigmoid loss, or None.
+        prompts: Texts with one "{}", in each of which a text stands; its vector is the mean of theirs.
     """
 
     batch_size = 128
@@ -59,6 +61,7 @@ class TowersEncoder(Encoder):
         weights: str | None = None,
         temperature: float | None = None,
         bias: float | None = None,
+        prompts: Sequence[str] = (),
     ) -> None:
         for side in SIDES:
             _check_fit(side, towers[side], base_encoders.get(side))
@@ -72,7 +75,7 @@ class TowersEncoder(Encoder):
         self.towers = dict(towers)
         if all(isinstance(tower, SetTower) for tower in towers.values()):
             self.form = "multi-vector"
-        self._temperature, self._bias = temperature, bias
+        self._temperature, self._bias, self.prompts = temperature, bias, tuple(prompts)
         self.dimension = outputs[0]
         self.modalities = frozenset(SIDES)
         frozen = {side: encoder.card for side, encoder in self.base_encoders.items() if encoder is not None}
@@ -85,7 +88,7 @@ class TowersEncoder(Encoder):
             family=KIND,
             weights=weights and hash_json({KIND: weights, **{s: card.fingerprint for s, card in frozen.items()}}),
             image_preprocessing=self._preprocessing("image"),
-            text_preprocessing=self._preprocessing("text"),
+            text_preprocessing=self._preprocessing("text") | ({"prompts": list(prompts)} if prompts else {}),
             dtype=dtype if own else frozen["image"].dtype,
         )
 
@@ -97,7 +100,9 @@ class TowersEncoder(Encoder):
         return base_encoder.card.image_preprocessing if side == "image" else base_encoder.card.text_preprocessing
 
     def base_encoder(self, modality: Modality) -> Encoder | None:
-        """The frozen encoder of one modality; None when its tower has a backbone."""
+        """The frozen encoder of one modality; None when its tower has a backbone, or texts stand in prompts."""
+        if modality == "text" and self.prompts:
+            return None
         return self.base_encoders[modality]
 
     def project(self, modality: Modality, vectors: NDArray[Any]) -> NDArray[np.float32]:
@@ -135,7 +140,16 @@ class TowersEncoder(Encoder):
         return self._embed("image", batch)
 
     def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension); or the vectors of each."""
+        """(n, dimension), or the vectors of each; in prompts, the mean over them of vectors of length 1."""
+        if not self.prompts:
+            return self._embed_as_they_are(texts)
+        total = np.zeros((len(texts), self.dimension), np.float32)
+        for prompt in self.prompts:
+            vectors = one_each(self._embed_as_they_are([prompt.replace("{}", text) for text in texts]), self.card.name)
+            total += vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), np.float32(1e-12))
+        return total / np.float32(len(self.prompts))
+
+    def _embed_as_they_are(self, texts: Sequence[str]) -> Embedded:
         base_encoder = self.base_encoders["text"]
         if base_encoder is not None:
             return self._projected("text", base_encoder.embed_texts(texts))
@@ -162,6 +176,8 @@ class TowersEncoder(Encoder):
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) words or tokens, as the text tower's backbone, or the frozen encoder of texts, counts them."""
         base_encoder = self.base_encoders["text"]
+        if self.prompts:
+            return None
         if base_encoder is not None:
             return base_encoder.text_lengths(texts)
         backbone = own_backbone(self.towers["text"].backbone)

@@ -23,7 +23,7 @@ from visir.options import split_options
 
 OPTIONS = ("template", "max_length", "processor", "pooling", "patches", "code")
 """What can follow the name: `?template=a photo of {}&max_length=35&processor=torchvision`."""
-LATE_OPTIONS = ("template", "max_length", "processor", "vectors")
+LATE_OPTIONS = ("template", "max_length", "processor", "vectors", "image_tokens")
 """The same for late-interaction models."""
 
 READERS: Mapping[str, str] = {
@@ -47,6 +47,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         pooling: What is read of a vision tower alone: "pooler", "cls" or "mean" (`tower_families`).
         patches: The most patches of a picture, for NaFlex models.
         vectors: Which vectors of a picture count, for late-interaction models: "all" or "image".
+        image_tokens: The most tokens of a picture, for late-interaction models of any resolution (ColQwen2).
         code: "trusted" runs code that comes with the model, where it is nothing without.
     """
     bare, options = split_options(name, error=EncoderError)

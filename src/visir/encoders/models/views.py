@@ -104,9 +104,7 @@ class ImageViews(Encoder):
     def image_regions(self, image: Image) -> NDArray[np.float64]:
         """(n, 4): where each vector looks, as fractions of the image itself, view by view."""
         regions_of: Callable[[Image], NDArray[np.float64]] = self.encoder.image_regions  # type: ignore[attr-defined]
-        return np.concatenate(
-            [_boxes(view, image, regions_of(VIEWS[view](image))) for view in self.views]
-        )
+        return np.concatenate([_boxes(view, image, regions_of(VIEWS[view](image))) for view in self.views])
 
     def alone(self, view: str) -> ImageViews:
         """The same encoder under one of the views."""

@@ -16,6 +16,11 @@ from visir.records import Modality
 Inputs = Tensor | Mapping[str, Tensor]
 """What enters a backbone's forward pass for a batch: one tensor or several by name, the first axis the batch."""
 
+
+class PromptInputs(dict[str, Any]):
+    """The inputs of a batch of texts under several prompts, by prompt: a text's vector is the mean over them."""
+
+
 LENGTHS = "lengths"
 """The name of an input that says how long each sequence of a padded batch is; it stays on the CPU."""
 
@@ -28,6 +33,8 @@ def to_device(inputs: Inputs, device: str | torch.device) -> Inputs:
     """
     if isinstance(inputs, Tensor):
         return inputs.to(device, non_blocking=True)
+    if isinstance(inputs, PromptInputs):
+        return PromptInputs({prompt: to_device(of_prompt, device) for prompt, of_prompt in inputs.items()})
     return {
         name: tensor if name == LENGTHS else tensor.to(device, non_blocking=True) for name, tensor in inputs.items()
     }

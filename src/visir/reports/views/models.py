@@ -47,7 +47,7 @@ def facts(model: KnownModel) -> Table:
         ["languages of texts", model.languages or None],
         ["architecture", model.architecture or None],
         ["family", model.family],
-        ["runs code from its page", model.remote_code],
+        ["runs code from its page", f"yes: it is loaded as {model.name}?code=trusted" if model.remote_code else "no"],
         ["packages are installed", model.installed],
         ["on this machine", model.here],
         ["facts from", model.source or None],

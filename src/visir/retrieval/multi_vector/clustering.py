@@ -12,7 +12,7 @@ from visir.retrieval.faiss_library import faiss_threads, load_faiss
 from visir.threads import cores
 
 _BLOCK = 65_536
-_ROUNDS = 10
+_ROUNDS = 6
 _SAMPLE = 64
 """Vectors per centroid that k-means looks at."""
 _MOST = 4096

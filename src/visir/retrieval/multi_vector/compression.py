@@ -131,6 +131,11 @@ class CompressedVectors:
                     decoded[start : start + len(part)])  # fmt: skip
         return decoded if dtype is None else decoded.astype(dtype, copy=False)
 
+    @property
+    def nearest(self) -> NDArray[np.int32]:
+        """(m,) the centroid of each vector."""
+        return self.codes[:, 0].astype(np.int32) + 256 * self.codes[:, 1].astype(np.int32)
+
     def write(self, folder: Path) -> None:
         """Write `COMPRESSED_FILES` into a folder."""
         steps = np.append(self.codec.steps, np.float32(self.codec.unit))  # the last number is the flag
@@ -152,8 +157,7 @@ class CompressedVectors:
             raise EmbeddingError(f"{folder}: no centroids and steps of compressed vectors.")
         vectors = cls(ResidualCodec(centroids, steps[:-1], bool(steps[-1])), codes)
         for start in range(0, len(codes), _BLOCK):  # compiled code would read beyond the end
-            part = codes[start : start + _BLOCK]
-            if (part[:, 0].astype(np.int64) + 256 * part[:, 1].astype(np.int64) >= len(centroids)).any():
+            if (vectors[start : start + _BLOCK].nearest >= len(centroids)).any():
                 raise EmbeddingError(f"{folder}: a compressed vector names a centroid that is not there.")
         return vectors
 

@@ -14,6 +14,7 @@ from visir.records import MultiVectorEmbeddings
 from visir.retrieval.answers import Hits
 from visir.retrieval.multi_vector import candidates as compiled
 from visir.retrieval.multi_vector.clustering import nearest_centroids, train_centroids, usual_count
+from visir.retrieval.multi_vector.compression import CompressedVectors
 from visir.retrieval.multi_vector.flat import QUANTISATION, MaxSimIndex, check_lengths, scan_parts
 from visir.retrieval.multi_vector.pairs import score_token_places
 from visir.retrieval.multi_vector.sides import TokenSide, cut
@@ -105,9 +106,12 @@ class MaxSimIvfIndex(MaxSimIndex):
     def _construct(self, rows: Rows[MultiVectorEmbeddings]) -> CentroidIndex:
         for part in rows.parts:
             check_lengths(part)
-        vectors = rows.parts[0].vectors
-        count = min(self.settings.lists or usual_count(len(vectors)), len(vectors))
-        centroids = train_centroids(vectors, count, _PURPOSE)
+        vectors: Any = rows.parts[0].vectors
+        if isinstance(vectors, CompressedVectors) and self.settings.lists == 0:
+            centroids = vectors.codec.centroids  # each vector has its nearest one already
+        else:
+            count = min(self.settings.lists or usual_count(len(vectors)), len(vectors))
+            centroids = train_centroids(vectors, count, _PURPOSE)
         return _built(_grown(CentroidLists.of(centroids, np.zeros(1, np.int64), np.empty(0, np.int32)), rows))
 
     def _extend(
@@ -174,13 +178,19 @@ def _grown(lists: CentroidLists, rows: Rows[MultiVectorEmbeddings]) -> CentroidL
             continue
         check_lengths(part)
         edges = part.offsets[begin:] - part.offsets[begin]
-        nearest = nearest_centroids(part.vectors[int(part.offsets[begin]) :], lists.centroids, _PURPOSE)
+        nearest = _nearest(part.vectors[int(part.offsets[begin]) :], lists.centroids)
         owners = np.repeat(np.arange(len(edges) - 1), np.diff(edges))
         pairs = np.unique(owners * len(lists.centroids) + nearest)
         counts = np.bincount(pairs // len(lists.centroids), minlength=len(edges) - 1)
         offsets.append(offsets[-1][-1] + np.cumsum(counts))
         codes.append((pairs % len(lists.centroids)).astype(np.int32))
     return CentroidLists.of(lists.centroids, np.concatenate(offsets).astype(np.int64), np.concatenate(codes))
+
+
+def _nearest(vectors: Any, centroids: NDArray[np.float32]) -> NDArray[np.int32]:
+    if isinstance(vectors, CompressedVectors) and np.array_equal(vectors.codec.centroids, centroids):
+        return vectors.nearest
+    return nearest_centroids(vectors, centroids, _PURPOSE)
 
 
 def _candidates(

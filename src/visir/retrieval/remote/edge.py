@@ -49,7 +49,11 @@ class EdgeEngine(Engine):
         graph: dict[str, Any] = {}
         if any(space.dimension for space in spaces):
             graph["vectors"] = {
-                space.name: q.EdgeVectorParams(size=space.dimension, distance=q.Distance.Dot)
+                space.name: q.EdgeVectorParams(
+                    size=space.dimension,
+                    distance=q.Distance.Dot,
+                    multivector_config=q.MultiVectorConfig(q.MultiVectorComparator.MaxSim) if space.several else None,
+                )
                 for space in spaces
                 if space.dimension
             }

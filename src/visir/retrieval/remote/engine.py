@@ -18,10 +18,13 @@ class EngineError(VisirError):
 
 @dataclass(frozen=True)
 class Space:
-    """One named vector of a collection: "dense" of so many values, or "sparse" (whose `dimension` is 0)."""
+    """One named vector of a collection: "dense" of so many values, "sparse" (whose `dimension` is 0), or `several` of
+    so many values, which are compared with MaxSim.
+    """
 
     name: str
     dimension: int
+    several: bool = False
 
 
 @dataclass(frozen=True)

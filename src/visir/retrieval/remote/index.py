@@ -53,6 +53,8 @@ class RemoteIndex(Index[Vectors]):
     settings_type: ClassVar[type[Any]]
     space: ClassVar[str]
     exact = False
+    _several: ClassVar[bool] = False
+    """Whether a document has several vectors."""
 
     def __init__(self, storage: RemoteStorage) -> None:
         self._storage = storage
@@ -88,7 +90,7 @@ class RemoteIndex(Index[Vectors]):
             raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
         cls._check(documents, settings)
         facts = {"kind": cls.kind, "modality": documents.modality, "encoder": documents.encoder.to_dict()}
-        space = Space(cls.space, cls._dimension(documents))
+        space = Space(cls.space, cls._dimension(documents), cls._several)
         storage = RemoteStorage.create(
             None if folder is None else Path(folder),
             facts,

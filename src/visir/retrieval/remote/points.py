@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 SparseVector = tuple[list[int], list[float]]
 """Terms, ascending, and their weights."""
-Vector = list[float] | SparseVector
-"""A dense vector, or a sparse one, in plain numbers."""
+Vector = list[float] | list[list[float]] | SparseVector
+"""A dense vector, several of them, or a sparse one, in plain numbers."""
 
 
 @dataclass(frozen=True)

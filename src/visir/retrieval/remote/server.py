@@ -41,7 +41,13 @@ class ServerEngine(Engine):
         if engine.exists():
             engine._check_no_collection()
         dense = {
-            space.name: models.VectorParams(size=space.dimension, distance=models.Distance.DOT)
+            space.name: models.VectorParams(
+                size=space.dimension,
+                distance=models.Distance.DOT,
+                multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
+                if space.several
+                else None,
+            )
             for space in spaces
             if space.dimension
         }

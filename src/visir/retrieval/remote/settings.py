@@ -38,7 +38,6 @@ class GraphSettings:
     (docs/background/engines.md); fewer neighbours build in half the time and need twice the candidates.
     """
 
-    similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
     m: int = setting(
         32, "neighbours of a vector (twice as many in the lowest layer): more find better, 8 bytes each", least=2
     )
@@ -57,8 +56,28 @@ class GraphSettings:
 
 
 @dataclass(frozen=True)
-class DenseSettings(GraphSettings, Place):
+class Scored:
+    """How dense vectors are compared."""
+
+    similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
+
+
+@dataclass(frozen=True)
+class DenseSettings(GraphSettings, Scored, Place):
     """An index of dense vectors in Qdrant."""
+
+
+@dataclass(frozen=True)
+class SeveralSettings(GraphSettings, Place):
+    """An index of several vectors for each document in Qdrant.
+
+    A graph is left out by default: each of its comparisons is a MaxSim, so that 2,000 documents of 32 vectors take two
+    minutes to build, and every document is compared as fast as the graph is walked.
+    """
+
+    m: int = setting(
+        0, "neighbours of a document in a graph, 16 or more; 0: no graph, every document is compared", least=0
+    )
 
 
 @dataclass(frozen=True)

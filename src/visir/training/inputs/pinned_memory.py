@@ -6,7 +6,7 @@ from typing import Any
 
 from torch import Tensor
 
-from visir.encoders.towers.base import Inputs
+from visir.encoders.towers.base import Inputs, PromptInputs
 from visir.training.inputs.base import TrainingBatch
 
 
@@ -37,6 +37,8 @@ def _inputs(inputs: Inputs) -> Inputs:
     if isinstance(inputs, Tensor):
         pinned: Tensor = _pinned(inputs)
         return pinned
+    if isinstance(inputs, PromptInputs):
+        return PromptInputs({prompt: _inputs(of_prompt) for prompt, of_prompt in inputs.items()})
     return {name: _pinned(tensor) for name, tensor in inputs.items()}
 
 
