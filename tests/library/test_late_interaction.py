@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from colour_patches import ColourPatches, draw_patches
 from PIL import Image
 
 import visir
+from colour_patches import ColourPatches, draw_patches
 from visir.errors import VisirError
 from visir.library import Library
 from visir.library.layout import LibraryCard, LibraryError

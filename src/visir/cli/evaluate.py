@@ -89,7 +89,8 @@ def evaluate(
     similarity: Annotated[
         str | None,
         typer.Option(
-            help="cosine (default) or dot; maxsim for late interaction; of a run made elsewhere: how it was scored, if it does not say.",
+            help="cosine (default) or dot; maxsim for late interaction; of a run made elsewhere: how it was scored, "
+            "if it does not say.",
             rich_help_panel=PROTOCOL,
         ),
     ] = None,

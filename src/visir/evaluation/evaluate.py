@@ -72,13 +72,13 @@ def evaluate(
             several. Or judgements alone (see `qrels`), for a run.
         system: A model or its name, "bm25" for texts; two functions, of images and of texts; a run, {query: {document:
             score}}, a data frame, the path of a file, `ranx.Run`, or by task {"t2i": run}; embeddings of any
-            form, as the pair of images and texts or by role ("query", "document"); a `System` of your own. A run over another
-            gallery than the declared one is refused, with the difference.
+            form, as the pair of images and texts or by role ("query", "document"); a `System` of your own. A run over
+            another gallery than the declared one is refused, with the difference.
         tasks: The names of the tasks; None takes all that the system answers.
         images: Where the pictures of the source are: a folder, zip or tar, or a list of them.
         vectors: In place of a system, vectors of your own by "image" and "text", or by "query" and "document": {id:
-            vector}, (ids, matrix), or `Embeddings`; several for each id as {id: (t, d) array}, (ids, list of arrays), or
-            `MultiVectorEmbeddings`. A text may stand in place of its id: {caption: vector}.
+            vector}, (ids, matrix), or `Embeddings`; several for each id as {id: (t, d) array}, (ids, list of arrays),
+            or `MultiVectorEmbeddings`. A text may stand in place of its id: {caption: vector}.
         qrels: Judgements alone, in place of a source, in any form: {query: {document: grade}}, a TREC file, a data
             frame, `ranx.Qrels`. The system is then a run, and measures are those of ranx and ir_measures.
         split: "test", "train+val", …; None is everything.

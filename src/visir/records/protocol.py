@@ -15,8 +15,15 @@ Ties = Literal["id", "pessimistic", "optimistic"]
 
 UNDECLARED = "not declared"
 """The similarity of a run whose authors do not state it."""
-SYSTEM_FIELDS = ("similarity", "image_preprocessing", "text_preprocessing", "truncation", "vocabulary", "vectors_per_item",
-                 "matcher")  # fmt: skip
+SYSTEM_FIELDS = (
+    "similarity",
+    "image_preprocessing",
+    "text_preprocessing",
+    "truncation",
+    "vocabulary",
+    "vectors_per_item",
+    "matcher",
+)
 """Fields that belong to the system under test.
 
 The card shows them, because they explain differences. Two systems that differ in them may still be compared: every
