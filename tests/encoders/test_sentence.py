@@ -239,3 +239,23 @@ def test_a_model_with_one_prompt_has_no_roles(saved: Path, tmp_path: Path) -> No
         store = Store(tmp_path / "store")
         encode_items(encoder, items, "document", store=store)
         assert encode_detailed(encoder, items, "query", store=store).computed == 0
+
+
+def test_every_file_of_a_nested_part_is_in_the_key(tmp_path: Path) -> None:
+    """A router's routes lie a folder deeper than other modules, each with weights, configuration and tokenizer."""
+    folder = tiny_sentence.save_routed(tmp_path / "routed")
+    before = load(f"st:{folder}", device="cpu").card
+    changes = {
+        "query_0_Transformer/model.safetensors": (b"\x00" * 4, 4),
+        "document_0_Transformer/tokenizer.json": (b'"dog"', b'"dgo"'),
+        "document_1_Pooling/config.json": (b'"mean"', b'"max"'),
+    }
+    for name, (old, new) in changes.items():
+        path = next(folder.rglob(name))
+        original = path.read_bytes()
+        changed = original[:-new] + b"\x00\x00\x80\x3f" if isinstance(new, int) else original.replace(old, new)
+        assert changed != original, name
+        path.write_bytes(changed)
+        assert load(f"st:{folder}", device="cpu").card.weights != before.weights, name
+        path.write_bytes(original)
+    assert load(f"st:{folder}", device="cpu").card == before

@@ -160,6 +160,9 @@ def test_code_that_comes_with_a_model_runs_only_when_the_name_says_so(saved: dic
     assert (
         np.abs(encoder.encode_texts(["a dog"]) - load(saved["clip"], device="cpu").encode_texts(["a dog"])).max() == 0
     )
+    (copy / "parts").mkdir()
+    (copy / "parts" / "helper.py").write_text("FACTOR = 2\n")  # what the code imports is a part of the model too
+    assert load(f"st:{copy}?code=trusted", device="cpu").card.weights != encoder.card.weights
     with pytest.raises(EncoderError, match="code='yes' is not known"):
         load(f"st:{copy}?code=yes", device="cpu")
 

@@ -207,3 +207,22 @@ def save_sparse_clip(folder: Path) -> Path:
     parts = [modules.Transformer(str(raw)), SparseAutoEncoder(input_dim=24, hidden_dim=96, k=8, k_aux=8)]
     SparseEncoder(modules=parts, device="cpu").save(str(folder))
     return folder
+
+
+def save_routed(folder: Path) -> Path:
+    """A BERT for queries and another for documents, each with its own pooling, in a router in a folder of its own."""
+    routes = []
+    for number, name in enumerate(("first", "second")):
+        saved = SentenceTransformer(str(save(folder.with_name(f"{folder.name}-{name}"))), device="cpu")
+        with torch.no_grad():
+            saved[0].auto_model.embeddings.word_embeddings.weight += number / 10
+        routes.append(list(saved))
+    router = Router.for_query_document(query_modules=routes[0], document_modules=routes[1])
+    SentenceTransformer(modules=[router], device="cpu").save(str(folder))
+    (folder / "0_Router").mkdir()
+    for path in (folder / "router_config.json", *folder.glob("query_*"), *folder.glob("document_*")):
+        path.rename(folder / "0_Router" / path.name)
+    (folder / "modules.json").write_text(
+        (folder / "modules.json").read_text().replace('"path": ""', '"path": "0_Router"')
+    )
+    return folder

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -13,12 +14,16 @@ from pickle import UnpicklingError
 from visir.encoders.loading import hub_unreachable
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, VisirError
+from visir.files import read_json
 
 CONFIGURATIONS = ("*config*.json", "modules.json")
 """What says which kind of model it is: all that is fetched before a model is known to be supported."""
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "artifact.metadata")
 CODE = "*.py"
 SAFETENSORS = "model*.safetensors"
+ADAPTER_WEIGHTS = "adapter_model.safetensors"
+SHARD_INDEX = ".index.json"
+"""Which shard holds which weight."""
 TORCH_BIN = "pytorch_model*.bin"
 """Weights in PyTorch's own format, for repositories that have no safetensors; transformers reads them with
 `weights_only`, so no code in them runs."""
@@ -56,9 +61,7 @@ class ModelFiles:
         """
         if self.hub is not None:
             _fetch(self.hub, self.revision, parts=self.parts, code=self.code)
-        files = sorted(self.folder.glob(SAFETENSORS)) or sorted(self.folder.glob(TORCH_BIN))
-        if self.parts:  # one part may be safetensors and the next not
-            files += sorted([*self.folder.glob(f"*/{SAFETENSORS}"), *self.folder.glob(f"*/{TORCH_BIN}")])
+        files = [path for folder in self._folders for path in _weights_in(folder)]
         if not files and self.hub is not None:
             raise EncoderError(
                 f"{self.hub}: no weights of it are on this machine, and the hub gave none.",
@@ -74,17 +77,42 @@ class ModelFiles:
 
     @cached_property
     def fingerprint(self) -> str:
-        """32 hexadecimal digits over the weight files and the configurations beside them.
+        """32 hexadecimal digits over the weight files and everything beside them that changes what they compute.
 
-        `config.json` enters because the same weights under another activation or epsilon are another model.
+        Configurations enter because the same weights under another activation, epsilon, tokenizer or image size are
+        another model; trusted code enters for the same reason, in every file of it.
         """
         digest = hashlib.blake2b(digest_size=16)
-        small = {*self.folder.glob("config.json"), *self.folder.glob("modules.json")}
-        if self.parts:
-            small |= {*self.folder.glob("*/config.json"), *self.folder.glob("sentence_*_config.json")}
-        for path in sorted({*self.weights, *small}):
+        weights = self.weights  # fetches the small files too
+        patterns = (*SMALL_FILES, ADAPTER_WEIGHTS)
+        small = {path for folder in self._folders for pattern in patterns for path in folder.glob(pattern)}
+        code = self.folder.rglob(CODE) if self.code else ()
+        for path in sorted({*weights, *code, *(path for path in small if not path.name.endswith(SHARD_INDEX))}):
             digest.update(f"{hash_file(path)}  {path.relative_to(self.folder).as_posix()}\n".encode())
         return digest.hexdigest()
+
+    @property
+    def _folders(self) -> list[Path]:
+        """The folder, and with `parts` those in it, however deep: a part can have parts of its own (a router)."""
+        folders = [self.folder]
+        for folder in folders if self.parts else ():  # which grows
+            folders += [path for path in sorted(_parts_in(folder)) if path.is_dir() and path not in folders]
+        return folders
+
+
+def _parts_in(folder: Path) -> set[Path]:
+    """The folders that the modules of a model, or the routes of a router, say that they lie in."""
+    names: list[str] = []
+    if (folder / "modules.json").is_file():
+        names += [str(module.get("path", "")) for module in read_json(folder / "modules.json")]
+    for router in ("router_config.json", "config.json"):  # the second before version 5 of the library
+        if (folder / router).is_file():
+            names += [str(name) for name in read_json(folder / router).get("types") or ()]
+    return {Path(os.path.normpath(folder / name)) for name in names}
+
+
+def _weights_in(folder: Path) -> list[Path]:
+    return sorted(folder.glob(SAFETENSORS)) or sorted(folder.glob(TORCH_BIN))
 
 
 def find_model(name: str, revision: str | None, *, parts: bool = False, code: bool = False) -> ModelFiles:
@@ -158,7 +186,7 @@ def read_small_files(folder: Path, patterns: Sequence[str] = SMALL_FILES) -> dic
     return {
         path.relative_to(folder).as_posix(): path.read_bytes()
         for path in sorted(paths)
-        if not path.name.endswith(".index.json")  # which shard holds which weight
+        if not path.name.endswith(SHARD_INDEX)
     }
 
 
