@@ -59,7 +59,7 @@ if TYPE_CHECKING:
     from visir.retrieval.searching import search
     from visir.robustness.perturb import perturb
     from visir.sparse import sparsify, words
-    from visir.training import recipes, train
+    from visir.training import TrainedModel, recipes, train
     from visir.version import __version__
 
 __getattr__, __dir__ = lazy(
@@ -75,6 +75,7 @@ __getattr__, __dir__ = lazy(
         "encode": "visir.encoders",
         "recipes": "visir.training",
         "train": "visir.training",
+        "TrainedModel": "visir.training",
         "Query": "visir.library.query",
         "read_run": "visir.retrieval",
         "search": "visir.retrieval.searching",
@@ -105,6 +106,7 @@ __all__ = [
     "Evaluation",
     "Library",
     "Query",
+    "TrainedModel",
     "__version__",
     "check",
     "compare",

@@ -24,6 +24,9 @@ import tiny_sentence  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 from tiny_transformers import photos, save  # noqa: E402
 
+from verbs import say  # noqa: E402
+from visir.cli.merge import merge  # noqa: E402
+
 TEXTS = ["a red circle", "two dogs on a hill", ""]
 CALL: dict[str, Any] = {"data": "scenes:30?size=64", "epochs": 1, "batch": 16, "device": "cpu"}
 
@@ -66,6 +69,10 @@ def test_loaded_merged_and_by_peft_the_vectors_are_the_same(
     assert np.abs(expected - vectors(base)).max() > 1e-3  # something was learnt
     merged = trained.merge(tmp_path / "merged")
     assert np.abs(vectors(visir.load(merged)) - expected).max() <= 1e-5
+    by_verb = say(merge, trained.path, "--out", tmp_path / "by-verb")
+    assert by_verb.status == 0 and visir.load(str(tmp_path / "by-verb")).card.weights == visir.load(merged).card.weights
+    again = say(merge, merged, "--out", tmp_path / "again")
+    assert again.status == 2 and "it stands by itself already" in again.text and not (tmp_path / "again").exists()
     assert merged.name == trained.name and (merged.path / "towers.safetensors").is_file()
     by_folder = visir.load(str(trained.path / "adapter"))
     np.testing.assert_array_equal(vectors(by_folder), expected)

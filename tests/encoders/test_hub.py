@@ -15,6 +15,7 @@ from hub_server import COMMIT, Hub, running_hub
 from visir.encoders.loading import load
 from visir.encoders.models.model_files import find_model
 from visir.encoders.models.model_names import code_is_trusted, refuse_code
+from visir.encoders.models.sentence import packaged_model
 from visir.errors import EncoderError
 
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
@@ -84,7 +85,6 @@ REFUSED: dict[str, tuple[dict[str, object], tuple[str, ...], str, str]] = {
     "video": ({"model_type": "videoprism"}, (), "take videos, not images", "visir.Encoder.wrap"),
     "writer": ({"model_type": "qwen2_5_vl"}, ("model.gguf",), "write texts about images", "visir.Encoder.wrap"),
     "text": ({"model_type": "bert"}, (), "are text models", "then st:FOLDER"),
-    "sentence": ({"model_type": "mpnet"}, ("modules.json",), "are text models", "st:someone/sentence"),
     "captions": (
         {"model_type": "blip", "architectures": ["BlipForConditionalGeneration"]},
         (),
@@ -130,6 +130,17 @@ def test_a_plain_text_model_is_no_sentence_encoder(hub: Hub, tmp_path: Path) -> 
     with pytest.raises(EncoderError, match=r"no modules\.json"):
         load("st:someone/plain", device="cpu")
     assert set(hub.downloads) == {"config.json"}
+
+
+def test_a_sentence_model_is_known_without_its_prefix(hub: Hub) -> None:
+    folder = packaged_model()
+    assert folder is not None
+    hub.repositories["someone/sentences"] = folder
+    encoder = load("someone/sentences", device="cpu")
+    assert encoder.card.name == "st:someone/sentences" and encoder.card.revision == COMMIT
+    named = load("st:someone/sentences?dimension=64", device="cpu")
+    short = load("someone/sentences?dimension=64", device="cpu")
+    assert np.array_equal(short.encode_texts(["a dog"]), named.encode_texts(["a dog"]))
 
 
 def test_a_model_whose_code_comes_with_it(hub: Hub, clip: Path, tmp_path: Path) -> None:

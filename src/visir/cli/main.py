@@ -53,6 +53,7 @@ ROAD = (
     Verb("explain", "visir.cli.explain:explain", group="measure"),
     Verb("stress", "visir.cli.stress:stress", group="measure"),
     Verb("train", "visir.cli.train:train", group="train"),
+    Verb("merge", "visir.cli.merge:merge", group="train"),
     Verb("sparsify", "visir.cli.sparsify:sparsify", group="train"),
     Verb("explain-vector", "visir.cli.explain_vector:explain_vector", group="analyse"),
     Verb("probe", "visir.cli.probe:probe", group="analyse"),

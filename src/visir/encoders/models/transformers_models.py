@@ -57,6 +57,9 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         return sentence_multi_vector.load(name, files, device=device, dtype=dtype)
     if model_type(files) == "CrossEncoder":
         raise refuse_cross_encoder(bare)
+    if _is_sentence_model(files):  # named without st:
+        require("sentence_transformers", extra="text", purpose=f"the sentence-transformers model {name}")
+        return sentence.load_family(f"st:{name}", device, dtype, revision)
     config = _configuration(bare, files)
     if (retriever := late_interaction.retrieval_class(config)) is not None:
         _, options = split_options(name, LATE_OPTIONS, error=EncoderError)
@@ -75,6 +78,15 @@ def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str 
         return None
     require("sentence_transformers", extra="text", purpose=f"the cross-encoder {name}")
     return sentence.load_cross_encoder(name, device, dtype, revision)
+
+
+def _is_sentence_model(files: ModelFiles) -> bool:
+    """Whether sentence-transformers reads the model and `transformers` alone has not both its towers."""
+    if model_type(files) not in sentence.KINDS:
+        return False
+    path = files.folder / "config.json"
+    kind = kind_of(read_json(path), files.folder) if path.is_file() else None
+    return kind is None or len(kind.modalities) == 1
 
 
 def _configuration(bare: str, files: ModelFiles) -> Mapping[str, Any]:
