@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -182,6 +183,16 @@ def test_a_base_that_changed_is_refused(models: Path, tmp_path: Path) -> None:
         EncoderError, match=r"the image base encoder .* is not the one this tower was trained over: weig"
     ):
         visir.load(run)
+
+
+def test_the_settings_of_an_adapter_are_in_the_key(trained: visir.TrainedModel, tmp_path: Path) -> None:
+    copy = Path(shutil.copytree(trained.path, tmp_path / "copy"))
+    assert visir.load(copy).card.weights == visir.load(trained.path).card.weights
+    settings = copy / "adapter" / "adapter_config.json"
+    settings.write_text(json.dumps({**json.loads(settings.read_text()), "lora_alpha": 40}))
+    changed = visir.load(copy)
+    assert changed.card.weights != visir.load(trained.path).card.weights
+    assert np.abs(changed.encode_texts(TEXTS) - visir.load(trained.path).encode_texts(TEXTS)).max() > 1e-3
 
 
 def test_the_file_of_an_adapter_lets_no_code_run(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ from safetensors.torch import load_file
 
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
+from visir.encoders.families import ADAPTER_FILE
 from visir.encoders.models.adapter_folder import WEIGHTS_FILE, fill_adapters, read_config, read_weights, write_adapter
 from visir.encoders.models.tower_files import check_base_encoder, write_towers
 from visir.encoders.models.towers import SIDES, TowersEncoder
@@ -91,7 +92,8 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
         backbones = [adapted for side in sides if isinstance(adapted := towers[side].backbone, AdaptedBackbone)]
         tensors, _ = read_weights(folder / name)
         fill_adapters(backbones, tensors, str(folder / name), backbones[0].base.card.name)
-    files = [HEADS_FILE, *(f"{name}/{WEIGHTS_FILE}" for name in sorted(names))]
+    # The settings count too: the same weights under another alpha are another adapter.
+    files = [HEADS_FILE, *(f"{name}/{file}" for name in sorted(names) for file in (WEIGHTS_FILE, ADAPTER_FILE))]
     shapes = {side: [description[side]["head"], description[side]["card"]] for side in SIDES}
     objective = description["facts"].get("objective", {})
     return TowersEncoder(

@@ -52,7 +52,8 @@ def write_adapter(folder: Path, backbones: Sequence[AdaptedBackbone]) -> None:
     for backbone in backbones:
         tensors |= adapter_state(backbone.root)
     with new_file(folder / WEIGHTS_FILE, replace=True) as temporary:
-        save_file(tensors, str(temporary), metadata={"format": "pt", _BASE: card.weights or ""})
+        # One entry: of several, safetensors writes them in an order that differs from file to file.
+        save_file(tensors, str(temporary), metadata={_BASE: card.weights or ""})
 
 
 def read_config(folder: Path) -> Any:
