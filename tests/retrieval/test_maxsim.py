@@ -227,6 +227,9 @@ def test_faults_are_named() -> None:
     dense = Embeddings.of({"a": [1.0, 2.0]}, modality="text", name="test")
     with pytest.raises(EmbeddingError, match="by test are multi-vector, text embeddings by test dense"):
         search(dense, images)
+    with pytest.raises(EmbeddingError, match="similarity: 'cosin' is not known") as fault:
+        search(dense, dense, similarity="cosin")  # type: ignore[arg-type]
+    assert "cosine" in str(fault.value)
     with pytest.raises(EmbeddingError, match="maxsim compares several vectors for each item; those by test are dense"):
         search(dense, dense, similarity="maxsim")
     with pytest.raises(EmbeddingError, match="have 64 values, image vectors by test 2: they are not of one space"):

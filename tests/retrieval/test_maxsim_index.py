@@ -9,7 +9,7 @@ import pytest
 from index_data import several
 
 from visir.errors import ConfigurationError, EmbeddingError
-from visir.records import MultiVectorEmbeddings, Run
+from visir.records import Embeddings, MultiVectorEmbeddings, Run
 from visir.retrieval.exact import search
 from visir.retrieval.folder import IndexFolderError
 from visir.retrieval.kinds import build_index, open_index
@@ -114,6 +114,20 @@ def test_codes_mean_the_nearest_step(bits: int) -> None:
     np.testing.assert_allclose(np.asarray(packed), nearest + codec.steps[steps], atol=1e-5)
     assert packed.codes.shape[1] == codec.width == 2 + -(-7 // (8 // bits)) and not codec.unit
     np.testing.assert_array_equal(np.asarray(packed[np.array([5, 3])]), np.asarray(packed)[[5, 3]])
+
+
+def test_an_index_takes_only_vectors_of_its_form() -> None:
+    """Even of one name and one dimension: the rows of a matrix of several vectors are no items."""
+    several_each = MultiVectorEmbeddings.of({"a": np.ones((2, 3)), "b": np.eye(3)}, modality="image", name="one")
+    one_each = Embeddings.of({"c": [1, 2, 3]}, modality="image", name="one")
+    for held, other, words in (
+        (several_each, one_each, "are one vector for each item; the index, by one, holds several vectors for each"),
+        (one_each, several_each, "are several vectors for each item; the index, by one, holds one vector for each"),
+    ):
+        index = build_index(held)
+        for use in (index.search, index.add):
+            with pytest.raises(EmbeddingError, match=words):
+                use(other)
 
 
 def test_faults_are_named(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.errors import EmbeddingError, RunError
+from visir.errors import EmbeddingError, RunError, nearest
 from visir.records import (
     Embeddings,
     Gallery,
@@ -224,6 +224,10 @@ def similarity_of(requested: Similarity | None, first: Vectors, second: Vectors)
         raise EmbeddingError(
             f"maxsim compares several vectors for each item; those by {first.encoder.name} are {forms[0]}.",
             hint="leave the similarity out, or take a model of late interaction",
+        )
+    if requested not in (None, "cosine", "dot"):
+        raise EmbeddingError(
+            f"similarity: {requested!r} is not known.", hint=nearest(str(requested), ("cosine", "dot"))
         )
     if forms[0] == "dense":
         return requested or "cosine"

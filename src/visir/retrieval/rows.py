@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
-from visir.records import Gallery, strings
+from visir.records import Embeddings, Gallery, MultiVectorEmbeddings, SparseEmbeddings, strings
 from visir.retrieval.index import Vectors
 from visir.retrieval.parts import Form
 
@@ -203,6 +203,13 @@ def places_of(ids: object, held: pa.StringArray) -> NDArray[np.int64]:
     return places
 
 
+_WORDS: dict[type, str] = {
+    Embeddings: "one vector for each item",
+    SparseEmbeddings: "one sparse vector for each item",
+    MultiVectorEmbeddings: "several vectors for each item",
+}
+
+
 def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, added: bool = False) -> None:
     """Check that vectors can be searched in, or added to, an index.
 
@@ -213,13 +220,18 @@ def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, adde
         added: Whether `given` are documents; then they must have the modality of the index.
 
     Raises:
-        EmbeddingError: The encoder or the space differs, or the modality of documents.
+        EmbeddingError: The encoder, the space or the form differs, or the modality of documents.
     """
     where = f"{given.modality} vectors by {given.encoder.name}"
     if added and given.modality != held.modality:
         raise EmbeddingError(
             f"{where}: this index holds {held.modality} vectors and takes no {given.modality} vectors.",
             hint=f"build an index of its own for {given.modality} vectors",
+        )
+    if type(given) is not type(held):
+        raise EmbeddingError(
+            f"{where} are {_WORDS[type(given)]}; the index, by {held.encoder.name}, holds {_WORDS[type(held)]}.",
+            hint="encode with the model that the index was built with",
         )
     given_space, held_space = form.space(given), form.space(held)
     for name, value in held_space.items():
