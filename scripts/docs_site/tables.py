@@ -241,7 +241,8 @@ def _with_bullets(docstring: str) -> str:
 def _default(field: Any) -> str:
     if field.is_required():
         return "–"
-    return f"`{json.dumps('none' if field.default is None else field.default, ensure_ascii=False)}`"
+    default = field.get_default(call_default_factory=True)
+    return f"`{json.dumps('none' if default is None else default, ensure_ascii=False)}`"
 
 
 def _tag(kind: Any, key: str) -> str:
