@@ -56,11 +56,13 @@ def _models() -> str:
                 f"{model.form} {model.dimension:,}" if model.dimension else model.form,
                 f"{model.megabytes:,}" if model.megabytes else "",
                 model.licence,
+                model.languages,
             )
             for model in listed
             if model.group == group
         ]
-        parts.append(f"**{group}**\n\n{_table(('model', 'what it is', 'takes', 'vectors', 'MB', 'licence'), rows)}")
+        columns = ("model", "what it is", "takes", "vectors", "MB", "licence", "languages")
+        parts.append(f"**{group}**\n\n{_table(columns, rows)}")
     return "\n\n".join([*parts, "An empty cell was not verified. `visir models NAME` says where a fact is from."])
 
 

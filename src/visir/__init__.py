@@ -4,6 +4,7 @@
 
     photos = visir.open("photos/")                       # a folder, a file, FORMAT:PATH, a list, a DataFrame
     visir.check(photos)                                  what is wrong with it, all at once
+    visir.models(takes=["image", "text"])                which models there are
     model = visir.load("openai/clip-vit-base-patch32")   # or visir.Encoder.wrap("mine", image=f, text=g)
 
 Find

@@ -74,6 +74,10 @@ def test_loaded_merged_and_by_peft_the_vectors_are_the_same(
     assert by_verb.status == 0 and visir.load(str(tmp_path / "by-verb")).card.weights == visir.load(merged).card.weights
     again = say(merge, merged, "--out", tmp_path / "again")
     assert again.status == 2 and "it stands by itself already" in again.text and not (tmp_path / "again").exists()
+    there = say(merge, trained.path, "--out", tmp_path / "by-verb")
+    assert there.status == 2 and "name a new folder: nothing is replaced" in " ".join(there.text.split())
+    other = say(merge, trained.path / "adapter", "--out", tmp_path / "again")
+    assert other.status == 2 and "visir train did not write this folder" in " ".join(other.text.split())
     assert merged.name == trained.name and (merged.path / "towers.safetensors").is_file()
     by_folder = visir.load(str(trained.path / "adapter"))
     np.testing.assert_array_equal(vectors(by_folder), expected)

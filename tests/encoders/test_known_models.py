@@ -11,6 +11,7 @@ from visir.encoders import recommended
 from visir.encoders.families import family_of
 from visir.encoders.known_models import FORMS, OF_FAMILIES, TAKES, where_to_begin
 from visir.errors import EncoderError
+from visir.reports.views.models import details
 
 
 def test_models_say_what_they_take() -> None:
@@ -92,3 +93,18 @@ def test_a_model_of_pictures_names_one_that_takes_texts() -> None:
     with pytest.raises(visir.errors.EncoderError, match="pixels encodes no texts, only images") as error:
         visir.search("scenes:3?size=64", "pixels", "a red circle")
     assert "openai/clip-vit-base-patch32" in error.value.hint or "on this machine" in error.value.hint
+
+
+def test_models_are_found_by_a_language_that_they_read() -> None:
+    german = visir.models("german", takes=["image", "text"])
+    assert {model.languages for model in german} == {"many"}
+    assert "google/siglip2-base-patch16-224" in german.names
+    assert german.names == visir.models("multilingual", takes=["image", "text"]).names
+    assert "OFA-Sys/chinese-clip-vit-base-patch16" in visir.models("chinese").names
+    assert "many languages" in details(german[0])
+
+
+def test_a_word_that_is_no_name_gets_the_models_that_have_it() -> None:
+    with pytest.raises(EncoderError, match="unknown encoder 'colqwen2'") as error:
+        visir.load("colqwen2")
+    assert error.value.hint.startswith("did you mean vidore/colqwen2-v1.0-hf? visir models colqwen2 lists all")

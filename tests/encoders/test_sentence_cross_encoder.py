@@ -121,6 +121,8 @@ def test_query_and_document_are_not_the_same(saved: dict[str, Path], sides: dict
 
 def test_faults(saved: dict[str, Path], sides: dict[Modality, Items], tmp_path: Path) -> None:
     scorer = load_cross_encoder(saved["texts"], device="cpu")
+    with pytest.raises(EncoderError, match=r"score_pairs takes pictures(?s:.*)score\(queries, documents\)"):
+        scorer.score_pairs(["a dog"], ["the grass"])  # type: ignore[list-item]
     with pytest.raises(EncoderError) as caught:
         match_pairs(scorer, sides["image"], sides["text"], np.array([0]), np.array([0]))
     assert caught.value.message == f"{saved['texts']} scores no pairs of text queries and image documents."

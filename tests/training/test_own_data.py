@@ -68,6 +68,8 @@ def test_what_comes_back_stands_where_a_model_does(
     assert load(run).encode_texts(["a"]).shape == run.load().encode_texts(["a"]).shape == (1, 8)  # type: ignore[arg-type]
     assert visir.evaluate(table, run, images="photos").result is not None
     assert repr(run).startswith("TrainedModel('run'): heads, epoch 1 of 1\n  validation: i2t hit@1")
+    assert repr(visir.TrainedModel("run")) == repr(run)  # type: ignore[arg-type]
+    assert repr(visir.TrainedModel("run")) == repr(run)  # type: ignore[arg-type]
     assert repr(run.curve).startswith("TrainingCurve(heads: 1 epochs, loss ")
     assert run.curve.rows()[0].keys() >= {"epoch", "loss", "rsum", "i2t hit@1", "seconds"}
     further = visir.train("heads", table, images="photos", model=run, out="further", split_by=rule, epochs=1,

@@ -112,7 +112,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="MODEL",
-            help="A model with a matching head (BLIP, ALBEF, X-VLM) that re-ranks the best answers.",
+            help="A model that scores pairs and re-ranks the best answers: a cross-encoder, BLIP, ALBEF, X-VLM.",
             rich_help_panel=SECOND,
         ),
     ] = None,

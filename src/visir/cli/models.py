@@ -17,19 +17,20 @@ from visir.terminal import safe
 @examples(
     "visir models",
     "visir models siglip",
+    "visir models german --takes image",
     "visir models --takes image --takes text --form multi-vector",
     "visir models google/siglip2-base-patch16-224",
 )
 def models(
-    word: Annotated[
-        str,
+    words: Annotated[
+        list[str] | None,
         typer.Argument(
             metavar="[WORDS]",
-            help="A model's name or folder: everything about it. Another text: models that have these words.",
+            help="A model's name or folder: everything about it. Other words (siglip, german): models that have them.",
             autocompletion=complete_model,
             show_default=False,
         ),
-    ] = "",
+    ] = None,
     takes: Annotated[
         list[str] | None,
         typer.Option(
@@ -57,7 +58,7 @@ def models(
     from visir.encoders.known_models import models as listed
     from visir.reports.views.models import details, facts
 
-    chosen = listed(word, takes=takes or (), form=form)
+    chosen = listed(" ".join(words or ()), takes=takes or (), form=form)
     output.answer([asdict(model) for model in chosen])
     if output.wants_json():
         return
@@ -72,5 +73,5 @@ def models(
             output.line(safe(f"  {model.name:<{width}}  {model.title}"))
             if group != OF_FAMILIES:
                 output.text(f"      {details(model)}", "dim")
-    if not (word or takes or form):
+    if not (words or takes or form):
         output.note("\nEverything about one: visir models NAME. Which ones load here: visir doctor --load NAME")

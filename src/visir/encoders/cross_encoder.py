@@ -150,9 +150,13 @@ class CrossEncoder(Displayed, ABC):
         A picture that occurs several times (the same object) goes through the image tower once, and an equal text once.
 
         Raises:
-            EncoderError: There are not as many texts as pictures.
+            EncoderError: There are not as many texts as pictures, or texts in place of pictures.
         """
         from visir.collections.images import to_rgb
+
+        if any(isinstance(image, str) for image in images):
+            hint = "pairs of texts: score(queries, documents)"
+            raise EncoderError("score_pairs takes pictures and texts.", hint=hint)
 
         pixels = {
             id(image): self.preprocess(to_rgb(image)) for image in {id(image): image for image in images}.values()

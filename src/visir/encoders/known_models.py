@@ -26,6 +26,11 @@ Language = Literal["english", "any"]
 TAKES = ("image", "text", "text+image")
 FORMS = ("dense", "sparse", "multi-vector")
 DATA = Path(__file__).with_suffix(".toml")
+MANY = "many"
+"""What models of many languages say; each of them reads the languages below, and more."""
+OF_MANY = (
+    "multilingual arabic chinese dutch french german italian japanese korean polish portuguese russian spanish turkish"
+)
 OF_FAMILIES = "Families: names that you complete with a file, a folder or a name"
 
 
@@ -71,7 +76,8 @@ def models(word: str | Path = "", *, takes: str | Iterable[str] = (), form: str 
 
     Args:
         word: A name, or the path of a model's folder: that model alone, with all that is known about it (a folder is
-            read without its weights). Another text: the models whose name, title or licence has each of its words.
+            read without its weights). Another text: the models whose name, title, licence or languages have each of
+            its words ("siglip", "german").
         takes: "image", "text" or "text+image": models that encode it; several: models that encode each of them.
         form: "dense", "sparse" or "multi-vector": models whose vectors are such.
 
@@ -100,6 +106,13 @@ def models(word: str | Path = "", *, takes: str | Iterable[str] = (), form: str 
             hint="visir models lists all; a model of your own: visir.Encoder.wrap(…)",
         )
     return ModelList(chosen)
+
+
+def named_like(word: str) -> tuple[str, ...]:
+    """The well-known models that have this word in their names: what someone may mean who writes "clip"."""
+    bare = word.partition("?")[0].strip().lower()
+    names = (str(facts["name"]) for _, facts in _data())
+    return tuple(name for name in names if bare and bare in name.lower())
 
 
 def recommended(language: Language = "english") -> KnownModel:
@@ -225,7 +238,8 @@ def _completed(known: KnownModel, read: KnownModel) -> KnownModel:
 
 
 def _searched(model: KnownModel) -> str:
-    return f"{model.name} {model.title} {model.family} {model.licence} {model.languages} {model.group}".lower()
+    languages = f"{MANY} {OF_MANY}" if model.languages == MANY else model.languages
+    return f"{model.name} {model.title} {model.family} {model.licence} {languages} {model.group}".lower()
 
 
 def _checked(given: tuple[str, ...], known: tuple[str, ...], what: str) -> tuple[str, ...]:

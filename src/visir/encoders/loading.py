@@ -9,7 +9,7 @@ from typing import Literal, get_args
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.families import Family, family_of
-from visir.encoders.known_models import where_to_begin
+from visir.encoders.known_models import named_like, where_to_begin
 from visir.errors import EncoderError, nearest, raise_faults, require
 from visir.remote import local_path
 
@@ -53,10 +53,22 @@ def load(
     if isinstance(name, Encoder):
         return _as_it_is(name, device, dtype, revision)
     name = local_path(_text_of(name))
-    family = family_of(name)
+    family = _family_of(name)
     check_usable(name, family, device, dtype, revision)
     require_packages(family)
     return import_module(family.module).load_family(name, device, dtype, revision)  # type: ignore[no-any-return]
+
+
+def _family_of(name: str) -> Family:
+    """The family; a word that is no name gets the well-known models that have it in theirs."""
+    try:
+        return family_of(name)
+    except EncoderError as error:
+        meant = named_like(name)
+        if not meant:
+            raise
+        hint = f"did you mean {', '.join(meant[:3])}? visir models {name} lists all that have this word"
+        raise EncoderError(error.message, hint=hint) from None
 
 
 def _as_it_is(encoder: Encoder, device: str | None, dtype: str, revision: str | None) -> Encoder:
@@ -99,7 +111,7 @@ def load_cross_encoder(
         EncoderError: The model scores no pairs; otherwise as `load` does.
     """
     text = local_path(_text_of(name))
-    family = family_of(text)
+    family = _family_of(text)
     check_usable(text, family, device, dtype, revision)
     require_packages(family)
     alone = getattr(import_module(family.module), "load_cross_encoder", None)

@@ -35,6 +35,9 @@ class TrainedModel(Tabular, Plotted, os.PathLike[str], view="visir.reports.views
 
     path: Path
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "path", Path(self.path))  # a person writes the folder as text
+
     @property
     def name(self) -> str:
         """Of the recipe."""

@@ -10,7 +10,7 @@ from safetensors.torch import load_file
 
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
-from visir.encoders.families import ADAPTER_FILE
+from visir.encoders.families import ADAPTER_FILE, CHECKPOINT_FILE
 from visir.encoders.models.adapter_folder import WEIGHTS_FILE, fill_adapters, read_config, read_weights, write_adapter
 from visir.encoders.models.tower_files import check_base_encoder, write_towers
 from visir.encoders.models.towers import SIDES, TowersEncoder
@@ -119,9 +119,17 @@ def merge_checkpoint(folder: str | Path, out: str | Path) -> Path:
     """Write a checkpoint of whole towers, with the adapters of `folder` added to the weights of their base.
 
     Raises:
-        EncoderError: `folder` holds no adapters.
+        EncoderError: `folder` holds no adapters of a training, or `out` is a model already.
     """
     source = Path(folder)
+    if not (source / CHECKPOINT_FILE).is_file():
+        raise EncoderError(
+            f"{source}: visir train did not write this folder.",
+            hint="merge takes the folder that `visir train clip-lora --out FOLDER` made; an adapter that was made "
+            "elsewhere: merge_and_unload of peft",
+        )
+    if (Path(out) / CHECKPOINT_FILE).is_file():
+        raise EncoderError(f"{out}: a model is there already.", hint="name a new folder: nothing is replaced")
     description = read_description(source)
     if description["kind"] != KIND:
         raise EncoderError(

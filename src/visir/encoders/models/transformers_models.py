@@ -85,7 +85,7 @@ def _is_sentence_model(files: ModelFiles) -> bool:
     if model_type(files) not in sentence.KINDS:
         return False
     path = files.folder / "config.json"
-    kind = kind_of(read_json(path), files.folder) if path.is_file() else None
+    kind = kind_of(read_configuration(path), files.folder) if path.is_file() else None
     return kind is None or len(kind.modalities) == 1
 
 

@@ -23,6 +23,7 @@ def table(models: ModelList) -> Table:
         Column("million weights", 0),
         Column("MB", 0),
         Column("licence"),
+        Column("languages"),
         Column("here"),
     ]
     return Table.of(columns, [_row(model) for model in models], notes=[NOTE])
@@ -65,6 +66,7 @@ def _row(model: KnownModel) -> list[Cell]:
         model.parameters or None,
         model.megabytes or None,
         model.licence or None,
+        model.languages or None,
         here(model),
     ]
 
@@ -76,6 +78,7 @@ def details(model: KnownModel) -> str:
         f"{model.form} {model.dimension:,}" if model.dimension else model.form,
         f"{model.megabytes:,} MB" if model.megabytes else "",
         model.licence,
+        {"English": "", "many": "many languages"}.get(model.languages, model.languages),
         "runs code from its page" if model.remote_code else "",
         {"download": "", "yes": "on this machine"}.get(here(model), here(model)),
     ]
