@@ -21,6 +21,7 @@ transformers = pytest.importorskip("transformers")
 
 import tiny_openclip  # noqa: E402
 import tiny_sentence  # noqa: E402
+from safetensors.torch import save_file  # noqa: E402
 from tiny_transformers import photos, save  # noqa: E402
 
 from verbs import say  # noqa: E402
@@ -185,6 +186,16 @@ def test_a_base_that_changed_is_refused(models: Path, tmp_path: Path) -> None:
         EncoderError, match=r"the image base encoder .* is not the one this tower was trained over: weig"
     ):
         visir.load(run)
+
+
+def test_the_file_of_an_adapter_lets_no_code_run(tmp_path: Path) -> None:
+    (tmp_path / "adapter_config.json").write_text(
+        json.dumps({"peft_type": "LORA", "base_model_name_or_path": "/evil?code=trusted", "target_modules": ["q"]})
+    )
+    save_file({"x": torch.zeros(1)}, str(tmp_path / "adapter_model.safetensors"))
+    with pytest.raises(EncoderError, match="nobody has said that it may") as caught:
+        visir.load(tmp_path)
+    assert f"{tmp_path}?base=/evil?code=trusted" in caught.value.hint
 
 
 def test_only_adapters_are_merged(tmp_path: Path) -> None:

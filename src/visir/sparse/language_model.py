@@ -75,7 +75,7 @@ def _masked_language_model(name: str, width: int) -> WordEmbeddings:
     from visir.encoders.loading import hub_unreachable
 
     try:
-        model: nn.Module = AutoModelForMaskedLM.from_pretrained(name)
+        model: nn.Module = AutoModelForMaskedLM.from_pretrained(name, trust_remote_code=False)
     except Exception as fault:  # the hub's client raises a dozen kinds
         if Path(name).is_dir():
             raise EncoderError(f"{name}: no masked language model can be loaded from this folder: {fault}") from fault

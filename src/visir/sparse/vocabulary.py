@@ -156,7 +156,7 @@ def _from_hub(name: str) -> bytes:
     from transformers import AutoTokenizer
 
     try:
-        loaded: Any = AutoTokenizer.from_pretrained(bare)
+        loaded: Any = AutoTokenizer.from_pretrained(bare, trust_remote_code=False)
     except Exception as fault:  # the hub's client raises a dozen kinds
         raise EncoderError(hub_unreachable(bare, fault).message, hint=hint) from fault
     backend = getattr(loaded, "backend_tokenizer", None)

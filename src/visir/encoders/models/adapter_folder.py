@@ -108,6 +108,11 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     base_name = options.get("base") or config.base_model_name_or_path
     if not base_name:
         raise EncoderError(f"{bare}: the adapter does not say over which model.", hint=f"{bare}?base=NAME")
+    if not options.get("base") and "code" in split_options(base_name, error=EncoderError)[1]:
+        raise EncoderError(  # a file would decide what runs, and not who loads it
+            f"{bare}: its base model {base_name!r} runs code that comes with it, and nobody has said that it may.",
+            hint=f"read that code; if you trust it: {bare}?base={base_name}",
+        )
     family = family_of(base_name)
     own = getattr(config, "revision", None) if family.revisions and not options.get("base") else None
     try:

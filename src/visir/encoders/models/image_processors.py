@@ -65,8 +65,7 @@ def _load(folder: Path, backend: str, code: bool) -> Any:
     # The keyword was renamed within version 5, and the old one warns; unknown keywords are swallowed silently.
     renamed = find_spec("transformers.image_processing_backends") is not None
     choice: dict[str, Any] = {"backend": backend} if renamed else {"use_fast": backend == "torchvision"}
-    if code:
-        choice["trust_remote_code"] = True
+    choice["trust_remote_code"] = code  # unless it is told no, transformers asks on the terminal
     with only_errors():  # it warns that there is no other implementation
         return AutoImageProcessor.from_pretrained(folder, **choice)
 

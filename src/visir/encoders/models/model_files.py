@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
+from typing import Any
 
 from visir.encoders.loading import hub_unreachable
 from visir.encoders.weights import hash_file
@@ -61,7 +62,7 @@ class ModelFiles:
         """
         if self.hub is not None:
             _fetch(self.hub, self.revision, parts=self.parts, code=self.code)
-        files = [path for folder in self._folders for path in _weights_in(folder)]
+        files = [path for folder in self.folders for path in _weights_in(folder)]
         if not files and self.hub is not None:
             raise EncoderError(
                 f"{self.hub}: no weights of it are on this machine, and the hub gave none.",
@@ -85,14 +86,14 @@ class ModelFiles:
         digest = hashlib.blake2b(digest_size=16)
         weights = self.weights  # fetches the small files too
         patterns = (*SMALL_FILES, ADAPTER_WEIGHTS)
-        small = {path for folder in self._folders for pattern in patterns for path in folder.glob(pattern)}
+        small = {path for folder in self.folders for pattern in patterns for path in folder.glob(pattern)}
         code = self.folder.rglob(CODE) if self.code else ()
         for path in sorted({*weights, *code, *(path for path in small if not path.name.endswith(SHARD_INDEX))}):
             digest.update(f"{hash_file(path)}  {path.relative_to(self.folder).as_posix()}\n".encode())
         return digest.hexdigest()
 
     @property
-    def _folders(self) -> list[Path]:
+    def folders(self) -> list[Path]:
         """The folder, and with `parts` those in it, however deep: a part can have parts of its own (a router)."""
         folders = [self.folder]
         for folder in folders if self.parts else ():  # which grows
@@ -102,12 +103,9 @@ class ModelFiles:
 
 def _parts_in(folder: Path) -> set[Path]:
     """The folders that the modules of a model, or the routes of a router, say that they lie in."""
-    names: list[str] = []
-    if (folder / "modules.json").is_file():
-        names += [str(module.get("path", "")) for module in read_json(folder / "modules.json")]
+    names = [str(module.get("path", "")) for module in read_modules(folder)]
     for router in ("router_config.json", "config.json"):  # the second before version 5 of the library
-        if (folder / router).is_file():
-            names += [str(name) for name in read_json(folder / router).get("types") or ()]
+        names += [str(name) for name in read_configuration(folder / router).get("types") or ()]
     return {Path(os.path.normpath(folder / name)) for name in names}
 
 
@@ -180,6 +178,37 @@ def _snapshot(name: str, revision: str | None, patterns: Sequence[str]) -> Path:
         raise hub_unreachable(name, fault) from fault
 
 
+def read_configuration(path: Path) -> dict[str, Any]:
+    """A configuration of a model; empty where there is no such file.
+
+    Raises:
+        EncoderError: The file holds something else than names with values.
+    """
+    content = read_json(path) if path.is_file() else {}
+    if isinstance(content, dict):
+        return content
+    raise EncoderError(
+        f"{path}: this is no configuration of a model: it holds a {type(content).__name__}, not names with values.",
+        hint="the file is damaged, or of another program; fetch the model again",
+    )
+
+
+def read_modules(folder: Path) -> list[dict[str, Any]]:
+    """The modules of a model of sentence-transformers, from `modules.json`; none where there is no such file.
+
+    Raises:
+        EncoderError: The file is no list of modules.
+    """
+    path = folder / "modules.json"
+    content = read_json(path) if path.is_file() else []
+    if isinstance(content, list) and all(isinstance(module, dict) for module in content):
+        return content
+    raise EncoderError(
+        f"{path}: this is no list of modules of a model of sentence-transformers.",
+        hint="the file is damaged, or of another program; fetch the model again",
+    )
+
+
 def read_small_files(folder: Path, patterns: Sequence[str] = SMALL_FILES) -> dict[str, bytes]:
     """The content of the files of a model that match `patterns`, by relative POSIX path."""
     paths = {path for pattern in patterns for path in folder.glob(pattern) if path.is_file()}
@@ -193,6 +222,7 @@ def read_small_files(folder: Path, patterns: Sequence[str] = SMALL_FILES) -> dic
 @contextmanager
 def loading(name: str) -> Iterator[None]:
     """Turn whatever a model library raises while it reads a model into an `EncoderError` that names the model."""
+    from huggingface_hub.errors import StrictDataclassError
     from safetensors import SafetensorError
 
     try:
@@ -209,7 +239,18 @@ def loading(name: str) -> Iterator[None]:
             f"{name}: its weights cannot be read: {_first_line(fault)}",
             hint="the file is damaged or was cut short; fetch it again and compare its size",
         ) from fault
-    except (OSError, ValueError, RuntimeError, LookupError, TypeError, AttributeError, UnpicklingError) as fault:
+    except (
+        OSError,
+        ValueError,
+        ArithmeticError,
+        RuntimeError,
+        LookupError,
+        TypeError,
+        AttributeError,
+        UnpicklingError,
+        MemoryError,
+        StrictDataclassError,
+    ) as fault:
         raise EncoderError(
             f"{name}: cannot be loaded: {type(fault).__name__}: {_first_line(fault)}",
             hint="is every file of the model there, complete, and of this kind of model?",

@@ -55,7 +55,7 @@ class RetrievalProcessor:
     ) -> None:
         from transformers import AutoImageProcessor, AutoProcessor
 
-        self._processor: Any = AutoProcessor.from_pretrained(folder)
+        self._processor: Any = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
         for part in ("image_processor", "tokenizer"):
             if not hasattr(self._processor, part):
                 raise EncoderError(
@@ -63,7 +63,9 @@ class RetrievalProcessor:
                     hint="save it beside the model: processor.save_pretrained(folder)",
                 )
         if backend != BACKENDS[0]:
-            self._processor.image_processor = AutoImageProcessor.from_pretrained(folder, backend=backend)
+            self._processor.image_processor = AutoImageProcessor.from_pretrained(
+                folder, backend=backend, trust_remote_code=False
+            )
         self.backend = backend_of(self._processor.image_processor)
         if self.backend != backend:
             name = type(self._processor.image_processor).__name__

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar
+from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar, read_configuration, read_modules
 from visir.encoders.models.model_names import code_is_trusted, positive_number, refuse_code, template_of
 from visir.encoders.models.sentence_inputs import message_values, takes_messages
 from visir.encoders.models.sentence_tower import limit_of, role_prompts, sentence_values
+from visir.encoders.models.tokens import check_saved_tokenizer
 from visir.errors import EncoderError, nearest
-from visir.files import read_json
 from visir.records import EncoderCard, Role
 
 MODULES_FILE, CONFIG_FILE = "modules.json", "config_sentence_transformers.json"
@@ -80,6 +80,7 @@ class SentenceRequest:
                 **more,
             )
             model = model.to(precision).eval()  # modules after the transformer are not told the dtype
+            check_saved_tokenizer(model, self.files.folders)
             if max_length is not None:
                 self._shorten(model, max_length)
         return model
@@ -155,9 +156,9 @@ def model_type(files: ModelFiles) -> str:
     """Which class of the library the model is saved from: "SentenceTransformer", "CrossEncoder", …; "" for none."""
     folder = files.folder
     if (folder / MODULES_FILE).is_file():
-        config = read_json(folder / CONFIG_FILE) if (folder / CONFIG_FILE).is_file() else {}
+        config = read_configuration(folder / CONFIG_FILE)
         return str(config.get("model_type") or "SentenceTransformer")
-    config = read_json(folder / "config.json") if (folder / "config.json").is_file() else {}
+    config = read_configuration(folder / "config.json")
     architectures = config.get("architectures") or []
     # Before version 6 the library saved a cross-encoder as transformers does.
     return "CrossEncoder" if any(str(name).endswith("ForSequenceClassification") for name in architectures) else ""
@@ -174,7 +175,7 @@ def refuse_cross_encoder(bare: str) -> EncoderError:
 def check_code(request: SentenceRequest) -> None:
     """Raise `EncoderError` for a model that needs code of its own, when nobody has said that it may run."""
     folder = request.files.folder
-    parts = read_json(folder / MODULES_FILE) if (folder / MODULES_FILE).is_file() else []
+    parts = read_modules(folder)
     own = [part for part in parts if not str(part.get("type", "")).startswith("sentence_transformers.")]
     if not request.trusted and (own or _needs_own_class(request)):
         raise refuse_code(request.name)
@@ -185,5 +186,7 @@ def _needs_own_class(request: SentenceRequest) -> bool:
     from transformers.models.auto.configuration_auto import CONFIG_MAPPING_NAMES
 
     folder = request.files.folder
-    configs = [read_json(path) for path in sorted([*folder.glob("config.json"), *folder.glob("*/config.json")])]
+    configs = [
+        read_configuration(path) for path in sorted([*folder.glob("config.json"), *folder.glob("*/config.json")])
+    ]
     return any("auto_map" in config and config.get("model_type") not in CONFIG_MAPPING_NAMES for config in configs)

@@ -21,15 +21,14 @@ from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference
 from visir.encoders.models.image_places import Boxes, token_places
 from visir.encoders.models.late_interaction import token_vectors
-from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar
+from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar, read_configuration, read_modules
 from visir.encoders.models.model_names import code_is_trusted, positive_number, refuse_code, template_of
 from visir.encoders.models.processor_values import processor_values
 from visir.encoders.models.retrieval_processor import check_no_marks
 from visir.encoders.models.token_pieces import token_pieces
-from visir.encoders.models.tokens import token_counts, vocabulary_hash
+from visir.encoders.models.tokens import check_saved_tokenizer, token_counts, vocabulary_hash
 from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
-from visir.files import read_json
 from visir.options import split_options
 from visir.records import EncoderCard, Modality, Role, TokenVectors
 
@@ -157,12 +156,12 @@ class SentenceMultiVectorEncoder(Encoder):
 
 def is_multi_vector(folder: Path) -> bool:
     """Whether the model in this folder makes several vectors for each input, by its small files."""
-    settings = read_json(folder / _SETTINGS) if (folder / _SETTINGS).is_file() else {}
+    settings = read_configuration(folder / _SETTINGS)
     if settings.get("model_type") in _OWN_TYPES:
         return True
     if settings.get("model_type") is not None or not (folder / "config.json").is_file():
         return False
-    return _STANFORD in (read_json(folder / "config.json").get("architectures") or [])
+    return _STANFORD in (read_configuration(folder / "config.json").get("architectures") or [])
 
 
 def load(name: str, files: ModelFiles, *, device: str | None, dtype: str) -> SentenceMultiVectorEncoder:
@@ -195,6 +194,7 @@ def load(name: str, files: ModelFiles, *, device: str | None, dtype: str) -> Sen
             model_kwargs={"dtype": precision},
         )
         model = model.to(precision).eval()  # modules after the transformer are not told the dtype
+        check_saved_tokenizer(model, files.folders)
         for role, length in lengths.items():
             _shorten(name, model[0], role, length)
         card = EncoderCard(
@@ -211,9 +211,9 @@ def load(name: str, files: ModelFiles, *, device: str | None, dtype: str) -> Sen
 
 def _has_code(folder: Path) -> bool:
     """Whether a module or the transformer below is Python code that comes with the model."""
-    modules = read_json(folder / "modules.json") if (folder / "modules.json").is_file() else []
+    modules = read_modules(folder)
     own = any(str(module.get("type")).partition(".")[0] not in _LIBRARIES for module in modules)
-    return own or bool(read_json(folder / "config.json").get("auto_map"))
+    return own or bool(read_configuration(folder / "config.json").get("auto_map"))
 
 
 def _shorten(name: str, transformer: Any, role: Role, length: int | None) -> None:

@@ -59,7 +59,7 @@ class Tokens:
                 f"{folder}: there is no tokenizer in this folder (none of {', '.join(TOKENIZER_FILES)}).",
                 hint="save it beside the model: tokenizer.save_pretrained(folder)",
             )
-        self._tokenizer = AutoTokenizer.from_pretrained(folder, **({"trust_remote_code": True} if code else {}))
+        self._tokenizer = AutoTokenizer.from_pretrained(folder, trust_remote_code=code)
         own = int(self._tokenizer.model_max_length)  # about 1e30 when the tokenizer was saved without one
         limit = limit or (own if own < _ANY else _UNKNOWN)
         self.limit = min(limit, own)
@@ -124,6 +124,27 @@ class Tokens:
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer(text)["input_ids"]
         return ids
+
+
+def check_saved_tokenizer(model: Any, folders: Sequence[Path]) -> None:
+    """Raise `EncoderError` where the tokenizer of a model of sentence-transformers does not lie with it.
+
+    The library then has transformers make one of a few tokens, which gives vectors that mean nothing.
+
+    Args:
+        model: The model.
+        folders: Its folder, and those of its parts.
+    """
+    if not getattr(model.tokenizer, "vocab_files_names", None):  # bytes need no vocabulary; no tokenizer has none
+        return
+    having = [any(any(folder.glob(pattern)) for pattern in TOKENIZER_FILES) for folder in folders]
+    lacking = [folder for folder, has in zip(folders, having, strict=True)
+               if not has and (folder / "tokenizer_config.json").is_file()]  # fmt: skip
+    if lacking or not any(having):
+        raise EncoderError(
+            f"{(lacking or folders)[0]}: there is no tokenizer in this folder (none of {', '.join(TOKENIZER_FILES)}).",
+            hint="save it beside the model: tokenizer.save_pretrained(folder)",
+        )
 
 
 def pad(

@@ -12,13 +12,12 @@ from typing import Any
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.models import late_interaction, sentence, sentence_multi_vector
-from visir.encoders.models.model_files import ModelFiles, find_model, loading, only_errors
+from visir.encoders.models.model_files import ModelFiles, find_model, loading, only_errors, read_configuration
 from visir.encoders.models.model_names import code_is_trusted, refuse_code
 from visir.encoders.models.sentence_loading import model_type, refuse_cross_encoder
 from visir.encoders.models.transformers_kinds import ModelKind, is_native, kind_of, model_type_of, trusted_kind
 from visir.encoders.models.transformers_refusals import incomplete, refused
 from visir.errors import EncoderError, require
-from visir.files import read_json
 from visir.options import split_options
 
 OPTIONS = ("template", "max_length", "processor", "pooling", "patches", "code")
@@ -93,8 +92,7 @@ def _is_sentence_model(files: ModelFiles) -> bool:
 def _configuration(bare: str, files: ModelFiles) -> Mapping[str, Any]:
     path = files.folder / "config.json"
     if path.is_file():
-        config: Mapping[str, Any] = read_json(path)
-        return config
+        return read_configuration(path)
     error = refused(bare, {}, files)
     raise EncoderError(
         f"{bare}: there is no config.json in {'this repository' if files.hub else files.folder}.",
