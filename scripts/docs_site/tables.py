@@ -50,8 +50,7 @@ def _models() -> str:
     for group in (name for name in listed.groups if name != OF_FAMILIES):
         rows = [
             (
-                f"`{model.name}`",
-                model.title + (" (runs code from its page)" if model.remote_code else ""),
+                f"`{model.name}`\n{model.title}" + (" (runs code from its page)" if model.remote_code else ""),
                 ", ".join(model.takes),
                 f"{model.form} {model.dimension:,}" if model.dimension else model.form,
                 f"{model.megabytes:,}" if model.megabytes else "",
@@ -61,7 +60,7 @@ def _models() -> str:
             for model in listed
             if model.group == group
         ]
-        columns = ("model", "what it is", "takes", "vectors", "MB", "licence", "languages")
+        columns = ("model", "takes", "vectors", "MB", "licence", "languages")
         parts.append(f"**{group}**\n\n{_table(columns, rows)}")
     return "\n\n".join([*parts, "An empty cell was not verified. `visir models NAME` says where a fact is from."])
 
