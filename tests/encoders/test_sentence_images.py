@@ -17,6 +17,7 @@ from sentence_transformers import SentenceTransformer
 from visir.collections.images import to_rgb
 from visir.encoders import encode_items
 from visir.encoders.loading import load
+from visir.encoders.models.joined import JoinedTexts
 from visir.errors import EncoderError, ImageError
 from visir.records import Items, Role, strings
 from visir.records.items import PLACES
@@ -160,6 +161,14 @@ def test_code_that_comes_with_a_model_runs_only_when_the_name_says_so(saved: dic
     assert (
         np.abs(encoder.encode_texts(["a dog"]) - load(saved["clip"], device="cpu").encode_texts(["a dog"])).max() == 0
     )
+    joined = JoinedTexts([load("bow:16"), encoder])
+    (copy.parent / "joined").mkdir()
+    joined.save(copy.parent / "joined")
+    with pytest.raises(EncoderError, match="runs code of its own, and nobody has said here that it may") as caught:
+        load(copy.parent / "joined", device="cpu")
+    assert f"{copy.parent / 'joined'}?code=trusted" in caught.value.hint
+    again = load(f"{copy.parent / 'joined'}?code=trusted", device="cpu")
+    np.testing.assert_array_equal(again.encode_texts(["a dog"]), joined.encode_texts(["a dog"]))
     (copy / "parts").mkdir()
     (copy / "parts" / "helper.py").write_text("FACTOR = 2\n")  # what the code imports is a part of the model too
     assert load(f"st:{copy}?code=trusted", device="cpu").card.weights != encoder.card.weights

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextvars import ContextVar
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -15,6 +16,10 @@ from visir.errors import EncoderError, MissingPackageError
 from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, new_folder
 from visir.storage.removal import files_below
 
+TRUSTED = "code=trusted"
+"""The option that lets the code of a model run; a folder from somebody else cannot say it for the user."""
+_CODE_IS_TRUSTED: ContextVar[bool] = ContextVar("code is trusted", default=False)
+"""Whether the user said so of the checkpoint that is being read; its parts are read inside."""
 COPY_AGAIN = "copy the whole checkpoint again"
 ENCODER = FolderKind("", "an encoder", remedy=COPY_AGAIN, error=EncoderError)
 _ENDINGS = "safetensors json parquet npy npz model tiktoken"
@@ -89,13 +94,15 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         reader = import_module(module)
     except ModuleNotFoundError as fault:
         raise MissingPackageError(str(fault.name), extra="torch", purpose=f"a checkpoint of kind {kind!r}") from fault
-    if not options:
-        with ENCODER.reading(folder):
-            return reader.load_checkpoint(folder, device, dtype)  # type: ignore[no-any-return]
-    if not hasattr(reader, "OPTIONS"):
+    options = "&".join(option for option in options.split("&") if option and option != TRUSTED)
+    if options and not hasattr(reader, "OPTIONS"):
         raise EncoderError(f"{name}: a checkpoint of kind {kind!r} has no options.", hint=f"leave out ?{options}")
-    with ENCODER.reading(folder):
-        return reader.load_checkpoint(folder, device, dtype, options)  # type: ignore[no-any-return]
+    token = _CODE_IS_TRUSTED.set(_CODE_IS_TRUSTED.get() or TRUSTED in name.partition("?")[2].split("&"))
+    try:
+        with ENCODER.reading(folder):
+            return reader.load_checkpoint(folder, device, dtype, *([options] if options else []))  # type: ignore[no-any-return]
+    finally:
+        _CODE_IS_TRUSTED.reset(token)
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -127,6 +134,12 @@ def load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: st
     """Bring back what `save_part` kept; a device or dtype that its family cannot use is not asked of it."""
     if "folder" in entry:
         return load(folder / entry["folder"], device=device, dtype=dtype)
+    if TRUSTED in str(entry["name"]).partition("?")[2].split("&") and not _CODE_IS_TRUSTED.get():
+        raise EncoderError(
+            f"{folder}: it is built over {entry['name']}, which runs code of its own, and nobody has said here that it "
+            "may.",
+            hint=f"do you trust that code, and who made this folder? Then {folder}?{TRUSTED}",
+        )
     family = family_of(entry["name"])
     return load(
         entry["name"],

@@ -111,5 +111,5 @@ def _kind(name: str, bare: str, config: Mapping[str, Any], files: ModelFiles, tr
     if kind is None:
         raise refused(bare, config, files)
     if kind.missing:
-        raise incomplete(bare, kind, config, files)
+        raise incomplete(bare, kind, config)
     return kind

@@ -22,14 +22,15 @@ def refused(name: str, config: Mapping[str, Any], files: ModelFiles) -> EncoderE
     return EncoderError(f"{name}: {_reason(config)}", hint=nearest_way(name, config, files))
 
 
-def incomplete(name: str, kind: ModelKind, config: Mapping[str, Any], files: ModelFiles) -> EncoderError:
+def incomplete(name: str, kind: ModelKind, config: Mapping[str, Any]) -> EncoderError:
     """The error for a checkpoint that was saved from another class, which has not all weights."""
     saved = ", ".join(config.get("architectures") or ["?"])
     listed = ", ".join(kind.missing[:3]) + (", …" if len(kind.missing) > 3 else "")
     return EncoderError(
         f"{name}: it was saved as {saved}: {len(kind.missing)} weights of {kind.class_name} are not in this "
         f"checkpoint: {listed}.",
-        hint=f"it was made for another task; {nearest_way(name, config, files)}",
+        hint=f"it was made for another task: name a checkpoint that was saved as {kind.class_name} (visir models lists "
+        "some)",
     )
 
 
