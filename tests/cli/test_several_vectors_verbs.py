@@ -107,4 +107,4 @@ def test_kinds_and_forms_that_do_not_fit_name_the_way_on(photos: Path, tmp_path:
     assert said.status == 2 and "holds no weighted words, which these forms are of" in said.text
     assert "visir encode" in said.text
     said = index("search", tmp_path / "index", "red", "--model", "bow:3")
-    assert said.status == 2 and "the index is by patches, which is another model" in said.text
+    assert said.status == 2 and "the index, by patches, holds several vectors for each item" in said.text

@@ -54,7 +54,7 @@ class FilteredIndex:
             `allowed` must then ascend.
 
     Example:
-        >>> from visir.records import EncoderCard
+        >>> from visir.records import Embeddings, EncoderCard
         >>> from visir.retrieval import build_index
         >>> card = EncoderCard("by hand", "example", revision="1")
         >>> images = Embeddings("image", ["a", "b", "c"], np.array([[1, 0], [3, 4], [0, 1]], np.float32), card)

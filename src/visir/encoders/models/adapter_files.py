@@ -106,12 +106,12 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
             {
                 "files": {name: hash_file(folder / name) for name in files},
                 "shapes": shapes,
-                "prompts": description["prompts"],
+                "prompts": description.get("prompts", ()),
             }
         ),
         temperature=objective.get("temperature"),
         bias=objective.get("bias"),
-        prompts=description["prompts"],
+        prompts=description.get("prompts", ()),
     )
 
 

@@ -47,7 +47,7 @@ def write_adapter(folder: Path, backbones: Sequence[AdaptedBackbone]) -> None:
         "target_modules": pattern_of(names),
     }
     folder.mkdir(exist_ok=True)
-    (folder / ADAPTER_FILE).write_text(json.dumps(content, indent=2, sort_keys=True), encoding="utf-8")
+    (folder / ADAPTER_FILE).write_bytes(json.dumps(content, indent=2, sort_keys=True).encode())
     tensors: dict[str, Tensor] = {}
     for backbone in backbones:
         tensors |= adapter_state(backbone.root)

@@ -98,7 +98,7 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> TowersEncod
         weights=_hash(folder, description),
         temperature=description["facts"].get("objective", {}).get("temperature"),
         bias=description["facts"].get("objective", {}).get("bias"),
-        prompts=description["prompts"],
+        prompts=description.get("prompts", ()),
     )
 
 
@@ -124,7 +124,7 @@ def _hash(folder: Path, description: Mapping[str, Any]) -> str:
         {
             "files": {file.relative_to(folder).as_posix(): hash_file(file) for file in files},
             "shapes": shapes,
-            "prompts": description["prompts"],
+            "prompts": description.get("prompts", ()),
         }
     )
 

@@ -35,7 +35,7 @@ def pool_tokens(embeddings: MultiVectorEmbeddings, factor: int) -> MultiVectorEm
 
     Example:
         >>> pages = MultiVectorEmbeddings.of({"a": [[1, 0], [0, 1], [1, 0.1], [0, 1]]})
-        >>> pool_tokens(pages, 2)["a"].round(2).tolist()
+        >>> [[round(value, 2) for value in vector] for vector in pool_tokens(pages, 2)["a"].tolist()]
         [[1.0, 0.05], [0.0, 1.0]]
     """
     if isinstance(factor, bool) or not isinstance(factor, Integral) or factor < 1:
