@@ -41,7 +41,7 @@ lint: $(VENV)/.dev ## ruff and mypy --strict
 docs: $(VENV)/.dev ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-BENCHMARKS := $(filter-out benchmarks/flickr8k_% benchmarks/shortcuts_% benchmarks/sparse_tables.py,$(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/flickr8k_% benchmarks/finetuning_objectives.py benchmarks/shortcuts_% benchmarks/sparse_tables.py,$(wildcard benchmarks/*.py))
 
 bench: $(VENV)/.dev ## run the benchmarks and print their tables (by hand, as they need trained models: benchmarks/flickr8k_*, shortcuts_*, sparse_tables)
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || exit 1; done

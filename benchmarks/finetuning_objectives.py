@@ -25,14 +25,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from flickr8k_tables import show, spread
 from visir.evaluation.crossed import crossed_test, rsum_by_image
 from visir.evaluation.probes import probe
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.significance import corrected
-from visir.storage import write_new
 from visir.studies.dual_encoder_trial import DualEncoderTrial
 from visir.studies.run_trials import run_trials
 from visir.studies.trial import CHECKPOINT
@@ -129,22 +127,6 @@ def probe_table(trials: Mapping[str, Sequence[DualEncoderTrial]], quick: bool, o
         values = [[100 * mean.mean for mean in of_seed] for of_seed in of_seeds]
         table.append([row, *(spread(column) for column in np.transpose(values))])
     return table
-
-
-def spread(values: Any) -> str:
-    """Mean ± standard deviation."""
-    values = np.asarray(values, float)
-    return f"{values.mean():.1f}" + (f" ± {values.std(ddof=1):.1f}" if len(values) > 1 else "")
-
-
-def show(title: str, head: Sequence[str], rows: Sequence[Sequence[str]], path: Path) -> None:
-    """Print a table, and write it as Markdown."""
-    table = Table(*head, title=title)
-    for row in rows:
-        table.add_row(*row)
-    Console(width=max(140, Console().width)).print(table)
-    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
-    write_new(path, ("\n".join(lines) + "\n").encode(), replace=True)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

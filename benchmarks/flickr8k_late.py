@@ -18,14 +18,14 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Sequence
+from html import escape
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
 import visir
+from flickr8k_tables import show, spread
 from visir.collections.images import ImageReader
 from visir.encoders import encode, load
 from visir.encoders.base import Encoder
@@ -89,25 +89,27 @@ def cost(encoder: Encoder, photos: Collection, factor: int = 1) -> tuple[float, 
 
 def rows_of(trials: dict[str, list[DualEncoderTrial]], out: Path, photos: Collection) -> list[list[str]]:
     """The table: hits and rsum as mean ± sd over seeds, difference to one vector, corrected p, cost."""
-    found: dict[str, list[Evaluation]] = {}
+    evaluations: dict[str, list[Evaluation]] = {}
     costs: dict[str, tuple[float, float]] = {}
     for name, some in trials.items():
-        encoders = [load(one.folder(out) / CHECKPOINT) for one in some]
-        found[STUDY[name][0]] = [load_evaluation(one.folder(out) / TEST) for one in some]
+        encoders = [load(trial.folder(out) / CHECKPOINT) for trial in some]
+        evaluations[STUDY[name][0]] = [load_evaluation(trial.folder(out) / TEST) for trial in some]
         costs[STUDY[name][0]] = cost(encoders[0], photos)
         for factor in FACTORS if encoders[0].form == "multi-vector" else ():
             label = f"{STUDY[name][0]}, 1/{factor} of the vectors"
-            found[label] = [pooled(encoder, photos, factor) for encoder in encoders]
+            evaluations[label] = [pooled(encoder, photos, factor) for encoder in encoders]
             costs[label] = cost(encoders[0], photos, factor)
-    by_photo = {label: np.stack([rsum_by_image(one) for one in some]) for label, some in found.items()}
+    by_photo = {
+        label: np.stack([rsum_by_image(evaluation) for evaluation in some]) for label, some in evaluations.items()
+    }
     baseline = STUDY[BASELINE][0]
-    others = [label for label in found if label != baseline and baseline in found]
-    several = all(len(some) > 1 for some in found.values())
+    others = [label for label in evaluations if label != baseline and baseline in evaluations]
+    several = all(len(some) > 1 for some in evaluations.values())
     raw = [crossed_test(by_photo[label] - by_photo[baseline]) for label in others] if several else []
     p = dict(zip(others, corrected(raw), strict=True)) if several else {}
     rows = []
-    for label, some in found.items():
-        hits = [[100 * one.result.mean(d, f"hit@{k}") for one in some] for d in TASKS for k in CUTOFFS]
+    for label, some in evaluations.items():
+        hits = [[100 * evaluation.result.mean(d, f"hit@{k}") for evaluation in some] for d in TASKS for k in CUTOFFS]
         gain = by_photo[label].mean() - by_photo[baseline].mean() if label in others else None
         rows.append(
             [
@@ -121,22 +123,6 @@ def rows_of(trials: dict[str, list[DualEncoderTrial]], out: Path, photos: Collec
             ]
         )
     return rows
-
-
-def spread(values: Sequence[float]) -> str:
-    if len(values) == 1:
-        return f"{values[0]:.1f}"
-    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
-
-
-def show(rows: list[list[str]], out: Path) -> None:
-    head = ["model", *(f"{d} @{k}" for d in TASKS for k in CUTOFFS), "rsum", "Δ rsum", "p (Holm)", "bytes", "ms"]
-    table = Table(*head, title="Flickr8k, test split: hit@k in percent; bytes for a photo, milliseconds for a query")
-    for row in rows:
-        table.add_row(*row)
-    Console(width=max(170, Console().width)).print(table)
-    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
-    write_new(out / "table.md", ("\n".join(lines) + "\n").encode(), replace=True)
 
 
 def draw_overlays(encoder: Encoder, photos: Collection, captions: Sequence[str], out: Path) -> Path:
@@ -153,7 +139,7 @@ def draw_overlays(encoder: Encoder, photos: Collection, captions: Sequence[str],
         regions = word_regions(encoder, row["text"], query, document, image)
         small = thumbnails([row["image_id"]], lambda _, picture=image: picture, budget=200_000)[row["image_id"]]  # type: ignore[misc]
         figure = region_figure(regions, small, title=row["text"], name=caption)
-        parts.append(f"<h2>{row['text']}</h2>{figure.svg}<p>{figure.caption}</p>")
+        parts.append(f"<h2>{escape(row['text'])}</h2>{figure.svg}<p>{escape(figure.caption)}</p>")
     path = out / "overlays.html"
     write_new(path, ("<!doctype html><meta charset=utf-8>" + "".join(parts)).encode(), replace=True)
     return path
@@ -167,16 +153,22 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--only", nargs="+", choices=STUDY, default=list(STUDY), metavar="NAME")
     parser.add_argument("--overlays", nargs="+", default=[], metavar="CAPTION", help="ids of captions to draw")
     parser.add_argument("--quick", action="store_true", help="one epoch, seed 0; into OUT-quick")
-    asked: Any = parser.parse_args(arguments)
-    out = asked.out.with_name(asked.out.name + "-quick") if asked.quick else asked.out
-    seeds = [0] if asked.quick else asked.seeds
-    trials = {name: [trial_of(name, seed, asked.quick) for seed in seeds] for name in asked.only}
-    run_trials([one for some in zip(*trials.values(), strict=True) for one in some], out, jobs=asked.jobs)
+    options: Any = parser.parse_args(arguments)
+    out = options.out.with_name(options.out.name + "-quick") if options.quick else options.out
+    seeds = [0] if options.quick else options.seeds
+    trials = {name: [trial_of(name, seed, options.quick) for seed in seeds] for name in options.only}
+    run_trials([trial for some in zip(*trials.values(), strict=True) for trial in some], out, jobs=options.jobs)
     photos = visir.open(expand(DATA)).split(TEST)
-    show(rows_of(trials, out, photos), out)
-    if asked.overlays:
+    head = ["model", *(f"{d} @{k}" for d in TASKS for k in CUTOFFS), "rsum", "Δ rsum", "p (Holm)", "bytes", "ms"]
+    show(
+        "Flickr8k, test split: hit@k in percent; bytes for a photo, milliseconds for a query",
+        head,
+        rows_of(trials, out, photos),
+        out / "table.md",
+    )
+    if options.overlays:
         encoder = load(trials["late"][0].folder(out) / CHECKPOINT)
-        print(f"overlays: {draw_overlays(encoder, photos, asked.overlays, out)}")
+        print(f"overlays: {draw_overlays(encoder, photos, options.overlays, out)}")
 
 
 if __name__ == "__main__":

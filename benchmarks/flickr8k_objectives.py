@@ -20,16 +20,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from rich.console import Console
-from rich.table import Table
 
+from flickr8k_tables import show, spread
 from flickr8k_trajectories import KINDS, draw
 from visir.evaluation.crossed import CUTOFFS, crossed_test, rsum_by_image
 from visir.evaluation.results import load_evaluation
 from visir.evaluation.significance import corrected
 from visir.files import read_json
 from visir.records import TASKS
-from visir.storage import write_new
 from visir.studies.dual_encoder_trial import DualEncoderTrial
 from visir.studies.run_trials import run_trials
 from visir.studies.trial import CHECKPOINT
@@ -92,22 +90,6 @@ def rows_of(trials: dict[str, list[DualEncoderTrial]], out: Path) -> list[list[s
     return rows
 
 
-def spread(values: Sequence[float]) -> str:
-    if len(values) == 1:
-        return f"{values[0]:.1f}"
-    return f"{np.mean(values):.1f} ± {np.std(values, ddof=1):.1f}"
-
-
-def show(rows: list[list[str]], out: Path) -> None:
-    head = ["objective", *(f"{d} @{k}" for d in TASKS for k in CUTOFFS), "rsum", "Δ rsum", "p (Holm)", "seconds"]
-    table = Table(*head, title="Flickr8k, test split: hit@k in percent, mean ± sd over seeds")
-    for row in rows:
-        table.add_row(*row)
-    Console(width=max(150, Console().width)).print(table)
-    lines = ["| " + " | ".join(row) + " |" for row in (head, ["---"] * len(head), *rows)]
-    write_new(out / "table.md", ("\n".join(lines) + "\n").encode(), replace=True)
-
-
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, default=Path("runs/flickr8k-objectives"))
@@ -121,7 +103,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     trials = {name: [trial_of(name, seed, asked.quick) for seed in seeds] for name in asked.only}
     # Seeds outermost: after a third of the time there is a whole table of one seed.
     run_trials([one for some in zip(*trials.values(), strict=True) for one in some], out, jobs=asked.jobs)
-    show(rows_of(trials, out), out)
+    head = ["objective", *(f"{d} @{k}" for d in TASKS for k in CUTOFFS), "rsum", "Δ rsum", "p (Holm)", "seconds"]
+    show("Flickr8k, test split: hit@k in percent, mean ± sd over seeds", head, rows_of(trials, out), out / "table.md")
     for title, base in FAMILIES.items():
         kept = {suffix: trials.get(base + suffix, []) for suffix in KINDS}
         if any(kept.values()):

@@ -129,7 +129,7 @@ def test_every_kind_is_merged_to_the_same_vectors(kind: str, models: Path) -> No
     pixels = backbone.collate([backbone.prepare(photo) for photo in photos()[:3]])
     with torch.no_grad():
         adapted, merged = backbone(pixels), backbone.merged().eval()
-        unit = [torch.nn.functional.normalize(one, dim=-1) for one in (adapted, merged(pixels))]
+        unit = [torch.nn.functional.normalize(vectors, dim=-1) for vectors in (adapted, merged(pixels))]
         plain = encoder.pretrained_tower("image").network(pixels)
     assert float((unit[0] - unit[1]).abs().max()) <= 1e-5
     assert float((adapted - plain).abs().max()) > 1e-3  # and the base kept its weights
@@ -146,10 +146,10 @@ def test_an_adapter_over_a_sentence_encoder_stands_where_its_library_puts_it(tmp
         if "lora" in name:
             torch.nn.init.normal_(weight, std=0.3)
     library[0].auto_model.save_pretrained(tmp_path / "adapter")
-    found = visir.load(f"{tmp_path / 'adapter'}?base={tmp_path / 'base'}").encode_texts(TEXTS)
+    adapted = visir.load(f"{tmp_path / 'adapter'}?base={tmp_path / 'base'}").encode_texts(TEXTS)
     expected = library.encode(TEXTS)
-    np.testing.assert_allclose(found, expected, rtol=0, atol=1e-5)
-    assert np.abs(found - base.encode_texts(TEXTS)).max() > 1e-3
+    np.testing.assert_allclose(adapted, expected, rtol=0, atol=1e-5)
+    assert np.abs(adapted - base.encode_texts(TEXTS)).max() > 1e-3
 
 
 def test_an_adapter_over_open_clip(tmp_path: Path) -> None:

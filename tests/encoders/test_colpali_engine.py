@@ -60,14 +60,14 @@ def test_vectors_and_scores_are_those_of_colpali_engine(saved: tuple[str, Path],
             np.testing.assert_allclose(vectors, theirs[f"{name}-{row}"], atol=1e-5)
     np.testing.assert_allclose(late.maxsim(texts, photos), theirs["scores"], rtol=1e-5)
     if os.environ.get("VISIR_WRITE_SCORES"):
-        kept = json.loads(SCORES.read_text()) if SCORES.is_file() else {}
-        kept[saved[0]] = [[float(f"{score:.7g}") for score in row] for row in theirs["scores"]]
-        SCORES.write_text(json.dumps(kept).replace("]], ", "]],\n").replace("], ", "],\n"))
+        scores = json.loads(SCORES.read_text()) if SCORES.is_file() else {}
+        scores[saved[0]] = [[float(f"{score:.7g}") for score in row] for row in theirs["scores"]]
+        SCORES.write_text(json.dumps(scores).replace("]], ", "]],\n").replace("], ", "],\n"))
 
 
 def test_scores_are_those_that_colpali_engine_gave(saved: tuple[str, Path], encoder: Any) -> None:
-    found = late.maxsim(encoder.encode_texts(tiny.CAPTIONS, "query"), encoder.encode_images(PHOTOS))
-    np.testing.assert_allclose(found, json.loads(SCORES.read_text())[saved[0]], rtol=1e-5)
+    own = late.maxsim(encoder.encode_texts(tiny.CAPTIONS, "query"), encoder.encode_images(PHOTOS))
+    np.testing.assert_allclose(own, json.loads(SCORES.read_text())[saved[0]], rtol=1e-5)
 
 
 def test_the_class_of_transformers_alone_would_lose_the_rows(saved: tuple[str, Path], encoder: Any) -> None:

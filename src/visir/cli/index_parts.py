@@ -32,7 +32,7 @@ def model_of_index(index: Index[Any], folder: Path, model: str | None, device: s
     from visir.encoders import load
     from visir.errors import VisirError
 
-    name = model or index.info().encoder
+    name = model or index.encoder.name
     try:
         return load(name, device=device)
     except VisirError as fault:

@@ -91,7 +91,7 @@ def search(
     if held is not None and to not in (None, held):
         raise ConfigurationError(f"{index}: an index of {held}, not of {to}.", hint="leave --to out, or build another")
     opened = open_collection(collection, images=single_or_all(images), split=split)
-    encoder = load(model or built.info().encoder, device=device)  # type: ignore[union-attr]
+    encoder = load(model or built.encoder.name, device=device)  # type: ignore[union-attr]
     if image is not None:
         vectors = picture_vector(encoder, image)
     else:

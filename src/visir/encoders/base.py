@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +26,7 @@ from visir.records import (
     MultiVectorEmbeddings,
     Role,
     TokenVectors,
+    VectorForm,
     Vectors,
     strings,
 )
@@ -37,10 +38,6 @@ if TYPE_CHECKING:
 
 PLURALS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image": "texts with images"}
 """What people call the inputs of a modality."""
-
-
-Form: TypeAlias = Literal["dense", "sparse", "multi-vector"]
-"""What the vectors of an encoder are."""
 
 
 class Encoder(KnownDimension, ABC):
@@ -83,7 +80,7 @@ class Encoder(KnownDimension, ABC):
     """Inputs per forward pass when nobody says otherwise."""
     cross_encoder: CrossEncoder | None = None
     """The model's image–text matching head, for a second stage of search; None when it has none."""
-    form: Form = "dense"
+    form: VectorForm = "dense"
     """What its vectors are: `Embeddings`, `SparseEmbeddings` of weighted words, or `MultiVectorEmbeddings`."""
     kept_dtype: Literal["float16", "float32"] = "float16"
     """How several vectors per input are kept (form "multi-vector"); one vector per input is kept in float32."""

@@ -17,7 +17,8 @@ from visir.retrieval.folder import INDEX, read_index
 from visir.storage import FolderChange, is_made_by_visir, remove_own_folders
 
 if TYPE_CHECKING:
-    from visir.retrieval.kinds import Kind, VectorForm
+    from visir.records import VectorForm
+    from visir.retrieval.kinds import Kind
 
 
 def plan_library(

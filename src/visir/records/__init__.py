@@ -24,7 +24,7 @@ from visir.records.sparse import SparseEmbeddings, Vocabulary
 from visir.records.splitting import SplitRule
 from visir.records.task import PLAIN, Pools, QrelsByName, Task, task_name
 from visir.records.task_file import TaskFile
-from visir.records.vectors import Vectors
+from visir.records.vectors import VectorForm, Vectors
 
 __all__ = [
     "CAPTIONS",
@@ -62,6 +62,7 @@ __all__ = [
     "TaskFile",
     "Ties",
     "TokenVectors",
+    "VectorForm",
     "Vectors",
     "Vocabulary",
     "gallery_line",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TypeAlias
+from typing import Literal, TypeAlias
 
 from visir.records.embeddings import Embeddings
 from visir.records.multi_vector import MultiVectorEmbeddings
@@ -10,3 +10,6 @@ from visir.records.sparse import SparseEmbeddings
 
 Vectors: TypeAlias = Embeddings | SparseEmbeddings | MultiVectorEmbeddings
 """What an encoder computes: one dense vector, weighted words, or several dense vectors for each item."""
+
+VectorForm: TypeAlias = Literal["dense", "sparse", "multi-vector"]
+"""What these are called."""

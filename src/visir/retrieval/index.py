@@ -9,7 +9,7 @@ from typing import Any, Generic, Self, TypeVar
 
 import pyarrow as pa
 
-from visir.records import Embeddings, Modality, MultiVectorEmbeddings, Run, SparseEmbeddings
+from visir.records import Embeddings, EncoderCard, Modality, MultiVectorEmbeddings, Run, SparseEmbeddings
 
 Vectors = TypeVar("Vectors", Embeddings, SparseEmbeddings, MultiVectorEmbeddings)
 
@@ -122,6 +122,11 @@ class Index(ABC, Generic[Vectors]):
     @abstractmethod
     def ids(self) -> pa.StringArray:
         """The ids of all documents, sorted."""
+
+    @property
+    def encoder(self) -> EncoderCard:
+        """The card of the model that made the vectors."""
+        return self.select(self.ids[:1]).encoder
 
     @abstractmethod
     def documents(self) -> Vectors:

@@ -9,17 +9,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from visir.errors import ConfigurationError, nearest, require
 from visir.plugins import INDEX_KINDS as GROUP
 from visir.registry import Registry
 
 if TYPE_CHECKING:
-    from visir.records import Vectors
+    from visir.records import VectorForm, Vectors
     from visir.retrieval.index import Index
-
-VectorForm = Literal["dense", "sparse", "multi-vector"]
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -151,6 +151,10 @@ def check_second_stage(k: int, tail: str, fusion: str) -> None:
     raise_faults(ConfigurationError, "re-ranking", faults, hint="mend the options above")
 
 
+_Side: TypeAlias = tuple[Items, NDArray[np.int64]]
+"""Queries or documents, and a row of them for each entry of a run."""
+
+
 @dataclass(frozen=True, eq=False)
 class _Scored:
     """The scores of the pairs of each run, and what they cost."""
@@ -170,8 +174,8 @@ def _scored(
 ) -> _Scored:
     if isinstance(source, Collection) and not cross_encoder.ordered:
         # A pair of image and caption is one pair, whichever of them is the query.
-        sides = [_pairs(head, source) for head in heads.values()]
-        images, texts = (np.concatenate(column) for column in zip(*sides, strict=True))
+        sides = [_sides(head, source)[:: 1 if head.task == "i2t" else -1] for head in heads.values()]
+        images, texts = (np.concatenate([rows for _, rows in side]) for side in zip(*sides, strict=True))
         matched = match_pairs(
             cross_encoder, source.items("image"), source.items("text"), images, texts, root=root, workers=workers
         )
@@ -180,13 +184,9 @@ def _scored(
         return _Scored(scores, matched.pairs, matched.computed, matched.seconds)
     parts = {}
     for task, head in heads.items():
-        queries, documents = _items(head, source)
-        query = _rows(head, head.queries, queries.ids, "queries", _name(source, task))
-        document = _rows(head, head.documents, documents.ids, "documents", _name(source, task))
-        query, document = np.repeat(query, np.diff(head.offsets)), document[head.indices]
-        outer: Role = "query" if documents.places is None and queries.places is not None else "document"
-        both = ((queries, query), (documents, document))
-        (first, first_rows), (second, second_rows) = both if outer == "query" else both[::-1]
+        queries, documents = _sides(head, source)
+        outer: Role = "query" if documents[0].places is None and queries[0].places is not None else "document"
+        (first, first_rows), (second, second_rows) = (queries, documents) if outer == "query" else (documents, queries)
         parts[task] = match_pairs(
             cross_encoder, first, second, first_rows, second_rows, outer_role=outer, root=root, workers=workers
         )
@@ -215,13 +215,12 @@ def _name(source: Content, task: str) -> str:
     return f"the collection {source.name}" if isinstance(source, Collection) else f"the task {task}"
 
 
-def _pairs(run: Run, collection: Collection) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return for each entry of the run the rows of its image and its caption in the collection."""
-    queries, documents = _items(run, collection)
-    query = _rows(run, run.queries, queries.ids, "queries", _name(collection, run.task))
-    document = _rows(run, run.documents, documents.ids, "documents", _name(collection, run.task))
-    query, document = np.repeat(query, np.diff(run.offsets)), document[run.indices]
-    return (query, document) if run.task == "i2t" else (document, query)
+def _sides(run: Run, source: Content) -> tuple[_Side, _Side]:
+    """The queries and the documents of a run's task, each with the row of every entry of the run."""
+    queries, documents = _items(run, source)
+    query = _rows(run, run.queries, queries.ids, "queries", _name(source, run.task))
+    document = _rows(run, run.documents, documents.ids, "documents", _name(source, run.task))
+    return (queries, np.repeat(query, np.diff(run.offsets))), (documents, document[run.indices])
 
 
 def _rows(run: Run, ids: pa.StringArray, among: pa.StringArray, kind: str, where: str) -> Any:

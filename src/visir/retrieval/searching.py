@@ -14,12 +14,12 @@ from visir.encoders.encoding import EncodeOptions, encode_items
 from visir.encoders.loading import load
 from visir.encoders.sources import items_of
 from visir.errors import ConfigurationError, RunError, nearest
-from visir.records import Collection, EncoderCard, Gallery, Modality, Run, Vectors
+from visir.records import Collection, EncoderCard, Gallery, Modality, Run, VectorForm, Vectors
 from visir.retrieval.bm25 import Bm25
 from visir.retrieval.depth import depth_fault
 from visir.retrieval.exact import search as search_exactly
 from visir.retrieval.index import Index
-from visir.retrieval.kinds import KINDS, VectorForm, build_index, form_of, open_index
+from visir.retrieval.kinds import KINDS, build_index, form_of, open_index
 from visir.retrieval.queries import Wanted, encode_queries, query_items, read_queries
 
 _SIDES: dict[str, Modality] = {"image": "image", "images": "image", "text": "text", "texts": "text", "captions": "text"}
@@ -133,8 +133,6 @@ def _encoder(model: Any, ready: Any, *, needed: bool) -> Encoder | None:
 
 def _card(ready: Any) -> EncoderCard | None:
     """The card of the model of an index or of vectors."""
-    if isinstance(ready, Index):
-        return ready.select(ready.ids[:1]).encoder if len(ready.ids) else None
     return None if ready is None else ready.encoder
 
 

@@ -197,6 +197,11 @@ class StoredIndex(Index[Vectors]):
         """The ids of all documents, sorted."""
         return self._state.rows.ids
 
+    @property
+    def encoder(self) -> EncoderCard:
+        """The card of the model that made the vectors."""
+        return self._state.rows.parts[0].encoder
+
     def documents(self) -> Vectors:
         """Return the vectors of all documents, in order of their ids, copied into memory."""
         return self._state.rows.documents()

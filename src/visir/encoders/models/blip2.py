@@ -7,7 +7,7 @@ Source: Li et al. 2023, BLIP-2; `Salesforce/blip2-itm-vit-g` and its relatives. 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 import torch
@@ -22,7 +22,7 @@ from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
 from visir.encoders.models.transformers_encoder import load_towers
 from visir.encoders.models.transformers_kinds import ModelKind
 from visir.encoders.models.transformers_towers import DualImageTower, DualTextTower
-from visir.records import EncoderCard
+from visir.records import EncoderCard, VectorForm
 
 VectorLists = list[NDArray[np.float32]]
 
@@ -36,7 +36,7 @@ class Blip2Encoder(PretrainedTowersEncoder):
     `cross_encoder`, whose score does not depend on what is the query.
     """
 
-    form: Literal["dense", "sparse", "multi-vector"] = "multi-vector"
+    form: VectorForm = "multi-vector"
     batch_size = 16
 
     def __init__(

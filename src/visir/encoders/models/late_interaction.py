@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from visir.encoders.base import Encoder, Form
+from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, to_vectors
@@ -24,7 +24,7 @@ from visir.encoders.models.model_files import ModelFiles, loading
 from visir.encoders.models.model_names import one_of, positive_number, template_of
 from visir.encoders.models.retrieval_processor import BACKENDS, Inputs, RetrievalProcessor
 from visir.encoders.models.transformers_weights import load_model
-from visir.records import EncoderCard, Modality, Role, TokenVectors
+from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm
 
 VECTORS = ("all", "image")
 """Which vectors of a picture count: all that the model computes, as published; or without those of the prompt."""
@@ -39,7 +39,7 @@ class LateInteractionEncoder(Encoder):
     """
 
     modalities: frozenset[Modality] = frozenset({"image", "text"})
-    form: Form = "multi-vector"
+    form: VectorForm = "multi-vector"
     batch_size = 8
 
     def __init__(

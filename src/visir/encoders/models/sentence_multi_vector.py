@@ -15,7 +15,7 @@ from typing import Any
 from numpy.typing import NDArray
 from PIL.Image import Image
 
-from visir.encoders.base import Encoder, Form
+from visir.encoders.base import Encoder
 from visir.encoders.devices import pick_device
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference
@@ -30,7 +30,7 @@ from visir.encoders.models.tokens import check_saved_tokenizer, token_counts, vo
 from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
 from visir.options import split_options
-from visir.records import EncoderCard, Modality, Role, TokenVectors
+from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm
 
 OPTIONS = ("template", "query_length", "document_length", "code")
 """What can follow the name: `?template={}&query_length=32&document_length=300&code=trusted`."""
@@ -49,7 +49,7 @@ class SentenceMultiVectorEncoder(Encoder):
     model's own.
     """
 
-    form: Form = "multi-vector"
+    form: VectorForm = "multi-vector"
     distinguishes_roles = True
     batch_size = 16
 

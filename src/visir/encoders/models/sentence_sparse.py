@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.base import Encoder, Form
+from visir.encoders.base import Encoder
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference
 from visir.encoders.models.model_files import loading
@@ -25,6 +25,7 @@ from visir.records import (
     Role,
     SparseEmbeddings,
     TokenVectors,
+    VectorForm,
     Vectors,
     Vocabulary,
 )
@@ -42,7 +43,7 @@ class WeightedTerms(SentenceEncoder):
     An item without any term has one pair (0, 0).
     """
 
-    form: Form = "multi-vector"
+    form: VectorForm = "multi-vector"
     kept_dtype: Literal["float16", "float32"] = "float32"
 
     def text_lengths(self, texts: Sequence[str]) -> None:
@@ -94,7 +95,7 @@ class SentenceSparseEncoder(Encoder):
         vocabulary: What its dimensions are.
     """
 
-    form: Form = "sparse"
+    form: VectorForm = "sparse"
 
     def __init__(self, terms: WeightedTerms, vocabulary: Vocabulary) -> None:
         self._terms, self.vocabulary = terms, vocabulary

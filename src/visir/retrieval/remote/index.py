@@ -62,6 +62,11 @@ class RemoteIndex(Index[Vectors]):
         """No vectors, of the space and encoder of those in the index."""
 
     @property
+    def encoder(self) -> EncoderCard:
+        """The card of the model that made the vectors; the engine is not asked."""
+        return self._like.encoder
+
+    @property
     def folder(self) -> Path:
         """Where the index lies (a temporary folder for one that is to be forgotten)."""
         return self._storage.folder
