@@ -43,7 +43,7 @@ docs: $(VENV)/.dev ## build the documentation into site/
 
 BENCHMARKS := $(filter-out benchmarks/flickr8k_% benchmarks/finetuning_objectives.py benchmarks/shortcuts_% benchmarks/sparse_tables.py,$(wildcard benchmarks/*.py))
 
-bench: $(VENV)/.dev ## run the benchmarks and print their tables (by hand, as they need trained models: benchmarks/flickr8k_*, shortcuts_*, sparse_tables)
+bench: $(VENV)/.dev ## run the benchmarks and print their tables (by hand, as they need trained models: benchmarks/flickr8k_*, finetuning_objectives, shortcuts_*, sparse_tables)
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
 
 EXTRAS ?= transformers,minilm,onnx,sparse,hnsw,seismic,serve,watch,qdrant

@@ -3,9 +3,10 @@
     python benchmarks/maxsim.py [--documents 100000] [--queries 1000] [--cores 2] [--systems exact,torch,…]
                                 [--fast-plaid /path/to/python]    (of an environment with fast-plaid)
 
-Generated unit vectors of 128 numbers in half precision, seeded: documents of 64 vectors around topics of their own,
-queries of 32 noisy copies of vectors of one document. All queries are given at once. For each system: seconds to build
-and to search, queries a second, the largest resident memory of the process (pages of mapped
+Generated unit vectors of 128 numbers in half precision, seeded: documents of 64 vectors around twelve of 2,000 topics
+(`--topics`), queries of 32 noisy copies of vectors of one document. The more topics there are, the more the second to
+tenth best documents are so by chance, and the harder they are for an index. All queries are given at once. For each
+system: seconds to build and to search, queries a second, the largest resident memory of the process (pages of mapped
 files count), bytes on disk, and recall: the share of the exact best ten that are found.
 """
 
@@ -33,13 +34,15 @@ Result = tuple[NDArray[Any], dict[str, Any]]
 def generate(folder: Path, arguments: argparse.Namespace) -> None:
     """Write `documents.npy` and `queries.npy`: (n, t, d) float16."""
     rng = np.random.default_rng(arguments.seed)
-    d, topics = arguments.dimension, max(arguments.documents // 5, 50)
+    d, topics = arguments.dimension, arguments.topics
     centres = unit(rng.standard_normal((topics, d), np.float32))
+    share = 1 / np.arange(20, topics + 20)  # some topics are in many documents, as words are (Zipf)
+    share /= share.sum()
     shape = (arguments.documents, arguments.document_vectors, d)
     documents = np.lib.format.open_memmap(folder / "documents.npy", "w+", np.float16, shape)
     for start in range(0, len(documents), 1000):
         n = min(1000, len(documents) - start)
-        of_document = rng.integers(0, topics, (n, 12))
+        of_document = rng.choice(topics, (n, 12), p=share)
         topic = np.take_along_axis(of_document, rng.integers(0, 12, (n, shape[1])), axis=1)
         own = unit(rng.standard_normal((n, 1, d), np.float32))
         noise = unit(rng.standard_normal((n, shape[1], d), np.float32))
@@ -152,6 +155,7 @@ SYSTEMS: dict[str, Callable[[Path], Result]] = {
     "torch": torch_loop,
     "maxsim-ivf": indexed("maxsim-ivf"),
     "maxsim-ivf-4bit": indexed("maxsim-ivf", quantisation="residual", bits=4),
+    "maxsim-ivf-8bit": indexed("maxsim-ivf", quantisation="residual", bits=8),
     "maxsim-4bit": indexed("maxsim", quantisation="residual", bits=4),
     "fast-plaid": fast_plaid,
 }
@@ -190,6 +194,7 @@ def main() -> None:
     parser.add_argument("--queries", type=int, default=1_000)
     parser.add_argument("--query-vectors", type=int, default=32)
     parser.add_argument("--dimension", type=int, default=128)
+    parser.add_argument("--topics", type=int, default=2_000)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--cores", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--systems", default=",".join(SYSTEMS))

@@ -21,7 +21,6 @@ ALLOWED = {
     r"peaks of memory are read from /proc|needs a C compiler, and Linux": "another system",
     r"the cells of PyTerrier run where it is installed": "a peer on one page of the documents, with a stack of its own",
     r"no Python with colpali-engine": "a peer that needs another transformers; its scores are in colpali_scores.json",
-    r"mteb reads the same models where it is installed": "a peer, with a stack of its own",
     r"nothing is installed here in its locked version": "the lock files are for another version of Python",
     r"this Pillow does not write it": "a property of Pillow's wheel",
 }

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from visir.files import json_bytes
-from visir.storage import MANIFEST, Manifest
+from visir.storage import MANIFEST, FileRecord, Manifest
 
 
 def content_of(folder: Path) -> dict[str, Any]:
@@ -17,6 +17,13 @@ def content_of(folder: Path) -> dict[str, Any]:
 def rewrite(folder: Path, content: Mapping[str, Any]) -> None:
     """Another content, properly sealed, as if visir had written it."""
     (folder / MANIFEST).write_bytes(replace(Manifest.read(folder), content=content).to_bytes())
+
+
+def seal(folder: Path) -> None:
+    """Checksums of what lies there: a folder may come from anybody."""
+    manifest = Manifest.read(folder)
+    files = {name: FileRecord.of(folder / name) for name in manifest.files}
+    (folder / MANIFEST).write_bytes(replace(manifest, files=files).to_bytes())
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -122,6 +122,11 @@ FIELDS: dict[str, Entry] = {
         "It belongs to the system. More vectors cost more memory and time.",
         "`image 49, text 11.3 · 128 dimensions, float16`",
     ),
+    "composition": Entry(
+        "How one vector is made of a picture and a text.",
+        "It belongs to the system, as a weight that was chosen does.",
+        "`sum(0.5)`",
+    ),
     "matcher": Entry(
         "The model of a second stage, and which of its scores is used.",
         "It belongs to the system, as its vectors do.",

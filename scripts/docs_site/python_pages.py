@@ -114,6 +114,17 @@ PARTS: dict[str, Part] = {
         ),
     ),
     "evaluation": Part("visir.evaluation", "Systems are measured, compared and explained.", ("visir.evaluation.*",)),
+    "classification": Part(
+        "visir.evaluation.classification",
+        "Pictures are classified by prompts and by a few examples.",
+        (
+            "visir.evaluation.classification.classify.classify",
+            "visir.evaluation.classification.result.Classification",
+            "visir.evaluation.classification.result.ClassifierAccuracy",
+            "visir.evaluation.classification.accuracy.Estimate",
+            "visir.evaluation.classification.labelling.PictureLabels",
+        ),
+    ),
     "measures": Part(
         "visir.evaluation.measures",
         "The measures, and significance.",

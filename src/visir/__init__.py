@@ -14,15 +14,19 @@ Find
 
 Measure
     visir.evaluate(photos, model, split="test")          an Evaluation; visir.measures() lists what there is
+    visir.classify("photos/", model, shots=16)           a Classification: zero-shot prompts, few-shot curves; or labels
     visir.compare(first, second)                         a Comparison: differences with intervals and p-values
     visir.explain(evaluation, …)                         which reading of the protocol gives a published number
     visir.read_run("run.trec")                           runs of other tools
+    visir.mteb_model("NAME")                             any model here as a model for mteb.evaluate
+    visir.submit("CIRCO/", model, out="answers.json")    answers to a test split whose judgements a server keeps
     visir.load_cross_encoder("cross-encoder/…")          a model that scores pairs: evaluate(…, rerank=it)
 
 Analyse
     visir.stress(photos, model)                          what perturbed captions and pictures cost
     visir.perturb(photos, …), visir.shortcuts            collections perturbed, or with shortcuts, on purpose
     visir.probe(…), visir.granularity(…)                 what vectors hold; how fine-grained captions are
+    visir.truncation("docci/", model)                    what is lost of long captions, and what it costs
 
 Train
     visir.train("clip-finetune", data="mine.csv")        a TrainedModel, which stands wherever a model does
@@ -50,10 +54,14 @@ if TYPE_CHECKING:
     from visir.encoders import Encoder, encode, load, load_cross_encoder
     from visir.encoders.known_models import models
     from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
+    from visir.evaluation.classification.classify import classify
     from visir.evaluation.granularity import granularity
     from visir.evaluation.measures.listing import measures
+    from visir.evaluation.mteb.model import mteb_model
     from visir.evaluation.probes import probe
     from visir.evaluation.stress.stress import stress
+    from visir.evaluation.submit import submit
+    from visir.evaluation.truncation_cost import truncation
     from visir.library import Library, index
     from visir.library.query import Query
     from visir.retrieval import read_run
@@ -83,15 +91,19 @@ __getattr__, __dir__ = lazy(
         "sparsify": "visir.sparse",
         "words": "visir.sparse",
         "evaluate": "visir.evaluation",
+        "classify": "visir.evaluation.classification.classify",
         "compare": "visir.evaluation",
         "explain": "visir.evaluation",
         "measures": "visir.evaluation.measures.listing",
         "Comparison": "visir.evaluation",
         "Evaluation": "visir.evaluation",
+        "mteb_model": "visir.evaluation.mteb.model",
         "stress": "visir.evaluation.stress.stress",
+        "submit": "visir.evaluation.submit",
         "probe": "visir.evaluation.probes",
         "perturb": "visir.robustness.perturb",
         "granularity": "visir.evaluation.granularity",
+        "truncation": "visir.evaluation.truncation_cost",
         "index": "visir.library",
         "Library": "visir.library",
         "papers": "visir.papers",
@@ -110,6 +122,7 @@ __all__ = [
     "TrainedModel",
     "__version__",
     "check",
+    "classify",
     "compare",
     "encode",
     "evaluate",
@@ -120,6 +133,7 @@ __all__ = [
     "load_cross_encoder",
     "measures",
     "models",
+    "mteb_model",
     "open",
     "papers",
     "perturb",
@@ -132,6 +146,8 @@ __all__ = [
     "shortcuts",
     "sparsify",
     "stress",
+    "submit",
     "train",
+    "truncation",
     "words",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import errno
 import gzip
 import hashlib
@@ -71,6 +72,26 @@ def is_there(path: str | Path) -> bool:
         return Path(path).exists()
     except (OSError, ValueError):
         return False
+
+
+def nearest_folder(path: str | Path) -> str | None:
+    """The folder that a path with a slip in it may mean: each of its parts is there, or nearly; None when one is not.
+
+    Example:
+        >>> nearest_folder("/usr/lob")
+        '/usr/lib'
+    """
+    whole = Path(path)
+    folder = Path(whole.anchor)
+    for part in whole.relative_to(whole.anchor).parts:
+        try:
+            if not (folder / part).is_dir():
+                inside = [entry.name for entry in folder.iterdir() if entry.is_dir()]
+                part = difflib.get_close_matches(part, inside, n=1)[0]
+        except (OSError, ValueError, IndexError):
+            return None
+        folder /= part
+    return str(folder)
 
 
 def json_bytes(value: Any) -> bytes:

@@ -42,7 +42,7 @@ def result(folder: Path, name: str, noise: float, **options: object) -> Path:
 RANDOMISED = ("--test", "randomisation", "--correction", "bonferroni")
 
 
-@pytest.mark.parametrize("flags", [(), RANDOMISED, ("--by", "image"), ("--by", "caption")])
+@pytest.mark.parametrize("flags", [(), RANDOMISED, ("--unit", "image"), ("--unit", "caption")])
 def test_two_results(tmp_path: Path, flags: tuple[str, ...]) -> None:
     said = say(compare, result(tmp_path, "poor", 4.0), result(tmp_path, "good", 0.5), *flags)
     assert said.status == 0, said.text
@@ -92,7 +92,7 @@ def test_doubtful_values_are_said_to_be(tmp_path: Path) -> None:
 
 def test_faults(tmp_path: Path) -> None:
     bare = save(replace(load(result(tmp_path, "full", 1.0)), captions=None), tmp_path / "bare")
-    assert "of 80 of 80 captions the image is not known" in say(compare, bare, bare, "--by", "image").text
+    assert "of 80 of 80 captions the image is not known" in say(compare, bare, bare, "--unit", "image").text
     assert "the results do not say which image a caption" in " ".join(say(compare, bare, bare).text.split())
     assert "no result.json in it" in say(compare, tmp_path, tmp_path).text
     assert "at least two results" in say(compare, result(tmp_path, "a", 1.0)).text

@@ -120,7 +120,7 @@ def test_the_recipes_are_listed_without_torch() -> None:
     assert lines[0] == "Your own data: name it with --data" and lines[1].split()[0] == "clip-finetune"
     assert "  22 recipes: visir train ltd --list" in lines
     listed = {line.split()[0] for line in lines if line.startswith("  ") and not line.split()[0].isdecimal()}
-    assert listed <= set(shipped_recipes()) and len(listed) == 26, listed
+    assert listed <= set(shipped_recipes()) and len(listed) == 28, listed
 
 
 def point(number: int, rsum: float, **losses: float) -> Epoch:

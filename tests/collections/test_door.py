@@ -36,12 +36,12 @@ COCO = {"images": [{"id": 1, "file_name": "a.jpg"}], "annotations": [{"id": 1, "
         ("p.zip", {"a.jpg": jpeg()}, "photos"),
         ("dir/a.jpg", jpeg(), "photos"),
         ("dir/metadata.csv", "file_name,text\na.jpg,x\n", "imagefolder"),
-        ("dir/qrels/test.tsv", "query-id\tcorpus-id\nq\td\n", "task"),
+        ("dir/qrels/test.tsv", "query-id\tcorpus-id\nq\td\n", "beir"),
     ],
 )
 def test_exactly_one_format_is_told_from_the_content(write, name: str, content: object, expected: str) -> None:
     path = write(name, content)
-    if expected == "task":
+    if expected == "beir":
         write("dir/corpus.jsonl", '{"_id": "d", "text": "x"}')
         write("dir/queries.tsv", "_id\ttext\nq\tx\n")
         path = path.parent

@@ -186,6 +186,7 @@ def test_a_data_set_of_the_hub(here: Path, monkeypatch: pytest.MonkeyPatch) -> N
         return datasets.DatasetDict({"train": rows, "test": rows.select([1])})
 
     monkeypatch.setattr(datasets, "load_dataset", load)
+    monkeypatch.setattr(datasets, "get_dataset_config_names", lambda name: ["default", "large"])
     collection = visir.open("hf:user/name:large?split=test&caption=title")
     assert loaded == [("user/name", "large")]
     assert captions_of(collection) == {collection.images["id"][0].as_py(): ["blue"]}

@@ -72,6 +72,9 @@ def test_same_bytes_in_another_process_and_order() -> None:
 
 
 def test_scene_does_not_depend_on_n() -> None:
+    # What was measured on these names must stay comparable.
+    assert scenes(50).fingerprint == "1509ccb7b33b73862e20fe1c41b7ed31"
+    assert scenes(40, seed=2, size=64, near_duplicates=0.25).fingerprint == "2c71c0c16b931d3bd669cc213e0735bd"
     few, many = scenes(30, near_duplicates=0.3), scenes(90, near_duplicates=0.3)
     assert many.facts.slice(0, 30).equals(few.facts)
     assert many.images.slice(0, 30).equals(few.images)
@@ -306,11 +309,24 @@ def test_locations_render_the_scene_they_name() -> None:
         assert size == 64
         assert {f.name: getattr(scene, f.name) for f in FACTS} == {f.name: row[f.name] for f in FACTS}
     assert np.array_equal(render_location("scene:6:0:64"), render(sample_scene(6, 0), 64))
-    assert location(6, 1, 64, "flyers", sample_scene(6, 0).with_fact("flyers", 5)) == "scene:6:0:64:flyers=5"
+    assert location(6, 0, 64, {"flyers": 5, "relation": "left of"}) == "scene:6:0:64:flyers=5,relation=left of"
+    changed, _ = read_location("scene:6:0:64:flyers=5,relation=left of,landmark=Ferris wheel")
+    assert (changed.flyers, changed.relation, changed.landmark) == (5, "left of", "Ferris wheel")
     assert made.images["archive"].null_count == 40
 
 
-@pytest.mark.parametrize("path", ["scene:1:2", "scene:a:2:64", "photo.jpg", "scene:0:1:64:nonsense=3", "scene:0:-1:64"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        "scene:1:2",
+        "scene:a:2:64",
+        "photo.jpg",
+        "scene:0:1:64:nonsense=3",
+        "scene:0:-1:64",
+        "scene:0:1:64:time=night,",
+        "scene:0:1:64:flyers=many",
+    ],
+)
 def test_bad_location(path: str) -> None:
     with pytest.raises(
         VisirError, match=r"is not the location of a generated scene[\s\S]*expected scene:SEED:INDEX:SIZE"

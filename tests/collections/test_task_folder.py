@@ -85,7 +85,7 @@ def test_every_table_gives_the_same_task(tmp_path: Path, suffix: str) -> None:
             (folder / f"{name}.{suffix}").write_text("\n".join(text))
     source = opened(folder)
     assert source.fingerprint == expected
-    assert opened(Path(f"task:{folder}?title=drop")).documents.texts.to_pylist()[0] == "two red boats"  # type: ignore[union-attr]
+    assert opened(Path(f"beir:{folder}?title=drop")).documents.texts.to_pylist()[0] == "two red boats"  # type: ignore[union-attr]
 
 
 def test_texts_search_images(tmp_path: Path) -> None:
@@ -173,7 +173,7 @@ def test_all_faults_at_once_with_file_and_line(tmp_path: Path) -> None:
         "corpus.jsonl, line 5: document 'd4' has neither a text nor an image",
         "corpus.jsonl, line 6: the text of document 'd5' is no text: '5'",
         "corpus.jsonl, line 7: not valid JSON: unexpected end of data: line 1 column 2 (char 1)",
-        "qrels/test.tsv, line 3: query 'q1' and document 'd1' are judged twice",
+        "qrels/test.tsv, line 3: query 'q1' and document 'd1' are judged twice, with the grades 1 and 2",
         "qrels/test.tsv, line 4: unknown query 'q9'",
         "qrels/test.tsv, line 5: unknown document 'd8'",
         "qrels/test.tsv, line 5: a grade must be a number of at least 0, found 'many'",
@@ -199,7 +199,7 @@ def test_what_is_missing(tmp_path: Path) -> None:
     (folder / "queries.jsonl").unlink()
     (folder / "corpus.jsonl").rename(folder / "corpus.txt")
     with pytest.raises(CollectionError, match=r"2 faults\):\n  - no corpus .*\n  - no queries"):
-        open_source(f"task:{folder}")
+        open_source(f"beir:{folder}")
     twice = make(tmp_path / "twice", corpus_csv="_id,text\nd1,x\n")
     with pytest.raises(CollectionError, match=r"corpus.csv and corpus.jsonl: which of them"):
         open_source(twice)

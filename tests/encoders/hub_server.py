@@ -18,15 +18,23 @@ COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
 class Hub:
-    """Repositories by name, and the files that were downloaded."""
+    """Repositories by name, their commits, and the files that were downloaded."""
 
     def __init__(self) -> None:
         self.repositories: dict[str, Path] = {}
+        self.newest: dict[str, str] = {}
+        self.older: dict[tuple[str, str], Path] = {}
         self.downloads: list[str] = []
 
-    def files(self, name: str) -> list[str]:
+    def commit(self, name: str, folder: Path, commit: str) -> None:
+        """Make `folder` the newest commit of a repository."""
+        if name in self.repositories:
+            self.older[name, self.newest.get(name, COMMIT)] = self.repositories[name]
+        self.repositories[name], self.newest[name] = folder, commit
+
+    def files(self, name: str, folder: Path | None = None) -> list[str]:
         """The files of a repository."""
-        folder = self.repositories[name]
+        folder = folder or self.repositories[name]
         return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
 
     def answer(self, method: str, path: str) -> tuple[int, dict[str, str], bytes]:
@@ -36,25 +44,32 @@ class Hub:
         name = "/".join(parts[2:4] if api else parts[:2])
         if name not in self.repositories:
             return 404, {"X-Error-Code": "RepoNotFound"}, b""
+        commit = self.newest.get(name, COMMIT)
+        named = (parts[5:6] if api else parts[3:4]) or ["main"]  # …/revision/COMMIT, …/tree/COMMIT, …/resolve/COMMIT
+        if named[0] not in ("main", "HEAD", commit) and (name, named[0]) not in self.older:
+            return 404, {"X-Error-Code": "RevisionNotFound"}, b""
+        folder = self.older.get((name, named[0]), self.repositories[name])
+        commit = named[0] if (name, named[0]) in self.older else commit
         if api and parts[4:5] == ["tree"]:
-            entries = [{"type": "file", "path": file, **self._size(name, file)} for file in self.files(name)]
+            entries = [{"type": "file", "path": file, **_size(folder / file)} for file in self.files(name, folder)]
             return 200, {"Content-Type": "application/json"}, json.dumps(entries).encode()
         if api:
-            siblings = [{"rfilename": file} for file in self.files(name)]
-            answer = {"id": name, "modelId": name, "sha": COMMIT, "siblings": siblings, "tags": [], "private": False}
+            siblings = [{"rfilename": file} for file in self.files(name, folder)]
+            answer = {"id": name, "modelId": name, "sha": commit, "siblings": siblings, "tags": [], "private": False}
             return 200, {"Content-Type": "application/json"}, json.dumps(answer).encode()
         file = "/".join(parts[4:])  # ORGANISATION/NAME/resolve/COMMIT/FILE
-        if file not in self.files(name):
+        if file not in self.files(name, folder):
             return 404, {"X-Error-Code": "EntryNotFound"}, b""
-        content = (self.repositories[name] / file).read_bytes()
+        content = (folder / file).read_bytes()
         if method == "GET":
             self.downloads.append(file)
         etag = hashlib.sha256(content).hexdigest()
-        return 200, {"ETag": f'"{etag}"', "X-Repo-Commit": COMMIT, "Accept-Ranges": "none"}, content
+        return 200, {"ETag": f'"{etag}"', "X-Repo-Commit": commit, "Accept-Ranges": "none"}, content
 
-    def _size(self, name: str, file: str) -> dict[str, object]:
-        content = (self.repositories[name] / file).read_bytes()
-        return {"size": len(content), "oid": hashlib.sha1(content).hexdigest()}
+
+def _size(path: Path) -> dict[str, object]:
+    content = path.read_bytes()
+    return {"size": len(content), "oid": hashlib.sha1(content).hexdigest()}
 
 
 @contextmanager

@@ -6,22 +6,27 @@ import json
 import shutil
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
 import torch
 
 import visir
+from manifests import seal
 from visir.encoders.checkpoints import read_description
 from visir.encoders.towers.adapted_backbone import AdaptedBackbone
 from visir.encoders.towers.adapters import AdapterSpec
 from visir.errors import ConfigurationError, EncoderError
+from visir.storage.claims import Claims
+from visir.storage.removal import files_below
 
 peft = pytest.importorskip("peft")
 transformers = pytest.importorskip("transformers")
 
 import tiny_openclip  # noqa: E402
 import tiny_sentence  # noqa: E402
+from safetensors import SafetensorError  # noqa: E402
 from safetensors.torch import save_file  # noqa: E402
 from tiny_transformers import photos, save  # noqa: E402
 
@@ -90,6 +95,26 @@ def test_loaded_merged_and_by_peft_the_vectors_are_the_same(
         output = whole.get_text_features(**tower.collate(tower.prepare(TEXTS)))
     features = getattr(output, "pooler_output", output)
     np.testing.assert_allclose(features.numpy(), expected[: len(TEXTS)], rtol=0, atol=1e-5)
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_models_are_read(
+    trained: visir.TrainedModel, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "notes.txt").touch()
+    with monkeypatch.context() as patch:
+        patch.setattr("visir.encoders.models.adapter_files.load_checkpoint", None)
+        with pytest.raises(EncoderError, match=r"holds files that visir did not write \(notes\.txt\)"):
+            trained.merge(tmp_path / "mine")
+    full = SafetensorError("Error while serializing: I/O error: No space left on device (os error 28)")
+    monkeypatch.setattr("safetensors.torch.save_file", Mock(side_effect=full))
+    out = tmp_path / "merged"
+    with pytest.raises(EncoderError, match=rf"^{out}: cannot be written \(No space left on device\)") as caught:
+        trained.merge(out)
+    assert caught.value.hint == "make room, or name a place on another disk"
+    assert [path.name for path in tmp_path.iterdir()] == ["mine"]
+    with pytest.raises(EncoderError, match="runs/mein: no such folder"):
+        visir.TrainedModel(Path("runs/mein")).merge(out)
 
 
 def test_gradients_are_those_of_peft(models: Path) -> None:
@@ -194,6 +219,9 @@ def test_the_settings_of_an_adapter_are_in_the_key(trained: visir.TrainedModel, 
     assert visir.load(copy).card.weights == visir.load(trained.path).card.weights
     settings = copy / "adapter" / "adapter_config.json"
     settings.write_text(json.dumps({**json.loads(settings.read_text()), "lora_alpha": 40}))
+    with pytest.raises(EncoderError, match=r"damaged .*\n  - adapter/adapter_config.json (has|is not as)"):
+        visir.load(copy)
+    seal(copy)
     changed = visir.load(copy)
     assert changed.card.weights != visir.load(trained.path).card.weights
     assert np.abs(changed.encode_texts(TEXTS) - visir.load(trained.path).encode_texts(TEXTS)).max() > 1e-3
@@ -241,11 +269,17 @@ def test_interrupted_it_goes_on_and_its_state_is_small(
     monkeypatch.setattr(module, "save_state", stop)
     with pytest.raises(KeyboardInterrupt):
         visir.train("clip-lora", model=str(models / "clip"), out=tmp_path / "run", **{**CALL, "epochs": 2})
-    run = visir.train(
-        "clip-lora", model=str(models / "clip"), out=tmp_path / "run", resume=True, **{**CALL, "epochs": 2}
-    )
+    with pytest.raises(EncoderError, match=r"(?s)run: a training that is not finished\..*--resume \(resume=True"):
+        visir.load(tmp_path / "run")
+    again = {**CALL, "epochs": 2, "resume": True}
+    run = visir.train("clip-lora", model=str(models / "clip"), out=tmp_path / "run", **again)
     name = "adapter/adapter_model.safetensors"
     assert (run.path / name).read_bytes() == (whole.path / name).read_bytes()
+    with Claims.take(run.path, busy="") as claims:  # a kill after the last step but one leaves the state
+        claims.add("state.safetensors")
+        (run.path / "state.safetensors").touch()
+    visir.train("clip-lora", model=str(models / "clip"), out=run.path, **again)
+    assert files_below(run.path) == files_below(whole.path)
     # Only what is trained, with two moments and the best epoch's copy: no copy of the base.
     assert max(sizes) < 8 * (run.path / name).stat().st_size + 100_000
 

@@ -144,3 +144,8 @@ def test_statistics_see_colour_place_and_pattern() -> None:
 def test_pixels_takes_no_options() -> None:
     with pytest.raises(EncoderError, match="pixels takes no options"):
         load("pixels:64")
+
+
+def test_scripts_without_spaces_give_characters_and_pairs() -> None:
+    assert words("一个女人, red") == ["一", "个", "女", "人", "一个", "个女", "女人", "red"]
+    assert words("Žena běží") == ["žena", "běží"]

@@ -15,7 +15,7 @@ from torch import Tensor
 from visir.encoders.towers.base import to_device
 from visir.encoders.towers.gru import GRUBackbone
 from visir.encoders.towers.packed_gru import Packing, _Recurrence
-from visir.encoders.towers.words import SPECIAL, UNKNOWN, WordVocabulary
+from visir.encoders.towers.words import SPECIAL, UNKNOWN, WordVocabulary, tokenise
 
 SHAPES: list[dict[str, Any]] = [
     {"bidirectional": True},
@@ -157,3 +157,10 @@ def test_autocast_takes_the_lower_precision() -> None:
     with torch.autocast("cpu", torch.bfloat16):
         low = one(inputs)
     torch.testing.assert_close(low.float(), one(inputs), atol=0.02, rtol=0)
+
+
+def test_scripts_without_spaces_are_read_character_by_character() -> None:
+    words = tokenise("一个女人 on 2号 bikes，isn't it")
+    assert words == ["一", "个", "女", "人", "on", "2", "号", "bikes", "is", "n't", "it"]
+    assert tokenise("黒いユニフォーム") == list("黒いユニフォーム")
+    assert tokenise("한국어 문장 Žena běží") == ["한국어", "문장", "žena", "běží"]

@@ -12,9 +12,10 @@ import pytest
 import tiny_transformers as tiny
 from hub_server import COMMIT, Hub, running_hub
 
+import visir
 from visir.encoders.loading import load
 from visir.encoders.models.model_files import find_model
-from visir.encoders.models.model_names import code_is_trusted, refuse_code
+from visir.encoders.models.model_names import refuse_code, trusted_code
 from visir.encoders.models.sentence import packaged_model
 from visir.errors import EncoderError
 
@@ -164,13 +165,42 @@ def test_a_model_whose_code_comes_with_it(hub: Hub, clip: Path, tmp_path: Path) 
     expected = load(clip, device="cpu")
     assert np.array_equal(encoder.encode_texts(["a dog"]), expected.encode_texts(["a dog"]))
     assert np.array_equal(encoder.encode_images(tiny.photos()), expected.encode_images(tiny.photos()))
-    assert encoder.card.code is not None and expected.card.code is None
+    assert encoder.card.code is None and encoder.card.weights != expected.card.weights  # the code is in the hash
     with pytest.raises(EncoderError, match="whose code comes with it cannot be tuned"):
         PretrainedBackbone(encoder, "text")
 
 
 def test_code_that_comes_with_a_model() -> None:
-    assert not code_is_trusted("a/b", {}) and code_is_trusted("a/b?code=trusted", {"code": "trusted"})
+    assert trusted_code("a/b", {}) is None and trusted_code("a/b?code=trusted", {"code": "trusted"}) is not None
     with pytest.raises(EncoderError, match="code='yes' is not known"):
-        code_is_trusted("a/b?code=yes", {"code": "yes"})
+        trusted_code("a/b?code=yes", {"code": "yes"})
     assert "a/b?code=trusted" in refuse_code("a/b").hint and "a/b?x=1&code=trusted" in refuse_code("a/b?x=1").hint
+
+
+def test_an_adapter_on_the_hub_is_put_over_its_base(hub: Hub, clip: Path, tmp_path: Path) -> None:
+    pytest.importorskip("peft")
+    run = visir.train("clip-lora", "scenes:20?size=64", model=str(clip), out=tmp_path / "run", epochs=1, batch=8)
+    hub.repositories["someone/lora"] = run.path / "adapter"
+    encoder = load("someone/lora", device="cpu")
+    assert sorted(hub.downloads) == ["adapter_config.json", "adapter_model.safetensors"]
+    expected = load(str(run.path / "adapter"), device="cpu").encode_texts(["a dog"])
+    assert np.array_equal(encoder.encode_texts(["a dog"]), expected)
+    assert load(f"someone/lora?base={clip}", device="cpu").card.weights == encoder.card.weights
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_an_adapter_of_colpali_engine_is_refused_by_its_configuration(hub: Hub, tmp_path: Path, local: bool) -> None:
+    folder = tmp_path / "colqwen2.5"
+    folder.mkdir()
+    config = {
+        "base_model_name_or_path": "someone/colqwen2.5-base",
+        "peft_type": "LORA",
+        "task_type": "FEATURE_EXTRACTION",
+    }
+    config["target_modules"] = "(.*(model).*(q_proj|v_proj).*$|.*(custom_text_proj).*$)"
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    (folder / "adapter_model.safetensors").touch()
+    hub.repositories["someone/colqwen2.5"] = folder
+    with pytest.raises(EncoderError, match=r"(?s)an adapter of colpali-engine.*colqwen2-v1\.0-hf.*Encoder\.wrap"):
+        load(str(folder) if local else "someone/colqwen2.5")
+    assert "adapter_model.safetensors" not in hub.downloads

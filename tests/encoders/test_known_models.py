@@ -108,3 +108,12 @@ def test_a_word_that_is_no_name_gets_the_models_that_have_it() -> None:
     with pytest.raises(EncoderError, match="unknown encoder 'colqwen2'") as error:
         visir.load("colqwen2")
     assert error.value.hint.startswith("did you mean vidore/colqwen2-v1.0-hf? visir models colqwen2 lists all")
+
+
+def test_a_word_that_is_near_to_nothing_gets_no_names() -> None:
+    with pytest.raises(EncoderError, match="no model of the list has 'klingon'") as error:
+        visir.models("klingon")
+    assert error.value.hint == "visir models lists them; others load too, try one with visir doctor --load klingon"
+    with pytest.raises(EncoderError, match="no model of the list has 'clipp'") as error:
+        visir.models("clipp")
+    assert "did you mean openai/clip-vit-base-patch32, " in error.value.hint and "more with 'clip'?" in error.value.hint

@@ -120,3 +120,30 @@ def test_a_light_encoder_imports_nothing_heavy() -> None:
     )
     said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert said.stdout.strip() == "[]"
+
+
+def test_paths_with_a_slip_say_which_folder_is_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from huggingface_hub import constants
+
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    monkeypatch.setattr(constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "models" / "mine").mkdir(parents=True)
+    for name, near in (("./modles/mine", "models/mine"), ("models/deep/mine", None), ("~/nowhere/x", None)):
+        with pytest.raises(EncoderError, match="no such folder") as caught:
+            load(name)
+        assert caught.value.message.endswith(": no such folder.")
+        expected = f"did you mean {near}?" if near else f"relative paths begin at {tmp_path}"
+        assert expected in caught.value.hint and "ORGANISATION/NAME" in caught.value.hint
+    for name, near in (("modles/mine", "models/mine"), ("models/nine", "models/mine"), ("cats/mine", None)):
+        with pytest.raises(
+            EncoderError, match=f"^{name}: there is no such folder here; as a name on the hub: "
+        ) as caught:
+            load(name)
+        assert caught.value.hint.startswith(f"did you mean the folder {near}?" if near else "connect to the network")
+    (tmp_path / "file").write_text("?")
+    with pytest.raises(EncoderError, match="file: a file, and no folder"):
+        load(f"st:{tmp_path}/file")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    with pytest.raises(EncoderError, match="holds no model that is known here"):
+        load("~/models/mine")

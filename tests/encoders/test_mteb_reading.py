@@ -25,7 +25,7 @@ ARGUMENTS = {"task_metadata": TASK, "hf_split": "test", "hf_subset": "default", 
 
 @pytest.fixture(scope="module")
 def wrappers() -> Any:
-    pytest.importorskip("mteb", reason="mteb reads the same models where it is installed")
+    pytest.importorskip("mteb")
     from mteb.models import sentence_transformer_wrapper
 
     return sentence_transformer_wrapper

@@ -237,8 +237,11 @@ def test_values_beyond_float16_are_refused_and_float32_keeps_them() -> None:
         "mine", text=lambda texts: [np.full((2, 2), np.nan if text == "blue" else 1) for text in texts],
         form="multi-vector",
     )  # fmt: skip
-    with pytest.raises(EmbeddingError, match="the encoder returned NaN or infinite values for 1 inputs: '2'"):
+    with pytest.raises(EmbeddingError, match="mine returned NaN or infinite values for 1 input: '2'"):
         visir.encode(nan, TEXTS)
+    with pytest.raises(EmbeddingError, match="mine returned NaN or infinite values for 1 input: 'blue'") as caught:
+        nan.encode_texts(["red", "blue"])
+    assert "weights of the model are NaN or infinite: fetch or copy it again" in caught.value.hint
 
 
 def test_a_model_of_late_interaction_is_refused_where_one_vector_is_needed() -> None:

@@ -11,7 +11,7 @@ import torch
 from encoder_toys import Means, photos
 from PIL import Image
 
-from manifests import content_of, rewrite
+from manifests import content_of, rewrite, seal
 from visir.encoders import encode, load
 from visir.encoders.base import Encoder
 from visir.encoders.models.bag_of_words import BagOfWords
@@ -175,20 +175,33 @@ def test_missing_and_damaged_files_say_so(tmp_path: Path) -> None:
     weights, vocabulary = folder / "towers.safetensors", folder / "text_backbone/vocabulary.txt"
     whole, words = weights.read_bytes(), vocabulary.read_bytes()
     weights.write_bytes(whole[:-100])
-    with pytest.raises(EncoderError, match=r"towers.safetensors: cannot be read") as caught:
+    with pytest.raises(EncoderError, match=r"a checkpoint that is damaged .*\n  - towers.safetensors has ") as caught:
         load(folder)
     assert "copy the whole checkpoint again" in str(caught.value)
+    weights.write_bytes(whole[:-100] + bytes(100))  # as long, and it would be read
+    with pytest.raises(EncoderError, match=r"towers.safetensors is not as it was written"):
+        load(folder)
     weights.unlink()
-    with pytest.raises(EncoderError, match=r"towers.safetensors: missing"):
+    with pytest.raises(EncoderError, match=r"towers.safetensors is missing"):
+        load(folder)
+    (tmp_path / "elsewhere").write_bytes(whole)
+    weights.symlink_to(tmp_path / "elsewhere")  # as the cache of the hub lays it out
+    load(folder)
+    weights.unlink()
+    weights.write_bytes(whole[:-100])
+    seal(folder)
+    with pytest.raises(EncoderError, match=r"towers.safetensors: cannot be read"):
         load(folder)
     weights.write_bytes(whole)
     vocabulary.write_bytes(words + b"more\n")
+    seal(folder)
     with pytest.raises(EncoderError, match=r"towers.safetensors: does not fit .*visir.json"):
         load(folder)
     vocabulary.unlink()
-    with pytest.raises(VisirError, match=r"vocabulary.txt: no such file"):
+    with pytest.raises(VisirError, match=r"vocabulary.txt is missing"):
         load(folder)
     vocabulary.write_bytes(words)
+    seal(folder)
     description = content_of(folder)
     description["text"]["backbone"]["kind"] = "grue"
     rewrite(folder, description)
@@ -205,6 +218,7 @@ def test_another_frozen_encoder_is_refused(tmp_path: Path) -> None:
     folder = written(tmp_path / "out", build("small-cnn", "fitted"))
     other = BagOfWords.fit([*TEXTS, "a zebra, a sea"])
     other.save(folder / "text_base_encoder")
+    seal(folder)
     with pytest.raises(
         EncoderError, match=r"the text base encoder .* is not the one this tower was trained over"
     ) as caught:

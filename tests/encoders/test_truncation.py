@@ -35,6 +35,7 @@ from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.towers.words import WordVocabulary
 from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
+from visir.evaluation.truncation import read_texts
 
 # --- the helper -------------------------------------------------------------------------------------------------------
 
@@ -171,6 +172,24 @@ def tail(pretrained_tower: PretrainedTower, ending: str) -> list[int]:
     more = len(full) - len(without)
     assert more >= 6
     return full[-more - closing :]
+
+
+@pytest.mark.parametrize("kind", FAMILIES)
+def test_says_how_much_of_a_text_it_reads(names: dict[str, str], kind: str) -> None:
+    encoder = load(names[kind], device="cpu")
+    limit = encoder.text_limit()
+    assert limit is not None
+    assert limit.tokens == FAMILIES[kind]
+    cut = encoder.truncate([LONG], "1")[0]
+    longer = LONG[: len(cut) + 40]
+    assert limit.fits([cut, "a dog", longer, LONG]) == [True, True, False, False]
+    assert limit.count([LONG])[0] > 5 * limit.tokens or limit.tokens == 512
+    reading = read_texts([LONG, "a dog"], limit)
+    assert reading.cut.tolist() == [True, False]
+    assert reading.words_read[0] >= len(cut.split())
+    first = " ".join(LONG.split()[: int(reading.words_read[0])])
+    assert limit.fits([first, f"{first} {LONG.split()[int(reading.words_read[0])]}"]) == [True, False]
+    assert np.array_equal(*encoder.encode_texts([LONG, f"{LONG} the child"])), "what is cut changes nothing"
 
 
 @pytest.mark.parametrize("kind", FAMILIES)

@@ -22,7 +22,7 @@ from visir.errors import EncoderError, VisirError
         ("They’re here, she’d say: don’t!", "they 're here she 'd say do n't"),
         ("A T-shirt_2 at 7:30", "a t shirt 2 at 7 30"),
         ("rock'n'roll 'tis o'clock", "rock n roll tis o clock"),
-        ("Größe ÉTÉ 猫が", "größe été 猫が"),
+        ("Größe ÉTÉ 猫が", "größe été 猫 が"),
         (" . !?", ""),
     ],
 )

@@ -40,7 +40,7 @@ def test_identical_systems_differ_by_nothing(good: Result, test: str) -> None:
 
 
 def test_p_values_are_those_of_scipy(good: Result, poor: Result) -> None:
-    comparison = compare([poor, good], correction="none", by="caption")
+    comparison = compare([poor, good], correction="none", unit="caption")
     for one in comparison.differences:
         if one.measure == "rsum":
             continue
@@ -54,7 +54,7 @@ def test_p_values_are_those_of_scipy(good: Result, poor: Result) -> None:
 
 def test_rsum_has_a_test_of_its_own(good: Result, poor: Result) -> None:
     """A query's share of rsum is the sum of its three hits, in points: their mean difference is that of rsum."""
-    (one,) = [d for d in compare([poor, good], measures=["rsum"], by="caption").differences if d.task == "t2i"]
+    (one,) = [d for d in compare([poor, good], measures=["rsum"], unit="caption").differences if d.task == "t2i"]
     per_query = [100 * sum(r.values("t2i", f"hit@{k}") for k in (1, 5, 10)) for r in (good, poor)]
     assert one.p == pytest.approx(scipy.stats.ttest_rel(*per_query).pvalue, rel=1e-6)
     assert one.difference == pytest.approx(np.mean(per_query[0] - per_query[1]))
@@ -86,10 +86,10 @@ def test_clusters_by_image_raise_p(good: Result) -> None:
         aggregates = {"t2i": {"hit@1": float(hits.mean())}}
         copied[name] = replace(good, system=name, per_query={"t2i": table}, aggregates=aggregates)
     pair = [copied["b"], copied["a"]]
-    apart = compare(pair, measures=["hit@1"], by="caption")
+    apart = compare(pair, measures=["hit@1"], unit="caption")
     together = compare(pair, measures=["hit@1"])
     assert together.differences[0].p > 3 * apart.differences[0].p
-    assert together.differences == compare(pair, measures=["hit@1"], by="image").differences
+    assert together.differences == compare(pair, measures=["hit@1"], unit="image").differences
     assert "over images, captions of one image together" in together.how
     assert together.notes == ()
     assert "over queries" in apart.how
@@ -100,9 +100,9 @@ def test_unknown_images_are_said_to_be(good: Result, poor: Result) -> None:
     bare = [replace(one, captions=None) for one in (poor, good)]
     assert "because the results do not say which image" in compare(bare).notes[0]
     with pytest.raises(ConfigurationError, match=r"of 300 of 300 captions the image is not known"):
-        compare(bare, by="image")
-    with pytest.raises(ConfigurationError, match="unknown sample 'images' \\(did you mean 'image'"):
-        compare(bare, by="images")  # type: ignore[arg-type]
+        compare(bare, unit="image")
+    with pytest.raises(ConfigurationError, match="unknown unit 'images' \\(did you mean 'image'"):
+        compare(bare, unit="images")  # type: ignore[arg-type]
     # one result that knows is enough: both answered the same captions
     assert compare([bare[0], good]).differences == compare([poor, good]).differences
 

@@ -130,6 +130,10 @@ ACTS: dict[str, Act] = {
         ("evaluate", SCENES, "-m", "model", "--out", "out"), files=recipe, before=(MODEL,), force=("--replace",),
         volatile=("result.json", "report.html"),
     ),
+    "classify": Act(
+        ("classify", "scenes:40?size=64", "-m", "model", "--truth", "subject", "--out", "out"), files=recipe,
+        before=(MODEL,), force=("--replace",), volatile=("*.json", "*.html"), needs=("sklearn",),
+    ),
     "granularity": Act(("granularity", SCENES, "--out", "out"), force=("--replace",)),
     "perturb": Act(("perturb", SCENES, "char_swap", "--split", "test", "-o", "out"), force=("--replace",)),
     "probe": Act(

@@ -13,6 +13,7 @@ from visir.errors import VisirError
 from visir.library import Library
 from visir.library.layout import LibraryCard, LibraryError
 from visir.library.query import Query
+from visir.library.snapshot import LibrarySnapshot
 
 
 @pytest.fixture
@@ -29,6 +30,8 @@ def test_a_library_is_made_searched_updated_and_read_again(photos: Path, tmp_pat
     library = visir.index(photos, model, out=tmp_path / "patches.visir")
     card = LibraryCard.read(tmp_path / "patches.visir")
     assert card.kinds["dense"] == "maxsim"
+    with LibrarySnapshot.open(tmp_path / "patches.visir") as opened:
+        assert opened.label("dense") == "late interaction" and opened.label("sparse") == "sparse"
     assert set(_names(library, "red blue")[:2]) == {"red-blue.png", "blue-red.png"}
     assert _names(library, "green")[0] == "green-green.png"
     [best, *_] = library.search("yellow black")

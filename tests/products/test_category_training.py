@@ -110,7 +110,7 @@ def test_vectors_of_another_encoder_are_refused(tmp_path: Path) -> None:
     with pytest.raises(EncoderError, match="another text encoder"):
         model.embed_texts(["Wooden dogs"], load("bow"))
     (tmp_path / "m" / "heads.safetensors").write_bytes(b"cut")
-    with pytest.raises(EncoderError, match="copy the whole folder again"):
+    with pytest.raises(EncoderError, match=r"damaged .*\n  - heads.safetensors has 3 bytes"):
         load_categories_model(tmp_path / "m")
 
 

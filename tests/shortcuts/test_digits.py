@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 from flat_digits import IMAGES, LABELS, idx, level, write_flat_digits
 
+from visir.collections.readers.idx_files import read_idx
 from visir.errors import MissingPackageError, VisirError
 from visir.files import data_directory
 from visir.shortcuts import digits as digits_module
 from visir.shortcuts.digits import load_digits, resample, resolve
-from visir.shortcuts.idx import read_idx
 
 
 @pytest.fixture

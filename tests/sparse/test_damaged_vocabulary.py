@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from manifests import seal
+
 pytest.importorskip("tokenizers", reason="the extra sparse is not installed")
 sys.path.insert(0, str(Path(__file__).parents[1] / "retrieval"))
 
@@ -23,7 +25,6 @@ from visir.errors import VisirError
 from visir.retrieval.kinds import build_index, open_index
 from visir.sparse.encoder import SparseEncoder, load_checkpoint, write_sparse
 from visir.sparse.files import load_sparse, save_sparse
-from visir.storage import MANIFEST, FileRecord, Manifest
 
 FILE = "vocabulary.parquet"
 
@@ -46,14 +47,6 @@ def a_model(folder: Path) -> Path:
 def embeddings(folder: Path) -> Path:
     save_sparse(folder, random_sparse("image", 20, 1))
     return folder / FILE
-
-
-def seal(folder: Path) -> None:
-    """Checksums of what lies there: a folder may come from anybody."""
-    manifest = Manifest.read(folder)
-    files = {name: FileRecord.of(folder / name) for name in manifest.files}
-    sealed = Manifest(manifest.kind, manifest.content, files, manifest.generation, manifest.version)
-    (folder / MANIFEST).write_bytes(sealed.to_bytes())
 
 
 TABLES: dict[str, Any] = {

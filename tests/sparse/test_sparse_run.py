@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 from sparse_toys import PIECES, head, library, tokenizer
 
 import visir
-from manifests import content_of, rewrite
+from manifests import content_of, rewrite, seal
 from visir.collections import open_collection
 from visir.encoders import encode, load
 from visir.encoders.exported import export
@@ -178,7 +178,7 @@ def test_vectors_of_another_model_are_refused(made: Path) -> None:
 def test_a_missing_file_is_named(made: Path, tmp_path: Path, name: str) -> None:
     shutil.copytree(made / "out", tmp_path / "copy")
     (tmp_path / "copy" / name).unlink()
-    with pytest.raises(VisirError, match=f"{name}: missing"):
+    with pytest.raises(VisirError, match=f"{name} is missing"):
         load(tmp_path / "copy")
 
 
@@ -187,17 +187,21 @@ def test_damaged_and_foreign_files_are_named(made: Path, tmp_path: Path) -> None
     weights = tmp_path / "copy" / "head.safetensors"
     state = load_file(str(weights))
     save_file({**state, "words": state["words"][:, :4].contiguous()}, str(weights))
+    seal(tmp_path / "copy")
     with pytest.raises(EncoderError, match=r"head\.safetensors: damaged, or of another head"):
         load(tmp_path / "copy")
     weights.write_bytes(b"nothing")
+    seal(tmp_path / "copy")
     with pytest.raises(EncoderError, match=r"head\.safetensors: damaged"):
         load(tmp_path / "copy")
     shutil.copy(made / "out" / "head.safetensors", weights)
+    seal(tmp_path / "copy")
     description = content_of(tmp_path / "copy")
     rewrite(tmp_path / "copy", {**description, "card": {**description["card"], "weights": "3"}})
     with pytest.raises(EncoderError, match="is not the one this head was trained over: weights: trained with '3'"):
         load(tmp_path / "copy")
     (tmp_path / "copy" / "tokenizer.json").write_text(library(["[PAD]", "[UNK]", "[CLS]", "[SEP]", "z"]).to_str())
+    seal(tmp_path / "copy")
     with pytest.raises(EncoderError, match="its words are not those of the head"):
         load(tmp_path / "copy")
 

@@ -99,8 +99,8 @@ def test_a_folder_in_the_place_of_data_is_pointed_out(tmp_path: Path) -> None:
 
 def test_the_list_of_recipes_is_grouped_and_a_table() -> None:
     listed = visir.recipes()
-    assert listed.groups == ("own", "try", "measured", "ltd", "shortcuts") and len(listed) == 76
-    assert repr(listed).splitlines()[1] == "  own: clip-finetune, clip-lora, from-scratch, … (5)"
+    assert listed.groups == ("own", "try", "measured", "ltd", "shortcuts") and len(listed) == 78
+    assert repr(listed).splitlines()[1] == "  own: clip-finetune, clip-lora, composed, … (6)"
     assert "| Your own data: name it with --data | clip-finetune |" in " ".join(listed.to_markdown().split())
     assert visir.recipes(within="triplet-ltd").groups == ("measured", "ltd")
     with pytest.raises(ConfigurationError, match="no recipe holds 'tripplet'"):

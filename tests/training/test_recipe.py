@@ -190,6 +190,10 @@ def test_changes_that_contradict_each_other(plain: Path) -> None:
 def test_broken_toml_names_file_and_line(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"broken\.toml: not valid TOML: .*line 1"):
         read_recipe(write(tmp_path, "broken.toml", "name = \n"))
+    data = write(tmp_path, "mine.csv", "image,caption\na.jpg,a dog\n")
+    with pytest.raises(ConfigurationError, match=r"mine\.csv: this is no recipe") as caught:
+        read_recipe(data)
+    assert caught.value.hint.endswith(f"--data {data}") and "--list" in caught.value.message
 
 
 def test_none_takes_back_an_optional_key_or_section(plain: Path) -> None:

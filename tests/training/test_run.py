@@ -249,6 +249,15 @@ def test_missing_word_vectors_say_what_to_get(tmp_path: Path) -> None:
         ({"text": {"tower": "frozen", "encoder": "pixels"}}, "encodes no texts"),
         ({"image": {"tower": "frozen", "encoder": "pixls"}}, "unknown encoder 'pixls'"),
         ({"image": {"tower": "pretrained", "encoder": "pixels"}}, "cannot be tuned"),
+        ({"image": {"tower": "pretrained", "encoder": "colpali"}}, "colpali: late-interaction models cannot be tuned"),
+        (
+            {"image": {"tower": "pretrained", "encoder": "vidore/colqwen2-v1.0-hf"}},
+            r"late-interaction models cannot be tuned.*\n  → tower = .frozen. trains a head over it; .*openai/clip",
+        ),
+        (
+            {"image": {"tower": "pretrained", "encoder": "clip"}},
+            "unknown encoder 'clip'.*\n  → did you mean openai/clip",
+        ),
         ({"image": {"tower": "small-cnn", "head": {"scaling": "standard"}}}, r"image\.head\.scaling = .standard"),
         ({"objective": {"name": "infonce", "temperature": "own"}}, "needs one pretrained model"),
         (

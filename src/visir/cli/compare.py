@@ -50,7 +50,7 @@ def compare(
     measure: MeasureOption = None,
     test: Annotated[str, typer.Option(help="t or randomisation.")] = "t",
     correction: CorrectionOption = "holm",
-    by: Annotated[
+    unit: Annotated[
         str | None,
         typer.Option(
             help="What is a sample: image, with all its captions (default), or caption, which finds too much."
@@ -95,7 +95,7 @@ def compare(
         test=test,  # type: ignore[arg-type]
         correction=correction,  # type: ignore[arg-type]
         allow=allow or (),
-        by=by,  # type: ignore[arg-type]
+        unit=unit,  # type: ignore[arg-type]
         seed=seed,
     )
     output.facts(comparison=comparison)

@@ -28,7 +28,7 @@ from visir.cli.verbs import group
 if TYPE_CHECKING:
     from visir.collections.findings import Report
     from visir.collections.inspect import Inspection
-    from visir.records import TaskFile
+    from visir.records import TaskFile, TaskSet
 
 
 def inspect_command(
@@ -159,8 +159,13 @@ def formats_command() -> None:
         output.rich_table(table, markup=True)
 
 
-def _print_task(source: TaskFile) -> None:
+def _print_task(source: TaskFile | TaskSet) -> None:
+    from visir.records import TaskSet
 
+    if isinstance(source, TaskSet):
+        for part in source.parts.values():
+            _print_task(part)
+        return
     console = output.console_of_verb()
     about = source.describe()
     console.print(f"[bold]{_plain(source.name)}[/]  fingerprint {source.fingerprint}")
@@ -170,11 +175,17 @@ def _print_task(source: TaskFile) -> None:
         f"task {about['task']}: {len(source.queries):,} queries ({source.queries.modality}), "
         f"{len(source.documents):,} documents ({source.documents.modality}), {about['judgements']:,} judgements"
     )
-    console.print(f"candidates: {about['pools'] or 'all documents'}")
+    galleries = "the documents of the split" if source.galleries is not None else "all documents"
+    excluded = "" if source.excluded is None else ", without the picture of the query"
+    console.print(f"candidates: {about['pools'] or galleries}{excluded}")
+    if source.labels is not None:
+        console.print(f"labels: {_plain(', '.join(source.labels.column_names[1:]))}")
     for split in source.splits:
         part = source.split(split)
         positives = int(part.qrels(part.tasks[0]).positives.sum())
-        console.print(f"split {_plain(split or '(none)')}: {len(part.queries):,} queries, {positives:,} positives")
+        judged = f"{positives:,} positives" if part.judgements.num_rows else "not judged: its answers are not published"
+        images = "" if source.galleries is None else f"{len(part.documents):,} documents, "
+        console.print(f"split {_plain(split or '(none)')}: {len(part.queries):,} queries, {images}{judged}")
 
 
 def _print_inspection(inspection: Inspection) -> None:

@@ -11,6 +11,7 @@ from visir.cli import output
 from visir.cli.options import (
     BatchSizeOption,
     CaptionsOption,
+    ComposeOption,
     DeviceOption,
     DtypeOption,
     GalleryOption,
@@ -28,12 +29,13 @@ from visir.cli.options import (
     out_option,
     single_or_all,
 )
+from visir.cli.vector_files import vector_file, vectors_of_task
 from visir.cli.verbs import examples
 from visir.errors import ConfigurationError
 
 if TYPE_CHECKING:
     from visir.evaluation.results import Evaluation
-    from visir.records import Collection, Items, Role, Run, Task, TaskFile
+    from visir.records import Collection, Run, TaskFile, TaskSet
 
 
 PROTOCOL, SECOND = "Protocol", "Second stage"
@@ -84,8 +86,11 @@ def evaluate(
     captions: CaptionsOption = "all",
     recall: RecallOption = "hit",
     ties: Annotated[
-        str, typer.Option(help="Equal scores: id, pessimistic, optimistic.", rich_help_panel=PROTOCOL)
-    ] = "id",
+        str | None,
+        typer.Option(
+            help="Equal scores: id, pessimistic, optimistic, trec. Default: as the task says.", rich_help_panel=PROTOCOL
+        ),
+    ] = None,
     similarity: Annotated[
         str | None,
         typer.Option(
@@ -94,12 +99,30 @@ def evaluate(
             rich_help_panel=PROTOCOL,
         ),
     ] = None,
+    compose: ComposeOption = None,
     gallery: GalleryOption = "split",
     folds: Annotated[int, typer.Option(min=1, help="How many folds: 5 gives COCO's 5-fold 1k.")] = 1,
     depth: Annotated[
         int, typer.Option(help="How many answers per query are kept in the runs.", rich_help_panel=PROTOCOL)
     ] = 100,
     measure: MeasureOption = None,
+    blind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="Of choices: a language model that chooses without looking, beside the system. A collection of "
+            "captions to learn from, or gpt2.",
+            show_default=False,
+        ),
+    ] = None,
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL",
+            help="A label of the queries: a table for each of its values, such as category or language. Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     estimator: Annotated[
         str | None,
         typer.Option(
@@ -154,7 +177,7 @@ def evaluate(
     from visir.evaluation.brittleness_runs import evaluate_log, is_log
     from visir.evaluation.brittleness_runs import read as read_log
     from visir.evaluation.evaluate import evaluate as evaluate_source
-    from visir.evaluation.results import RESULT
+    from visir.evaluation.result_files import RESULT
     from visir.storage import check_new_folder
 
     if out is not None:
@@ -164,8 +187,8 @@ def evaluate(
             raise ConfigurationError(
                 f"{collection} is a run already.", hint="leave out --model, --embeddings and --run"
             )
-        evaluated = evaluate_log(read_log(collection), recall=recall, ties=ties)  # type: ignore[arg-type]
-        _show(evaluated, None, out)
+        evaluated = evaluate_log(read_log(collection), recall=recall, ties=ties or "id")  # type: ignore[arg-type]
+        _show(evaluated, None, out, by=by)
         return
     if sum(map(bool, (model, embeddings, run))) != 1:
         raise ConfigurationError(
@@ -174,7 +197,9 @@ def evaluate(
     from visir.collections import open_source
     from visir.records import Collection
 
-    opened = open_source(collection, images=single_or_all(images), judgements=judgements)
+    opened = open_source(
+        collection, images=single_or_all(images), judgements=judgements, only_split=None if compose else split
+    )
     if shortcuts:
         from visir.shortcuts import inject
 
@@ -182,7 +207,10 @@ def evaluate(
             raise ConfigurationError("shortcuts go with images and captions only.", hint="leave --shortcuts out")
         opened = inject(opened, shortcuts)
     options: dict[str, Any] = {"batch_size": batch_size} if model and batch_size else {}
-    system = _system(model, embeddings, run, opened, split, gallery, captions, device, dtype)
+    if model and model.startswith("blind:"):
+        system: Any = model
+    else:
+        system = _system(model, embeddings, run, opened, split, gallery, captions, device, dtype)
     evaluated = evaluate_source(
         opened,
         system,
@@ -196,6 +224,7 @@ def evaluate(
         folds=folds,
         depth=depth,
         similarity=similarity,  # type: ignore[arg-type]
+        compose=compose,
         measures=measure,
         estimator="self" if estimator == "self" else _model(estimator, device, dtype),
         rerank=system if rerank is not None and rerank == model else _cross_encoder(rerank, device, dtype),
@@ -206,14 +235,20 @@ def evaluate(
         skip_broken=skip_broken,
         **options,
     )
-    _show(evaluated, opened, out, _curve(model))
+    baseline = None
+    if blind is not None:
+        from visir.evaluation.systems.blind import BlindSystem
+
+        ties = evaluated.protocol.ties
+        baseline = evaluate_source(opened, BlindSystem(blind), task, split=split, measures=measure, ties=ties)
+    _show(evaluated, opened, out, _curve(model), by, baseline)
 
 
 def _system(
     model: str | None,
     embeddings: list[str] | None,
     runs: list[str] | None,
-    source: Collection | TaskFile,
+    source: Collection | TaskFile | TaskSet,
     split: str | None,
     gallery: str,
     captions: str,
@@ -231,8 +266,13 @@ def _system(
         chosen = choose(pool, captions) if isinstance(pool, Collection) else pool
         return [_run(run, chosen) for run in runs or []]
     if not isinstance(pool, Collection):
-        return _vectors_of_task(embeddings, pool.task(pool.tasks[0]))
-    encoders = [load(_vector_file(name)) for name in embeddings]
+        if len(pool.tasks) > 1:
+            raise ConfigurationError(
+                f"{pool.name}: vectors from files go with one task; there are {', '.join(pool.tasks)}.",
+                hint="in Python: visir.evaluate(source, vectors={'image': …, 'text': …})",
+            )
+        return vectors_of_task(embeddings, pool.task(pool.tasks[0]))
+    encoders = [load(vector_file(name)) for name in embeddings]
     return [
         encode_items(encoder, pool.items(side))
         for encoder in encoders
@@ -241,43 +281,7 @@ def _system(
     ]
 
 
-def _vectors_of_task(embeddings: list[str], task: Task) -> dict[Role, Any]:
-    """The vectors of both sides of a task, from one file, or from "query=FILE" and "document=FILE"."""
-    import pyarrow.compute as pc
-
-    from visir.encoders import encode_items, load
-
-    sides: dict[Role, Items] = {"query": task.queries, "document": task.documents}
-    files = {role: name.partition("=")[2] for name in embeddings for role in sides if name.startswith(f"{role}=")}
-    if len(files) != len(embeddings) and (len(embeddings) > 1 or files):
-        raise ConfigurationError(
-            f"of {len(embeddings)} files of vectors it is not said which is of the queries and which of the documents.",
-            hint="--embeddings query=npz:FILE --embeddings document=npz:FILE",
-        )
-    if not files and task.queries.modality == task.documents.modality:
-        shared_ids = task.queries.ids.filter(pc.is_in(task.queries.ids, task.documents.ids))
-        if len(shared_ids):
-            raise ConfigurationError(
-                f"queries and documents share ids (e.g. {shared_ids[0].as_py()!r}), so one file cannot hold the "
-                "vectors of both.",
-                hint="--embeddings query=npz:FILE --embeddings document=npz:FILE",
-            )
-    vectors: dict[Role, Any] = {}
-    encoders = {name: load(_vector_file(name)) for name in dict.fromkeys(files.values() or embeddings)}
-    for role, items in sides.items():
-        encoder = encoders[files.get(role, next(iter(encoders)))]
-        if items.modality not in encoder.modalities:
-            raise ConfigurationError(f"there are no vectors of the {items.title}.", hint=f"name one: {role}=npz:FILE")
-        vectors[role] = encode_items(encoder, items, role)
-    return vectors
-
-
-def _vector_file(name: str) -> str:
-    """The name of the file as `load` takes it: "npz:FILE"."""
-    return name if ":" in name else f"{Path(name).suffix[1:] or 'npy'}:{name}"
-
-
-def _run(name: str, pool: Collection | TaskFile) -> Run:
+def _run(name: str, pool: Collection | TaskFile | TaskSet) -> Run:
     """A run from FILE, which says itself what it is, or from TASK=FILE, made over the declared gallery."""
     from visir.retrieval.formats import read_run
 
@@ -319,12 +323,17 @@ def _curve(model: str | None) -> list[dict[str, Any]] | None:
 
 def _show(
     evaluation: Evaluation,
-    source: Collection | TaskFile | None,
+    source: Collection | TaskFile | TaskSet | None,
     out: Path | None,
     training: list[dict[str, Any]] | None = None,
+    by: list[str] | None = None,
+    blind: Evaluation | None = None,
 ) -> None:
-    from visir.evaluation.results import RESULT, write_result
+    from visir.evaluation.result_files import RESULT
+    from visir.evaluation.results import write_result
     from visir.reports import card_table, measures_table, write_report
+    from visir.reports.label_sections import paired_differences
+    from visir.reports.views import by_label, label_differences
     from visir.storage import new_folder
 
     result = evaluation.result
@@ -345,8 +354,27 @@ def _show(
                     **{f"run_{task}.parquet": f"what the search answered, {task}" for task in result.tasks},
                 },
             )
-    output.answer({**output.plain(result.to_dict()), "out": out and out.absolute()})
+    labelled = [shown.by(label) for label in by or [] for shown in (evaluation, blind) if shown is not None]
+    apart = [
+        paired_differences(shown.result, label)
+        for label in by or []
+        for shown in (evaluation, blind)
+        if shown is not None
+    ]
+    rows: dict[str, Any] = {}
+    for table in labelled:
+        rows.setdefault(table.system, {})[table.label] = table.to_arrow().to_pylist()
+    more: dict[str, Any] = {"by": rows} if rows else {}
+    if blind is not None:
+        more["blind"] = blind.aggregates
+    output.answer({**output.plain(result.to_dict()), **more, "out": out and out.absolute()})
     output.table(measures_table(result))
+    if blind is not None:
+        output.table(measures_table(blind.result))
+    for table, differences in zip(labelled, apart, strict=True):
+        output.table(by_label.table(table))
+        if differences is not None:
+            output.table(label_differences.table(differences))
     output.table(card_table(result.protocol))
     if out is not None:
         output.note(f"result: {out / 'result.json'}\nreport: {out / 'report.html'}")

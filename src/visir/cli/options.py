@@ -191,6 +191,15 @@ DeviceOption = Annotated[
         autocompletion=complete_device,
     ),
 ]
+ComposeOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="RULE",
+        help="How a model composes a query of a text and an image: 'sum(0.5)', 0.5 of the text; text; image; "
+        "'sum(val)', the best weight on that split. Default: the model's own way.",
+        rich_help_panel="Protocol",
+    ),
+]
 DtypeOption = Annotated[
     str,
     typer.Option(help="Arithmetic of the forward pass: float32, bfloat16, float16.", rich_help_panel=COMPUTE),

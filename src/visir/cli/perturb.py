@@ -61,7 +61,8 @@ def perturb(
 ) -> None:
     """Write a copy of a collection with changed captions.
 
-    Write COLLECTION with its captions perturbed: typos, synonyms, distractions, word order.
+    Write COLLECTION with its captions perturbed: typos, synonyms, distractions, word order, paraphrases,
+    or another meaning (negation, swapped things and colours).
 
     Ids, links, splits and judgements stay. A caption that cannot be perturbed is kept as it is and counted; which ones
     changed, and how they read before, is in caption_facts.parquet. `visir perturb --list` says what there is.

@@ -62,7 +62,9 @@ def stress(
     ] = None,
     perturbations: Annotated[
         str | None,
-        typer.Option(help="Of captions, by commas: nearby_char,synonym_noun; or none. Default: all thirteen."),
+        typer.Option(
+            help="Of captions, by commas: nearby_char,synonym_noun; or none. Default: those that damage captions."
+        ),
     ] = None,
     corruptions: Annotated[
         str | None,

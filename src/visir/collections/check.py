@@ -11,10 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.collections.check_pictures import check_pictures
+from visir.collections.choice_draft import ChoiceDraft
 from visir.collections.draft import Draft
 from visir.collections.findings import Report
 from visir.collections.readers.texts import text_findings
-from visir.collections.task_draft import TaskDraft
+from visir.collections.task_draft import TaskDraft, TaskSetDraft
+from visir.collections.task_memory import is_task, is_task_set
 from visir.errors import CollectionError, VisirError
 from visir.records import Collection
 
@@ -52,13 +54,15 @@ def check(
         (True, {'images': 3, 'captions': 15}, 3)
     """
     from visir.collections.opening import open as open_anything
-    from visir.collections.opening import read_draft
+    from visir.collections.opening import read_draft, task_in_memory
 
     opened = source
-    if not isinstance(source, Draft | TaskDraft):
+    if not isinstance(source, Draft | TaskDraft | TaskSetDraft | ChoiceDraft):
         try:
             if isinstance(source, str | Path):
                 opened = read_draft(str(source), format=format, images=images, **options)
+            elif is_task(source) or is_task_set(source):
+                opened = task_in_memory(source, images, options)
             else:
                 opened = open_anything(source, format=format, images=images, **options)
         except VisirError as fault:
@@ -66,8 +70,12 @@ def check(
             report = Report(Path(name).name, name)
             report.add("error", "cannot be read", [fault.message])
             return report
+    if isinstance(opened, ChoiceDraft):
+        return _check_choices(opened, decode=decode, workers=workers)
     if isinstance(opened, TaskDraft):
         return _check_task(opened, decode=decode, workers=workers)
+    if isinstance(opened, TaskSetDraft):
+        return _check_tasks(opened, decode=decode, workers=workers)
     if not isinstance(opened, Collection | Draft):
         raise CollectionError(
             f"a {type(opened).__name__} is neither a collection nor a task.", hint='visir.check("photos/")'
@@ -99,7 +107,7 @@ def _check_task(draft: TaskDraft, *, decode: bool, workers: int | None) -> Repor
     report.counts = {"queries": len(draft.queries.ids), "documents": len(draft.documents.ids),
                      "judgements": len(draft.judgements)}  # fmt: skip
     report.add("error", "faults of the source", draft.faults)
-    judged = {query for _, query, _ in draft.judgements}
+    judged = {query for _, query, _ in draft.judgements} | {query for _, query in draft.unjudged}
     without = [repr(query) for query in draft.queries.ids if query not in judged]
     report.add("note", "queries without judgements", without)
     positives = {query for (_, query, _), grade in draft.judgements.items() if grade > 0}
@@ -114,6 +122,37 @@ def _check_task(draft: TaskDraft, *, decode: bool, workers: int | None) -> Repor
                        for name, column in zip(("id", "path", "archive"), values, strict=True)}  # fmt: skip
             images = pa.table({**columns, "split": pa.array([""] * len(rows), pa.string())})
             check_pictures(report, images, draft.root, decoding=decode, workers=workers)
+    return report
+
+
+def _check_choices(draft: ChoiceDraft, *, decode: bool, workers: int | None) -> Report:
+    report = Report(draft.name, draft.described_source())
+    report.counts = {"items": len(draft.items), "images": len(draft.ids)}
+    report.add("error", "faults of the source", draft.faults)
+    columns = {name: draft.column(values) for name, values in
+               (("id", draft.ids), ("path", draft.paths), ("archive", draft.archives))}  # fmt: skip
+    images = pa.table({**columns, "split": pa.array([""] * len(draft.ids), pa.string())})
+    check_pictures(report, images, draft.root, decoding=decode, workers=workers)
+    return report
+
+
+def _check_tasks(draft: TaskSetDraft, *, decode: bool, workers: int | None) -> Report:
+    """Each task of a set; pictures that two tasks share are looked at once."""
+    report = Report(draft.name, draft.described_source())
+    report.add("error", "faults of the source", draft.faults)
+    seen: set[tuple[str | None, str | None]] = set()
+    for name, part in draft.parts.items():
+        for items in (part.queries, part.documents):
+            places = [None if row is None else (draft.paths[row], draft.archives[row]) for row in items.pictures]
+            items.pictures = [
+                None if place is None or place in seen else row
+                for row, place in zip(items.pictures, places, strict=True)
+            ]
+            seen |= {place for place in places if place is not None and place[0] is not None}
+        part.faults = []
+        of_part = _check_task(part, decode=decode, workers=workers)
+        report.counts |= {f"{name} {kind}": count for kind, count in of_part.counts.items()}
+        report.findings += of_part.findings
     return report
 
 

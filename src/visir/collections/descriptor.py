@@ -37,6 +37,7 @@ class Format:
         title: Its name for people.
         layout: The files as their makers distribute them.
         reference: Where the format comes from.
+        obtain: Where its makers publish it, or a command that gets it; "" where people make it themselves.
         sniff: Whether a path looks like it. It must be quick and never raise.
         read: `read(path, **options)` returns a draft (`visir.collections.draft`), or what is read as it is.
         options: What can be chosen.
@@ -56,6 +57,19 @@ class Format:
     last: bool = False
     one_file: bool = False
     advice: Callable[[Path], str] = lambda path: ""
+    obtain: str = ""
+
+    def lacks(self, path: Path, *missing: str) -> CollectionError:
+        """The error for a path that is not this layout.
+
+        Args:
+            path: What was given.
+            *missing: What it lacks: "no folder caption/".
+        """
+        return CollectionError(
+            f"{path}: not the layout of {self.name}: {', '.join(missing)}.",
+            hint="; ".join(filter(None, [f"layout: {self.layout}", f"get it: {self.obtain}" if self.obtain else ""])),
+        )
 
     def resolve(self, options: dict[str, Any]) -> dict[str, Any]:
         """The options with defaults filled in and text parsed.

@@ -16,6 +16,8 @@ from visir.records.columns import text_column
 
 MANY = 1_000
 """Readers stop collecting faults here: a file with more is of another format, not faulty."""
+NOT_LOOKED_FOR = "images not looked for"
+"""The note of a source when nobody wants its pictures."""
 
 
 @dataclass
@@ -84,6 +86,7 @@ class Draft(SourceDraft):
     Args:
         splits: (n,) the split of each image, "" for none.
         caption_ids: (m,) the id of each caption; `texts` (m,) what it says; `caption_images` (m,) the id of its image.
+        languages: (m,) the language of each caption, None where it is unknown; empty where none is known.
         judgements: Judgements beside the links, as in `Collection`.
         facts: Further columns by image, and `caption_facts` by caption, as in `Collection`.
     """
@@ -92,6 +95,7 @@ class Draft(SourceDraft):
     caption_ids: list[str] = field(default_factory=list)
     texts: list[str] = field(default_factory=list)
     caption_images: list[str] = field(default_factory=list)
+    languages: list[str | None] = field(default_factory=list)
     judgements: pa.Table | None = None
     facts: pa.Table | None = None
     caption_facts: pa.Table | None = None
@@ -102,8 +106,10 @@ class Draft(SourceDraft):
         self.names.append(name)
         self.splits.append(split)
 
-    def add_caption(self, identifier: str, text: str, image: str) -> None:
-        """One caption of the image with the id `image`."""
+    def add_caption(self, identifier: str, text: str, image: str, language: str | None = None) -> None:
+        """One caption of the image with the id `image`, in a language ("de") where it is known."""
+        if language is not None or self.languages:
+            self.languages += [None] * (len(self.caption_ids) - len(self.languages)) + [language]
         self.caption_ids.append(identifier)
         self.texts.append(text)
         self.caption_images.append(image)
@@ -121,6 +127,8 @@ class Draft(SourceDraft):
             "text": text_column(self.texts, self.name),
             "image_id": text_column(self.caption_images, self.name),
         }
+        if self.languages:
+            captions["language"] = text_column(self.languages, self.name)
         return pa.table(images), pa.table(captions)
 
     def build(self) -> Collection:

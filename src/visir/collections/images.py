@@ -17,6 +17,7 @@ from visir.collections.archives import Archive, open_archive
 from visir.collections.budget import DECODING, LIMIT_VARIABLE, pixel_limit
 from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
 from visir.collections.picture_kinds import looks_like, register_heif
+from visir.collections.picture_parts import cut, part_of
 from visir.errors import CollectionError, ImageError
 from visir.records import HasImages
 
@@ -230,8 +231,14 @@ class ImageReader:
         return f"image {self._ids[row].as_py()!r}{place}"
 
     def read(self, row: int) -> bytes:
-        """The encoded bytes as they lie on disk (a generated scene: PNG)."""
+        """The encoded bytes as they lie on disk (a generated scene: PNG; a part of a picture: BMP)."""
         path = self._paths[row].as_py()
+        if (cropped := part_of(path)) is None:
+            return self._read(row, path)
+        with opened(self._read(row, cropped[0]), self.where(row), max_pixels=self._max_pixels) as picture:
+            return cut(picture, cropped[1], self.where(row))
+
+    def _read(self, row: int, path: str | None) -> bytes:
         if path is None:
             raise ImageError(
                 f"{self.where(row)}: only its metadata is at hand.",

@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import hashlib
-import io
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import pyarrow as pa
-
 from visir.collections.draft import Draft
 from visir.collections.frames import columns_of
+from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.columns import CAPTION_ALSO, CAPTION_COLUMNS, IMAGE_ALSO, IMAGE_COLUMNS
 from visir.collections.readers.table import DraftFiller, TableColumns
 from visir.errors import CollectionError
 from visir.remote import local_path
-from visir.storage import ContentStore, FolderKind
 
-HELD = FolderKind("held-pictures", "pictures from memory", remedy="delete it: it is made again")
 FORMS = (
     'a path or a text ("photos/", "mine.csv", "scenes:50"), a list of image files, a list of (image, caption) or '
     "(image, [caption, …]), a dictionary {image: caption}, a pandas or polars DataFrame, an Arrow table, or a "
     "datasets.Dataset"
 )
 """What can be opened, in words."""
-_FILE = "cells.arrow"
 
 
 @dataclass(frozen=True)
@@ -93,14 +87,14 @@ def _of_table(table: dict[str, list[Any]], name: str, columns: dict[str, str | N
     if not table_columns.captions:
         draft.notes.append("no captions: no column has a usual name for them; caption= names it")
     cells = table.get(table_columns.image or "", [])
-    if any(_is_picture(cell) for cell in cells):
-        held = _Held()
+    if any(is_picture(cell) for cell in cells):
+        held = HeldPictures()
         places = [None if cell is None else held.add(cell, f"row {row}") for row, cell in enumerate(cells, 1)]
         archive = held.write()
         table = {**table, str(table_columns.image): [None if p is None else f"image-{p}" for p in places]}
     rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
     DraftFiller(draft, table_columns).add((f"row {number}", row) for number, row in enumerate(rows, 1))
-    if any(_is_picture(cell) for cell in cells):
+    if any(is_picture(cell) for cell in cells):
         draft.paths = [None if n is None else f"image#{n.removeprefix('image-')}" for n in draft.names]
         draft.archives = [None if n is None else str(archive) for n in draft.names]
         draft.names = []
@@ -154,12 +148,12 @@ def _of_mapping(source: Mapping[Any, Any]) -> Iterator[_Entry]:
 
 
 def _fill(draft: Draft, entries: list[_Entry]) -> None:
-    held = _Held()
+    held = HeldPictures()
     rows: dict[str, int] = {}
-    by_id = any(_is_picture(entry.image) for entry in entries)
+    by_id = any(is_picture(entry.image) for entry in entries)
     counts: Counter[str] = Counter()
     for number, entry in enumerate(entries):
-        in_memory = _is_picture(entry.image)
+        in_memory = is_picture(entry.image)
         named = not entry.place.startswith("entry ") and entry.captions is None
         identifier = entry.place if named else str(number) if in_memory else Path(entry.image).as_posix()
         if identifier not in rows:
@@ -191,81 +185,12 @@ def _existing(draft: Draft, image: Any) -> str | None:
     return str(path.absolute())
 
 
-class _Held:
-    """Pictures from memory as cells of one Arrow file in the cache."""
-
-    def __init__(self) -> None:
-        self._cells: list[bytes] = []
-        self._digest = hashlib.blake2b(digest_size=16)
-
-    def add(self, picture: Any, where: str) -> int:
-        """Take a picture; return the number of its cell."""
-        data = _encoded(picture, where)
-        self._digest.update(len(data).to_bytes(8, "little"))
-        self._digest.update(data)
-        self._cells.append(data)
-        return len(self._cells) - 1
-
-    def write(self) -> Path:
-        """Write the file, unless the same pictures were written before; return its path."""
-        store, key = ContentStore(HELD), self._digest.hexdigest()
-        if store.find(key, hashed=lambda name: False) is None:
-            with store.writing(key, waiting="another process is writing the same pictures; waiting for it") as change:
-                if change.manifest.generation == 0:
-                    table = pa.table({"image": pa.array(self._cells, pa.large_binary())})
-                    with pa.ipc.new_file(str(change.file(_FILE)), table.schema) as writer:
-                        writer.write_table(table, max_chunksize=256)
-        return (store.path(key) / _FILE).absolute()
-
-
-def _encoded(picture: Any, where: str) -> bytes:
-    if isinstance(picture, (bytes, bytearray)):
-        return bytes(picture)
-    if isinstance(picture, Mapping):
-        if picture.get("bytes") is not None:
-            return bytes(picture["bytes"])
-        path = Path(str(picture.get("path"))).expanduser()
-        if not path.is_file():
-            raise CollectionError(f"{where}: {path}: no such file.")
-        return path.read_bytes()
-    from PIL import Image
-
-    if isinstance(picture, (str, Path)):
-        path = Path(local_path(str(picture))).expanduser()
-        if not path.is_file():
-            raise CollectionError(f"{where}: {path}: no such file.")
-        return path.read_bytes()
-    if not isinstance(picture, Image.Image):
-        try:
-            picture = Image.fromarray(picture)
-        except (TypeError, ValueError, AttributeError, KeyError) as fault:
-            raise CollectionError(
-                f"{where}: an array of this shape or type is no picture ({fault}).",
-                hint="give (height, width, 3) numbers of type uint8",
-            ) from None
-    from visir.collections.images import to_rgb
-
-    stream = io.BytesIO()
-    to_rgb(picture.copy()).save(stream, "PNG", compress_level=1)
-    return stream.getvalue()
-
-
-def _is_picture(value: Any) -> bool:
-    """Whether a value holds the picture itself, rather than the name of its file."""
-    if isinstance(value, (bytes, bytearray)):
-        return True
-    if isinstance(value, Mapping):
-        return "bytes" in value or "path" in value
-    module = type(value).__module__.partition(".")[0]
-    return module == "PIL" or (module == "numpy" and getattr(value, "ndim", 0) in (2, 3))
-
-
 def _is_image(value: Any) -> bool:
-    return isinstance(value, (str, Path)) or (_is_picture(value) and not isinstance(value, Mapping))
+    return isinstance(value, (str, Path)) or (is_picture(value) and not isinstance(value, Mapping))
 
 
 def _names_image(value: Any) -> bool:
-    return isinstance(value, Path) or _is_picture(value) or (isinstance(value, str) and is_picture_name(value))
+    return isinstance(value, Path) or is_picture(value) or (isinstance(value, str) and is_picture_name(value))
 
 
 def _texts(captions: Any) -> list[Any]:

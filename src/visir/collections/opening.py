@@ -3,28 +3,36 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, TypeAlias, cast
 
+from visir.collections.choice_draft import ChoiceDraft
 from visir.collections.draft import Draft, SourceDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
+from visir.collections.frames import columns_of
 from visir.collections.images import ImageReader
 from visir.collections.in_memory import read_memory
 from visir.collections.judgements.pairs import judge
+from visir.collections.readers.choice_table import has_choices, read_memory_choices
 from visir.collections.readers.huggingface import from_dataset, load_from_hub
 from visir.collections.readers.locate import place_images
+from visir.collections.readers.mteb_tasks import is_mteb_task, read_mteb_task
 from visir.collections.readers.table import COLUMN_OPTIONS
+from visir.collections.readers.torchvision_sets import from_class_data_set, is_class_data_set
 from visir.collections.sources import SourceKind, find_source
-from visir.collections.task_draft import TaskDraft
+from visir.collections.task_draft import TaskDraft, TaskSetDraft
+from visir.collections.task_memory import is_task, is_task_set, read_task, read_task_set
 from visir.errors import CollectionError
 from visir.files import is_there
 from visir.plugins import load_target
 from visir.progress import Progress
-from visir.records import Collection, SplitRule, TaskFile
+from visir.records import Collection, SplitRule, TaskFile, TaskSet
 from visir.storage.manifest import read_manifest
 
+AnySource: TypeAlias = Collection | TaskFile | TaskSet
+"""What holds tasks."""
 _FOLDERS = {
     "library": "visir.library.library:Library.open",
     "result": "visir.evaluation.results:load_evaluation",
@@ -43,6 +51,7 @@ def open(
     images: object = None,
     format: str | None = None,
     split: str | None = None,
+    language: str | None = None,
     judgements: object = None,
     **options: Any,
 ) -> Any:
@@ -58,7 +67,11 @@ def open(
             - a list of image files; a list of `(image, caption)` or `(image, [caption, …])`; `{image: caption}`. An
               image is a path, a PIL picture or an array,
             - a pandas or polars DataFrame or an Arrow table with a column of images and one of captions,
-            - a `datasets.Dataset`,
+            - a `datasets.Dataset`, a data set of torchvision or {"train": …, "test": …} of them,
+            - a retrieval task of mteb: `"mteb:NFCorpus"`, or the object,
+            - a task: `{"queries": …, "documents": …, "qrels": …}`, where each is a dictionary, a list, a data frame, a
+              data set or a file (`visir.collections.task_memory.read_task` lists the forms),
+            - a file of results of mteb (`NFCorpus.json`), which becomes `MtebResults`,
             - a library, or the folder of a result or of an index, that visir made.
 
             A collection that is open already is returned as it is.
@@ -66,14 +79,15 @@ def open(
             the source. "none" goes without.
         format: The name of the format, when it cannot be told.
         split: Keep one split, or several ("train+val").
+        language: Keep the captions in one language ("de"), or in several ("de+fr"), where the source names languages.
         judgements: Further relevance judgements to attach: a file of qrels (TREC, CSV, JSON), `{query: {document:
             grade}}`, a DataFrame, or those of CxC, ECCV Caption, or Flickr8k's experts.
         **options: Those of the format: `image="file", caption="text"` name columns of a table. Every collection has
             `split_by="random(0.8, 0.1, 0.1, seed=0)"`, which makes splits.
 
     Returns:
-        A `Collection`; a `TaskFile` for a task with queries and documents of its own; a `Library`, an `Evaluation` or
-        an index for folders that visir made.
+        A `Collection`; a `TaskFile` for a task with queries and documents of its own, a `TaskSet` for several; a
+        `Library`, an `Evaluation` or an index for folders that visir made.
 
     Raises:
         CollectionError: With all faults of the source at once.
@@ -92,12 +106,25 @@ def open(
     if isinstance(source, (str, Path)) and format is None:
         manifest = read_manifest(Path(source)) if is_there(source) and Path(source).is_dir() else None
         if manifest is not None and manifest.kind in _FOLDERS:
-            given = {"images": images, "split": split, "judgements": judgements}
+            given = {"images": images, "split": split, "language": language, "judgements": judgements}
             unused = [name for name, value in given.items() if value is not None]
             if unused:
                 raise CollectionError(f"{source}: a folder that visir made ({manifest.kind}) takes no {unused[0]}=.")
             return load_target(_FOLDERS[manifest.kind])(source, **options)
-    return open_source(source, images=images, format=format, split=split, judgements=judgements, **options)
+        if _is_mteb_result(Path(source)):
+            return load_target("visir.evaluation.mteb.results:read_mteb")(source)
+    return open_source(
+        source, images=images, format=format, split=split, language=language, judgements=judgements, **options
+    )
+
+
+def _is_mteb_result(path: Path) -> bool:
+    """Whether a file begins like the results of mteb."""
+    if path.suffix != ".json" or not path.is_file():
+        return False
+    with path.open("rb") as file:
+        head = file.read(4096)
+    return all(name in head for name in (b'"task_name"', b'"scores"', b'"mteb_version"'))
 
 
 def open_source(
@@ -106,9 +133,11 @@ def open_source(
     format: str | None = None,
     images: object = None,
     split: str | None = None,
+    language: str | None = None,
     judgements: object = None,
+    only_split: str | None = None,
     **options: Any,
-) -> Collection | TaskFile:
+) -> AnySource:
     """Open anything that holds tasks of retrieval: a collection of images and captions, or a task from elsewhere.
 
     Args:
@@ -121,8 +150,10 @@ def open_source(
         images: Where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
             the source; the record's `source` says where they were found. "none" goes without.
         split: Keep one split, or several ("train+val").
+        language: Keep the captions in one language ("de"), or in several ("de+fr").
         judgements: Files or folders of further relevance judgements to attach to a collection (CxC, ECCV Caption,
             Flickr8k experts).
+        only_split: The split that will be used: formats with the option `only` read no other; the rest read everything.
         **options: Those of the format; `visir data formats` lists them. Every collection has `split_by`, a rule that
             makes splits (`visir.records.Collection.split_by`): "random(0.8, 0.1, 0.1, seed=0)", or "group(COLUMN, 0.8,
             0.1, 0.1, seed=0)"; the column "content" keeps the same pictures, byte for byte, together.
@@ -135,28 +166,40 @@ def open_source(
         >>> source.tasks, len(source.split("test").task("t2i").queries)
         (('i2t', 't2i'), 5)
     """
-    if isinstance(path_or_spec, (Collection, TaskFile)):
+    if isinstance(path_or_spec, (Collection, TaskFile, TaskSet)):
         rule = options.pop("split_by", None)
         unused = [name for name, value in {"format": format, "images": images, **options}.items() if value is not None]
         if unused:
             raise CollectionError(f"{path_or_spec.name}: it is open already; {unused[0]}= does not apply.")
-        return _with_splits(_with_judgements(path_or_spec, judgements), rule).split(split)
+        return _part(_with_splits(_with_judgements(path_or_spec, judgements), rule), split, language)
     if isinstance(path_or_spec, str) and path_or_spec.startswith("hf:") and not Path(path_or_spec).exists():
+        name = path_or_spec.partition("?")[0].rpartition("/")[2]
         path_or_spec, options = load_from_hub(path_or_spec, options)
+        if is_task(path_or_spec) or is_task_set(path_or_spec):
+            options.setdefault("name", name)
         split = options.pop("split", None) if split is None else split
+    if is_mteb_task(path_or_spec):
+        return read_mteb_task(path_or_spec, only=split or only_split, **options)
     if not isinstance(path_or_spec, (str, Path)):
         rule = options.pop("split_by", None)
         record = _with_judgements(_from_object(path_or_spec, images, options), judgements)
-        return _with_splits(record, rule).split(split)
+        return _part(_with_splits(record, rule), split, language)
     if not str(path_or_spec):
         raise CollectionError("the name of the source is empty.", hint='the current folder is "."')
     source = find_source(str(path_or_spec), COLLECTIONS, format, options)
     judgements = source.take("judgements", judgements)
     split = source.take("split", split)
+    if any(option.name == "only" for option in source.format.options) and (split or only_split) is not None:
+        options.setdefault("only", source.take("only", split or only_split))
+    if any(option.name == "language" for option in source.format.options):  # the reader chooses among translations
+        options |= {} if language is None else {"language": language}
+        language = None
+    else:
+        language = source.take("language", language)
     rule = source.take("split_by", options.pop("split_by", None))
     contents = source.read(images=source.take("images", images), **options)
     record = contents.build() if isinstance(contents, SourceDraft) else contents
-    return _with_splits(_with_judgements(record, judgements), rule).split(split)
+    return _part(_with_splits(_with_judgements(record, judgements), rule), split, language)
 
 
 def open_collection(path_or_spec: Any, **options: Any) -> Collection:
@@ -177,7 +220,7 @@ def open_collection(path_or_spec: Any, **options: Any) -> Collection:
         'Beside a lake, there is a big, chequered green snail.'
     """
     record = open_source(path_or_spec, **options)
-    if isinstance(record, TaskFile):
+    if isinstance(record, (TaskFile, TaskSet)):
         raise CollectionError(
             f"{path_or_spec}: a task (queries, documents, judgements), not a collection of images and captions.",
             hint="visir.collections.open_source opens both",
@@ -187,12 +230,20 @@ def open_collection(path_or_spec: Any, **options: Any) -> Collection:
 
 def read_draft(
     path_or_spec: str, *, format: str | None = None, images: object = None, **options: Any
-) -> Draft | TaskDraft | Collection:
+) -> Draft | TaskDraft | TaskSetDraft | ChoiceDraft | Collection:
     """The same, before it is checked: for `visir data check`, which reports faults instead of raising them."""
     source = find_source(path_or_spec, COLLECTIONS, format, options)
-    for name in ("judgements", "split", "split_by"):  # these do not change what is wrong with the source
+    own = {option.name for option in source.format.options}
+    for name in {
+        "judgements",
+        "split",
+        "split_by",
+        "language",
+    } - own:  # no matter what is wrong
         source.take(name)
-    contents: Draft | TaskDraft | Collection = source.read(images=source.take("images", images), **options)
+    contents: Draft | TaskDraft | TaskSetDraft | ChoiceDraft | Collection = source.read(
+        images=source.take("images", images), **options
+    )
     return contents
 
 
@@ -223,10 +274,35 @@ def attach_judgements(collection: Collection, path_or_spec: Any, **options: Any)
     return replace(collection, source=f"{collection.source}; {judged.note}")
 
 
-def _from_object(value: Any, images: object, options: dict[str, Any]) -> Collection:
+def task_in_memory(value: Any, images: object, options: Mapping[str, Any]) -> TaskDraft | TaskSetDraft:
+    """A task, or several by name, that are in memory, before they are checked; see `read_task`.
+
+    Args:
+        value: The task or the tasks.
+        images: Where pictures are that are named.
+        options: `name`, and those of the format "beir".
+    """
+    known = FORMATS.get("beir").resolve({key: option for key, option in options.items() if key != "name"})
+    given = {key: option for key, option in known.items() if key not in ("subset", "only")}
+    reading = read_task if is_task(value) else read_task_set
+    draft = reading(value, name=str(options.get("name") or ""), **given)
+    place_images(draft, images)
+    return draft
+
+
+def _from_object(value: Any, images: object, options: dict[str, Any]) -> AnySource:
+    if is_task(value) or is_task_set(value):
+        return task_in_memory(value, images, options).build()
     draft: Draft
     if hasattr(value, "save_to_disk"):
         draft = from_dataset(value, **FORMATS.get("huggingface").resolve(options))
+    elif is_class_data_set(value):
+        draft = from_class_data_set(value)
+    elif (table := columns_of(value)) is not None and ("wrong" in options or has_choices(list(table))):
+        known = FORMATS.get("choices").resolve({key: option for key, option in options.items() if key != "name"})
+        choices = read_memory_choices(table, str(options.get("name") or ""), **known)
+        place_images(choices, images)
+        return choices.build()
     else:
         columns = {name: str(option) for name, option in options.items() if name != "name" and option is not None}
         known = FORMATS.get("table").resolve(columns)
@@ -236,18 +312,18 @@ def _from_object(value: Any, images: object, options: dict[str, Any]) -> Collect
     return draft.build()
 
 
-def _with_judgements(record: Collection | TaskFile, judgements: object) -> Collection | TaskFile:
-    if judgements is not None and isinstance(record, TaskFile):
+def _with_judgements(record: AnySource, judgements: object) -> AnySource:
+    if judgements is not None and isinstance(record, (TaskFile, TaskSet)):
         raise CollectionError(f"{record.name}: a task has judgements of its own; judgements= does not apply.")
     for path_or_spec in _as_list(judgements):
         record = attach_judgements(cast(Collection, record), path_or_spec)
     return record
 
 
-def _with_splits(record: Collection | TaskFile, rule: str | SplitRule | None) -> Collection | TaskFile:
+def _with_splits(record: AnySource, rule: str | SplitRule | None) -> AnySource:
     if rule is None:
         return record
-    if isinstance(record, TaskFile):
+    if isinstance(record, (TaskFile, TaskSet)):
         raise CollectionError(f"{record.name}: a task has splits of its own; split_by= does not apply.")
     parsed = SplitRule.parse(rule) if isinstance(rule, str) else rule
     facts = record.facts.column_names if record.facts is not None else []
@@ -260,6 +336,18 @@ def _with_splits(record: Collection | TaskFile, rule: str | SplitRule | None) ->
             digests.append(hashlib.blake2b(reader.read(row), digest_size=16).hexdigest())
             advance(1)
     return record.with_splits(parsed.assign(ids, digests), str(parsed))
+
+
+def _part(
+    record: Collection | TaskFile | TaskSet, split: str | None, language: str | None
+) -> Collection | TaskFile | TaskSet:
+    """The chosen part of a record."""
+    part = record.split(split)
+    if language is None:
+        return part
+    if not isinstance(part, Collection):
+        raise CollectionError(f"{record.name}: a task, not captions in languages; language= does not apply.")
+    return part.keep_languages(language)
 
 
 def _as_list(value: Any) -> Sequence[Any]:

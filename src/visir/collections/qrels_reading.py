@@ -75,9 +75,7 @@ def read_qrels(
     if isinstance(source, (str, Path)):
         path = Path(local_path(str(source)))
         where, name = str(path), name or plain_stem(path)
-        rows = _file_rows(path, columns)
-    else:
-        rows = _object_rows(source, columns)
+    rows = judgement_rows(source, columns)
     places, queries, documents, grades = [], [], [], []
     for place, query_id, document_id, value in rows:
         if query_id is None or document_id is None:
@@ -90,6 +88,16 @@ def read_qrels(
         raise CollectionError(f"{where}: no judgements.", hint=f"it takes {FORMS}")
     _check_once(where, places, queries, documents)
     return Qrels.of(queries, documents, grades, name=name or "qrels")
+
+
+def judgement_rows(source: Any, columns: dict[str, str | None] | None = None) -> Iterator[_Row]:
+    """The judgements of any form as rows (place, query, document, grade), unchecked; see `read_qrels`."""
+    columns = columns or dict.fromkeys(("query", "document", "grade"))
+    if isinstance(source, Qrels):
+        source = source.to_dict()
+    if isinstance(source, (str, Path)):
+        return _file_rows(Path(local_path(str(source))), columns)
+    return _object_rows(source, columns)
 
 
 def _file_rows(path: Path, columns: dict[str, str | None]) -> Iterator[_Row]:
@@ -276,6 +284,11 @@ def _transposed(table: dict[str, list[Any]]) -> Iterator[tuple[str, dict[str, An
         raise CollectionError(f"qrels: columns differ in length: {shown}.")
     for number, values in enumerate(zip(*table.values(), strict=True), 1):
         yield f"row {number}", dict(zip(table, values, strict=True))
+
+
+def at_least_zero(value: Any) -> Any:
+    """A grade; 0 for a negative one, as trec_eval reads it, and anything else as it is."""
+    return 0.0 if isinstance(value, (int, float)) and value < 0 else value
 
 
 def _grade(value: Any, place: str) -> float:

@@ -27,7 +27,7 @@ AnyFormat = TypeVar("AnyFormat", bound=Format)
 
 _ELSEWHERE = re.compile(r"(?P<format>[\w-]+:)?(?P<url>[A-Za-z][A-Za-z0-9+.\-]+://[^?]*)(?P<query>\?.*)?")
 _LISTS = ("images", "judgements")
-_OF_ALL = ("images", "judgements", "split", "split_by")
+_OF_ALL = ("images", "judgements", "split", "split_by", "language")
 """Options of every format."""
 
 

@@ -10,7 +10,16 @@ import pyarrow as pa
 from visir.collections.draft import SourceDraft
 from visir.errors import CollectionError
 from visir.records.items import PLACES, Items
-from visir.records.task_file import TASK_CANDIDATES, TASK_JUDGEMENTS, TaskFile
+from visir.records.protocol import Ties
+from visir.records.task_file import (
+    TASK_CANDIDATES,
+    TASK_DOCUMENTS,
+    TASK_EXCLUDED,
+    TASK_JUDGEMENTS,
+    TASK_QUERIES,
+    TaskFile,
+)
+from visir.records.task_set import TaskSet
 
 Side = Literal["queries", "documents"]
 
@@ -43,6 +52,13 @@ class TaskDraft(SourceDraft):
         documents: What is searched.
         judgements: (split, query, document) → grade, at least 0.
         candidates: (split, query, document) → None; empty where every document is a candidate.
+        galleries: (split, document) → None; empty where all splits have the same documents.
+        unjudged: (split, query) → None: queries whose answers are not published.
+        excluded: (query, document) → None: documents that are no candidates of a query.
+        labels: Name of a label → query → value.
+        submission: The format in which answers are handed in; "" for none.
+        measures: The measures that are taken where nobody names any; () takes the default ones.
+        ties: How equal scores are counted where nobody says.
     """
 
     task: str = ""
@@ -50,6 +66,13 @@ class TaskDraft(SourceDraft):
     documents: TaskSide = field(default_factory=TaskSide)
     judgements: dict[tuple[str, str, str], float] = field(default_factory=dict)
     candidates: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    galleries: dict[tuple[str, str], None] = field(default_factory=dict)
+    unjudged: dict[tuple[str, str], None] = field(default_factory=dict)
+    excluded: dict[tuple[str, str], None] = field(default_factory=dict)
+    labels: dict[str, dict[str, str]] = field(default_factory=dict)
+    submission: str = ""
+    measures: tuple[str, ...] = ()
+    ties: Ties = "id"
 
     def add_item(
         self,
@@ -58,7 +81,7 @@ class TaskDraft(SourceDraft):
         text: str | None,
         *,
         picture: str | None = None,
-        cell: tuple[str, str] | None = None,
+        cell: tuple[str, str | None] | None = None,
     ) -> None:
         """Add one item.
 
@@ -83,7 +106,7 @@ class TaskDraft(SourceDraft):
     def build(self) -> TaskFile:
         """The checked task; raises `CollectionError` with every fault otherwise."""
         self.raise_faults()
-        if not self.judgements:
+        if not self.judgements and not self.unjudged:
             raise CollectionError(f"{self.name} ({self.source}): no judgements in it.", hint="are these the files?")
         judged, grades = list(self.judgements), list(self.judgements.values())
         return TaskFile(
@@ -94,7 +117,22 @@ class TaskDraft(SourceDraft):
             pa.table(_columns(list(self.candidates)), schema=TASK_CANDIDATES) if self.candidates else None,
             self.task,
             self.described_source(),
+            labels=self._labels(),
+            galleries=_table(self.galleries, TASK_DOCUMENTS),
+            unjudged=_table(self.unjudged, TASK_QUERIES),
+            excluded=_table(self.excluded, TASK_EXCLUDED),
+            submission=self.submission,
+            measures=self.measures,
+            ties=self.ties,
         )
+
+    def _labels(self) -> pa.Table | None:
+        if not self.labels:
+            return None
+        columns: dict[str, list[str | None]] = {"query_id": list(self.queries.ids)}
+        for name, values in self.labels.items():
+            columns[name] = [values.get(query) for query in self.queries.ids]
+        return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
     def items(self, side: Side) -> Items:
         """One side as items; a side on which no item has a text, or none has a picture, has no such column."""
@@ -112,3 +150,38 @@ class TaskDraft(SourceDraft):
 
 def _columns(triples: list[tuple[str, str, str]]) -> list[pa.Array]:
     return [pa.array([triple[position] for triple in triples], pa.string()) for position in range(3)]
+
+
+def _table(pairs: dict[tuple[str, str], None], schema: pa.Schema) -> pa.Table | None:
+    if not pairs:
+        return None
+    return pa.table([pa.array([pair[position] for pair in pairs], pa.string()) for position in range(2)], schema=schema)
+
+
+@dataclass
+class TaskSetDraft(SourceDraft):
+    """Several tasks of one source before they are checked. Their pictures are listed together, and looked for once.
+
+    Args:
+        parts: The tasks by name, as `add_task` makes them.
+    """
+
+    parts: dict[str, TaskDraft] = field(default_factory=dict)
+
+    def add_task(self, name: str) -> TaskDraft:
+        """Add a task without any items.
+
+        Args:
+            name: How results name it.
+        """
+        part = TaskDraft(self.name, self.root, self.source, self.ids, self.names, self.paths, self.archives)
+        part.faults, part.task = self.faults, name
+        self.parts[name] = part
+        return part
+
+    def build(self) -> TaskSet:
+        """The checked tasks; raises `CollectionError` with every fault otherwise."""
+        self.raise_faults()
+        for part in self.parts.values():
+            part.paths, part.archives = self.paths, self.archives
+        return TaskSet(self.name, {name: part.build() for name, part in self.parts.items()}, self.described_source())

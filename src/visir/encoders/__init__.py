@@ -14,6 +14,7 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
+    from visir.encoders.composed.composing import compose
     from visir.encoders.cross_encoder import CrossEncoder
     from visir.encoders.encoding import Encoding, encode, encode_dense, encode_detailed, encode_items
     from visir.encoders.families import FAMILIES, Family
@@ -26,6 +27,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "Encoder": "visir.encoders.base",
+        "compose": "visir.encoders.composed.composing",
         "load": "visir.encoders.loading",
         "load_cross_encoder": "visir.encoders.loading",
         "CrossEncoder": "visir.encoders.cross_encoder",
@@ -52,6 +54,7 @@ __all__ = [
     "KnownModel",
     "ModelList",
     "Store",
+    "compose",
     "encode",
     "encode_dense",
     "encode_detailed",

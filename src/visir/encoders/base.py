@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 from visir.encoders.code import hash_code
 from visir.encoders.dimension import KnownDimension
+from visir.encoders.finite import finite
 from visir.encoders.forms import as_dense, joined
 from visir.encoders.inputs import Pixels
 from visir.encoders.intake import EMBEDDING, Embedded, checked
+from visir.encoders.item_parts import ReadsWhole, how_to_compose
 from visir.encoders.known_models import where_to_begin
 from visir.errors import EncoderError, nearest
 from visir.records import (
@@ -35,12 +37,13 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.encoders.cross_encoder import CrossEncoder
+    from visir.encoders.truncation import TextLimit
 
 PLURALS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image": "texts with images"}
 """What people call the inputs of a modality."""
 
 
-class Encoder(KnownDimension, ABC):
+class Encoder(KnownDimension, ReadsWhole, ABC):
     """A model that turns images, texts, or both into vectors of one space.
 
     `visir.load(name)` gives one, `Encoder.wrap` makes one of two functions. A subclass of your own needs `embed_images`
@@ -248,11 +251,12 @@ class Encoder(KnownDimension, ABC):
         """
         return list(texts)
 
-    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
-        """(n,) a number for each text: those that have it in common go through `embed_texts_alike` in one shape.
+    def text_limit(self) -> TextLimit | None:
+        """How many tokens of a text it reads; None for all, or where it cannot tell."""
+        return None
 
-        Usually the tokens that the model reads, padding included. None where the encoder cannot tell.
-        """
+    def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
+        """(n,) tokens read of each text, padding included, None if unknown: equal ones go to `embed_texts_alike`."""
         return None
 
     def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
@@ -267,18 +271,15 @@ class Encoder(KnownDimension, ABC):
         from visir.collections.images import to_rgb
 
         encoder = self.for_role(role)
-        return encoder.embed_images([encoder.preprocess(to_rgb(image)) for image in images])
+        pixels = [encoder.preprocess(to_rgb(image)) for image in images]
+        return finite(encoder.embed_images(pixels), range(len(images)), self.label)
 
     def encode_texts(self, texts: Sequence[str], role: Role = "document") -> Embedded:
         """(n, dimension) vectors of n texts."""
-        return self.for_role(role).embed_texts(list(texts))
+        return finite(self.for_role(role).embed_texts(list(texts)), texts, self.label)
 
     def encode_inputs(self, modality: Modality, inputs: Mapping[str, Any], role: Role = "query") -> Vectors:
-        """The vectors of a handful of texts ("text") or PIL images ("image") by id, computed at once and not kept.
-
-        Raises:
-            EncoderError: The encoder does not take inputs of this modality.
-        """
+        """The vectors of a handful of texts ("text") or PIL images ("image") by id, computed at once and not kept."""
         work: Callable[..., Embedded] = self.encode_images if modality == "image" else self.encode_texts
         values, size = list(inputs.values()), self.batch_size
         batches = [work(values[start : start + size], role) for start in range(0, len(values), size)]
@@ -349,10 +350,7 @@ class Encoder(KnownDimension, ABC):
     def cannot(self, modality: Modality) -> EncoderError:
         """The error for an input of a kind that this encoder does not take."""
         accepted = " and ".join(PLURALS[kind] for kind in sorted(self.modalities))
-        if modality == "text+image":
-            hint = "search by the text or by the image alone, or name an encoder that makes one vector of both"
-        else:
-            hint = where_to_begin()
+        hint = how_to_compose(self.modalities, self.card.name) if modality == "text+image" else where_to_begin()
         return EncoderError(f"{self.card.name} encodes no {PLURALS[modality]}, only {accepted}.", hint=hint)
 
 

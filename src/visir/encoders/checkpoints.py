@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 from visir.encoders.base import Encoder
 from visir.encoders.families import KINDS, family_of
 from visir.encoders.loading import load
-from visir.errors import EncoderError, MissingPackageError
+from visir.errors import EncoderError, MissingPackageError, raise_faults
 from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, new_folder
 from visir.storage.removal import files_below
 
@@ -20,6 +20,7 @@ TRUSTED = "code=trusted"
 """The option that lets the code of a model run; a folder from somebody else cannot say it for the user."""
 _CODE_IS_TRUSTED: ContextVar[bool] = ContextVar("code is trusted", default=False)
 """Whether the user said so of the checkpoint that is being read; its parts are read inside."""
+_HASHED = 1 << 30
 COPY_AGAIN = "copy the whole checkpoint again"
 ENCODER = FolderKind("", "an encoder", remedy=COPY_AGAIN, error=EncoderError)
 _ENDINGS = "safetensors json parquet npy npz model tiktoken"
@@ -97,12 +98,24 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     options = "&".join(option for option in options.split("&") if option and option != TRUSTED)
     if options and not hasattr(reader, "OPTIONS"):
         raise EncoderError(f"{name}: a checkpoint of kind {kind!r} has no options.", hint=f"leave out ?{options}")
+    check_files(folder)
     token = _CODE_IS_TRUSTED.set(_CODE_IS_TRUSTED.get() or TRUSTED in name.partition("?")[2].split("&"))
     try:
         with ENCODER.reading(folder):
             return reader.load_checkpoint(folder, device, dtype, *([options] if options else []))  # type: ignore[no-any-return]
     finally:
         _CODE_IS_TRUSTED.reset(token)
+
+
+def check_files(folder: Path) -> None:
+    """Raise `EncoderError` for files that are missing or not as visir wrote them: vectors would look right.
+
+    Of exported vectors, which may be larger than memory, the smallest GiB is hashed, and of the rest the size counts.
+    """
+    manifest = Manifest.read(folder, ENCODER)
+    most = _HASHED if manifest.kind == "embeddings" else None
+    faults = manifest.faults(folder, most=most, follow=True)
+    raise_faults(EncoderError, f"{folder}: a checkpoint that is damaged", faults, hint=COPY_AGAIN)
 
 
 def read_description(folder: Path) -> dict[str, Any]:
@@ -127,7 +140,10 @@ def save_part(encoder: Encoder, folder: Path, name: str) -> dict[str, Any]:
         (folder / name).mkdir(exist_ok=True)
         encoder.save(folder / name)
         return {"folder": name}
-    return {"name": encoder.card.name, "revision": encoder.card.revision}
+    name, commits = encoder.card.name, encoder.card.code_revisions
+    if commits and "code_revision=" not in name:  # its code stays the one that it was trained over
+        name += "&code_revision=" + ",".join(f"{repository}@{commit}" for repository, commit in commits.items())
+    return {"name": name, "revision": encoder.card.revision}
 
 
 def load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: str) -> Encoder:

@@ -16,6 +16,7 @@ from visir.encoders.base import PLURALS, Encoder
 from visir.encoders.broken import check_broken, usable_entry
 from visir.encoders.compute import ForwardOptions, complete, dimension_of
 from visir.encoders.forms import as_dense
+from visir.encoders.item_parts import ItemPart
 from visir.encoders.journal import Journal
 from visir.encoders.kept_form import kept_form
 from visir.encoders.loading import load
@@ -173,6 +174,9 @@ def encode_detailed(
     if existing is not None:
         return Encoding(existing, {}, 0, 0, 0.0, None)
     check_modality(encoder, items)
+    parts = encoder.parts(items)
+    if parts is not None:
+        return _joined(encoder, items, parts, role, options)
     base_encoder = encoder.base_encoder(items.modality)
     if base_encoder is not None:
         below = encode_detailed(base_encoder, items, role, **options)
@@ -190,6 +194,52 @@ def encode_detailed(
             assert not isinstance(mapped, SparseEmbeddings), "the store keeps no weighted words"
             encoding = replace(encoding, embeddings=replace(mapped, vectors=np.array(mapped.vectors)))
         return replace(encoding, folder=None)
+
+
+def _joined(
+    encoder: Encoder, items: Items, parts: Mapping[Modality, ItemPart], role: Role, options: EncodeOptions
+) -> Encoding:
+    """The texts and the images of items, encoded apart and joined."""
+    if not parts:
+        raise CollectionError(f"{items.name}: there is nothing to encode.", hint="is the split right?")
+    below = {
+        modality: encode_detailed(encoder.base_encoder(modality) or encoder, part.items, role, **options)
+        for modality, part in parts.items()
+    }
+    ids = items.ids.to_pylist()
+    broken = {
+        name: below[modality].broken[owner]
+        for modality, part in parts.items()
+        for name, owner in zip(ids, part.owners.to_pylist(), strict=True)
+        if owner in below[modality].broken
+    }
+    embeddings = encoder.join_parts(items, parts, {modality: part.embeddings for modality, part in below.items()})
+    encodings = below.values()
+    return Encoding(
+        embeddings,
+        broken,
+        sum(part.computed for part in encodings),
+        sum(part.resumed for part in encodings),
+        sum(part.seconds for part in encodings),
+        None,
+    )
+
+
+def is_stored(encoder: Encoder, items: Items, role: Role = "document", store: Store | str | Path | None = None) -> bool:
+    """Whether vectors of all these items are at hand, so that encoding them costs nothing.
+
+    Args:
+        encoder: Any encoder.
+        items: Texts, images, or both.
+        role: "query" or "document".
+        store: Where vectors are looked for, as of `EncodeOptions`.
+    """
+    root = encoder.root_encoder(items.modality)
+    if encoder.precomputed or not root.card.is_versioned or not len(items):
+        return encoder.precomputed
+    place = Store(store) if isinstance(store, str | Path) else store or Store()
+    key = place.key(root.stored_card, items, role if root.distinguishes_roles else None, kept_form(root))
+    return place.find(key) is not None
 
 
 def check_option_names(options: Mapping[str, object]) -> None:
@@ -228,7 +278,7 @@ def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: F
         with store.writing(key) as change:
             if change.manifest.generation == 0:  # otherwise another process finished it while this one waited
                 dimension = dimension_of(encoder.for_role(role), items)
-                with Journal(change, items.ids, dimension, {"key": key}, kept_form(encoder)) as journal:
+                with Journal(change, items.ids, dimension, {"key": key}, kept_form(encoder), encoder.label) as journal:
                     done = journal.done
                     computed, seconds = complete(journal, encoder.for_role(role), items, options)
         entry = store.entry(key)

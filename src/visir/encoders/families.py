@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from visir.errors import EncoderError, nearest
-from visir.files import is_there
+from visir.files import is_there, nearest_folder
 from visir.plugins import ENCODERS as GROUP
 from visir.registry import Registry
+from visir.storage.manifest import LOG
 
 CHECKPOINT_FILE = "visir.json"
 """What marks a folder as visir's own; its "kind" is a key of `KINDS`."""
@@ -74,7 +75,9 @@ KINDS.add("towers", "visir.encoders.models.tower_files")
 KINDS.add("adapters", "visir.encoders.models.adapter_files")
 KINDS.add("bag-of-words", "visir.encoders.models.bag_of_words")
 KINDS.add("joined", "visir.encoders.models.joined")
+KINDS.add("combiner", "visir.encoders.composed.files")
 KINDS.add("views", "visir.encoders.models.views")
+KINDS.add("with-whole", "visir.encoders.models.with_whole")
 KINDS.add("embeddings", "visir.encoders.exported")
 KINDS.add("sparse", "visir.sparse.encoder")  # named, not imported: that room is further down the road
 
@@ -217,15 +220,41 @@ def family_of(name: str) -> Family:
             return family
     path = Path(name)
     if is_there(path) and path.is_dir():
+        begun = LOG, "state.safetensors"  # the first one is lost by some who copy
+        if (path / "recipe.toml").is_file() and any((path / name).is_file() for name in begun):
+            raise EncoderError(
+                f"{name}: a training that is not finished.",
+                hint="go on with the same command and --resume (resume=True in Python)",
+            )
         markers = ", ".join(family.marker for family in every_family() if family.marker)
         raise EncoderError(f"{name}: this folder holds no model that is known here (none of {markers}).", hint=_forms())
     if is_there(path):
         raise EncoderError(f"{name}: a file needs a prefix that says what it is.", hint=_forms())
+    if is_path(name):
+        raise no_such_folder(name)
     prefixes = [prefix for family in every_family() for prefix in family.prefixes]
     shown = name if len(name) < 500 else f"{name[:80]}…"
     raise EncoderError(
         f"unknown encoder {shown!r}: not a name that is known here, and no such folder.",
         hint=f"{nearest(name.split(':')[0], prefixes)}\n{_forms()}",
+    )
+
+
+def is_path(name: str) -> bool:
+    """Whether a text can only be meant as a path, whether there is one or not: "./mine", "~/mine", "a/b/c"."""
+    bare = name.partition("?")[0]
+    return bare.startswith((".", "~", "/")) or (bare.count("/") > 1 and ":" not in bare.partition("/")[0])
+
+
+def no_such_folder(name: str) -> EncoderError:
+    """The error for a path that leads nowhere; the hint has the nearest folder that is there."""
+    bare = name.partition("?")[0]
+    near = nearest_folder(bare)
+    meant = f"did you mean {near}? " if near else ""
+    return EncoderError(
+        f"{bare}: no such folder.",
+        hint=f"{meant}{'' if near else f'relative paths begin at {Path.cwd()}; '}a model is a folder that visir train "
+        "or save_pretrained wrote, or a name on the hub (ORGANISATION/NAME); visir models lists models",
     )
 
 

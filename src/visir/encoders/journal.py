@@ -23,6 +23,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from visir.encoders.finite import faulty_inputs, not_finite
 from visir.encoders.forms import joined
 from visir.encoders.growing_array import HEADER_BYTES, GrowingArray
 from visir.encoders.intake import Embedded
@@ -30,11 +31,11 @@ from visir.encoders.kept_form import DENSE, IDS_FILE, OFFSETS_FILE, VECTORS_FILE
 from visir.errors import EmbeddingError, VisirError
 from visir.fingerprint import hash_columns
 from visir.records import TokenVectors
+from visir.records.embeddings import NOT_FINITE
 from visir.storage import FolderChange
 
 _FLUSH_SECONDS = 2.0
 _FLUSH_BYTES = 1 << 26
-_OF_HALF_PRECISION = "look at these inputs; with half precision, encode in float32 or bfloat16"
 _TOO_LARGE = 'bring vectors to length 1; or keep them in float32: kept_dtype = "float32" in the class of the encoder'
 
 
@@ -47,6 +48,7 @@ class Journal:
         dimension: The dimension of the vectors.
         plan: What is being encoded. Work under another plan, in another dimension or form, starts anew.
         form: How the vectors are kept.
+        label: What error messages call the encoder.
 
     Attributes:
         done: How many items need no more work (after a resume more than 0).
@@ -62,8 +64,10 @@ class Journal:
         dimension: int,
         plan: Mapping[str, Any],
         form: KeptForm = DENSE,
+        label: str = "the encoder",
     ) -> None:
         self._change, self.folder, self.dimension, self.form = change, change.folder, dimension, form
+        self._label = label
         self._ids = ids
         self.done, self.rows, self.total = 0, 0, 0
         self.broken: dict[str, str] = {}
@@ -99,9 +103,9 @@ class Journal:
         flat = vectors.vectors if isinstance(vectors, TokenVectors) else vectors
         if len(vectors) != len(ids) or (flat.shape[1] != self.dimension and len(ids)):
             raise EmbeddingError(
-                f"the encoder returned {flat.shape} for {len(ids)} inputs of dimension {self.dimension}."
+                f"{self._label} returned {flat.shape} for {len(ids)} inputs of dimension {self.dimension}."
             )
-        self._check_finite(vectors, flat, ids, "the encoder returned NaN or infinite values for", _OF_HALF_PRECISION)
+        self._check_finite(vectors, flat, ids, f"{self._label} returned NaN or infinite values for", NOT_FINITE)
         with np.errstate(over="ignore"):  # checked below
             rounded = np.ascontiguousarray(flat, self.form.dtype)
         self._check_finite(vectors, rounded, ids, f"{self.form.dtype} cannot hold the values of", _TOO_LARGE)
@@ -183,14 +187,10 @@ class Journal:
         return [self._vectors] if self._offsets is None else [self._vectors, self._offsets]
 
     def _check_finite(self, vectors: Embedded, flat: NDArray[Any], ids: list[str], fault: str, hint: str) -> None:
-        bad = np.flatnonzero(~np.isfinite(flat).all(axis=1))
-        if len(bad) == 0:
-            return
-        if isinstance(vectors, TokenVectors):
-            bad = np.unique(np.searchsorted(vectors.offsets, bad, side="right") - 1)
-        self.flush()
-        named = ", ".join(repr(ids[int(i)]) for i in bad[:5]) + (", …" if len(bad) > 5 else "")
-        raise EmbeddingError(f"{fault} {len(bad)} inputs: {named}.", hint=hint)
+        bad = not_finite(vectors, flat)
+        if len(bad):
+            self.flush()
+            raise EmbeddingError(f"{fault} {faulty_inputs(bad, ids)}.", hint=hint)
 
     def _opened(self, plan: Mapping[str, Any]) -> IO[bytes]:
         """The journal. It, vectors and offsets are cut back to their valid part and positioned at its end."""

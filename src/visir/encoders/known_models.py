@@ -108,6 +108,11 @@ def models(word: str | Path = "", *, takes: str | Iterable[str] = (), form: str 
     return ModelList(chosen)
 
 
+_NEAR = 0.75
+"""How near a word must be to be meant, as of difflib: "colqwn" is (0.92 to "colqwen"), "klingon" is not (0.67 to
+"laion")."""
+
+
 def named_like(word: str) -> tuple[str, ...]:
     """The well-known models that have this word in their names: what someone may mean who writes "clip"."""
     bare = word.partition("?")[0].strip().lower()
@@ -217,11 +222,12 @@ def _of_word(word: str, listed: list[KnownModel]) -> list[KnownModel]:
     if chosen:
         return chosen
     parts = {part for model in listed for part in re.split(r"[^\w.]+", f"{model.name} {model.title}".lower())}
-    close = difflib.get_close_matches(bare.lower(), parts, n=1)
+    close = difflib.get_close_matches(bare.lower(), parts, n=1, cutoff=_NEAR)
     names = [model.name for model in listed if close and close[0] in _searched(model)]
+    shown = [*names[:3], *([f"{len(names) - 3} more with {close[0]!r}"] if len(names) > 3 else [])]
     raise EncoderError(
         f"no model of the list has {word!r}.",
-        hint=(f"did you mean {', '.join(names)}? " if names else "")
+        hint=(f"did you mean {', '.join(shown)}? " if names else "")
         + f"visir models lists them; others load too, try one with visir doctor --load {bare}",
     )
 

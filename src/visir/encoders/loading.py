@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import os
 from importlib import import_module
 from os import PathLike
 from typing import Literal, get_args
 
 from visir.encoders.base import Encoder
+from visir.encoders.composed.encoder import ComposedEncoder
+from visir.encoders.composed.rule import split_rule
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.families import Family, family_of
 from visir.encoders.known_models import named_like, where_to_begin
 from visir.errors import EncoderError, nearest, raise_faults, require
+from visir.files import nearest_folder
 from visir.remote import local_path
 
 Precision = Literal["float32", "bfloat16", "float16"]
@@ -30,6 +34,8 @@ def load(
     prefixed name ("openclip:RN50/openai", "st:all-MiniLM-L6-v2", "onnx:FILE#tensor", "npz:FILE"), a name without any
     weights ("pixels", "bow"), or a folder, visir's own checkpoints among them; a folder elsewhere ("s3://bucket/run")
     is copied into the cache first.
+
+    Any name takes the option `?compose=sum(0.5)`, see `visir.encoders.compose`.
 
     What a family cannot use (a GPU for "bow", a revision of a file) is refused, not ignored.
 
@@ -52,15 +58,22 @@ def load(
     """
     if isinstance(name, Encoder):
         return _as_it_is(name, device, dtype, revision)
-    name = local_path(_text_of(name))
-    family = _family_of(name)
+    text, rule = split_rule(_text_of(name))
+    if rule is not None:
+        return ComposedEncoder(load(text, device=device, dtype=dtype, revision=revision), rule)
+    name = local_path(text)
+    family = family_named(name)
     check_usable(name, family, device, dtype, revision)
     require_packages(family)
     return import_module(family.module).load_family(name, device, dtype, revision)  # type: ignore[no-any-return]
 
 
-def _family_of(name: str) -> Family:
-    """The family; a word that is no name gets the well-known models that have it in theirs."""
+def family_named(name: str) -> Family:
+    """The family of a name; a word that is no name gets the well-known models that have it in theirs.
+
+    Raises:
+        EncoderError: The name is of no family.
+    """
     try:
         return family_of(name)
     except EncoderError as error:
@@ -86,7 +99,7 @@ def _text_of(name: object) -> str:
             'first, visir.evaluate(photos, model) and visir.search(photos, model, "a dog") take it second; functions '
             "of your own: visir.Encoder.wrap('mine', image=function, text=function)",
         )
-    text = str(name)
+    text = os.path.expanduser(str(name))  # noqa: PTH111 (Path raises where there is no such user)
     if not text.strip() or "\0" in text:
         raise EncoderError(
             f"{text!r} is no name of a model.",
@@ -111,7 +124,7 @@ def load_cross_encoder(
         EncoderError: The model scores no pairs; otherwise as `load` does.
     """
     text = local_path(_text_of(name))
-    family = _family_of(text)
+    family = family_named(text)
     check_usable(text, family, device, dtype, revision)
     require_packages(family)
     alone = getattr(import_module(family.module), "load_cross_encoder", None)
@@ -146,11 +159,25 @@ def check_usable(name: str, family: Family, device: str | None, dtype: str, revi
     raise_faults(EncoderError, f"{name} ({family.name}) cannot be loaded with", faults, hint="leave these options out")
 
 
+def no_folder(name: str) -> str:
+    """For errors about a name on the hub that may be meant as a path: that there is no such folder; or nothing."""
+    if name.count("/") != 1 or ":" in name or name in named_like(name):
+        return ""
+    return "there is no such folder here; as a name on the hub: "
+
+
+def meant_folder(name: str) -> str:
+    """For the hints of such errors: the nearest folder that is there."""
+    near = nearest_folder(name) if no_folder(name) else None
+    return f"did you mean the folder {near}? If not: " if near else ""
+
+
 def hub_unreachable(name: str, cause: BaseException) -> EncoderError:
     """The error for a model that is neither on this disk nor to be had: for families that load from the hub."""
     return EncoderError(
-        f"{name}: not on this machine, and the hub could not be reached ({type(cause).__name__}).",
-        hint="connect to the network once (later loads come from the local cache), or copy the model's folder here and "
-        f"pass its path;\n    {where_to_begin()}.\n    Without a download: pixels, mobilenet_v2[:FOLDER] and onnx:FILE "
-        "take pictures only, bow takes texts only, npz:FILE has vectors made elsewhere",
+        f"{name}: {no_folder(name)}not on this machine, and the hub could not be reached ({type(cause).__name__}).",
+        hint=f"{meant_folder(name)}connect to the network once (later loads come from the local cache), or copy the "
+        f"model's folder here and pass its path;\n    {where_to_begin()}.\n    Without a download: pixels, "
+        "mobilenet_v2[:FOLDER] and onnx:FILE take pictures only, bow takes texts only, npz:FILE has vectors made "
+        "elsewhere",
     )

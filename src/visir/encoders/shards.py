@@ -133,7 +133,9 @@ def encode_shard(
                 if change.manifest.generation > 0:  # of something else
                     change.keep_only()
                     change.commit({})
-                with Journal(change, part.ids, dimension_of(encoder, items), about, folder.form) as journal:
+                with Journal(
+                    change, part.ids, dimension_of(encoder, items), about, folder.form, encoder.label
+                ) as journal:
                     resumed = journal.done
                     computed, seconds = complete(
                         journal, encoder.for_role(role), part, options, whole=items, facts={"shard": about}
@@ -187,7 +189,9 @@ def join_shards(
             except EmbeddingError:
                 change.abandon()
                 raise
-            with Journal(change, items.ids, dimension_of(encoder, items), {"key": folder.key}, folder.form) as journal:
+            with Journal(
+                change, items.ids, dimension_of(encoder, items), {"key": folder.key}, folder.form, encoder.label
+            ) as journal:
                 for shard, card in cards.items():
                     _append(journal, folder, shard, card, items.ids)
                 seconds = sum(card["seconds"] for card in cards.values())

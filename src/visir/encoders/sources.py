@@ -11,7 +11,7 @@ from visir.collections import open_source
 from visir.collections.picture_kinds import is_picture_name
 from visir.encoders.base import Encoder
 from visir.errors import CollectionError, EncoderError
-from visir.records import Collection, Items, Modality, Role, Task, TaskFile, strings
+from visir.records import Collection, Items, Modality, Role, Task, TaskFile, TaskSet, strings
 
 
 def items_of(
@@ -43,7 +43,7 @@ def items_of(
     if texts is not None:
         return Items(strings(texts), strings(texts.values()), title="texts", name="given")
     opened = source if isinstance(source, Task) else _opened(source, split, images)
-    if isinstance(opened, TaskFile):
+    if isinstance(opened, (TaskFile, TaskSet)):
         opened = opened.task(opened.tasks[0])
     if isinstance(opened, Task):
         return opened.documents if role == "document" else opened.queries
@@ -98,7 +98,7 @@ def _texts(source: Any) -> dict[str, str] | None:
     return None
 
 
-def _opened(source: Any, split: str | None, images: object) -> Collection | TaskFile:
+def _opened(source: Any, split: str | None, images: object) -> Collection | TaskFile | TaskSet:
     try:
         return open_source([source] if _is_single(source) else source, split=split, images=images)
     except CollectionError as fault:

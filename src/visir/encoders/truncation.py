@@ -1,14 +1,33 @@
-"""Room for an ending: texts cut word by word from their end until the text and its ending are read whole."""
+"""How much of a text a model reads, and room for an ending: texts cut until they are read whole with it."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 from visir.errors import EncoderError
 
 _WORD = re.compile(r"\S+")
 _AT_ONCE = 1024  # texts tokenised in one call, so that memory stays bounded
+
+
+@dataclass(frozen=True)
+class TextLimit:
+    """How many tokens of a text a model reads.
+
+    Attributes:
+        tokens: The limit.
+        count: From texts to the number of tokens of each before anything is cut. Template and end tokens count where
+            they count for the limit.
+    """
+
+    tokens: int
+    count: Callable[[Sequence[str]], Sequence[int]]
+
+    def fits(self, texts: Sequence[str]) -> list[bool]:
+        """Whether the model reads all of each text."""
+        return [count <= self.tokens for count in self.count(texts)]
 
 
 def truncate_texts(

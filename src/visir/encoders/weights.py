@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.storage import new_file
+from visir.storage.disk import system_error
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -39,12 +40,27 @@ def hash_state(state: Mapping[str, Tensor]) -> str:
     return digest.hexdigest()
 
 
-def save_weights(tensors: Mapping[str, Tensor], path: Path) -> None:
+def save_weights(tensors: Mapping[str, Tensor], path: Path, *, metadata: dict[str, str] | None = None) -> None:
     """Write tensors of any device as a file `path`, which takes the place of one that is there.
 
     The library writes into a temporary file of its own naming first; that is kept out of the folder of `path`.
+
+    Args:
+        tensors: By their names.
+        path: Of the file.
+        metadata: One entry at the most: of several, safetensors writes them in an order that differs from file to file.
+
+    Raises:
+        OSError: The disk refuses; whoever makes the folder around this file says which folder that is.
     """
     from safetensors.torch import save_file
 
-    with new_file(path, replace=True) as temporary:
-        save_file({name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}, str(temporary))
+    plain = {name: tensor.detach().cpu().contiguous() for name, tensor in tensors.items()}
+    try:
+        with new_file(path, replace=True) as temporary:
+            save_file(plain, str(temporary), metadata=metadata)
+    except Exception as fault:
+        cause = system_error(fault)
+        if cause is None:
+            raise
+        raise cause from fault

@@ -12,7 +12,8 @@ import pyarrow.compute as pc
 from visir.errors import CollectionError, ConfigurationError, nearest
 from visir.evaluation.captions import Choice, choose
 from visir.evaluation.folds import cut
-from visir.records import LINKS, PLAIN, SIDES, TASKS, Collection, Gallery, Items, Qrels, Task
+from visir.evaluation.set_aside import without_items
+from visir.records import LINKS, PLAIN, SIDES, TASKS, Collection, Gallery, Items, Qrels, Task, caption_labels
 
 Pool = Literal["split", "collection"]
 """The source of the candidates: the evaluated split, or the whole collection."""
@@ -179,6 +180,8 @@ def _of_collection(part: Collection, whole: Collection, options: _Options, items
     without = chosen.images.num_rows - pc.count_distinct(chosen.captions["image_id"]).as_py()
     if without and "i2t" in options.tasks and options.relevance == LINKS:
         notes.append(f"{without:,} images have no caption; they are candidates, but no queries")
+    if len(chosen.languages) > 1 and "i2t" in options.tasks:
+        notes.append(f"i2t: captions in {len(chosen.languages)} languages are searched together; language= keeps one")
     assembly = Assembly(
         part.name,
         options.fingerprint,
@@ -219,6 +222,7 @@ def _task(name: str, part: Collection, options: _Options, items: Mapping[str, It
         source_fingerprint=options.fingerprint,
         split=options.split or "all",
         candidates=gallery,
+        labels=caption_labels(part.captions) if queries == "text" else None,
     )
 
 
@@ -241,11 +245,12 @@ def _of_tasks(
         task.name: replace(task, qrels={relevance or task.relevances[0]: task.judgements(relevance)})
         for task in source_tasks
     }
+    _check_judged(tasks.values())
 
     def rebuild(broken: Callable[[Items], pa.StringArray]) -> Assembly:
         rebuilt, notes = {}, []
         for name, task in tasks.items():
-            rebuilt[name], lost = _without(task, broken(task.queries), broken(task.documents))
+            rebuilt[name], lost = without_items(task, broken(task.queries), broken(task.documents))
             notes += [f"{name}: {line}" for line in lost]
         return replace(assembly, **_parts(rebuilt), notes=(*notes, *assembly.notes)) if notes else assembly
 
@@ -256,10 +261,21 @@ def _of_tasks(
         relevance=_relevance_of(tasks.values()),
         choice="",
         rebuild=rebuild,
+        notes=tuple(dict.fromkeys(note for task in source_tasks for note in task.notes)),
         carried=_conditions_of(source_tasks),
         **_parts(tasks),
     )
     return assembly
+
+
+def _check_judged(tasks: Iterable[Task]) -> None:
+    for task in tasks:
+        if len(task.judgements()) == 0 and len(task.queries):
+            raise CollectionError(
+                f"{task.source}, split {task.split}: there are no judgements of the task {task.name}; nothing can be "
+                "measured.",
+                hint="where the makers of a benchmark keep them, hand the answers in: visir submit (visir.submit)",
+            )
 
 
 def _joined(values: Iterable[str]) -> str:
@@ -314,25 +330,6 @@ def _tasks(source: TaskSource | Task | Sequence[Task], split: str | None, names:
     if tasks:
         return [task for task in tasks if task.name in chosen]
     return [part.task(name) for name in chosen]
-
-
-def _without(task: Task, queries: pa.StringArray, documents: pa.StringArray) -> tuple[Task, list[str]]:
-    """The task without these broken queries and documents, and notes."""
-    notes = []
-    for title, ids in ((task.queries.title, queries), (task.documents.title, documents)):
-        if len(ids):
-            examples = ", ".join(ids[:5].to_pylist()) + (", …" if len(ids) > 5 else "")
-            notes.append(f"{len(ids):,} {title} could not be encoded and were set aside: {examples}")
-    if not notes:
-        return task, []
-    qrels = task.judgements()
-    left = qrels.select(qrels.queries.filter(pc.invert(pc.is_in(qrels.queries, queries))))
-    gallery = task.gallery
-    assert gallery.ids is not None
-    if task.pools is not None:
-        task = replace(task, pools=task.pools.without(queries, documents))
-    remaining = gallery.restrict(gallery.ids.filter(pc.invert(pc.is_in(gallery.ids, documents))), gallery.description)
-    return replace(task, qrels={qrels.name: left}, candidates=remaining), notes
 
 
 def _carried(collection: Collection) -> dict[str, Any]:

@@ -7,20 +7,21 @@ from dataclasses import replace
 from typing import Any, Literal, get_args
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, ProtocolError, VisirError, nearest, raise_faults
+from visir.evaluation.clusters import clusters_of, labels_clusters
 from visir.evaluation.comparison import Comparison, Difference, untested_notes
 from visir.evaluation.contestants import USUAL, Contestants, contestants_of
 from visir.evaluation.measures import MEASURES, Named, base_of, read_measure
 from visir.evaluation.measures.measure import recalls_of
 from visir.evaluation.scoring import canonical
 from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
-from visir.records import Protocol, Result
+from visir.evaluation.typical_measures import CHOICES
+from visir.records import Protocol, Result, labels_of
 
-By = Literal["image", "caption"]
+Unit = Literal["image", "caption"]
 """The unit of a sample: an image with all its captions, or a single caption."""
 
 
@@ -75,7 +76,7 @@ def compare(
     test: TestName = "t",
     correction: Correction = "holm",
     allow: Sequence[str] = (),
-    by: By | None = None,
+    unit: Unit | None = None,
     seed: int = 0,
 ) -> Comparison:
     """Compare each further system with the first, measure by measure, paired by query.
@@ -87,18 +88,19 @@ def compare(
         *results: Two or more, one by one, in a list, or as {name: result}; the first is the baseline. Each is an
             `Evaluation`, a `Result`, or the folder of one; with `qrels`, a run in any form that `visir.read_run` takes.
         qrels: The judgements of runs, in any form that `visir.collections.read_qrels` takes.
-        measures: Names as people type them, which may include "rsum". None takes the protocol's recall at 1, 5 and 10,
-            rsum, mrr and mean_rank, as far as all results have them; for runs nDCG@10, AP, RR and R@10.
-            `median_rank` has no paired test and is refused.
-        test: "t" (paired t-test) or "randomisation" (sign flips).
+        measures: Names as people type them, which may include "rsum". None takes the measures of choices, or else the
+            protocol's recall at 1, 5 and 10, rsum, mrr and mean_rank, as far as all results have them; for runs
+            nDCG@10, AP, RR and R@10. `median_rank` has no paired test and is refused.
+        test: "t" (paired t-test) or "randomisation" (sign flips). For measures of 0 and 1 over independent queries the
+            latter is McNemar's exact test.
         correction: "holm", "bonferroni" or "none", over *all* comparisons returned (systems × tasks × measures). Among
             twenty differences, about one is "significant" at 5 % by chance.
         allow: Protocol fields that may differ; every other difference is refused, with the list. Of runs the depth
             may differ in any case, with a note.
-        by: The unit of a sample. "image" takes the captions of one image together, because they are not independent
-            (see `significance.py`). "caption" takes every caption alone, as many papers do, and so reports many false
-            differences. None is "image" if the results know the image of each caption (the results of `evaluate` and
-            `load` do); otherwise "caption", with a note.
+        unit: What a sample is. "image" takes the captions of one image together, because they are not independent
+            (see `significance.py`), and so the queries with one label "image" or "group". "caption" takes every caption
+            alone, as many papers do, and so reports many false differences. None is "image" if the results know the
+            image of each caption (the results of `evaluate` and `load` do); otherwise "caption", with a note.
         seed: The seed of the randomisation test.
 
     Returns:
@@ -107,7 +109,7 @@ def compare(
 
     Raises:
         ProtocolError: The protocols, or the sets of queries, differ.
-        ConfigurationError: `by` is "image" and the image of a caption is not known; or a measure is unknown.
+        ConfigurationError: `unit` is "image" and the image of a caption is not known; or a measure is unknown.
         VisirError: There are fewer than two results, or they have no measure in common.
 
     Example:
@@ -120,7 +122,7 @@ def compare(
         0.1667
     """
     contestants = contestants_of(results, qrels, measures)
-    return compare_results(contestants, measures, test, correction, allow, by, seed)
+    return compare_results(contestants, measures, test, correction, allow, unit, seed)
 
 
 def compare_results(
@@ -129,7 +131,7 @@ def compare_results(
     test: TestName,
     correction: Correction,
     allow: Sequence[str],
-    by: By | None,
+    unit: Unit | None,
     seed: int,
 ) -> Comparison:
     """Compare what was opened already; the arguments are those of `compare`."""
@@ -143,12 +145,14 @@ def compare_results(
         )
     allowed = check_comparable(results, (*allow, *contestants.allow))
     names = _measures(results, measures, tasks)
-    owners = None if by == "caption" else _owners(results, tasks, by)
+    owners = None if unit == "caption" else _owners(results, tasks, unit)
     differences: list[Difference] = []
+    informed, clustered = _informed(results), False
     for other, label in zip(results[1:], labels[1:], strict=True):
         for task in tasks:
             rows = paired_rows(first, other, task)
-            groups = _groups(first, task, owners)
+            groups = None if unit == "caption" else clusters_of(informed, task)
+            clustered = clustered or groups is not None
             for name in names:
                 gaps = _values(other, task, name)[rows] - _values(first, task, name)
                 outcome = paired_test(test, gaps, groups, seed=seed)
@@ -184,42 +188,56 @@ def compare_results(
     return Comparison(
         tuple(labels),
         corrected_differences,
-        _test_in_words(test, owners is not None and bool({"i2t", "t2i"} & set(tasks)), seed),
+        _test_in_words(test, informed, tasks, clustered, seed),
         correction,
         sum(not difference.untested for difference in corrected_differences),
         allowed,
         system_differences,
-        (*contestants.notes, *_doubts(by, owners, tasks), *untested_notes(corrected_differences)),
+        (*contestants.notes, *_doubts(unit, owners, tasks), *untested_notes(corrected_differences)),
     )
 
 
-def _owners(results: Sequence[Result], tasks: Sequence[str], by: By | None) -> dict[str, str] | None:
+def _informed(results: Sequence[Result]) -> Result:
+    """The first result, with the images of captions and the labels of queries that any of the results knows."""
+    first = results[0]
+    captions = next((result.captions for result in results if result.captions is not None), None)
+    labels = {
+        task: labels_of(result.labels[task], first.per_query[task]["query_id"])
+        for result in reversed(results)
+        for task in result.labels
+        if task in first.per_query
+    }
+    return replace(first, captions=captions, labels=labels)
+
+
+def _owners(results: Sequence[Result], tasks: Sequence[str], unit: Unit | None) -> dict[str, str] | None:
     """The image of each caption among the queries; None when the image of a caption is not known."""
-    if by is not None and by not in get_args(By):
-        raise ConfigurationError(f"unknown sample {by!r} ({nearest(by, get_args(By))})")
+    if unit is not None and unit not in get_args(Unit):
+        raise ConfigurationError(f"unknown unit {unit!r} ({nearest(unit, get_args(Unit))})")
     owners: dict[str, str] = {}
     for result in results:
         if result.captions is not None:
             pairs = zip(result.captions["id"].to_pylist(), result.captions["image_id"].to_pylist(), strict=True)
             owners |= dict(pairs)
-    caption_ids = results[0].per_query["t2i"]["query_id"].to_pylist() if "t2i" in tasks else []
+    of_captions = "t2i" in tasks and not labels_clusters(_informed(results), "t2i")
+    caption_ids = results[0].per_query["t2i"]["query_id"].to_pylist() if of_captions else []
     unknown = [query for query in caption_ids if query not in owners]
     if not unknown:
         return owners
-    if by == "image":
+    if unit == "image":
         raise ConfigurationError(
             f"{results[0].system}: of {len(unknown):,} of {len(caption_ids):,} captions the image is not known, "
             f"e.g. {unknown[0]!r}.",
-            hint="evaluate again (visir evaluate … --out), or test over captions by name: --by caption",
+            hint="evaluate again (visir evaluate … --out), or test over captions by name: --unit caption",
         )
     return None
 
 
-def _doubts(by: By | None, owners: Mapping[str, str] | None, tasks: Sequence[str]) -> list[str]:
+def _doubts(unit: Unit | None, owners: Mapping[str, str] | None, tasks: Sequence[str]) -> list[str]:
     """Warnings about a test over captions."""
     if owners is not None or "t2i" not in tasks:
         return []
-    why = "as asked for" if by == "caption" else "because the results do not say which image a caption belongs to"
+    why = "as asked for" if unit == "caption" else "because the results do not say which image a caption belongs to"
     return [
         f"captions of one image are taken for independent, {why}: p-values are too small and intervals too narrow "
         "(in simulations 19 to 56 % of false positives where 5 % are promised)"
@@ -242,6 +260,7 @@ def _measures(results: Sequence[Result], requested: Sequence[str] | None, tasks:
 
     if requested is None:
         usual = (*recalls_of(recall), "rsum", "mrr", "mean_rank")
+        usual = CHOICES if everywhere(CHOICES[0]) else usual
         of_runs = [name for name in canonical(USUAL, recall) if not results[0].protocol.split]
         names = [name for name in (of_runs or usual) if everywhere(name)]
         if not names:
@@ -307,19 +326,11 @@ def paired_rows(first: Result, other: Result, task: str) -> NDArray[np.int64]:
     return rows
 
 
-def _groups(result: Result, task: str, owners: Mapping[str, str] | None) -> NDArray[Any] | None:
-    """(n,) the image of each caption; None where every query is a sample of its own, as images are."""
-    if owners is None or task != "t2i":
-        return None
-    queries: list[str] = result.per_query[task]["query_id"].to_pylist()
-    codes = pa.array([owners[query] for query in queries]).dictionary_encode().indices
-    groups: NDArray[Any] = codes.to_numpy(zero_copy_only=False)
-    return groups
-
-
-def _test_in_words(test: TestName, by_image: bool, seed: int) -> str:
+def _test_in_words(test: TestName, result: Result, tasks: Sequence[str], clustered: bool, seed: int) -> str:
     name = {"t": "t-test", "randomisation": f"randomisation test (seed {seed})"}[test]
-    over = "images, captions of one image together" if by_image else "queries"
+    over = "images, captions of one image together" if clustered else "queries"
+    if clustered and any(labels_clusters(result, task) for task in tasks):
+        over = "images and items, queries of one together"
     return f"two-sided paired {name} over {over}; 95 % intervals (t)"
 
 

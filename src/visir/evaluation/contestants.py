@@ -11,7 +11,8 @@ from visir.collections import read_qrels
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.gallery_check import check
 from visir.evaluation.plain_runs import evaluate_run
-from visir.evaluation.results import Evaluation, is_result, load
+from visir.evaluation.result_files import is_result
+from visir.evaluation.results import Evaluation, load
 from visir.evaluation.systems.given import is_run
 from visir.records import Gallery, Result, Run
 from visir.retrieval.formats import read_run

@@ -33,6 +33,36 @@ def crossed_test(differences: Floats) -> float:
     Raises:
         VisirError: There are fewer than two seeds or images.
     """
+    error, degrees = _error(differences)
+    if error == 0:
+        return 1.0 if differences.mean() == 0 else float("nan")
+    from scipy.stats import t as student
+
+    return float(2 * student.sf(abs(differences.mean()) / error, degrees))
+
+
+def crossed_interval(differences: Floats, level: float = 0.95) -> tuple[float, float]:
+    """The confidence interval of the mean of `crossed_test`: for new photos and new seeds.
+
+    Args:
+        differences: (seeds, images), two of each at least; values of one system alone give the interval of its mean.
+        level: The confidence level, in (0, 1).
+
+    Returns:
+        (low, high).
+
+    Raises:
+        VisirError: There are fewer than two seeds or images.
+    """
+    from scipy.stats import t as student
+
+    error, degrees = _error(differences)
+    half = float(student.ppf((1 + level) / 2, degrees)) * error if error else 0.0
+    return float(differences.mean()) - half, float(differences.mean()) + half
+
+
+def _error(differences: Floats) -> tuple[float, float]:
+    """The standard error of the mean over seeds and images, and its degrees of freedom."""
     if min(differences.shape) < 2:
         raise VisirError(
             f"{differences.shape[0]} seeds and {differences.shape[1]} images: both are samples, of two at least.",
@@ -41,12 +71,8 @@ def crossed_test(differences: Floats) -> float:
     parts = [differences.mean(axis).var(ddof=1) / differences.shape[1 - axis] for axis in (0, 1)]
     freedom = [differences.shape[1 - axis] - 1 for axis in (0, 1)]
     total = sum(parts)
-    if total == 0:
-        return 1.0 if differences.mean() == 0 else float("nan")
-    from scipy.stats import t as student
-
-    degrees = total**2 / sum(part**2 / free for part, free in zip(parts, freedom, strict=True))
-    return float(2 * student.sf(abs(differences.mean()) / np.sqrt(total), degrees))
+    degrees = total**2 / sum(part**2 / free for part, free in zip(parts, freedom, strict=True)) if total else 1.0
+    return float(np.sqrt(total)), float(degrees)
 
 
 def rsum_by_image(evaluation: Evaluation) -> Floats:

@@ -14,7 +14,11 @@ from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.errors import ConfigurationError
 from visir.evaluation.assembly import Assembly, Pool, assemble
+from visir.evaluation.chance import chance_of
+from visir.evaluation.composing import check_composed, composed_system
 from visir.evaluation.cross_modal import Estimator, dcg_cm, split_names
+from visir.evaluation.first_answers import skips_first, without_first_answers
+from visir.evaluation.mteb.results import with_mteb
 from visir.evaluation.options import check_options, check_plain
 from visir.evaluation.plain_runs import evaluate_run
 from visir.evaluation.protocol_lines import candidates_line, queries_line
@@ -25,7 +29,20 @@ from visir.evaluation.sources import check_open_options, is_judgements, open_tas
 from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System, VectorSystem, system_of
 from visir.evaluation.systems.given import FORMS, opened, vectors_by_side
 from visir.evaluation.systems.vectors import dense
-from visir.records import Gallery, MultiVectorEmbeddings, Protocol, Ranks, Recall, SparseEmbeddings, Task, Ties, Vectors
+from visir.evaluation.task_defaults import measures_of, ties_of
+from visir.evaluation.truncation import truncation_of
+from visir.records import (
+    Gallery,
+    MultiVectorEmbeddings,
+    Protocol,
+    Ranks,
+    Recall,
+    SparseEmbeddings,
+    Task,
+    Ties,
+    Vectors,
+    join_labels,
+)
 from visir.retrieval.rerank import Fusion, Tail
 from visir.retrieval.vectors import Similarity
 
@@ -42,11 +59,12 @@ def evaluate(
     relevance: str | None = None,
     captions: str = "all",
     recall: Recall | None = None,
-    ties: Ties = "id",
+    ties: Ties | None = None,
     gallery: Pool | Mapping[str, Gallery] = "split",
     folds: int = 1,
     depth: int = 100,
     similarity: Similarity | None = None,
+    compose: str | None = None,
     measures: Sequence[str] | str | None = None,
     estimator: AnySystem | str | None = None,
     rerank: CrossEncoder | Encoder | str | None = None,
@@ -70,7 +88,8 @@ def evaluate(
         source: Whatever `visir.open` takes: a file or folder of images and captions (the tasks are "t2i" and "i2t") or
             of another task, a list of (image, caption), a data frame, a `Collection`, a `TaskFile`, one `Task`, or
             several. Or judgements alone (see `qrels`), for a run.
-        system: A model or its name, "bm25" for texts; two functions, of images and of texts; a run, {query: {document:
+        system: A model or its name, "bm25" for texts, "blind:NAME" for a language model that chooses without looking
+            (`visir.evaluation.systems.blind`); two functions, of images and of texts; a run, {query: {document:
             score}}, a data frame, the path of a file, `ranx.Run`, or by task {"t2i": run}; embeddings of any
             form, as the pair of images and texts or by role ("query", "document"); a `System` of your own. A run over
             another gallery than the declared one is refused, with the difference.
@@ -89,7 +108,8 @@ def evaluate(
             "capped_recall". All three are measured in any case. None is "hit"; for judgements alone it is "recall", as
             text retrieval counts.
         ties: How equal scores are counted: "id" by document id; "pessimistic" a positive after all documents that tie
-            with it; "optimistic" a positive before them.
+            with it; "optimistic" a positive before them; "trec" by falling document id, as trec_eval and mteb do.
+            None is what the task says: "pessimistic" for choice tasks, else "id".
         gallery: The candidates: images and captions of the "split" (usual) or of the whole "collection" (the
             brittleness paper searches all images of Flickr30k), or a gallery for each task. Of collections only.
         folds: 5 for COCO's "5-fold 1k"; see `visir.evaluation.folds`. Of collections only.
@@ -97,8 +117,12 @@ def evaluate(
             the gallery, except for runs that come from outside.
         similarity: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by their dot
             product, several per item with "maxsim". For a run without a recorded similarity, this declares it.
+        compose: How a model that reads texts and images apart answers a query of both: "sum(0.5)", the weighted sum of
+            the unit vectors, 0.5 being the share of the text; "text" or "image", one of the two alone; "sum(val)", a
+            sum with the weight that is best on that other split. None leaves it to a model that takes both.
         measures: Names as people type them, such as "R@1", "nDCG@10", "AP(rel=2)@10", "rsum"; `visir.measures()` lists
-            them. None takes the default ones (and `dcg_cm@10` when there is an estimator).
+            them, "mteb" stands for those of mteb. None takes those of the task, or else the default ones (and
+            `dcg_cm@10` when there is an estimator).
         estimator: What estimates the gain of a wrong answer, for `dcg_cm@p`: another encoder or its pair of embeddings;
             "self" takes the system's own cosines, which is circular; the protocol records it. Of collections only.
         rerank: A cross-encoder, a model that has one, or the name of either: it re-ranks the best `k_test` answers of
@@ -138,7 +162,7 @@ def evaluate(
         {'run': {'precision@2': 0.5, 'mrr': 1.0}}
     """
     check_open_options(encoding, "evaluate")
-    measures = [measures] if isinstance(measures, str) else measures
+    measures = with_mteb(measures)
     tasks = [tasks] if isinstance(tasks, str) else tasks
     if qrels is not None or is_judgements(source):
         if source is not None and qrels is not None:
@@ -156,6 +180,7 @@ def evaluate(
             "folds": folds != 1,
             "estimator": estimator,
             "rerank": rerank,
+            "compose": compose,
             "conditions": conditions,
             **encoding,
         }
@@ -163,9 +188,9 @@ def evaluate(
         check_plain(recall, ties, measures, given_options, system is not None)
         judgements = qrels if source is None else source
         return evaluate_run(
-            judgements, system, measures=measures, recall=recall, ties=ties, name=name, similarity=similarity
+            judgements, system, measures=measures, recall=recall, ties=ties or "id", name=name, similarity=similarity
         )
-    source = open_tasks(source, images)
+    source = open_tasks(source, images, None if compose else split)  # a weight is chosen on another split
     check_options(captions, recall, ties, gallery, tasks, folds, depth, conditions, source, split, similarity, measures)
     recall = recall or "hit"
     if (system is None) == (vectors is None):
@@ -175,12 +200,14 @@ def evaluate(
         )
     rerank = load_cross_encoder(rerank, device=device, dtype=dtype) if isinstance(rerank, str) else rerank
     stage = second_stage(rerank, k_test, tail, fusion, encoding, conditions)
-    names, cutoffs = split_names(measures, estimator is not None)
     assembly = assemble(
         source, split=split, relevance=relevance, captions=captions, gallery=gallery, tasks=tasks, folds=folds
     )
+    ties = ties or ties_of(assembly.tasks.values())
     given = vectors_by_side(vectors, list(assembly.tasks.values()), name) if vectors is not None else system
     given = opened(given, assembly.tasks, device=device, dtype=dtype)
+    given, how_chosen = composed_system(given, compose, assembly.tasks, source, split, **encoding)
+    check_composed(given, assembly.tasks)
     if stage is not None and not isinstance(given, Encoder):
         encoding = {name: value for name, value in encoding.items() if name not in ("store", "workers")}
     subject = system_of(given, similarity, name, **encoding)
@@ -190,6 +217,7 @@ def evaluate(
             hint="name an encoder as the estimator, or leave it out",
         )
     assembly = assembly.keep([task for task in assembly.tasks if subject.answers(task)])
+    names, cutoffs = split_names(measures or measures_of(assembly.tasks.values()), estimator is not None)
     noted, spent = len(subject.notes), dict(subject.seconds)  # a system may have been evaluated before
     subject.prepare(list(assembly.tasks.values()), skip_broken=skip_broken)
     if skip_broken:
@@ -197,10 +225,13 @@ def evaluate(
     notes = list(assembly.notes)
     reached = depth if stage is None else max(depth, stage.k)
     started = time.perf_counter()
-    ranks, runs = subject.rank(assembly.folds, depth=reached, ties=ties)
+    ranked = subject.rank(assembly.folds, depth=reached + skips_first(assembly.folds), ties=ties)
+    ranks, runs = without_first_answers(ranked, assembly.folds)
     timing = {stage: seconds - spent.get(stage, 0.0) for stage, seconds in subject.seconds.items()}
     timing["rank" if isinstance(subject, RunSystem) else "search"] = time.perf_counter() - started
     fields = subject.fields()
+    if how_chosen:
+        fields["composition"] += f", {how_chosen}"
     depths = [part.depth for parts in ranks.values() for part in parts if part.depth is not None]
     fields.setdefault("depth", min(depths) if depths else None)
     notes += [line for task in assembly.tasks.values() for line in _same_items(task)]
@@ -228,6 +259,10 @@ def evaluate(
         **(fields | _conditions(assembly.carried, conditions)),
     )
     notes += missing_positives(assembly.folds, ranks)
+    reading_notes, reading_labels = (
+        truncation_of(subject.encoder, assembly.tasks) if isinstance(subject, EncoderSystem) else ([], {})
+    )
+    notes += reading_notes
     started = time.perf_counter()
     further = None
     if cutoffs:
@@ -239,11 +274,17 @@ def evaluate(
         further = {task: dcg_cm(runs[task], assembly.qrels[task], cutoffs, judge) for task in assembly.folds}
         if "(circular)" in estimator_line:
             notes.append("dcg_cm is circular: the system under test says itself what its wrong answers are worth")
-    result = score(label, ranks, protocol, measures=names, further=further, timing=timing, notes=notes)
+    labels = {task.name: task.labels for task in assembly.tasks.values() if task.labels is not None}
+    result = score(label, ranks, protocol, measures=names, further=further, labels=labels, timing=timing, notes=notes)
     result.timing["measure"] = time.perf_counter() - started
-    return Evaluation(
-        replace(result, captions=assembly.captions, origins=subject.origins()), runs, dict(assembly.qrels)
-    )
+    chance = chance_of(assembly.tasks, result.measures)
+    joined_labels = {
+        task: joined
+        for task, table in result.per_query.items()
+        if (joined := join_labels(table["query_id"], assembly.tasks[task].labels, reading_labels.get(task))) is not None
+    }
+    result = replace(result, captions=assembly.captions, origins=subject.origins(), labels=joined_labels, chance=chance)
+    return Evaluation(result, runs, dict(assembly.qrels))
 
 
 def _named(model: Any, device: str | None, dtype: str) -> Any:
@@ -277,6 +318,8 @@ def _all_equal(vectors: Vectors) -> bool:
 def _same_items(task: Task) -> list[str]:
     """A note when queries are documents too: a search then finds the query itself."""
     if task.queries.modality != task.documents.modality or task.gallery.ids is None:
+        return []
+    if task.pools is not None or task.excluded is not None or task.skip_first:
         return []
     same = int(pc.sum(pc.is_in(task.measured_queries(), task.gallery.ids)).as_py() or 0)
     note = f"{task.name}: {same:,} queries have the id of a document; where it is the same item, it finds itself first"

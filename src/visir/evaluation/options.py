@@ -21,7 +21,7 @@ CONDITIONS = ("query_template", "rerank", "perturbation", "extra")
 def check_options(
     captions: str,
     recall: str | None,
-    ties: str,
+    ties: str | None,
     gallery: object,
     tasks: Sequence[str] | None,
     folds: int,
@@ -38,7 +38,7 @@ def check_options(
         ConfigurationError: Options are faulty; all are listed.
     """
     faults = faults_of_measures(measures)
-    for kind, value, known in (("recall", recall or "hit", get_args(Recall)), ("ties", ties, get_args(Ties))):
+    for kind, value, known in (("recall", recall or "hit", get_args(Recall)), ("ties", ties or "id", get_args(Ties))):
         if value not in known:
             faults.append(f"unknown {kind} {value!r} ({nearest(str(value), known)})")
     if similarity is not None and similarity not in get_args(Similarity):
@@ -85,7 +85,7 @@ def check_options(
 
 
 def check_plain(
-    recall: str | None, ties: str, measures: Sequence[str] | None, needless: Sequence[str], has_run: bool
+    recall: str | None, ties: str | None, measures: Sequence[str] | None, needless: Sequence[str], has_run: bool
 ) -> None:
     """Check the options of judgements and a run, without a collection.
 
@@ -100,7 +100,7 @@ def check_plain(
         ConfigurationError: Options are faulty; all are listed.
     """
     faults = faults_of_measures(measures)
-    for kind, value, known in (("recall", recall or "hit", get_args(Recall)), ("ties", ties, get_args(Ties))):
+    for kind, value, known in (("recall", recall or "hit", get_args(Recall)), ("ties", ties or "id", get_args(Ties))):
         if value not in known:
             faults.append(f"unknown {kind} {value!r} ({nearest(value, known)})")
     faults += [

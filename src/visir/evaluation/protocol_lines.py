@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +22,13 @@ def candidates_line(tasks: Sequence[Task]) -> str:
         The line.
     """
     first = tasks[0]
+    if first.skip_first:
+        others = [replace(task, skip_first=False) for task in tasks]
+        return f"{candidates_line(others)} · without the first answer of each query"
+    if first.excluded is not None:
+        excluded = first.excluded
+        line = f"without {len(excluded.documents):,} excluded documents of single queries"
+        return f"{candidates_line([replace(first, excluded=None)])} · {line} · {excluded.fingerprint[:12]}"
     if first.pools is not None:
         size = len(first.documents)
         return f"{first.pools} · {size:,} {first.documents.title} · {first.pools.fingerprint[:12]}"

@@ -4,6 +4,8 @@
     per_query_{task}.parquet query_id and one column per measure
     run_{task}.parquet       the answers of the search (`visir.retrieval.formats`)
     qrels_{task}.parquet     the judgements: query_id, document_id, grade
+    labels_{task}.parquet    query_id and one column per label, for tasks whose queries have labels
+    chance_{task}.parquet    query_id and the expected value of measures under random scores, for tasks with pools
     captions.parquet         id, image_id of the captions that took part, in the source's order
 
 The folder appears when it is complete. `load` gives back the same values.
@@ -11,7 +13,7 @@ The folder appears when it is complete. `load` gives back the same values.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,14 +25,15 @@ from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular
 from visir.errors import VisirError
+from visir.evaluation.by_label import ByLabel, by_label
+from visir.evaluation.label_differences import LabelDifferences, label_differences
 from visir.evaluation.measures import Named, read_measure
-from visir.files import read_json
+from visir.evaluation.mteb.results import write_mteb
+from visir.evaluation.result_files import FORMAT, RESULT, open_result, read_table, runs_and_qrels
+from visir.evaluation.typical_measures import typical_measures
 from visir.records import Protocol, Qrels, Result, Run
-from visir.retrieval.formats import read_run, write_run
-from visir.storage import FolderChange, FolderKind, check_version, new_folder
-
-FORMAT = 2
-RESULT = FolderKind("result", "a result", remedy="evaluate again: visir evaluate … --out FOLDER")
+from visir.retrieval.formats import write_run
+from visir.storage import FolderChange, new_folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,6 +111,11 @@ class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
         return self.result.timing
 
     @property
+    def labels(self) -> Mapping[str, pa.Table]:
+        """For each task whose queries have labels: `query_id` and one column per label."""
+        return self.result.labels
+
+    @property
     def captions(self) -> pa.Table | None:
         """The captions of the result: enough to re-score the runs under other readings."""
         return self.result.captions
@@ -142,6 +150,50 @@ class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
         """
         return self.result.values(task, self._column(task, measure))
 
+    def by(self, label: str, measures: Sequence[str] | str | None = None) -> ByLabel:
+        """The measures for each value of a label of the queries: by category, by language.
+
+        Args:
+            label: The name of the label.
+            measures: Measures as people type them. None takes the recall that the protocol names, as far as it was
+                measured, or else every measure.
+
+        Returns:
+            One row for each task and value, with the number of queries, the mean and its 95 % interval.
+
+        Raises:
+            VisirError: No task has such a label, or a measure was not measured.
+
+        Example:
+            >>> import visir
+            >>> from visir.records import Items, Qrels, Task
+            >>> queries = Items.of_texts({"q1": "red", "q2": "two"}, title="queries")
+            >>> documents = Items.of_texts({"d1": "red", "d2": "blue"}, title="documents")
+            >>> labels = {"query_id": ["q1", "q2"], "category": ["colour", "count"]}
+            >>> qrels = {"links": Qrels.of(["q1", "q2"], ["d1", "d2"])}
+            >>> task = Task("t2t", queries, documents, qrels, labels=labels)
+            >>> by = visir.evaluate(task, "bm25").by("category", "R@1")
+            >>> [(row.label, row.queries, row.values["hit@1"].mean) for row in by.rows]
+            [('colour', 1, 1.0), ('count', 1, 0.0)]
+        """
+        typed = [measures] if isinstance(measures, str) else measures
+        names = None if typed is None else [self._column(task, name) for name in typed for task in self.tasks]
+        return by_label(self.result, label, None if names is None else list(dict.fromkeys(names)))
+
+    def differences(self, label: str, measure: str | None = None, reference: str | None = None) -> LabelDifferences:
+        """How far the values of a label are apart, over the images that both have: languages against each other.
+
+        Args:
+            label: The name of the label: "language".
+            measure: A measure as people type it; None takes the first that `by` shows.
+            reference: The value that the table compares the others with; None takes "en", or else the first.
+
+        Raises:
+            VisirError: No task has such a label with two values, or the measure was not measured.
+        """
+        column = typical_measures(self.result)[0] if measure is None else self._column(self.tasks[0], measure)
+        return label_differences(self.result, label, column, reference)
+
     def __getitem__(self, name: str | tuple[str, str]) -> float:
         task, measure = name if isinstance(name, tuple) else self._split(name)
         return self.mean(task, measure)
@@ -160,6 +212,8 @@ class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
             FolderError: The folder holds an earlier result, something else, or changed files of a result.
         """
         return save(self, folder, replace=replace)
+
+    to_mteb = write_mteb
 
     def _split(self, name: str) -> tuple[str, str]:
         """The task and the measure of "t2i R@1"; of "R@1" alone, where there is one task."""
@@ -273,6 +327,9 @@ def write_result(
         queries = judged.queries.take(pa.array(np.repeat(np.arange(len(judged)), np.diff(judged.offsets))))
         columns = {"query_id": queries, "document_id": judged.documents, "grade": judged.grades}
         table(f"qrels_{task}.parquet", pa.table(columns).replace_schema_metadata({"relevance": judged.name}))
+    for kind, tables in (("labels", result.labels), ("chance", result.chance)):
+        for task, content in tables.items():
+            table(f"{kind}_{task}.parquet", content)
     if result.captions is not None:
         table("captions.parquet", result.captions)
     change.write_json("result.json", {"visir_result": FORMAT, **result.to_dict(), "files": files})
@@ -290,7 +347,7 @@ def load(folder: str | Path) -> Result:
     Raises:
         VisirError: A file is missing, or the protocol was altered.
     """
-    folder, content = _open(folder)
+    folder, content = open_result(folder)
     with RESULT.reading(folder, "result.json"):
         return _result(folder, content)
 
@@ -302,21 +359,26 @@ def _result(folder: Path, content: dict[str, Any]) -> Result:
             f"{folder / 'result.json'}: the protocol was altered after the evaluation (its hash does not fit).",
             hint="evaluate again; a number must not travel with another protocol",
         )
-    per_query = {
-        name.removeprefix("per_query_").removesuffix(".parquet"): _table(folder / name)
-        for name in content["files"]
-        if name.startswith("per_query_")
-    }
+
+    def by_task(kind: str) -> dict[str, pa.Table]:
+        return {
+            name.removeprefix(kind).removesuffix(".parquet"): read_table(folder / name)
+            for name in content["files"]
+            if name.startswith(kind)
+        }
+
     return Result(
         content["system"],
         protocol,
-        per_query,
+        by_task("per_query_"),
         content["aggregates"],
         content["versions"],
         content["timing"],
         tuple(content["notes"]),
-        _table(folder / "captions.parquet") if "captions.parquet" in content["files"] else None,
+        read_table(folder / "captions.parquet") if "captions.parquet" in content["files"] else None,
         content.get("origins", {}),
+        by_task("labels_"),
+        by_task("chance_"),
     )
 
 
@@ -332,54 +394,7 @@ def load_evaluation(folder: str | Path) -> Evaluation:
     Raises:
         VisirError: A file is missing, or the protocol was altered.
     """
-    folder, content = _open(folder)
+    folder, content = open_result(folder)
     with RESULT.reading(folder, "result.json"):
-        runs, qrels = _runs(folder, content["files"])
+        runs, qrels = runs_and_qrels(folder, content["files"])
     return Evaluation(load(folder), runs, qrels)
-
-
-def _runs(folder: Path, files: list[str]) -> tuple[dict[str, Run], dict[str, Qrels]]:
-    runs: dict[str, Run] = {}
-    qrels: dict[str, Qrels] = {}
-    for file in files:
-        kind, _, task = file.removesuffix(".parquet").partition("_")
-        if kind == "run":
-            runs[task] = read_run(folder / file)
-        elif kind == "qrels":
-            judged = _table(folder / file)
-            name = (judged.schema.metadata or {}).get(b"relevance", b"links").decode()
-            qrels[task] = Qrels.of(judged["query_id"], judged["document_id"], judged["grade"].to_numpy(), name=name)
-    return runs, qrels
-
-
-def is_result(path: str | Path) -> bool:
-    """Whether a path is a folder with a result, or a `result.json`."""
-    path = Path(path)
-    return (path / "result.json").is_file() or (path.name == "result.json" and path.is_file())
-
-
-def _open(given: str | Path) -> tuple[Path, dict[str, Any]]:
-    folder = Path(given)
-    folder = folder.parent if folder.name == "result.json" else folder
-    if not (folder / "result.json").is_file():
-        raise VisirError(
-            f"{folder}: {'no result.json in it' if folder.is_dir() else 'no such folder'}.",
-            hint="name the folder that visir evaluate --out wrote; without result.json an evaluation did not finish",
-        )
-    content = read_json(folder / "result.json")
-    if not isinstance(content, dict) or "visir_result" not in content:
-        raise VisirError(f"{folder / 'result.json'}: not a result of visir evaluate.", hint=RESULT.remedy)
-    path = folder / "result.json"
-    check_version(content["visir_result"], FORMAT, path, what="result", remedy=RESULT.remedy)
-    return folder, content
-
-
-def _table(path: Path) -> pa.Table:
-    if not path.is_file():
-        raise VisirError(
-            f"{path} belongs to the result and is missing.", hint="copy the whole folder, or evaluate again"
-        )
-    try:
-        return pq.read_table(path)
-    except pa.ArrowInvalid as fault:
-        raise VisirError(f"{path}: not a readable Parquet file: {fault}", hint="evaluate again") from fault

@@ -13,9 +13,11 @@ import pyarrow as pa
 
 from visir.errors import ConfigurationError, raise_faults
 from visir.evaluation.folds import joined
+from visir.evaluation.joined_queries import join_queries
 from visir.evaluation.measures import DEFAULT_MEASURES, aggregate, measure, parse, rsum
 from visir.evaluation.measures.measure import recalls_of
-from visir.records import TASKS, Protocol, Ranks, Recall, Result
+from visir.evaluation.typical_measures import CHOICES
+from visir.records import TASKS, Protocol, Ranks, Recall, Result, labels_of
 
 MODELLING = ("torch", "transformers", "open_clip", "sentence_transformers", "onnxruntime")
 """Packages that are listed among the versions only if they were imported."""
@@ -28,6 +30,7 @@ def score(
     *,
     measures: Sequence[str] | None = None,
     further: Mapping[str, pa.Table] | None = None,
+    labels: Mapping[str, pa.Table] | None = None,
     timing: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
     beyond_depth: bool = False,
@@ -44,6 +47,7 @@ def score(
         measures: Names, as people type them; "rsum" stands for its three recalls. None takes the default ones, as far
             as the rankings are deep enough; a note lists those left out. A named measure that looks deeper is refused.
         further: For each task a table with `query_id` and more per-query columns (`dcg_cm@10`), joined by id.
+        labels: For each task the labels of its queries; measures of items need them.
         timing: Seconds by stage.
         notes: Notes for the reader.
         beyond_depth: Whether a measure may look deeper than the rankings reach; what is deeper counts as not found.
@@ -76,16 +80,21 @@ def score(
         if further and task in further:
             table = _join(table, further[task])
         per_query[task] = table
+    ordered = {name: labels_of(table, per_query[name]["query_id"]) for name, table in (labels or {}).items()}
+    per_query = join_queries(per_query, ordered, names)
+    for task, parts in ranks.items():
+        table = per_query[task]
         ends = np.cumsum([0, *(len(part) for part in parts)])
         folds = [aggregate(table.slice(start, end - start)) for start, end in pairwise(ends)]
         aggregates[task] = {name: float(np.mean([fold[name] for fold in folds])) for name in folds[0]}
     if set(recalls) <= set(names):
         for key, value in rsum(aggregates, protocol.recall).items():
             aggregates.setdefault(key, {})["rsum"] = value
-    elif not per_query.keys().isdisjoint(TASKS):  # rsum is defined for these tasks only
+    elif CHOICES[0] not in names and not per_query.keys().isdisjoint(TASKS):  # rsum is defined for these tasks only
         missing = ", ".join(name for name in recalls if name not in names)
         further_notes.append(f"no rsum: it needs {missing}")
-    return Result(system, protocol, per_query, aggregates, versions(), dict(timing or {}), (*notes, *further_notes))
+    every_note = (*notes, *further_notes)
+    return Result(system, protocol, per_query, aggregates, versions(), dict(timing or {}), every_note, labels=ordered)
 
 
 def versions() -> dict[str, str]:

@@ -8,9 +8,10 @@ from typing import Any
 
 from visir.collections import open_source
 from visir.collections.qrels_reading import DOCUMENT_IDS, QUERY_IDS
+from visir.collections.task_memory import is_task, is_task_set
 from visir.errors import ConfigurationError
 from visir.evaluation.assembly import Source
-from visir.records import Collection, Qrels, Task, TaskFile
+from visir.records import Collection, Qrels, Task, TaskFile, TaskSet
 
 _ENDINGS = (".qrels", ".qrel", ".trec", ".txt", ".tsv", "")
 
@@ -38,12 +39,14 @@ def check_open_options(options: Mapping[str, Any], verb: str) -> None:
         )
 
 
-def open_tasks(source: Any, images: Any = None) -> Source:
+def open_tasks(source: Any, images: Any = None, split: str | None = None) -> Source:
     """Open whatever has tasks; what is open already stays as it is.
 
     Args:
         source: A source of tasks, or what `visir.open` takes.
         images: Where its pictures are.
+        split: The split that will be measured: tasks are read without their other splits, which may have other texts
+            under the same ids, or are not read unless they are named.
 
     Returns:
         The source.
@@ -58,12 +61,12 @@ def open_tasks(source: Any, images: Any = None) -> Source:
             hint='visir.evaluate("photos.csv", model); with judgements alone: visir.evaluate(qrels, run)',
         )
     tasks = isinstance(source, (list, tuple)) and bool(source) and all(isinstance(task, Task) for task in source)
-    if tasks or isinstance(source, (Collection, TaskFile, Task)) or _has_tasks(source):
+    if tasks or isinstance(source, (Collection, TaskFile, TaskSet, Task)) or _has_tasks(source):
         if images is not None:
             raise ConfigurationError("images goes with the name of a source.", hint="visir.open(source, images=FOLDER)")
         tasks_of: Source = source
         return tasks_of
-    opened: Source = open_source(source, images=images)
+    opened: Source = open_source(source, images=images, only_split=split)
     return opened
 
 
@@ -103,9 +106,13 @@ def is_judgements(source: Any) -> bool:
     Example:
         >>> is_judgements({"q1": {"a.jpg": 1}}), is_judgements([("a.jpg", "a dog")]), is_judgements("scenes:12")
         (True, False, False)
+        >>> is_judgements({"queries": {"q1": "a dog"}, "documents": {"d1": "dogs"}, "qrels": {"q1": {"d1": 1}}})
+        False
     """
     if isinstance(source, Qrels):
         return True
+    if is_task(source) or is_task_set(source):
+        return False
     if isinstance(source, Mapping):
         return bool(source) and all(isinstance(judged, Mapping) for judged in source.values())
     if isinstance(source, (str, Path)):

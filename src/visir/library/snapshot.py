@@ -80,6 +80,13 @@ class LibrarySnapshot:
         self.name, self.model, self.head = self.card.name, self.card.model, self.card.head
         self.generation = self.card.generation
 
+    def label(self, system: str) -> str:
+        """What people call a system of this library: "late interaction" where the model makes several vectors."""
+        from visir.retrieval.kinds import KINDS
+
+        kind = self.card.kinds.get("dense") if system == "dense" else None
+        return "late interaction" if kind and KINDS.get(kind).vectors == "multi-vector" else system
+
     @classmethod
     def open(cls, folder: str | Path) -> LibrarySnapshot:
         """Open a library. Raises `LibraryError` when it is missing, damaged, half copied, or of a newer visir."""

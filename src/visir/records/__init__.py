@@ -5,14 +5,16 @@ The usual way of data: `Collection` → `Embeddings` → `Run` (over a `Gallery`
 """
 
 from visir.records.catalogue import Catalogue
-from visir.records.collection import LINKS, SIDES, TASKS, Collection
-from visir.records.collection_tables import CAPTIONS, IMAGES, JUDGEMENTS
+from visir.records.collection import SIDES, TASKS, Collection
+from visir.records.collection_parts import caption_labels
+from visir.records.collection_tables import CAPTIONS, IMAGES, JUDGEMENTS, LINKS
 from visir.records.columns import strings
 from visir.records.corrupted import Corrupted
 from visir.records.embeddings import Embeddings, EncoderCard
 from visir.records.gallery import Gallery, modality_of
 from visir.records.id_forms import show_id_forms
 from visir.records.items import HasImages, Items, Modality, Role
+from visir.records.labels import GROUP, IMAGE, join_labels, labels_of, query_labels
 from visir.records.multi_vector import MultiVectorEmbeddings, TokenVectors
 from visir.records.protocol import UNDECLARED, Protocol, Recall, Ties, gallery_line
 from visir.records.qrels import Qrels
@@ -24,10 +26,13 @@ from visir.records.sparse import SparseEmbeddings, Vocabulary
 from visir.records.splitting import SplitRule
 from visir.records.task import PLAIN, Pools, QrelsByName, Task, task_name
 from visir.records.task_file import TaskFile
+from visir.records.task_set import TaskSet
 from visir.records.vectors import VectorForm, Vectors
 
 __all__ = [
     "CAPTIONS",
+    "GROUP",
+    "IMAGE",
     "IMAGES",
     "JUDGEMENTS",
     "LINKS",
@@ -60,13 +65,18 @@ __all__ = [
     "SplitRule",
     "Task",
     "TaskFile",
+    "TaskSet",
     "Ties",
     "TokenVectors",
     "VectorForm",
     "Vectors",
     "Vocabulary",
+    "caption_labels",
     "gallery_line",
+    "join_labels",
+    "labels_of",
     "modality_of",
+    "query_labels",
     "show_id_forms",
     "strings",
     "task_name",

@@ -14,9 +14,24 @@ import pyarrow.compute as pc
 
 from visir.display import Columnar, brief, counted, listed, quoted
 from visir.errors import CollectionError, nearest, raise_faults
-from visir.fingerprint import hash_columns
 from visir.plugins import load_target
-from visir.records.collection_tables import CAPTIONS, IMAGES, JUDGEMENTS, faults_of, table_of
+from visir.records.collection_parts import (
+    caption_labels,
+    captions_in,
+    fingerprint_of,
+    languages_of,
+    of_images,
+    qrels_of,
+)
+from visir.records.collection_tables import (
+    CAPTIONS,
+    IMAGES,
+    JUDGEMENTS,
+    LINKS,
+    captions_table,
+    faults_of,
+    table_of,
+)
 from visir.records.columns import conform, strings
 from visir.records.corrupted import Corrupted
 from visir.records.gallery import Gallery
@@ -32,8 +47,6 @@ if TYPE_CHECKING:
 SIDES: dict[str, tuple[Modality, Modality]] = {"i2t": ("image", "text"), "t2i": ("text", "image")}
 """The tasks of every collection: the modality of the queries, and of the documents."""
 TASKS = tuple(SIDES)
-LINKS = "links"
-"""The name of the relevance that every collection has: a caption and the image it was written for, grade 1."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,8 +60,9 @@ class Collection(Columnar, view="visir.reports.views.collection"):
         images: One row per image: `id`; `path`, which is inside `archive` (a zip or tar) when that is not null, both
             relative to `root`, null when only metadata is available; `split` ("train", "val", "test", or another name
             of the source; "" if none).
-        captions: One row per caption: `id`, `text`, `image_id`. A caption is in the split of its image. Captions of one
-            image keep the order of the source.
+        captions: One row per caption: `id`, `text`, `image_id`, and `language` ("en", "de"; null where it is unknown)
+            where the source names languages. A caption is in the split of its image. Captions of one image keep the
+            order of the source.
         judgements: Graded pairs, many-to-many, in named sets beside the links (CxC, ECCV Caption, human experts). A set
             *replaces* the links when it is the declared relevance; readers of sets that extend the links (CxC) include
             them.
@@ -76,8 +90,9 @@ class Collection(Columnar, view="visir.reports.views.collection"):
     corrupted: Corrupted | None = None
 
     def __post_init__(self) -> None:
-        for table, schema in (("images", IMAGES), ("captions", CAPTIONS), ("judgements", JUDGEMENTS)):
+        for table, schema in (("images", IMAGES), ("judgements", JUDGEMENTS)):
             object.__setattr__(self, table, conform(getattr(self, table), schema, f"{self.name}: {table}"))
+        object.__setattr__(self, "captions", captions_table(self.captions, f"{self.name}: captions"))
         raise_faults(
             CollectionError,
             f"{self.name}{f' ({self.source})' if self.source else ''}",
@@ -103,7 +118,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
         Args:
             name: The name of the collection.
             images: Columns of `IMAGES`.
-            captions: Columns of `CAPTIONS`.
+            captions: Columns of `CAPTIONS`, and "language" where languages are known.
             judgements: Columns of `JUDGEMENTS`.
             root: The folder to which paths are relative.
             source: Where the collection comes from, in words.
@@ -141,6 +156,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
             f"captions: {listed(map(quoted, self.captions['text'].slice(0, 2).to_pylist()), captions, limit=2)}"
             if captions
             else "",
+            f"languages: {', '.join(self.languages)}" if len(self.languages) > 1 else "",
             f"judgements: {', '.join(self.relevances)}" if self.judgements.num_rows else "",
             f"from {self.source}" if self.source else "",
         )
@@ -183,13 +199,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
 
         The location of the images has no influence: a collection has one fingerprint in a folder and in shards.
         """
-        parts = [
-            hash_columns([self.images["id"], self.images["split"]]),
-            hash_columns([self.captions["id"], self.captions["text"], self.captions["image_id"]]),
-            hash_columns([self.judgements[name] for name in JUDGEMENTS.names]),
-            *(carried.fingerprint for carried in (self.injected, self.corrupted) if carried is not None),
-        ]
-        return hash_columns([pa.array(parts)], sort=False)
+        return fingerprint_of(self, (self.injected, self.corrupted))
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -200,6 +210,34 @@ class Collection(Columnar, view="visir.reports.views.collection"):
     def relevances(self) -> tuple[str, ...]:
         """The names of the relevance sets: "links" first, then those of the judgements."""
         return (LINKS, *sorted(pc.unique(self.judgements["relevance"]).to_pylist()))
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages of the captions, sorted; empty where the source names none.
+
+        Example:
+            >>> captions = {"id": ["1", "2"], "text": ["a", "ein"], "image_id": ["a", "a"], "language": ["en", "de"]}
+            >>> toy = Collection.build("toy", images={"id": ["a"]}, captions=captions)
+            >>> toy.languages, toy.keep_languages("de").captions["text"].to_pylist()
+            (('de', 'en'), ['ein'])
+        """
+        return languages_of(self.captions)
+
+    def keep_languages(self, *languages: str) -> Collection:
+        """Return the captions in these languages, with their images.
+
+        Images that have captions in other languages only are left out; images without any caption stay.
+
+        Args:
+            *languages: As the collection names them: "de"; or several, joined by "+": "de+fr".
+
+        Raises `CollectionError` for a language without captions.
+        """
+        names = [name for part in languages for name in part.replace(",", "+").split("+")]
+        captions, images = captions_in(self, names)
+        source = "; ".join(filter(None, [self.source, f"languages: {', '.join(names)}"]))
+        name = f"{self.name} ({'+'.join(names)})"
+        return replace(self, name=name, captions=captions, source=source).keep_images(images)
 
     def split(self, name: str | None) -> Collection:
         """Return the part of the collection in one split.
@@ -271,28 +309,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
 
     def keep_images(self, keep: pa.ChunkedArray | pa.Array | np.ndarray) -> Collection:
         """Return the images where the (images,) boolean mask `keep` is true, with their captions and judgements."""
-        images = self.images.filter(pa.array(keep) if isinstance(keep, np.ndarray) else keep)
-        image_ids = pc.unique(images["id"])
-        captions = self.captions.filter(pc.is_in(self.captions["image_id"], image_ids))
-        judged = pc.and_(
-            pc.is_in(self.judgements["image_id"], image_ids),
-            pc.is_in(self.judgements["caption_id"], pc.unique(captions["id"])),
-        )
-        facts = self.facts
-        if facts is not None:
-            facts = facts.filter(pc.is_in(facts["image_id"], image_ids))
-        caption_facts = self.caption_facts
-        if caption_facts is not None:
-            caption_facts = caption_facts.filter(pc.is_in(caption_facts["caption_id"], pc.unique(captions["id"])))
-        return replace(
-            self,
-            images=images,
-            captions=captions,
-            judgements=self.judgements.filter(judged),
-            facts=facts,
-            caption_facts=caption_facts,
-            injected=None if self.injected is None else self.injected.keep(image_ids, pc.unique(captions["id"])),
-        )
+        return replace(self, **of_images(self, keep))
 
     def with_judgements(self, judgements: pa.Table) -> Collection:
         """Return the collection with further sets of judgements, rows of `JUDGEMENTS`."""
@@ -343,6 +360,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
             QrelsByName(self.relevances, lambda relevance: self.qrels(name, relevance)),
             source=self.name,
             source_fingerprint=self.fingerprint,
+            labels=caption_labels(self.captions) if queries == "text" else None,
         )
 
     def image_gallery(self, description: str = "all images") -> Gallery:
@@ -366,23 +384,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
         Raises:
             CollectionError: There is no set of this name, or it has no judgements of this task.
         """
-        if relevance == LINKS:
-            pairs, grades = self.captions.select(["id", "image_id"]).rename_columns(["caption_id", "image_id"]), None
-        else:
-            if relevance not in self.relevances:
-                raise CollectionError(
-                    f"{self.name}: unknown relevance {relevance!r}", hint=nearest(relevance, self.relevances)
-                )
-            chosen = pc.and_(
-                pc.equal(self.judgements["relevance"], relevance),
-                pc.is_in(self.judgements["task"], pa.array([task, "both"])),
-            )
-            pairs = self.judgements.filter(chosen)
-            if pairs.num_rows == 0:
-                raise CollectionError(f"{self.name}: relevance {relevance!r} has no judgements for {task}.")
-            grades = pairs["grade"].to_numpy()
-        query, document = ("caption_id", "image_id") if task == "t2i" else ("image_id", "caption_id")
-        return Qrels.of(pairs[query], pairs[document], grades, name=relevance)
+        return qrels_of(self, task, relevance)
 
     def describe(self) -> dict[str, object]:
         """Return the counts that identify the collection."""
@@ -391,6 +393,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
             "images": self.images.num_rows,
             "captions": self.captions.num_rows,
             "splits": {s: int(pc.sum(pc.equal(self.images["split"], s)).as_py() or 0) for s in self.splits},
+            "languages": list(self.languages),
             "relevances": list(self.relevances),
             "fingerprint": self.fingerprint,
             "source": self.source,

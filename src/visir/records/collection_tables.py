@@ -9,9 +9,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import CollectionError, nearest
+from visir.records.columns import conform, strings
 
 IMAGES = pa.schema([("id", pa.string()), ("path", pa.string()), ("archive", pa.string()), ("split", pa.string())])
 CAPTIONS = pa.schema([("id", pa.string()), ("text", pa.string()), ("image_id", pa.string())])
+LINKS = "links"
+"""The name of the relevance that every collection has: a caption and the image it was written for, grade 1."""
+LANGUAGE = "language"
+"""The column of the captions' languages ("en", "de"), null where one is unknown; only where one is known."""
 JUDGEMENTS = pa.schema(
     [
         ("relevance", pa.string()),  # the name of the set of judgements: "cxc", "eccv", "experts", …
@@ -21,6 +26,18 @@ JUDGEMENTS = pa.schema(
         ("grade", pa.float32()),  # > 0 is a positive; 0 is judged and not relevant
     ]
 )
+
+
+def captions_table(captions: pa.Table, where: str) -> pa.Table:
+    """Return the columns of `CAPTIONS`, and the languages where one is known.
+
+    Raises:
+        CollectionError: A column is missing.
+    """
+    table = conform(captions, CAPTIONS, where)
+    if LANGUAGE not in captions.column_names or captions[LANGUAGE].null_count == captions.num_rows:
+        return table
+    return table.append_column(LANGUAGE, strings(captions[LANGUAGE]))
 
 
 def faults_of(images: pa.Table, captions: pa.Table) -> list[str]:
@@ -56,6 +73,8 @@ def table_of(columns: Mapping[str, object], schema: pa.Schema) -> pa.Table:
     Raises:
         CollectionError: A column is not of the schema.
     """
+    if schema is CAPTIONS and LANGUAGE in columns:
+        schema = schema.append(pa.field(LANGUAGE, pa.string()))
     unknown = set(columns) - set(schema.names)
     if unknown:
         raise CollectionError(f"unknown column {sorted(unknown)[0]!r}", hint=nearest(sorted(unknown)[0], schema.names))

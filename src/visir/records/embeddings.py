@@ -18,6 +18,11 @@ from visir.records.arrays import as_array
 from visir.records.columns import check_unique, rows_of, strings
 from visir.records.items import Modality
 
+NOT_FINITE = (
+    "look at these inputs; in half precision numbers overflow: encode in float32 or bfloat16; where it is every input, "
+    "weights of the model are NaN or infinite: fetch or copy it again"
+)
+"""What to do about vectors with NaN or infinite values."""
 _BLOCK = 65_536  # rows checked at once, so that a memory-mapped matrix need not fit in memory
 
 
@@ -34,6 +39,7 @@ class EncoderCard(Displayed, view="visir.reports.views.embeddings"):
         text_preprocessing: Template, truncation, prompts, … as plain values.
         dtype: The arithmetic of the forward pass.
         code: A hash over the code of functions of your own (`Encoder.wrap`); None for the models of visir.
+        code_revisions: The commit of each other repository whose code the model runs (`?code=trusted`).
 
     Example:
         >>> card = EncoderCard("my model", "mine", revision="1", text_preprocessing={"template": "{}"})
@@ -49,6 +55,7 @@ class EncoderCard(Displayed, view="visir.reports.views.embeddings"):
     text_preprocessing: dict[str, Any] = field(default_factory=dict)
     dtype: str = "float32"
     code: str | None = None
+    code_revisions: dict[str, str] = field(default_factory=dict)
 
     @property
     def is_versioned(self) -> bool:
@@ -69,6 +76,7 @@ class EncoderCard(Displayed, view="visir.reports.views.embeddings"):
             f"images: {_settings(self.image_preprocessing)}" if self.image_preprocessing else "",
             f"texts: {_settings(self.text_preprocessing)}" if self.text_preprocessing else "",
             f"arithmetic: {self.dtype}" if self.dtype != "float32" else "",
+            f"code: {_settings(self.code_revisions)}" if self.code_revisions else "",
         )
 
     @cached_property
@@ -130,15 +138,15 @@ class EncoderCard(Displayed, view="visir.reports.views.embeddings"):
         """
         card = cls(**values)
         for name, value in card.to_dict().items():
-            kind = dict if name.endswith("_preprocessing") else str
+            kind = dict if name.endswith(("_preprocessing", "_revisions")) else str
             if not isinstance(value, kind) and not (value is None and name in ("revision", "weights", "code")):
                 raise ValueError(f"the card of an encoder cannot have {name} = {value!r}")
         return card
 
     def to_dict(self) -> dict[str, Any]:
-        """Return all fields as plain values for JSON."""
+        """Return all fields as plain values for JSON; those about code only where there is something to say."""
         values = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return values if self.code is not None else {name: value for name, value in values.items() if name != "code"}
+        return {name: value for name, value in values.items() if value or not name.startswith("code")}
 
 
 def _settings(values: dict[str, Any]) -> str:
@@ -199,7 +207,7 @@ class Embeddings(Columnar, view="visir.reports.views.embeddings"):
                 raise EmbeddingError(
                     f"{where}: NaN or infinite values in the vectors of {', '.join(map(repr, named))}"
                     f"{' and others' if bad.sum() > 5 else ''}.",
-                    hint="look at these inputs; with half precision, encode in float32 or bfloat16",
+                    hint=NOT_FINITE,
                 )
 
     @classmethod

@@ -14,7 +14,7 @@ from visir.display import Columnar, Displayed, brief, counted, listed
 from visir.errors import EmbeddingError
 from visir.records.arrays import as_array, rows_of_spans
 from visir.records.columns import check_unique, rows_of, strings
-from visir.records.embeddings import EncoderCard
+from visir.records.embeddings import NOT_FINITE, EncoderCard
 from visir.records.items import Modality
 
 _BLOCK = 65_536  # vectors checked at once, so that a memory-mapped matrix need not fit in memory
@@ -166,7 +166,7 @@ class MultiVectorEmbeddings(Columnar, view="visir.reports.views.embeddings"):
         if faulty:
             raise EmbeddingError(
                 f"{where}: NaN or infinite values in the vectors of {_named(self.ids, sorted(faulty))}.",
-                hint="look at these inputs; with half precision, encode in float32 or bfloat16",
+                hint=NOT_FINITE,
             )
 
     @classmethod

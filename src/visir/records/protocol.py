@@ -11,7 +11,7 @@ from visir.fingerprint import hash_json
 from visir.records.gallery import Gallery
 
 Recall = Literal["hit", "recall", "capped_recall"]
-Ties = Literal["id", "pessimistic", "optimistic"]
+Ties = Literal["id", "pessimistic", "optimistic", "trec"]
 
 UNDECLARED = "not declared"
 """The similarity of a run whose authors do not state it."""
@@ -22,6 +22,7 @@ SYSTEM_FIELDS = (
     "truncation",
     "vocabulary",
     "vectors_per_item",
+    "composition",
     "matcher",
 )
 """Fields that belong to the system under test.
@@ -72,6 +73,7 @@ class Protocol(Displayed, view="visir.reports.views.protocol"):
     truncation: str = ""
     vocabulary: str = ""  # of sparse vectors: name, size, fingerprint
     vectors_per_item: str = ""  # of late interaction: "image 49, text 11.3 · 128 dimensions, float16"
+    composition: str = ""  # how one vector is made of a text and an image: "sum(0.5)", "text", "by the model"
     matcher: str = ""  # of a second stage: its model and its score
 
     def __repr__(self) -> str:

@@ -35,6 +35,10 @@ class Result(Tabular, Plotted, view="visir.reports.views.evaluation"):
         captions: Columns id and image_id of the captions that took part, in the order of the source; None when they are
             unknown. Captions of one image are not independent queries, so a significance test needs them.
         origins: Where the vectors (by modality) or runs (by task) come from, and when they were computed.
+        labels: For each task whose queries have labels: `query_id` and one column of strings for each label, in the
+            order of `per_query`.
+        chance: For each task with pools: `query_id` and one column per measure, its expected value when every score is
+            random, as far as that is known.
     """
 
     system: str
@@ -46,6 +50,8 @@ class Result(Tabular, Plotted, view="visir.reports.views.evaluation"):
     notes: tuple[str, ...] = ()
     captions: pa.Table | None = None
     origins: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, pa.Table] = field(default_factory=dict)
+    chance: dict[str, pa.Table] = field(default_factory=dict)
 
     def __repr__(self) -> str:
         protocol = self.protocol

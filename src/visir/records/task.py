@@ -17,6 +17,8 @@ from visir.fingerprint import hash_columns
 from visir.records.columns import strings
 from visir.records.gallery import Gallery
 from visir.records.items import Items, Modality
+from visir.records.labels import query_labels
+from visir.records.protocol import Ties
 from visir.records.qrels import Qrels
 
 PLAIN = "none"
@@ -188,9 +190,18 @@ class Task(Displayed, view="visir.reports.views.task"):
         source_fingerprint: The hash of that source, for the protocol.
         split: The split of the source; "all" is the whole source.
         condition: "none", or the name of the perturbation of the queries.
+        labels: What is known of the queries: a column `query_id` and one of strings for each label ("category",
+            "language", …); results can be looked at by label. The label "group" joins queries that are one item;
+            "image" names the image of a query.
+        ties: How equal scores are counted where the caller of an evaluation does not say.
+        measures: The names of the measures that are taken where the caller does not say; () takes the default ones.
+        notes: What a reader of the numbers must know: items that were set aside, …
+        excluded: The documents that are no candidates of a query, by query: the picture that it begins from, …
+        skip_first: Whether the first answer of every query is left out, because it is taken for the query itself.
 
     Raises:
-        CollectionError: The pools name a query or a document that the task does not have.
+        CollectionError: The pools, the excluded documents or the labels name a query or a document that the task does
+            not have.
 
     Example:
         >>> queries = Items.of_texts({"q1": "a boat"}, title="queries")
@@ -212,22 +223,31 @@ class Task(Displayed, view="visir.reports.views.task"):
     split: str = "all"
     candidates: Gallery | None = None
     condition: str = PLAIN
+    labels: pa.Table | None = None
+    ties: Ties = "id"
+    measures: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+    excluded: Pools | None = None
+    skip_first: bool = False
 
     def __post_init__(self) -> None:
         check_task_name(self.name)
         where = f"task {self.name} of {self.source or 'no named source'}"
+        if self.labels is not None:
+            object.__setattr__(self, "labels", query_labels(self.labels, self.queries.ids, where))
         if not self.qrels:
             raise CollectionError(f"{where}: there are no judgements.", hint="give at least one set of qrels by name")
-        if self.pools is None:
-            return
-        for role, ids, items in (
-            ("query", self.pools.queries, self.queries),
-            ("document", self.pools.documents, self.documents),
-        ):
-            unknown = pc.invert(pc.is_in(ids, items.ids))
-            if pc.any(unknown).as_py():
-                first = ids.filter(unknown)[0].as_py()
-                raise CollectionError(f"{where}: the pools name the {role} {first!r}, which is not in the task.")
+        for title, pairs in (("pools", self.pools), ("excluded documents", self.excluded)):
+            if pairs is None:
+                continue
+            for role, ids, items in (
+                ("query", pairs.queries, self.queries),
+                ("document", pairs.documents, self.documents),
+            ):
+                unknown = pc.invert(pc.is_in(ids, items.ids))
+                if pc.any(unknown).as_py():
+                    first = ids.filter(unknown)[0].as_py()
+                    raise CollectionError(f"{where}: the {title} name the {role} {first!r}, which is not in the task.")
 
     def __repr__(self) -> str:
         candidates = self.candidates
@@ -235,6 +255,7 @@ class Task(Displayed, view="visir.reports.views.task"):
             f"split {self.split}" if self.split != "all" else "",
             f"queries perturbed by {self.condition}" if self.condition != PLAIN else "",
             str(self.pools) if self.pools is not None else "",
+            f"{counted(len(self.excluded.documents), 'documents')} excluded" if self.excluded is not None else "",
             f"{candidates.size:,} of them are candidates"
             if candidates and candidates.size != len(self.documents)
             else "",
@@ -245,7 +266,8 @@ class Task(Displayed, view="visir.reports.views.task"):
             f"{counted(len(self.queries), self.queries.title)}, {counted(len(self.documents), self.documents.title)}",
             f"{self.queries.title}: {self.queries.shown}",
             f"{self.documents.title}: {self.documents.shown}",
-            f"judgements: {', '.join(self.relevances)}",
+            f"judgements: {', '.join(self.relevances)}"
+            + (f"; labels: {', '.join(self.labels.column_names[1:])}" if self.labels is not None else ""),
             ", ".join(filter(None, special)),
         )
 

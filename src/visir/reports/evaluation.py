@@ -31,6 +31,7 @@ from visir.reports.chance import expected_by_chance
 from visir.reports.examples import Answer, Example, ExampleQueries, Kind, by_image
 from visir.reports.figures import figures
 from visir.reports.gallery import GalleryEntry, QueryGallery, Strip
+from visir.reports.label_sections import label_sections
 from visir.reports.page import Page, Section, write_page
 from visir.reports.shown import ShownItems, first_captions
 from visir.reports.table import Cell, Column, Table
@@ -99,6 +100,7 @@ def write_report(
     drawn = figures(result, runs=runs, qrels=judged, training=training)
     if drawn:
         sections.append(Section("plots", "Plots", [Figures(drawn)]))
+    sections += label_sections(result)
     shown = {task: run for task, run in runs.items() if task in tasks}
     if shown:
         chosen = {task: _choose(result, run, collection, judged[task], examples, top) for task, run in shown.items()}

@@ -7,9 +7,9 @@ from math import isnan
 from typing import TYPE_CHECKING
 
 import numpy as np
-from numpy.typing import NDArray
 
 from visir.errors import VisirError
+from visir.evaluation.clusters import clusters_of
 from visir.evaluation.comparison import Comparison
 from visir.evaluation.significance import bootstrap_interval
 from visir.records import Result
@@ -45,12 +45,12 @@ def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
             for place, name in enumerate(chosen):
                 if name not in result.per_query[task].column_names:
                     continue
-                values, images = result.values(task, name), _images(result, task)
+                values, units = result.values(task, name), clusters_of(result, task)
                 known = np.isfinite(values)
                 if not known.any():
                     continue
                 values = values[known]
-                low, high = bootstrap_interval(values, None if images is None else images[known])
+                low, high = bootstrap_interval(values, None if units is None else units[known])
                 middle, colour = 100 * float(values.mean()), SERIES[number % len(SERIES)]
                 axes.plot([100 * low, 100 * high], [place + shift] * 2, color=colour, linewidth=1.6)
                 axes.plot(middle, place + shift, MARKERS[number % len(MARKERS)], color=colour, markersize=5.5)
@@ -111,17 +111,6 @@ def difference_dots(comparison: Comparison) -> Plot:
         if len(systems) > 1:
             axes.legend(loc="best")
         return figure
-
-
-def _images(result: Result, task: str) -> NDArray[np.object_] | None:
-    """The image of each query where the queries are captions of which the images are known."""
-    if result.captions is None or not task.startswith("t"):
-        return None
-    image_of = dict(zip(result.captions["id"].to_pylist(), result.captions["image_id"].to_pylist(), strict=True))
-    queries = result.per_query[task]["query_id"].to_pylist()
-    if any(query not in image_of for query in queries):
-        return None
-    return np.array([image_of[query] for query in queries], object)
 
 
 def _name(measure: str, recall: str) -> str:

@@ -9,10 +9,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.errors import VisirError
+from visir.evaluation.classification.result import Classification
 from visir.evaluation.granularity import GranularityStudy
 from visir.evaluation.probes import ProbeResult
 from visir.evaluation.stress.study import Stress
 from visir.records import Collection
+from visir.reports.classification import best_key, classes_table, tidy_accuracies, write_classification_report
 from visir.reports.formats import to_csv
 from visir.reports.granularity import tidy_changes, tidy_means, write_granularity_report
 from visir.reports.probes import write_probe_report
@@ -24,6 +26,7 @@ from visir.storage import FolderChange, FolderKind, new_folder
 STRESS = FolderKind("stress", "a stress report")
 PROBES = FolderKind("probes", "a probe report")
 GRANULARITY = FolderKind("granularity", "a report of granularity")
+CLASSIFICATION = FolderKind("classification", "a report of a classification")
 
 
 def save_stress(study: Stress, folder: Path) -> None:
@@ -116,6 +119,29 @@ def save_granularity(study: GranularityStudy, folder: Path, *, command: str = ""
             change.write("changes.csv", to_csv(tidy_changes(study)).encode())
         pq.write_table(pa.concat_tables(parts), change.file("captions.parquet"))
         write_granularity_report(change.file("granularity.html"), study, shlex.split(command))
+
+
+def save_classification(result: Classification, folder: Path, *, command: str = "") -> None:
+    """Write a classification into a folder: JSON, CSV, every prediction, a page; `result.save` calls this.
+
+    Args:
+        result: The result.
+        folder: The folder.
+        command: The command that made it, for the page.
+    """
+    with new_folder(folder, CLASSIFICATION, replace=True) as change:
+        change.write_json("classification.json", result.to_dict())
+        change.write("classification.csv", to_csv(tidy_accuracies(result)).encode())
+        change.write("classes.csv", to_csv(classes_table(result, best_key(result))).encode())
+        pq.write_table(result.predicted(), change.file("predictions.parquet"), compression="zstd")
+        beside = {
+            "classification.json": "every number of this page, and the protocol",
+            "classification.csv": "the accuracies",
+            "classes.csv": "the table of classes",
+            "predictions.parquet": "every prediction: picture, class, method, shots, draw, predicted, rank",
+        }
+        page = change.file("classification.html")
+        write_classification_report(page, result, command=command, beside=beside)
 
 
 def _cut_into_words(study: Stress) -> bool:

@@ -27,6 +27,8 @@ def result_table(result: Result, measures: Sequence[str] | None = None) -> Table
     for task, values in _rows(result):
         if any(name in values for name in names):
             rows.append([task_words(task), *(_shown(values, name) for name in names)])
+        if expected := _chance(result, task):
+            rows.append([f"{task_words(task)}, chance", *(_shown(expected, name) for name in names)])
     return Table.of(columns, rows, caption=result.system, notes=_notes(result))
 
 
@@ -46,9 +48,19 @@ def measures_table(result: Result) -> Table:
     for name in in_reading_order(_aggregated(result), result.protocol):
         as_column = Column(name, display(name).digits)
         cells = [as_column.text(_shown(result.aggregates[task], name)) for task in tasks]
+        cells += [as_column.text(_shown(_chance(result, task), name)) for task in result.chance]
         rows.append([heading(name, result.protocol), *cells])
     columns = [Column("measure"), *(Column(task_words(task), digits=0) for task in tasks)]
+    columns += [Column(f"chance{f', {task_words(task)}' if len(tasks) > 1 else ''}", 0) for task in result.chance]
     return Table.of(columns, rows, caption=result.system, notes=_notes(result))
+
+
+def _chance(result: Result, task: str) -> dict[str, float]:
+    """What chance reaches in a task: the mean over queries of each measure of which it is known."""
+    table = result.chance.get(task)
+    if table is None:
+        return {}
+    return {name: float(table[name].to_numpy().mean()) for name in table.column_names if name != "query_id"}
 
 
 def card_table(protocol: Protocol) -> Table:

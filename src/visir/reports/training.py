@@ -76,9 +76,12 @@ def _objective(recipe: dict[str, Any]) -> str:
 def _validation(facts: dict[str, Any]) -> list[Block]:
     """What the validation split says."""
     chose = ", and they chose the epoch" if facts["recipe"]["selection"]["keep"] == "rsum" else ""
+    tasks = [name.removesuffix(" hit@1") for name in facts["validation"] if name.endswith(" hit@1")]
     total = inline(
-        "rsum over both tasks <b>{}</b> of 600, epoch {} of {}",
+        "rsum{} <b>{}</b> of {}, epoch {} of {}",
+        " over both tasks" if len(tasks) == 2 else "",
         f"{facts['validation']['rsum']:.1f}",
+        300 * len(tasks),
         facts["chosen_epoch"],
         len(facts["curve"]),
     )
@@ -88,7 +91,7 @@ def _validation(facts: dict[str, Any]) -> list[Block]:
         chose,
     )
     return [
-        Cards([_headline(facts["validation"], task) for task in ("i2t", "t2i")]),
+        Cards([_headline(facts["validation"], task) for task in tasks]),
         Paragraph(total, "total"),
         Paragraph(lead, "lead"),
         _final_table(facts),

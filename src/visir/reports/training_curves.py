@@ -91,11 +91,11 @@ def rsum_curves(runs: Sequence[TrainingRun]) -> Plot:
 
 
 def hit_curves(run: TrainingRun) -> Plot:
-    """hit@1, @5 and @10 of both tasks on the validation split, in percent, at the end of each epoch."""
+    """hit@1, @5 and @10 of each task on the validation split, in percent, at the end of each epoch."""
     with drawing(*_SIZE) as (figure, axes):
         # The legend is filled column by column: one for each cut-off.
         for number, cutoff in enumerate((1, 5, 10)):
-            for task, name in enumerate(("i2t", "t2i")):
+            for task, name in enumerate(run.tasks):
                 y = run.epochs[f"{name} hit@{cutoff}"]
                 axes.plot(
                     run.epochs["step"],

@@ -14,6 +14,7 @@ from visir.encoders.checkpoints import ENCODER, read_description
 from visir.files import read_json
 from visir.training.step_log import STEPS_FILE, read_steps
 
+_FIRST = " hit@1"
 Columns = Mapping[str, NDArray[np.float64]]
 
 
@@ -35,6 +36,11 @@ class TrainingRun(Displayed):
     epochs: Columns = field(default_factory=dict)
     bounds: Mapping[str, float] = field(default_factory=dict)
     chosen: int | None = None
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """The tasks that validation measures: "i2t" and "t2i", or "it2i" alone."""
+        return tuple(name.removesuffix(_FIRST) for name in self.epochs if name.endswith(_FIRST))
 
     @property
     def auxiliaries(self) -> tuple[str, ...]:

@@ -40,6 +40,7 @@ RECALL_WORDS = {
 TIE_WORDS = {
     "id": "Candidates with equal scores are ordered by their ids, a rule that knows nothing of which is right.",
     "pessimistic": "A positive that ties with a wrong candidate is ranked behind it.",
+    "trec": "Equal scores: the larger document id first, as trec_eval and mteb order them.",
     "optimistic": "A positive that ties with a wrong candidate is ranked before it: a model that gives every pair the "
     "same score would be perfect under this rule.",
 }

@@ -99,7 +99,8 @@ def search(
         similarity: "cosine" or "dot" for dense vectors (default: cosine); sparse ones are scored by "dot" only, and
             multi-vectors by "maxsim" only.
         ties: How equal scores are ordered where *ranks* are counted: "id" (smaller document id first, as in the run),
-            "pessimistic" (a positive after all non-positives of equal score), "optimistic" (before them). Positives
+            "pessimistic" (a positive after all non-positives of equal score), "optimistic" (before them),
+            "trec" (larger document id first, as trec_eval, pytrec_eval and mteb order them). Positives
             that tie with one another stand in order of id.
         qrels: The judgements. Exactly the judged queries are searched, and the ranks of their positives are exact to
             the end of the gallery. None searches all `queries`.

@@ -44,6 +44,7 @@ def njit_sum(function: Function) -> Function:
 
 CHUNK = 256
 PESSIMISTIC = 1
+LARGER_ID = 3
 
 
 @njit_sum
@@ -381,8 +382,12 @@ def _count_better(
                 if other > score:
                     better[p] += 1
                 elif other == score:
-                    before = document < documents[p]
-                    if ties != 0 and not _is_positive(documents[offsets[q] : offsets[q + 1]], document):
+                    before = document > documents[p] if ties == LARGER_ID else document < documents[p]
+                    if (
+                        ties != 0
+                        and ties != LARGER_ID
+                        and not _is_positive(documents[offsets[q] : offsets[q + 1]], document)
+                    ):
                         before = ties == PESSIMISTIC
                     better[p] += before
             looked += part.shape[0] + near * query.shape[0]

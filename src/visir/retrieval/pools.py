@@ -92,12 +92,8 @@ def search_pools(
     )
 
 
-def within_pools(run: Run, pools: Pools) -> Run:
-    """Return the run with only the candidates of each query.
-
-    Raises:
-        RunError: No answer of the run is a candidate.
-    """
+def in_pools(run: Run, pools: Pools) -> NDArray[np.bool_]:
+    """Return (m,) whether each answer of a run is in the pool of its query."""
     listed = pc.fill_null(pc.index_in(run.queries, pools.queries), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     row = np.repeat(listed, np.diff(run.offsets))
     names = pools.documents.unique()
@@ -105,7 +101,17 @@ def within_pools(run: Run, pools: Pools) -> Run:
     place = pc.fill_null(pc.index_in(run.documents, names), -1).to_numpy(zero_copy_only=False).astype(np.int64)
     column = place[run.indices]
     pairs = pools.query_rows * len(names) + pc.index_in(pools.documents, names).to_numpy()
-    inside = (row >= 0) & (column >= 0) & np.isin(row * len(names) + column, pairs)
+    inside: NDArray[np.bool_] = (row >= 0) & (column >= 0) & np.isin(row * len(names) + column, pairs)
+    return inside
+
+
+def within_pools(run: Run, pools: Pools) -> Run:
+    """Return the run with only the candidates of each query.
+
+    Raises:
+        RunError: No answer of the run is a candidate.
+    """
+    inside = in_pools(run, pools)
     if not inside.any():
         raise RunError(f"run {run.name} ({run.task}): none of its answers is a candidate of its query.")
     query = np.repeat(np.arange(len(run)), np.diff(run.offsets))[inside]

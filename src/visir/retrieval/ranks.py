@@ -25,7 +25,8 @@ def ranks_of(run: Run, qrels: Qrels, ties: Ties = "id") -> Ranks:
         ties: "id" takes the order of the run, because the order is part of the record (`Run.ranked` and visir's search
             break ties by id; a file with rounded scores keeps the order of its authors). "pessimistic" puts a positive
             after all non-positives of equal score, "optimistic" before them; positives of equal score keep the order of
-            the run. Ties with documents beyond the depth of the run are unknown.
+            the run. "trec" puts the larger id first, as trec_eval, pytrec_eval and mteb do. Ties with documents
+            beyond the depth of the run are unknown.
 
     Returns:
         The ranks. Their `depth` is that of the run, or None if every judged query is answered with the whole gallery.
@@ -105,15 +106,32 @@ def _run_ranks(
     position = np.arange(len(run.indices)) - np.repeat(run.offsets[:-1], lengths)
     if ties == "id":
         return position + 1
+    if ties == "trec":
+        order = np.lexsort((-_places_of_ids(run.documents)[run.indices], _groups(run)))
+        ranks = np.empty(len(position), np.int64)
+        ranks[order] = position + 1
+        return ranks
     resolved = (row[query] >= 0) & (document >= 0)
     positives = np.sort(row[query][resolved] * len(run.documents) + document[resolved])
     keys = _keys(run)
     positions = np.minimum(np.searchsorted(positives, keys), max(len(positives) - 1, 0))
     positive = positives[positions] == keys if len(positives) else np.zeros(len(keys), bool)
-    rows = np.repeat(np.arange(len(run)), lengths)
-    group = np.cumsum(np.concatenate([[True], (np.diff(rows) != 0) | (np.diff(run.scores) != 0)]))
+    group = _groups(run)
     behind = positive if ties == "pessimistic" else ~positive
     order = np.lexsort((position, behind, group))  # only entries of equal score change their order
     ranks = np.empty(len(position), np.int64)
     ranks[order] = position + 1
     return ranks
+
+
+def _groups(run: Run) -> NDArray[np.int64]:
+    """(m,) a rising number for each stretch of answers of one query with equal scores."""
+    rows = np.repeat(np.arange(len(run)), np.diff(run.offsets))
+    return np.cumsum(np.concatenate([[True], (np.diff(rows) != 0) | (np.diff(run.scores) != 0)]))
+
+
+def _places_of_ids(ids: pa.StringArray) -> NDArray[np.int64]:
+    """(n,) the place of each id in the order of ids, which is that of their bytes."""
+    places = np.empty(len(ids), np.int64)
+    places[pc.array_sort_indices(ids).to_numpy()] = np.arange(len(ids))
+    return places

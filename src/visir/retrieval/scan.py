@@ -24,7 +24,7 @@ TILE = 3 * 2**20
 With taller blocks there are fewer of them per column, which saves work. Lower blocks are still in the cache when they
 are read.
 """
-TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2}
+TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2, "trec": kernels.LARGER_ID}
 
 
 class SearchState:

@@ -10,10 +10,10 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.collections.readers.idx_files import read_idx
 from visir.display import Displayed
 from visir.errors import VisirError, nearest, require
 from visir.files import data_directory
-from visir.shortcuts.idx import read_idx
 
 Handwriting = Literal["mnist", "sklearn"]
 

@@ -21,6 +21,7 @@ from visir.encoders.families import CHECKPOINT_FILE
 from visir.encoders.forms import as_dense, one_each
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.model_names import one_of
+from visir.encoders.truncation import TextLimit
 from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EmbeddingError, EncoderError
 from visir.fingerprint import hash_json
@@ -175,6 +176,10 @@ class SparseEncoder(Encoder):
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """As the dense encoder counts them."""
         return self.dense.text_lengths(texts)
+
+    def text_limit(self) -> TextLimit | None:
+        """As the dense encoder reads."""
+        return self.dense.text_limit()
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the dense encoder does it."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import os
+import re
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,10 +30,28 @@ def disk_faults(place: Path, error: type[VisirError], *, progress: str = "") -> 
             raise
         raise _refusal(place, error, fault, progress) from fault
     except VisirError as fault:
-        cause = fault.__cause__
-        if not progress or not isinstance(cause, OSError) or cause.errno not in DISK_REFUSALS:
+        cause = system_error(fault)
+        if not progress or cause is None or cause.errno not in DISK_REFUSALS:
             raise
         raise _refusal(place, error, cause, progress) from cause
+    except Exception as fault:
+        cause = system_error(fault)
+        if cause is None or cause.errno not in DISK_REFUSALS:
+            raise
+        raise _refusal(place, error, cause, progress) from cause
+
+
+def system_error(fault: BaseException | None) -> OSError | None:
+    """The error of the system behind this one; None where there is none.
+
+    Libraries in Rust (safetensors, tokenizers) write the system's number only into their texts.
+    """
+    if isinstance(fault, VisirError):
+        return system_error(fault.__cause__)
+    if fault is None or isinstance(fault, OSError):
+        return fault
+    written = re.search(r"\(os error (\d+)\)", str(fault))
+    return OSError(int(written[1]), os.strerror(int(written[1]))) if written else None
 
 
 def _refusal(place: Path, error: type[VisirError], fault: OSError, progress: str) -> VisirError:

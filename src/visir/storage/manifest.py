@@ -197,6 +197,7 @@ class Manifest:
         *,
         most: int | None = None,
         hashed: Callable[[str], bool] = lambda name: True,
+        follow: bool = False,
         callback: Callable[[int, int], None] = lambda done, total: None,
     ) -> list[str]:
         """What is missing or not as it was written, as sentences.
@@ -205,11 +206,12 @@ class Manifest:
             folder: The folder of this manifest.
             most: Hash so many bytes at the most, smallest files first; None: all of them. Sizes are always looked at.
             hashed: Whether to hash a file of this name.
+            follow: Links to files count as files: a folder that another program laid out of a cache.
             callback: Called with how many files were hashed, of how many.
         """
         faults, chosen, total = [], [], 0
         for name, record in sorted(self.files.items(), key=lambda pair: pair[1].bytes):
-            mode = mode_of(folder, name)
+            mode = _mode_behind(folder / name) if follow else mode_of(folder, name)
             if mode is None or not stat.S_ISREG(mode):
                 faults.append(f"{name} is missing" if mode is None else f"{name} is no plain file")
                 continue
@@ -267,6 +269,13 @@ class Manifest:
         """The files in the folder that visir did not write, or that somebody changed since; sorted."""
         ours = {MANIFEST, LOG}
         return [name for name in files_below(folder) if name not in ours and not self.is_unchanged(folder, name)]
+
+
+def _mode_behind(path: Path) -> int | None:
+    try:
+        return path.stat().st_mode
+    except OSError:
+        return None
 
 
 def _wrong_field(values: dict[str, Any]) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from visir.encoders.base import Encoder
+from visir.encoders.models.with_whole import WithWhole
 from visir.encoders.towers.adapted_backbone import AdaptedBackbone
 from visir.encoders.towers.base import Backbone, Tower
 from visir.encoders.towers.head import Head, HeadSpec
@@ -21,6 +22,7 @@ from visir.training.sides import (
     GRU,
     FrozenImages,
     FrozenTexts,
+    HeadShape,
     PretrainedImages,
     PretrainedTexts,
     ResNet,
@@ -102,18 +104,28 @@ def _tuned(recipe: Recipe, modality: Modality, source: Encoder, checkpointing: b
 
 
 def _tower(recipe: Recipe, modality: Modality, backbone: Backbone | None, base_encoder: Encoder | None = None) -> Tower:
-    shape = (recipe.image if modality == "image" else recipe.text).head
+    side = recipe.image if modality == "image" else recipe.text
+    shape = side.head
     if backbone is not None and shape.scaling == "standard":
         raise ConfigurationError(
             f'{recipe.name}: {modality}.head.scaling = "standard" takes mean and deviation from the vectors of '
             "a frozen encoder; a backbone that is trained has none yet.",
             hint=f"--set {modality}.head.scaling=none (or unit)",
         )
-    width = backbone.outputs if backbone is not None else base_encoder.dimension if base_encoder is not None else 0
+    below = base_encoder.several if isinstance(base_encoder, WithWhole) else base_encoder
+    width = backbone.outputs if backbone is not None else below.dimension if below is not None else 0
+    outputs = width if recipe.dimension == "own" else recipe.dimension
+    head = _head(recipe, f"{modality}.head", shape, width, outputs)
+    if below is None or below.form != "multi-vector":
+        return Tower(backbone, head)
+    if not isinstance(base_encoder, WithWhole) or not isinstance(side, FrozenImages | FrozenTexts) or not side.whole:
+        return SetTower(head)
+    whole = _head(recipe, f"{modality}.whole.head", side.whole.head, base_encoder.whole.dimension, outputs)
+    return SetTower(head, whole)
+
+
+def _head(recipe: Recipe, key: str, shape: HeadShape, inputs: int, outputs: int) -> Head:
     try:
-        outputs = width if recipe.dimension == "own" else recipe.dimension
-        head = Head(HeadSpec(inputs=width, outputs=outputs, **shape.model_dump()))
+        return Head(HeadSpec(inputs=inputs, outputs=outputs, **shape.model_dump()))
     except EncoderError as fault:
-        raise ConfigurationError(f"{recipe.name}: {modality}.head: {fault.message}", hint=fault.hint) from fault
-    several = base_encoder is not None and base_encoder.form == "multi-vector"
-    return SetTower(head) if several else Tower(backbone, head)
+        raise ConfigurationError(f"{recipe.name}: {key}: {fault.message}", hint=fault.hint) from fault

@@ -13,8 +13,8 @@ import orjson
 
 from visir.encoders.checkpoints import Layout
 from visir.errors import VisirError
-from visir.records import Collection
-from visir.storage import is_made_by_visir
+from visir.records import Collection, TaskFile, TaskSet
+from visir.storage import is_made_by_visir, recover
 from visir.training.facts import facts_of
 from visir.training.fit import SAVE_SECONDS, FitResult, L, Report, fit
 from visir.training.folder import RECIPE_FILE, TrainingFolder, check_free, open_training_folder
@@ -90,7 +90,7 @@ class Checkpoint:
             Processes.join(recipe.device).run_on_first(lambda: check_free(path, resume))
         return cls(path, layout, recipe_text(recipe, verb), resume, events)
 
-    def is_finished_with(self, recipe: Regime, **splits: Collection) -> bool:
+    def is_finished_with(self, recipe: Regime, **splits: Collection | TaskFile | TaskSet) -> bool:
         """Whether the folder holds this very training, finished, so that going on has nothing left to do.
 
         Args:
@@ -114,6 +114,8 @@ class Checkpoint:
                 f"{self.path} holds a finished checkpoint of another training: {', '.join(differing)} differ.",
                 hint='train into another folder: --out DIR (out="DIR" in Python)',
             )
+        # Killed at its very end, a training leaves its state.
+        recover(self.path, self.layout.kind, busy=f"{self.path}: another process is writing there; waiting for it")
         return True
 
     def train(

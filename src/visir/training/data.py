@@ -5,12 +5,13 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.collections import open_collection
+from visir.collections import open_collection, open_source
 from visir.errors import CollectionError, ConfigurationError, VisirError
 from visir.records import Collection
 from visir.records.splitting import EXAMPLE
@@ -28,13 +29,14 @@ class Splits:
     validation: Collection
 
 
-def open_whole(data: Data, recipe: str = "", verb: str = "train") -> Collection:
+def open_whole(data: Data, recipe: str = "", verb: str = "train", *, tasks: bool = False) -> Any:
     """The collection that a recipe names, all splits of it.
 
     Args:
         data: Of the recipe.
         recipe: Its name, for errors.
         verb: Of the command that runs it, for errors.
+        tasks: Whether it may be a source of tasks in place of a collection.
 
     Raises:
         ConfigurationError: The recipe is for data of one's own, and none is named.
@@ -48,7 +50,8 @@ def open_whole(data: Data, recipe: str = "", verb: str = "train") -> Collection:
         )
     images = data.images if data.images is None else _expanded(data.images)
     try:
-        return open_collection(expand(data.collection), images=images)
+        open_source_of = open_source if tasks else open_collection
+        return open_source_of(expand(data.collection), images=images)
     except VisirError as fault:
         if not data.obtain:
             raise

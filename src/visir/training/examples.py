@@ -14,8 +14,10 @@ from visir.encoders import encode, encode_dense
 from visir.encoders.base import Encoder
 from visir.encoders.forms import as_dense
 from visir.encoders.models.views import ImageViews
+from visir.encoders.models.with_whole import WithWhole
 from visir.encoders.towers.base import Backbone
 from visir.encoders.towers.gru import GRUBackbone
+from visir.encoders.towers.set_tower import SetTower
 from visir.errors import ConfigurationError
 from visir.records import Collection, Modality, MultiVectorEmbeddings, TokenVectors
 from visir.shortcuts.view import plain, reassigned, with_texts
@@ -26,7 +28,7 @@ from visir.training.inputs.base import InputSource, TrainingExamples
 from visir.training.inputs.pixels import PixelSource
 from visir.training.inputs.prepared import PreparedTexts
 from visir.training.inputs.prompts import PromptedTexts
-from visir.training.inputs.sets import SetSource
+from visir.training.inputs.sets import SetSource, SetsWithWholes
 from visir.training.inputs.shortcuts import (
     Assignments,
     EndedTexts,
@@ -41,8 +43,8 @@ from visir.training.negative_sources import hard_negatives
 from visir.training.recipe import Recipe
 from visir.training.sides import GRU, FrozenImages
 
-Frozen: TypeAlias = NDArray[Any] | TokenVectors
-"""The vectors of a frozen encoder: one for each item, or several."""
+Frozen: TypeAlias = NDArray[Any] | TokenVectors | SetsWithWholes
+"""The vectors of a frozen encoder: one for each item, several, or several and one of the whole."""
 
 
 def build_examples(recipe: Recipe, model: TrainingModel, splits: Splits) -> tuple[TrainingExamples, TrainingExamples]:
@@ -84,11 +86,9 @@ def _training_images(recipe: Recipe, side: ModelSide, split: Collection) -> Inpu
         return StampedPictures(pictures, backbone, split, _numbering(recipe, split)) if carried else pictures
     # Every view by itself: training draws one of them each time it sees the image.
     base_encoder = side.base_encoder
-    views = (
-        [base_encoder.alone(view) for view in base_encoder.views]
-        if isinstance(base_encoder, ImageViews)
-        else [base_encoder]
-    )
+    views: list[Encoder] = [base_encoder]
+    if isinstance(base_encoder, ImageViews | WithWhole) and len(base_encoder.views) > 1:
+        views = [base_encoder.alone(view) for view in base_encoder.views]
     return _fitted(
         side, [[_frozen(view, assigned, "image") for view in views] for assigned in _assigned(recipe, split, "image")]
     )
@@ -206,6 +206,10 @@ def _numbering(recipe: Recipe, split: Collection) -> Numbering:
 
 def _frozen(encoder: Encoder, items: Collection, modality: Modality) -> Frozen:
     """What a frozen encoder gives for one side of a split."""
+    if isinstance(encoder, WithWhole):
+        sets = _frozen(encoder.several, items, modality)
+        assert isinstance(sets, TokenVectors)
+        return SetsWithWholes(sets, encode_dense(encoder.whole, items, modality).vectors)
     vectors = encode(encoder, items, modality)
     return vectors.tokens if isinstance(vectors, MultiVectorEmbeddings) else as_dense(vectors).vectors
 
@@ -213,7 +217,11 @@ def _frozen(encoder: Encoder, items: Collection, modality: Modality) -> Frozen:
 def _fitted(side: ModelSide, assigned: Sequence[Sequence[Frozen]]) -> InputSource:
     """The training vectors, by assignment and view; the head takes mean and deviation from them."""
     views = [view for views in assigned for view in views]
-    side.tower.head.fit_scaling(*(view.vectors if isinstance(view, TokenVectors) else view for view in views))
+    wholes = [view.wholes for view in views if isinstance(view, SetsWithWholes)]
+    parts = [view.sets if isinstance(view, SetsWithWholes) else view for view in views]
+    side.tower.head.fit_scaling(*(part.vectors if isinstance(part, TokenVectors) else part for part in parts))
+    if isinstance(side.tower, SetTower) and side.tower.whole is not None:
+        side.tower.whole.fit_scaling(*wholes)
     return _one_or_all(assigned)
 
 
@@ -224,8 +232,11 @@ def _one_or_all(assigned: Sequence[Sequence[Frozen]]) -> InputSource:
 
 def _source(views: Sequence[Frozen]) -> InputSource:
     """One vector of each item or several, as the encoder gave them."""
+    both = [view for view in views if isinstance(view, SetsWithWholes)]
     sets = [view for view in views if isinstance(view, TokenVectors)]
-    return SetSource(sets) if sets else VectorSource([view for view in views if not isinstance(view, TokenVectors)])
+    if both or sets:
+        return SetSource(both or sets)
+    return VectorSource([view for view in views if isinstance(view, np.ndarray)])
 
 
 def _backbone(side: ModelSide) -> Backbone:

@@ -12,12 +12,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from safetensors import SafetensorError
-
 from visir.encoders.checkpoints import Layout
 from visir.errors import VisirError
 from visir.storage import MANIFEST, FolderChange, FolderKind, changing
 from visir.storage.claims import is_begun
+from visir.storage.disk import system_error
 from visir.storage.locks import hold, release
 from visir.storage.manifest import LOG
 from visir.storage.removal import files_below
@@ -107,7 +106,9 @@ class TrainingFolder:
             for name, pattern in (subfolders or {}).items():
                 change.written(name, pattern)
             change.commit(content)
-        except (OSError, SafetensorError) as fault:
+        except Exception as fault:
+            if system_error(fault) is None:
+                raise
             raise VisirError(
                 f"{self.path}: training is done, but the checkpoint could not be written ({fault}); its last state is "
                 "whole.",

@@ -11,8 +11,9 @@ from PIL import Image
 from torch import Tensor, nn
 from torch.nn import functional
 
+from visir.encoders.models.with_whole import WithWhole
 from visir.encoders.towers.base import Inputs
-from visir.encoders.towers.set_tower import PRESENT, VECTORS, SetTower
+from visir.encoders.towers.set_tower import PRESENT, VECTORS, WHOLE, SetTower
 from visir.records import Collection, Modality, TokenVectors
 from visir.training.backbones import ModelSide
 from visir.training.build import TrainingModel
@@ -86,9 +87,8 @@ def _features(recipe: Recipe, model: TrainingModel, splits: Splits) -> int:
     for modality, side in model.sides.items():
         if side.base_encoder is not None:
             seen = views if modality == "image" else 1
-            several = side.base_encoder.form == "multi-vector"
-            size = 2 * _vectors_each(side, _long_text(splits.train)) if several else 4  # float16, float32
-            total += size * side.base_encoder.dimension * (seen * rows[modality][0] + rows[modality][1])
+            seen_rows = seen * rows[modality][0] + rows[modality][1]
+            total += _bytes_each(side, _long_text(splits.train)) * seen_rows
     if not isinstance(recipe.image, FrozenImages):
         size = sum(tensor.nbytes for tensor in _tensors(_image_probe(model.sides["image"], 1)))
         changed = recipe.image.augment != Augmentation()
@@ -170,7 +170,19 @@ def _frozen_probe(side: ModelSide, text: str, count: int) -> Inputs:
     if not isinstance(side.tower, SetTower):
         return torch.zeros(count, width)
     present = torch.ones(count, _vectors_each(side, text), dtype=torch.bool)
-    return {VECTORS: torch.zeros(present.numel(), width), PRESENT: present}
+    probe = {VECTORS: torch.zeros(present.numel(), width), PRESENT: present}
+    whole = side.tower.whole
+    return probe if whole is None else {**probe, WHOLE: torch.zeros(count, whole.spec.inputs)}
+
+
+def _bytes_each(side: ModelSide, text: str) -> int:
+    """The bytes held of what a frozen encoder gives for an item: several vectors in float16, one in float32."""
+    encoder = side.base_encoder
+    assert encoder is not None
+    if isinstance(encoder, WithWhole):
+        return 2 * _vectors_each(side, text) * encoder.several.dimension + 4 * encoder.whole.dimension
+    several = encoder.form == "multi-vector"
+    return encoder.dimension * (2 * _vectors_each(side, text) if several else 4)
 
 
 def _vectors_each(side: ModelSide, text: str) -> int:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.records import Collection
+from visir.records import Collection, TaskFile, TaskSet
 from visir.training.layers import Change
 
 RecipeChanges = Mapping[str, Any] | Sequence[str]
@@ -86,14 +86,14 @@ def changes_of(
     return [*changes, *_set(more)]
 
 
-def data_changes(data: str | os.PathLike[str] | Collection, name: str = "") -> list[Change]:
+def data_changes(data: str | os.PathLike[str] | Collection | TaskFile | TaskSet, name: str = "") -> list[Change]:
     """What own data sets in a recipe: the whole section, because the rest of it was about other data.
 
     Args:
         data: A path or spec; or a collection that was opened, whose name is noted.
         name: Of the recipe, for the hint.
     """
-    if isinstance(data, Collection):
+    if isinstance(data, Collection | TaskFile | TaskSet):
         collection = data.name
         obtain = f"its pairs were given in Python: visir.train({name or 'recipe'!r}, data=…)"
     else:

@@ -119,7 +119,12 @@ def _read(path: Path, find_base: FindBase, kind_of: KindOf, own: Sequence[str], 
     try:
         values = tomllib.loads(text)
     except tomllib.TOMLDecodeError as fault:
-        raise ConfigurationError(f"{path}: not valid TOML: {fault}") from fault
+        if path.suffix != ".toml":
+            raise ConfigurationError(
+                f"{path}: this is no recipe: recipes are TOML files, or names (--list).",
+                hint=f"pictures and captions to learn from: --data {path}",
+            ) from fault
+        raise ConfigurationError(f"{path}: not valid TOML: {fault}", hint="mend that line") from fault
     file = f"{path}, " if above else ""
     this = Layers(values, {where: f"{file}line {line}" for where, line in _lines(text)})
     place = f"{path}, {this.origin.pop((EXTENDS,), '').removeprefix(file)}"

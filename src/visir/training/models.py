@@ -6,10 +6,18 @@ from collections.abc import Sequence
 
 from visir.encoders import load
 from visir.encoders.base import Encoder
-from visir.encoders.families import family_of
+from visir.encoders.known_models import models as known_models
+from visir.encoders.known_models import named_like
+from visir.encoders.loading import family_named, require_packages
+from visir.encoders.model_facts import facts_of_folder
 from visir.encoders.models.bag_of_words import BagOfWords
 from visir.encoders.models.joined import JoinedTexts
+from visir.encoders.models.model_files import find_model
+from visir.encoders.models.sentence import find
 from visir.encoders.models.views import ImageViews
+from visir.encoders.models.with_whole import WithWhole
+from visir.encoders.towers.pretrained_backbone import LATE_INTERACTION, not_tunable
+from visir.errors import ConfigurationError
 from visir.records import Modality
 from visir.training.recipe import expand
 from visir.training.sides import FITTED_WORDS, FrozenImages, FrozenTexts
@@ -31,17 +39,38 @@ class ModelLoader:
         return _of(modality, self._load(name, self._device))
 
     def tuned(self, name: str, modality: Modality) -> Encoder:
-        """An encoder of which one tower is tuned: the same object for both modalities."""
+        """An encoder of which one tower is tuned: the same object for both modalities.
+
+        Raises:
+            EncoderError: It does not encode this modality, or is a late-interaction model: that is known before its
+                weights are fetched.
+        """
+        _check_tunable(expand(name))
         return _of(modality, self._load(name, "cpu"))
 
     def image_base_encoder(self, side: FrozenImages) -> Encoder:
         """The frozen encoder of images, under its views."""
-        encoder = self.frozen(side.encoder, "image")
-        return encoder if side.views == ("whole",) else ImageViews(encoder, side.views)
+
+        def seen(name: str) -> Encoder:
+            encoder = self.frozen(name, "image")
+            return encoder if side.views == ("whole",) else ImageViews(encoder, side.views)
+
+        if side.whole is None:
+            return seen(side.encoder)
+        if len(side.whole.encoder) > 1:
+            raise ConfigurationError(
+                f"image.whole.encoder names {len(side.whole.encoder)} encoders; images have one.",
+                hint="encoders of texts can be joined",
+            )
+        return WithWhole(seen(side.encoder), seen(side.whole.encoder[0]))
 
     def text_base_encoder(self, side: FrozenTexts, train: Sequence[str]) -> Encoder:
         """The frozen encoder of texts, or several joined; `train` are the captions that a bag of words is fitted to."""
-        parts = [self._text(name, train) for name in side.encoder]
+        encoder = self._texts(side.encoder, train)
+        return encoder if side.whole is None else WithWhole(encoder, self._texts(side.whole.encoder, train))
+
+    def _texts(self, names: Sequence[str], train: Sequence[str]) -> Encoder:
+        parts = [self._text(name, train) for name in names]
         return parts[0] if len(parts) == 1 else JoinedTexts(parts)
 
     def _text(self, name: str, train: Sequence[str]) -> Encoder:
@@ -51,10 +80,26 @@ class ModelLoader:
 
     def _load(self, name: str, device: str) -> Encoder:
         name = expand(name)
-        key = (name, device if family_of(name).devices else None)
+        key = (name, device if family_named(name).devices else None)
         if key not in self._loaded:
             self._loaded[key] = load(name, device=key[1])
         return self._loaded[key]
+
+
+def _check_tunable(name: str) -> None:
+    """Raise `EncoderError` for a late-interaction model, by its name or its configurations."""
+    meant = named_like(name)
+    likely = [model for model in known_models() if model.name in meant]
+    if likely and all(model.form == "multi-vector" for model in likely):
+        raise not_tunable(name, LATE_INTERACTION)
+    family = family_named(name)
+    if family.name not in ("transformers", "sentence"):
+        return
+    require_packages(family)
+    bare = name.partition("?")[0]
+    files = find(bare, None) if family.name == "sentence" else find_model(bare, None)
+    if facts_of_folder(bare, files.folder).form == "multi-vector":
+        raise not_tunable(name, LATE_INTERACTION)
 
 
 def _of(modality: Modality, encoder: Encoder) -> Encoder:

@@ -10,6 +10,7 @@ from typing import Any
 from torch import Tensor
 
 from visir.display import Displayed
+from visir.errors import ConfigurationError
 from visir.training.batches import steps_per_epoch
 from visir.training.build import TrainingModel, build_model
 from visir.training.data import open_splits
@@ -81,6 +82,11 @@ def plan(
     """
     keywords = {name: changes.pop(name) for name in KEYWORDS if name in changes}
     recipe, collection = TOWERS.resolve(recipe, data, keywords, changes, set)
+    if recipe.combiner is not None:
+        raise ConfigurationError(
+            f"{recipe.name}: a combiner over frozen vectors is trained in minutes; there is no plan of it.",
+            hint=f"visir train {recipe.name}",
+        )
     splits = open_splits(recipe, collection)
     device = Processes.join(recipe.device).device
     model = build_model(_without_download(recipe), splits.train, str(device))

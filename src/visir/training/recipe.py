@@ -22,6 +22,8 @@ from visir.training.shortcuts import ShortcutSettings
 from visir.training.sides import (
     GRU,
     Count,
+    FrozenImages,
+    FrozenTexts,
     ImageSide,
     Positive,
     PretrainedImages,
@@ -135,6 +137,23 @@ class Selection(Settings):
         return "rsum"
 
 
+class CombinerSettings(Settings):
+    """A combiner over two frozen encoders: one vector of a text and an image (`visir.encoders.composed.combiner`).
+
+    Attributes:
+        projection: The width to which the text and the image are projected; 4 times that of the vectors in the paper.
+        hidden: The width of the hidden layers over both; 8 times that of the vectors in the paper.
+        dropout: Of the projections and the hidden layers, in training.
+        alike: How many pictures that are like the query's own, by the frozen vectors, stand beside each pair as hard
+            negatives (the picture itself among them, where it is a document). 0 in the paper.
+    """
+
+    projection: Count = 512
+    hidden: Count = 1024
+    dropout: Share = 0.5
+    alike: Annotated[int, Field(ge=0)] = 0
+
+
 class Recipe(Settings):
     """A dual encoder and how it is trained. Everything that changes the result is here, and is saved beside it.
 
@@ -150,6 +169,8 @@ class Recipe(Settings):
             are; none, when left out: they are tuned themselves.
         negatives: Hard negatives beside the pairs of a batch; none, when left out.
         shortcuts: Synthetic ones on the pictures and captions that are trained on; none, when left out.
+        combiner: What makes one vector of a text and an image. With it, `data.collection` holds composed queries
+            (FashionIQ, CIRR, "scenes:2000?task=composed"), and both sides are frozen encoders with their heads.
     """
 
     name: Annotated[str, Field(pattern=r"^[\w.\-]+$")]
@@ -167,6 +188,7 @@ class Recipe(Settings):
     auxiliary: Auxiliary = Auxiliary()
     negatives: Negatives = Negatives()
     shortcuts: ShortcutSettings | None = None
+    combiner: CombinerSettings | None = None
     optimiser: Optimiser = Optimiser()
     schedule: Schedule = Schedule()
     averaging: Averaging = Averaging()
@@ -218,12 +240,35 @@ def contradictions(recipe: Recipe) -> list[str]:
         faults.append("text.prompts: together with shortcuts, captions would end neither in the prompt nor in digits")
     if (negatives.mined or negatives.swapped) and objective.name not in WITH_NEGATIVES:
         faults.append(f"negatives: objective.name = {objective.name!r} takes none; {', '.join(WITH_NEGATIVES)} do")
+    if recipe.combiner is not None:
+        faults += _of_combiner(recipe)
     if isinstance(objective, MultiPositiveSettings) and recipe.optimiser.per_image == 1:
         faults.append(
             'objective.name = "multi-positive" with optimiser.per_image = 1: a batch has one caption of an image; '
             "--set optimiser.per_image=5 puts up to five together"
         )
     return faults
+
+
+def _of_combiner(recipe: Recipe) -> list[str]:
+    """What a combiner cannot go with."""
+    frozen = isinstance(recipe.image, FrozenImages) and isinstance(recipe.text, FrozenTexts)
+    faults = [] if frozen else ['combiner: image.tower and text.tower must be "frozen"']
+    if isinstance(recipe.image, FrozenImages) and recipe.image.views != ("whole",):
+        faults.append("combiner: image.views: the whole image only")
+    further = {
+        "text.prompts": recipe.text.prompts,
+        "adapter": recipe.adapter,
+        "shortcuts": recipe.shortcuts,
+        "negatives": recipe.negatives != Negatives(),
+        "auxiliary": any(settings is not None for _, settings in recipe.auxiliary),
+        'objective.name = "filip"': recipe.objective.name == "filip",
+        "data.split_by": recipe.data.split_by,
+    }
+    if recipe.combiner is not None and recipe.combiner.alike and recipe.objective.name not in WITH_NEGATIVES:
+        fault = f"combiner.alike: objective.name = {recipe.objective.name!r} takes no hard negatives"
+        faults.append(f"{fault}; {', '.join(WITH_NEGATIVES)} do")
+    return [*faults, *(f"combiner: {name} does not go with it" for name, given in further.items() if given)]
 
 
 def expand(text: str) -> str:

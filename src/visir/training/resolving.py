@@ -10,8 +10,8 @@ from typing import Any, Generic, Protocol, Self, TypeVar
 
 from visir.collections import open_collection
 from visir.encoders.base import Encoder
-from visir.errors import ConfigurationError, VisirError, raise_faults
-from visir.records import Collection
+from visir.errors import CollectionError, ConfigurationError, VisirError, raise_faults
+from visir.records import Collection, TaskFile, TaskSet
 from visir.training.data import open_whole, settled
 from visir.training.keywords import KEYWORDS, RecipeChanges, changes_of, data_changes
 from visir.training.layers import Change
@@ -65,8 +65,10 @@ class RecipeKind(Generic[R]):
         keywords: Mapping[str, Any] | None = None,
         sections: Mapping[str, Any] | None = None,
         more: RecipeChanges | None = None,
-    ) -> tuple[R, Collection]:
+    ) -> tuple[R, Any]:
         """The recipe with everything that a call sets over it, and its collection, all splits of it.
+
+        A recipe with a combiner has a source of tasks in place of a collection.
 
         Args:
             recipe: The name of one that comes with visir, a path, a dictionary, or a recipe.
@@ -95,6 +97,10 @@ class RecipeKind(Generic[R]):
         if data is not None:
             changes = [*data_changes(data if opened is None else opened, _label(recipe)), *changes]
         read = self._read(recipe, changes)
+        if getattr(read, "combiner", None) is not None:
+            return read, opened or self._open(read, data, tasks=True)
+        if isinstance(opened, TaskFile | TaskSet):
+            raise CollectionError(f"{opened.name}: a task; this recipe learns from images and captions.")
         collection = opened or self._open(read, data)
         return read.model_copy(update={"data": settled(read.data, collection)}), collection
 
@@ -107,9 +113,9 @@ class RecipeKind(Generic[R]):
             hint = "this recipe begins a side from nothing, which takes no model; clip-finetune and heads take one"
             raise ConfigurationError(fault.message, hint=hint) from fault
 
-    def _open(self, recipe: R, data: object) -> Collection:
+    def _open(self, recipe: R, data: object, *, tasks: bool = False) -> Any:
         try:
-            return open_whole(recipe.data, recipe.name, self.verb)
+            return open_whole(recipe.data, recipe.name, self.verb, tasks=tasks)
         except VisirError as fault:
             if data is None or ":" in str(data) or Path(str(data)).exists():
                 raise
@@ -131,10 +137,12 @@ TOWERS = RecipeKind("train", Recipe, read_recipe, KEYWORDS, tuple(Recipe.model_f
 """Recipes of `visir.train`."""
 
 
-def as_collection(data: Any, images: Any = None) -> Collection | None:
+def as_collection(data: Any, images: Any = None) -> Collection | TaskFile | TaskSet | None:
     """Data that is an object, opened; None for a path or a spec, which the recipe itself names, and for None."""
     if data is None or isinstance(data, (str, os.PathLike)):
         return None
+    if isinstance(data, TaskFile | TaskSet):
+        return data
     return data if isinstance(data, Collection) and images is None else open_collection(data, images=images)
 
 

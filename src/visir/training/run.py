@@ -9,11 +9,13 @@ from pathlib import Path
 from typing import Any
 
 from visir.encoders.checkpoints import Layout
+from visir.encoders.composed import files as combiner_files
 from visir.encoders.models import adapter_files, tower_files
 from visir.encoders.models.towers import TowersEncoder
 from visir.errors import ImageError
 from visir.training.build import build_model
 from visir.training.checkpoint import Checkpoint
+from visir.training.combining.run import train_combiner
 from visir.training.data import open_splits
 from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples
@@ -62,7 +64,8 @@ def train(
         recipe: The name of one that comes with visir (`visir.recipes()`), a TOML file, the same as a dictionary, or a
             `Recipe`.
         data: Pictures and captions, as `visir.open` takes them: a file, a folder, a list of (image, caption), a
-            DataFrame, a collection. By default what the recipe names.
+            DataFrame, a collection. By default what the recipe names. A recipe with a combiner takes composed queries:
+            FashionIQ, CIRR, "scenes:2000?task=composed".
         model: The encoder that is tuned, or whose vectors are learnt from, for both sides.
         image_model: The encoder of images alone.
         text_model: The encoder of texts alone.
@@ -108,6 +111,8 @@ def train(
         "device": device,
     }
     resolved, collection = TOWERS.resolve(recipe, data, keywords, sections, set)
+    if resolved.combiner is not None:
+        return train_combiner(resolved, collection, out, resume=resume, report=report)
     events = {TENSORBOARD_FOLDER: EVENTS}
     checkpoint = Checkpoint.begin(resolved, "train", out, layout_of(resolved), resume=resume, events=events)
     splits = open_splits(resolved, collection)
@@ -135,6 +140,8 @@ def train(
 
 def layout_of(recipe: Recipe) -> Layout:
     """Which files the checkpoint of a recipe has."""
+    if recipe.combiner is not None:
+        return combiner_files.LAYOUT
     return tower_files.LAYOUT if recipe.adapter is None else adapter_files.LAYOUT
 
 

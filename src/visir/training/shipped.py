@@ -108,7 +108,7 @@ def recipes(verb: str = "train", within: str | None = None) -> RecipeList:
     Example:
         >>> import visir
         >>> visir.recipes(within="own").names
-        ('clip-finetune', 'clip-lora', 'from-scratch', 'heads', 'text-finetune')
+        ('clip-finetune', 'clip-lora', 'composed', 'from-scratch', 'heads', 'text-finetune')
         >>> visir.recipes("sparsify")[0].name
         'sparse'
     """

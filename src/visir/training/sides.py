@@ -32,6 +32,12 @@ def _countable(name: str) -> str:
     return name
 
 
+Encoders = Annotated[
+    tuple[Annotated[str, AfterValidator(_countable)], ...], Field(min_length=1), BeforeValidator(_listed)
+]
+"""Names of one encoder, or of several that are joined."""
+
+
 def _with_one_place(prompt: str) -> str:
     if prompt.count("{}") != 1:
         raise ValueError('a prompt has one place for the caption: "a photo of {}"')
@@ -80,16 +86,30 @@ class _Side(Settings):
     rate: Positive | None = None
 
 
+class Whole(Settings):
+    """For late interaction: what an item is as a whole, which is added to each of its vectors.
+
+    Attributes:
+        encoder: The frozen encoder that gives one vector for each item; for texts, several are joined.
+        head: The head over that vector.
+    """
+
+    encoder: Encoders
+    head: HeadShape = HeadShape()
+
+
 class FrozenImages(_Side):
     """Vectors of an encoder that stays as it is; only the head is trained.
 
     `views` are of every image: "whole", "mirrored", "centre", "centre mirrored" (`visir.encoders.models.views`).
-    Training sees one of them at random; in validation and in use their vectors are averaged.
+    Training sees one of them at random; in validation and in use their vectors are averaged. `whole` goes with an
+    encoder that gives several vectors for each image.
     """
 
     tower: Literal["frozen"]
     encoder: str
     views: Annotated[tuple[str, ...], Field(min_length=1)] = ("whole",)
+    whole: Whole | None = None
 
 
 class _Texts(_Side):
@@ -109,13 +129,12 @@ class FrozenTexts(_Texts):
     """Vectors of encoders that stay as they are; several are joined (`visir.encoders.models.joined`).
 
     "bow:fitted:2048" among them is a bag of the 2,048 most frequent words of the training captions, which is kept
-    inside the checkpoint.
+    inside the checkpoint. `whole` goes with an encoder that gives several vectors for each text.
     """
 
     tower: Literal["frozen"]
-    encoder: Annotated[
-        tuple[Annotated[str, AfterValidator(_countable)], ...], Field(min_length=1), BeforeValidator(_listed)
-    ]
+    encoder: Encoders
+    whole: Whole | None = None
 
 
 class _Pixels(_Side):

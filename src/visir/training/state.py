@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -13,6 +12,7 @@ from safetensors.torch import save_file
 from torch import Tensor
 
 from visir.errors import NO_ROOM, ConfigurationError, VisirError, raise_faults
+from visir.storage.disk import system_error
 from visir.training.folder import TrainingFolder
 
 
@@ -37,10 +37,9 @@ def save_state(folder: TrainingFolder, tensors: Mapping[str, Tensor], notes: Map
 
 
 def is_full(fault: Exception) -> bool:
-    """Whether room was short; safetensors writes the system's number only into its text."""
-    written = re.search(r"os error (\d+)", str(fault))
-    number = int(written[1]) if written else getattr(fault, "errno", None)
-    return number in NO_ROOM
+    """Whether room was short."""
+    cause = system_error(fault)
+    return cause is not None and cause.errno in NO_ROOM
 
 
 def _apart(tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:

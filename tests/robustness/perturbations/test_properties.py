@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from visir.robustness.perturb import perturb_texts
-from visir.robustness.perturbations import PERTURBATIONS
+from visir.robustness.perturbations import PERTURBATIONS, names_in
 from visir.robustness.perturbations.order import trigrams, words_at, written_words
 
 NAMES = list(PERTURBATIONS)
@@ -34,8 +34,9 @@ def once(name: str, text: str, *, key: str = "7", **options: object) -> str:
     return perturb_texts([text], [key], name, **options).texts[0].as_py()  # type: ignore[arg-type, no-any-return]
 
 
-@pytest.mark.parametrize("profile", ["sound", "paper"])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(
+    ("profile", "name"), [(profile, name) for profile in ("sound", "paper") for name in names_in(profile)]
+)
 @few
 @given(text=TEXTS, severity=st.integers(1, 4))
 def test_any_text_goes_in_and_flags_are_true(name: str, profile: str, text: str, severity: int) -> None:
@@ -167,7 +168,7 @@ def _env(seed: str) -> dict[str, str]:
 def test_seed_and_id_make_a_difference() -> None:
     text = "Two large dogs run on a red rock, and a small man sleeps."
     for name in NAMES:
-        if PERTURBATIONS.get(name).family != "distractions":
+        if PERTURBATIONS.get(name).family != "distractions" and name in names_in("paper"):
             assert len({once(name, text, key=str(i)) for i in range(20)}) > 1, name
             assert len({once(name, text, seed=i) for i in range(20)}) > 1, name
 

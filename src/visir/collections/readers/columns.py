@@ -20,6 +20,8 @@ CAPTION_COLUMNS = ("text", "caption", "captions", "texts", "sentence", "sentence
 IMAGE_ALSO = ("photo", "picture", "path", "img_path", "image_file", "file_path", "img_name", "image_url")
 CAPTION_ALSO = ("comment", "comments", "alt_text", "alt", "sentence1")
 """Names that count where there is none of the usual ones."""
+CLASS_COLUMNS = ("class", "label", "category", "class_name", "label_name", "classname", "labels", "target")
+"""What columns of classes are usually called."""
 IMAGE_ID_COLUMNS = ("image_id", "imgid")
 CAPTION_ID_COLUMNS = ("caption_id", "caption_ids", "sentid", "sentids")
 SPLIT_COLUMNS = ("split", "set", "partition")
@@ -114,12 +116,22 @@ class ColumnPicker:
     Args:
         file: The file, for errors.
         prefix: What the values are of, for errors: "query ".
+        first: The values for which the first of the usual names counts, where a table has several.
         **names: For each value the column that somebody named (None for none), and the usual names.
     """
 
-    def __init__(self, file: Path, prefix: str = "", /, **names: tuple[str | None, tuple[str, ...]]) -> None:
+    def __init__(
+        self,
+        file: Path,
+        prefix: str = "",
+        /,
+        *,
+        first: tuple[str, ...] = (),
+        **names: tuple[str | None, tuple[str, ...]],
+    ) -> None:
         self._file = file
         self._prefix = prefix
+        self._first = first
         self._names = names
         self._known: dict[str, None] = {}
         self._columns: dict[str, str | None] = {}
@@ -128,12 +140,15 @@ class ColumnPicker:
         """The value of each name; None where the row has none."""
         if not row.keys() <= self._known.keys():
             self._known |= dict.fromkeys(row)
-            columns = list(self._known)
-            self._columns = {
-                name: named or one_column(self._file, columns, None, usual, f"{self._prefix}{name}")
-                for name, (named, usual) in self._names.items()
-            }
+            self._columns = {name: named or self._usual(name, usual) for name, (named, usual) in self._names.items()}
         return {name: None if column is None else row.get(column) for name, column in self._columns.items()}
+
+    def _usual(self, name: str, usual: tuple[str, ...]) -> str | None:
+        columns = list(self._known)
+        if name in self._first:
+            lowered = {column.lower(): column for column in columns[::-1]}
+            return next((lowered[usual_name] for usual_name in usual if usual_name in lowered), None)
+        return one_column(self._file, columns, None, usual, f"{self._prefix}{name}")
 
     def never_seen(self) -> list[str]:
         """What is wrong with the columns that somebody named: those that no row has."""

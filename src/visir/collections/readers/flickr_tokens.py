@@ -13,7 +13,7 @@ from visir.errors import CollectionError
 from visir.files import read_lines
 
 _LINE = re.compile(r"^(?P<image>[^\t]+)#(?P<number>\d+)\t(?P<text>.*)$", re.DOTALL)
-_LIST = re.compile(r"^(?:.*[_.])?(train|val|valid|dev|test)(?:Images|_images|_ids)?\.txt$", re.IGNORECASE)
+_LIST = re.compile(r"^(?:.*[_.]|flickr8k)?(train|val|valid|dev|test)(?:Images|_images|_ids)?\.txt$", re.IGNORECASE)
 UNLISTED = "unlisted"
 """The split of images that no list names."""
 
@@ -32,44 +32,67 @@ def read(path: Path, *, splits: str | Path | list[str] | None = None, unlisted: 
             92: 91 photos outside the standard splits, and `2258277193_586949ec62.jpg.1`, a name that no photo bears.
     """
     draft = Draft(plain_stem(path), path.parent, f"token file {path.name}")
-    lists = _lists(path, splits)
-    split_of = _split_of(draft, lists)
-    seen: dict[str, bool] = {}
-    left_out = 0
+    tokens = TokenLines(draft, split_lists(path.parent, splits, path), unlisted)
     for number, line in enumerate(read_lines(path), start=1):
         match = _LINE.match(line)
         if match is None:
             draft.fault(f"{path.name}, line {number}: expected name#number<TAB>caption, found {line[:60]!r}")
             continue
-        image = match["image"]
-        if image not in seen:
-            split = split_of.pop(image, None) or split_of.pop(image.removesuffix(".jpg"), None)
-            seen[image] = not lists or split is not None or unlisted == "keep"
-            if seen[image]:
-                draft.add_image(image, image, (split or UNLISTED) if lists else "")
-            else:
-                left_out += 1
-        if seen[image]:
-            draft.add_caption(f"{image}#{match['number']}", match["text"], image)
-    for image, split in split_of.items():
-        draft.fault(f"the list of {split} names image {image!r}, which has no captions in {path.name}")
-    if lists:
-        draft.notes.append(f"splits from {', '.join(file.name for file in lists)}")
-    if left_out:
-        draft.notes.append(f"{left_out} images in no split list left out")
+        tokens.add(match["image"], f"{match['image']}#{match['number']}", match["text"])
+    tokens.finish(path.name)
     return draft
 
 
-def _lists(path: Path, splits: str | Path | list[str] | None) -> list[Path]:
+class TokenLines:
+    """Puts the lines of token files into a draft, with the splits that lists of names give.
+
+    Args:
+        draft: The draft.
+        lists: The split lists; without any, every image is in the split "".
+        unlisted: Images in no list are "keep", as a split of their own, or "drop".
+    """
+
+    def __init__(self, draft: Draft, lists: list[Path], unlisted: str) -> None:
+        self.draft, self.lists, self.unlisted = draft, lists, unlisted
+        self._split_of = _split_of(draft, lists)
+        self._seen: dict[str, bool] = {}
+        self._left_out = 0
+
+    def add(self, image: str, caption: str, text: str, language: str | None = None) -> None:
+        """One caption, and its image where it is new."""
+        if image not in self._seen:
+            split = self._split_of.pop(image, None) or self._split_of.pop(image.removesuffix(".jpg"), None)
+            self._seen[image] = not self.lists or split is not None or self.unlisted == "keep"
+            if self._seen[image]:
+                self.draft.add_image(image, image, (split or UNLISTED) if self.lists else "")
+            else:
+                self._left_out += 1
+        if self._seen[image]:
+            self.draft.add_caption(caption, text, image, language)
+
+    def finish(self, name: str) -> None:
+        """Note what the lists did, and images that they name and the files called `name` do not."""
+        for image, split in self._split_of.items():
+            self.draft.fault(f"the list of {split} names image {image!r}, which has no captions in {name}")
+        if self.lists:
+            self.draft.notes.append(f"splits from {', '.join(file.name for file in self.lists)}")
+        if self._left_out:
+            self.draft.notes.append(f"{self._left_out} images in no split list left out")
+
+
+def split_lists(folder: Path, splits: str | Path | list[str] | None, path: Path | None = None) -> list[Path]:
+    """The split lists: those in `folder`, or those that `splits` says (see `read`); never `path` itself."""
     if splits == "none":
         return []
     if isinstance(splits, list):
         return [Path(file) for file in splits]
     if isinstance(splits, str) and "," in splits:
         return [Path(file) for file in splits.split(",")]
-    folder = path.parent if splits is None else Path(splits)
+    folder = folder if splits is None else Path(splits)
     if folder.is_file():
         return [folder]
+    if not folder.is_dir():
+        raise CollectionError(f"{folder}: no such folder.", hint="splits= is the folder of the split lists")
     lists = sorted(file for file in folder.iterdir() if _LIST.match(plain_name(file)) and file != path)
     if splits is not None and not lists:
         raise CollectionError(f"{folder}: no split lists (files such as test.txt, Flickr_8k.testImages.txt) in it.")

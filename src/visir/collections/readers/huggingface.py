@@ -15,9 +15,10 @@ import pyarrow.parquet as pq
 from visir.collections.cells import ArrowArchive, image_columns, pictures_in_cells
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
-from visir.collections.readers.columns import CAPTION_COLUMNS, one_column
+from visir.collections.readers.columns import CAPTION_COLUMNS, CLASS_COLUMNS, one_column
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
+from visir.collections.readers.task_files import part_of
 from visir.errors import CollectionError, MissingPackageError
 from visir.files import read_json
 from visir.options import split_options
@@ -50,7 +51,8 @@ def read(
     (`train.parquet`).
 
     It needs no `datasets` package: pictures are read in place, out of the Arrow or Parquet files. Rows with the same id
-    are joined: one picture, the captions of all.
+    are joined: one picture, the captions of all. Columns of classes (declared as such, or called "label", "class", …)
+    become facts of the images, where no image has two rows.
 
     Args:
         path: The folder, or a Parquet file.
@@ -69,6 +71,7 @@ def read(
     names = [row["name"] for row in rows]
     named = None not in names and len(set(names)) == len(names)
     captions_of: dict[str, int] = {}
+    labels: list[dict[str, str | None]] = []
     for row in rows:
         if columns["id"] and row["id"] is None:
             draft.fault(f"{row['row']}: no id ({columns['id']} is null)")
@@ -79,6 +82,7 @@ def read(
             draft.add_image(identifier, None, row["split"])
             draft.paths.append(row["member"])
             draft.archives.append(row["file"])
+        labels.append({"image_id": identifier} | row["labels"])
         texts, ids = row["texts"], row["caption_ids"]
         if ids and len(ids) != len(texts):
             draft.fault(f"{row['row']}: {len(texts)} captions, but {len(ids)} caption ids")
@@ -91,6 +95,8 @@ def read(
             captions_of[identifier] += 1
             draft.add_caption(own, text, identifier)
     draft.names = []
+    if columns["labels"] and len(labels) == len(draft.ids):
+        draft.facts = _facts(columns["labels"], labels)
     return draft
 
 
@@ -99,6 +105,15 @@ def from_dataset(dataset: Any, **options: Any) -> Draft:
 
     Its rows are written once into visir's cache, under the object's own fingerprint, and read in place from there.
     """
+    draft = read(saved_dataset(dataset), **options)
+    first = next(iter(dataset.values()), None) if isinstance(dataset, dict) else dataset
+    draft.name = str(getattr(getattr(first, "info", None), "dataset_name", None) or "dataset")
+    draft.source = f"Hugging Face dataset {draft.name}"
+    return draft
+
+
+def saved_dataset(dataset: Any) -> Path:
+    """The folder of the cache with what `save_to_disk` writes of a `datasets.Dataset` or `DatasetDict`."""
     try:
         import datasets
     except ImportError as fault:
@@ -113,11 +128,7 @@ def from_dataset(dataset: Any, **options: Any) -> Draft:
             if change.manifest.generation == 0:
                 dataset.save_to_disk(str(change.subfolder("dataset", "**/*.arrow", "**/*.json")))
                 change.written("dataset")
-    draft = read(store.path(marks) / "dataset", **options)
-    first = next(iter(datasets_by_split), None)
-    draft.name = str(getattr(getattr(first, "info", None), "dataset_name", None) or "dataset")
-    draft.source = f"Hugging Face dataset {draft.name}"
-    return draft
+    return store.path(marks) / "dataset"
 
 
 def load_from_hub(spec: str, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -128,7 +139,8 @@ def load_from_hub(spec: str, options: dict[str, Any]) -> tuple[Any, dict[str, An
         options: Further options.
 
     Returns:
-        The `datasets.DatasetDict`, and all options.
+        The `datasets.DatasetDict`, and all options. Where the configurations are the parts of a task (`corpus`,
+        `queries`, `qrels`), or of several (`en-corpus`, …), the data sets of the parts by name.
 
     Raises:
         MissingPackageError: `datasets` is not installed.
@@ -141,7 +153,8 @@ def load_from_hub(spec: str, options: dict[str, Any]) -> tuple[Any, dict[str, An
     name, written = split_options(spec.removeprefix("hf:"), error=CollectionError)
     name, _, configuration = name.partition(":")
     try:
-        return datasets.load_dataset(name, configuration or None), {**written, **options}
+        parts = _task_parts(datasets, name, configuration)
+        return parts or datasets.load_dataset(name, configuration or None), {**written, **options}
     except Exception as fault:  # the hub, the network, scripts that datasets no longer runs: whatever it is
         raise CollectionError(
             f"{spec}: cannot be loaded from the Hugging Face hub ({type(fault).__name__}: {str(fault)[:200]}).",
@@ -149,15 +162,35 @@ def load_from_hub(spec: str, options: dict[str, Any]) -> tuple[Any, dict[str, An
         ) from fault
 
 
+def _task_parts(datasets: Any, name: str, task: str) -> dict[str, Any]:
+    """The parts of a task as data sets; of several tasks by name; nothing where the configurations are no parts."""
+    tasks: dict[str, dict[str, str]] = {}
+    for configuration in datasets.get_dataset_config_names(name):
+        named = part_of(configuration)
+        if named is not None:
+            tasks.setdefault(named[0], {})[named[1]] = configuration
+        elif configuration == "default":
+            tasks.setdefault("", {}).setdefault("judgements", configuration)
+    complete = {key: parts for key, parts in tasks.items() if {"queries", "documents", "judgements"} <= parts.keys()}
+    if not complete or (task and task not in complete):
+        return {}
+    loaded = {
+        key or "default": {part: datasets.load_dataset(name, configuration) for part, configuration in parts.items()}
+        for key, parts in complete.items()
+        if not task or key == task
+    }
+    return loaded if len(loaded) > 1 else next(iter(loaded.values()))
+
+
 def _parts(path: Path) -> list[_SplitFile]:
     if path.is_file():
         return [_SplitFile(path, _split_of(path))]
     if (path / "dataset_dict.json").is_file():
         splits = read_json(path / "dataset_dict.json").get("splits", [])
-        return [_SplitFile(file, SPLITS.get(split, split)) for split in splits for file in _saved(path / split)]
+        return [_SplitFile(file, SPLITS.get(split, split)) for split in splits for file in saved_files(path / split)]
     if (path / "state.json").is_file():
         split = str(read_json(path / "state.json").get("_split") or "")
-        return [_SplitFile(file, SPLITS.get(split, split)) for file in _saved(path)]
+        return [_SplitFile(file, SPLITS.get(split, split)) for file in saved_files(path)]
     folder = path / "data" if (path / "data").is_dir() else path
     shards = [(match, file) for file in sorted(folder.glob("*.parquet")) if (match := _SHARD.match(file.name))]
     if not shards and (named := _named_for_splits(folder)):
@@ -178,7 +211,8 @@ def _named_for_splits(folder: Path) -> list[Path]:
     return files if all(file.stem.lower() in SPLITS and pictures_in_cells(file) for file in files) else []
 
 
-def _saved(folder: Path) -> list[Path]:
+def saved_files(folder: Path) -> list[Path]:
+    """The Arrow files of a saved data set, in the order of its rows."""
     state = read_json(folder / "state.json")
     files = [folder / entry["filename"] for entry in state["_data_files"]]
     missing = [file.name for file in files if not file.is_file()]
@@ -207,7 +241,37 @@ def _columns(
     for name in (identifier, own):
         if name is not None:
             one_column(path, rest, name, (), "id")
-    return {"image": image, "captions": [name for name in captions if name], "id": identifier, "caption_id": own}
+    captions = [name for name in captions if name]
+    labels = {
+        name: names for name, names in _classes(schema).items() if name not in (image, *captions, identifier, own)
+    }
+    return {"image": image, "captions": captions, "id": identifier, "caption_id": own, "labels": labels}
+
+
+def _classes(schema: pa.Schema) -> dict[str, list[str] | None]:
+    """The columns of classes; the names of the classes, where they are declared."""
+    metadata = (schema.metadata or {}).get(b"huggingface")
+    features = orjson.loads(metadata).get("info", {}).get("features", {}) if metadata else {}
+    declared: dict[str, list[str] | None] = {
+        name: feature["names"]
+        for name, feature in features.items()
+        if isinstance(feature, dict) and feature.get("_type") == "ClassLabel" and feature.get("names")
+    }
+    usual = [
+        part.name
+        for part in schema
+        if part.name.lower() in CLASS_COLUMNS and (pa.types.is_integer(part.type) or pa.types.is_string(part.type))
+    ]
+    return dict.fromkeys(usual) | declared
+
+
+def _facts(columns: dict[str, list[str] | None], rows: list[dict[str, str | None]]) -> pa.Table:
+    """The classes of the images; a column with declared names keeps their order."""
+    fields = [pa.field("image_id", pa.string())]
+    for name, names in columns.items():
+        order = None if names is None else {"classes": orjson.dumps(names).decode()}
+        fields.append(pa.field(name, pa.string(), metadata=order))
+    return pa.Table.from_pylist(rows, schema=pa.schema(fields))
 
 
 def _declared_images(schema: pa.Schema) -> list[str]:
@@ -219,6 +283,7 @@ def _declared_images(schema: pa.Schema) -> list[str]:
 
 def _rows(part: _SplitFile, columns: dict[str, Any], root: Path) -> Iterator[dict[str, Any]]:
     columns_read = [*columns["captions"], *[columns[key] for key in ("id", "caption_id") if columns[key]]]
+    columns_read += columns["labels"]
     image = columns["image"]
     schema = _schema(part.file)
     has_names = pa.types.is_struct(schema.field(image).type) and schema.field(image).type.get_field_index("path") >= 0
@@ -245,8 +310,16 @@ def _rows(part: _SplitFile, columns: dict[str, Any], root: Path) -> Iterator[dic
             "split": part.split,
             "id": values[columns["id"]][row] if columns["id"] else None,
             "texts": [text for name in columns["captions"] for text in _listed(values[name][row])],
+            "labels": {name: _label(values[name][row], names) for name, names in columns["labels"].items()},
             "caption_ids": _listed(values[columns["caption_id"]][row]) if columns["caption_id"] else [],
         }
+
+
+def _label(value: Any, names: list[str] | None) -> str | None:
+    """A class as text: the declared name of its number (-1 is none), or the value itself."""
+    if value is None or names is None or not isinstance(value, int):
+        return None if value is None else str(value)
+    return names[value] if 0 <= value < len(names) else None
 
 
 def _listed(value: Any) -> list[Any]:

@@ -9,14 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from visir.collections.archives import open_archive
-from visir.collections.draft import SourceDraft
+from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft
 from visir.collections.readers.names import escaped
 from visir.errors import CollectionError
 from visir.remote import local_path
 
 DEPTH = 4
 """How many folders deep pictures are looked for when nobody said where they are."""
+_ANY = ("jpg", "jpeg", "png", "webp", "gif", "bmp")
+"""Endings that the name "photo.*" stands for: a source names its pictures, and copies of it differ in their format."""
 _COCO = re.compile(r"^COCO_(?:train|val|test)20\d\d_(?=\d{12}\.)")
+_FLICKR = re.compile(r"^(\d+)_[0-9a-f]{8,12}(?=\.)")
 
 
 @dataclass(frozen=True)
@@ -42,37 +45,46 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
     A picture that is nowhere keeps a null path: the collection can still be searched by text and by imported vectors,
     and `visir data check` reports it. `draft.notes` say how many were found and where.
 
-    A name matches a file of the same base name. Where several have it, the one that shares most of the path with it
+    An absolute name of a file that is there is taken as it is, where nobody says where the pictures are. Otherwise a
+    name matches a file of the same base name. Where several have it, the one that shares most of the path with it
     counts, and among equals the one in the earlier source. COCO's 2014 names also match those of 2017, which lack the
-    `COCO_val2014_`: the pictures are the same.
+    `COCO_val2014_`: the pictures are the same. Flickr30k's names, the numbers of photos (`1007129816.jpg`), also match
+    those of Flickr8k (`1007129816_e794419615.jpg`). The name "photo.*" stands for every usual ending.
 
     Args:
         draft: The draft. Rows whose path is known already stay as they are.
         images: A folder, a zip, a tar, here or elsewhere (`s3://…`), or a list of them; "none" goes without pictures;
-            None looks beside the source.
+            None looks beside the source. A folder without any of the pictures may hold them in zips and tars.
 
     Raises:
         CollectionError: Where `images` do not exist, or hold none of the pictures.
     """
-    if not draft.names:
+    if not draft.names or (not any(draft.names) and len(draft.paths) == len(draft.names)):
         return
     if len(draft.paths) != len(draft.names):
         draft.paths, draft.archives = [None] * len(draft.names), [None] * len(draft.names)
     count = draft.paths.count(None)
+    absolute = _take_absolute(draft) if images is None else set()
+    if absolute and len(absolute) == count:
+        draft.notes.append(f"images: {count:,} of {count:,} found, by absolute paths")
+        return
     if images == "none":
-        draft.notes.append("images not looked for")
+        draft.notes.append(NOT_LOOKED_FOR)
         return
     sources = beside(draft.root) if images is None else _given_paths(images)
     names = {_base(name) for name in draft.names if name is not None}
     names |= {_COCO.sub("", name) for name in names}
     index, used = _index(draft, sources, names, explicit=images is not None)
+    if images is not None and not index:  # a folder that holds the pictures in archives, as it was downloaded
+        sources += [archive for folder in sources if folder.is_dir() for archive in _archives(folder)]
+        index, used = _index(draft, sources, names, explicit=True)
     found_by_rank: dict[int, int] = {}
     for row, name in enumerate(draft.names):
-        location = None if name is None else _match(draft, name, index)
+        location = None if name is None or row in absolute else _match(draft, name, index)
         if location is not None:
             draft.paths[row], draft.archives[row] = location.path, location.archive
             found_by_rank[location.rank] = found_by_rank.get(location.rank, 0) + 1
-    total = sum(found_by_rank.values())
+    total = sum(found_by_rank.values()) + len(absolute)
     if images is not None and total == 0:
         raise CollectionError(
             f"{draft.name}: none of its {count:,} images is in {', '.join(str(s) for s in sources)}.",
@@ -82,14 +94,27 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
     draft.notes.append(f"images: {total:,} of {count:,} found" + (f" in {where}" if where else " (none beside it)"))
 
 
+def _take_absolute(draft: SourceDraft) -> set[int]:
+    """Take absolute names of files that are there as they are; return their rows."""
+    rows = {
+        row
+        for row, name in enumerate(draft.names)
+        if name is not None and draft.paths[row] is None and Path(name).is_absolute() and Path(name).is_file()
+    }
+    for row in rows:
+        draft.paths[row] = draft.names[row]
+    return rows
+
+
 def beside(root: Path) -> list[Path]:
     """Where to look when nobody said: the source's folder (the parent of a folder "annotations") and archives in it."""
     base = root.parent if root.name in ("annotations", "Annotations") else root
     folders = list(dict.fromkeys([base, root]))
-    archives = sorted(
-        path for folder in folders for path in folder.iterdir() if path.suffix.lower() in (".zip", ".tar")
-    )
-    return [base, *archives]
+    return [base, *sorted(archive for folder in folders for archive in _archives(folder))]
+
+
+def _archives(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.iterdir() if path.suffix.lower() in (".zip", ".tar"))
 
 
 def walk(folder: Path, depth: int | None = None, unread: dict[str, str] | None = None) -> Iterator[str]:
@@ -192,15 +217,20 @@ def _index(
         archive = None if source.is_dir() else prefix
         for member in members:
             base = _base(member)
-            if base in names:
+            stem, _, ending = base.rpartition(".")
+            if f"{stem}.*" in names and ending.lower() in _ANY:
+                base = f"{stem}.*"
+            number = _FLICKR.sub(r"\1", base)
+            if base in names or number in names:
                 path = member if archive is not None else (member if prefix == "." else f"{prefix}/{member}")
-                index.setdefault(base, []).append(PictureLocation(rank, member, path, archive))
+                key = base if base in names else f"#{number}"
+                index.setdefault(key, []).append(PictureLocation(rank, member, path, archive))
     return index, used
 
 
 def _match(draft: SourceDraft, name: str, index: dict[str, list[PictureLocation]]) -> PictureLocation | None:
     base = _base(name)
-    locations = index.get(base) or index.get(_COCO.sub("", base))
+    locations = index.get(base) or index.get(_COCO.sub("", base)) or index.get(f"#{base}")
     if not locations:
         return None
     if len(locations) == 1:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from visir.collections.draft import Draft
+from visir.collections.draft import SourceDraft
 
 
-def compare_counts(draft: Draft, published: Mapping[str, int], counts: Mapping[str, int]) -> None:
+def compare_counts(draft: SourceDraft, published: Mapping[str, int], counts: Mapping[str, int]) -> None:
     """Note in the collection's source which counts differ from the published ones; nothing where all agree.
 
     It is a note and not a fault: a part of a distribution is a good collection, only not the one of the papers.

@@ -249,8 +249,9 @@ def _sniff(path: Path) -> bool:
         columns = {name.lower() for name in first_columns(path, layout)}
     except VisirError:
         return False
-    images, captions = {*usual.IMAGE_COLUMNS, *usual.IMAGE_ALSO}, {*usual.CAPTION_COLUMNS, *usual.CAPTION_ALSO}
-    return bool(columns & images) and bool(columns & captions) and not pictures_in_cells(path)
+    images = {*usual.IMAGE_COLUMNS, *usual.IMAGE_ALSO}
+    texts = {*usual.CAPTION_COLUMNS, *usual.CAPTION_ALSO, *usual.CLASS_COLUMNS}
+    return bool(columns & images) and bool(columns & texts) and not pictures_in_cells(path)
 
 
 FORMAT = Format(

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import orjson
+import pyarrow as pa
 
 from visir.collections.archives import TarArchive
 from visir.collections.descriptor import Format, Option, one_of
@@ -17,7 +18,10 @@ from visir.collections.readers.columns import CAPTION_COLUMNS
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
 from visir.errors import CollectionError
+from visir.files import read_lines
 
+CLASS_NAMES = "classnames.txt"
+"""The names of classes beside shards, one on each line, in the order of their numbers."""
 TEXTS = ("txt", "text", "caption", "captions")
 _BRACES = re.compile(r"\{([^{}]*)\}")
 
@@ -30,6 +34,8 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
     - Captions are in `.txt`, or else in `.json` under `caption`, as text or as a list. Other files of a sample
       are not read.
     - Folders called train, val or test above the shards name the split.
+    - A class in `.cls`, a number or a name, is the fact `class`; `classnames.txt` beside the shards names the numbers,
+      as CLIP_benchmark has it. Without captions, ids of such samples begin with their split: each split counts anew.
 
     Keys must be unique over all shards. A compressed tar is an error: its members cannot be read one by one.
 
@@ -43,6 +49,7 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
     root = path if path.is_dir() else path.parent
     draft = Draft(path.name.partition(".")[0] or root.name, root, f"WebDataset, {len(shards)} shards")
     endings = picture_endings()
+    labels: dict[str, str] = {}
     for shard in shards:
         archive, place = TarArchive(shard), relative(shard, root)
         split = SPLITS.get(shard.parent.name.lower(), "")
@@ -53,13 +60,35 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
                 if texts:
                     draft.fault(f"{place}: {key}: captions, but no picture")
                 continue
+            if "cls" in parts:
+                key = f"{split}/{key}" if split and not texts else key
+                labels[key] = archive.read(parts["cls"]).decode("utf-8", "replace").strip()
             draft.add_image(key, picture, split)
             draft.paths.append(picture)
             draft.archives.append(place)
             for number, text in enumerate(texts):
                 draft.add_caption(f"{key}#{number}", text, key)
     draft.names = []
+    if labels:
+        draft.facts = _classes(draft, labels, root)
     return draft
+
+
+def _classes(draft: Draft, labels: dict[str, str], root: Path) -> pa.Table:
+    """The class of each sample as a fact; numbers get their names."""
+    listed = root / CLASS_NAMES
+    names = [line.strip() for line in read_lines(listed) if line.strip()] if listed.is_file() else []
+    values = [labels.get(key) for key in draft.ids]
+    numbered = all(value is None or value.isdecimal() for value in values)
+    if not names or not numbered:
+        return pa.table({"image_id": draft.ids, "class": pa.array(values, pa.string())})
+    beyond = next((value for value in values if value is not None and int(value) >= len(names)), None)
+    if beyond is not None:
+        raise CollectionError(f"{listed}: {len(names)} names, but there is a class {beyond}.", hint="one on each line")
+    named = [None if value is None else names[int(value)] for value in values]
+    order = {"classes": orjson.dumps(names).decode()}
+    schema = pa.schema([pa.field("image_id", pa.string()), pa.field("class", pa.string(), metadata=order)])
+    return pa.table([draft.ids, named], schema=schema)
 
 
 def expand(pattern: str) -> list[str]:
@@ -136,6 +165,8 @@ def _captions(
 
 def _sniff(path: Path) -> bool:
     if path.is_dir():
+        if (path / CLASS_NAMES).is_file() and any(path.glob("*/*.tar")):
+            return True
         return any(path.glob("*.tar")) and not any(path.glob("*_caps.txt"))
     return path.name.endswith((".tar", ".tar.gz", ".tgz"))
 
@@ -143,7 +174,8 @@ def _sniff(path: Path) -> bool:
 FORMAT = Format(
     name="webdataset",
     title="WebDataset shards",
-    layout="shard-{000000..000099}.tar with key.jpg and key.txt or key.json; or a folder of them, or of split folders",
+    layout="shard-{000000..000099}.tar with key.jpg and key.txt, key.json or key.cls; or a folder of them, or of "
+    "split folders",
     reference="webdataset; img2dataset; CLIP_benchmark",
     sniff=_sniff,
     options=(

@@ -9,10 +9,12 @@ drawn and painted), `animals`, `vehicles`, `things`, `companions`, `flyers`, `la
 `brush`, `places`, `sky` → `render` (the picture); `language` (the captions); `generate` (the collection).
 """
 
+from visir.collections.scenes.composed import ComposedQuery, compose, composed_scenes
 from visir.collections.scenes.facts import FACTS, Fact, Role, Scene, change_one, fact_names, sample_scene
 from visir.collections.scenes.generate import RELEVANCE, SCHEME, location, read_location, render_location, scenes
 from visir.collections.scenes.language import KINDS, TELLS, Caption, describe, ways_to_say
 from visir.collections.scenes.render import render
+from visir.collections.scenes.truth import Claim, claims_of, clearly_differ, holds
 
 __all__ = [
     "FACTS",
@@ -21,12 +23,19 @@ __all__ = [
     "SCHEME",
     "TELLS",
     "Caption",
+    "Claim",
+    "ComposedQuery",
     "Fact",
     "Role",
     "Scene",
     "change_one",
+    "claims_of",
+    "clearly_differ",
+    "compose",
+    "composed_scenes",
     "describe",
     "fact_names",
+    "holds",
     "location",
     "read_location",
     "render",

@@ -17,6 +17,7 @@ platforms and NumPy versions. So a scene does not depend on how many others are 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, fields, replace
 from typing import Literal
 
@@ -127,6 +128,13 @@ class Scene:
         if name not in BY_NAME:
             raise VisirError(f"scene: there is no fact {name!r}", hint=nearest(name, BY_NAME))
         return replace(self, **{name: value})  # type: ignore[arg-type]
+
+    def with_facts(self, changes: Mapping[str, str | int]) -> Scene:
+        """The same scene with several facts changed."""
+        scene = self
+        for name, value in changes.items():
+            scene = scene.with_fact(name, value)
+        return scene
 
     def differences(self, other: Scene) -> tuple[str, ...]:
         """The names of the facts in which two scenes differ."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -10,21 +12,22 @@ import pyarrow as pa
 
 from visir.collections.scenes.facts import (
     BY_NAME,
-    CAPTIONS_PER_SCENE,
     FACTS,
     Scene,
     change_one,
-    fact_names,
     sample_scene,
 )
-from visir.collections.scenes.language import KINDS, TELLS, describe
+from visir.collections.scenes.language import KINDS, Caption
+from visir.collections.scenes.languages import GRAMMARS
+from visir.collections.scenes.lengths import long_caption, short_captions
 from visir.collections.scenes.render import LARGEST, SMALLEST, render
-from visir.errors import CollectionError, raise_faults
+from visir.errors import CollectionError, nearest, raise_faults
 from visir.records import Collection
 
 SCHEME = "scene:"
 RELEVANCE = "facts"
 """The name of the judgements by truth: every image of which everything a caption tells is so, is relevant to it."""
+Length = Literal["usual", "short", "long"]
 SPLITS: Mapping[str, float] = {"train": 0.8, "val": 0.1, "test": 0.1}
 
 
@@ -35,6 +38,8 @@ def scenes(
     size: int = 128,
     near_duplicates: float = 0.0,
     splits: Mapping[str, float] = SPLITS,
+    language: str = "en",
+    length: Length = "usual",
 ) -> Collection:
     """Make a collection of generated scenes with five captions each; no image is drawn yet.
 
@@ -56,6 +61,9 @@ def scenes(
         near_duplicates: The share of scenes that are hard negatives, 0 to 0.5: each differs from the scene just before
             it in exactly one told fact, and is in the same split.
         splits: The share of each split; every prefix of the collection keeps the shares as nearly as it can.
+        language: The language of the captions: en, de, fr, es, zh; or several ("en+de"), each with five captions.
+        length: "usual": five captions of one sentence. "short": five of a few words, which do not tell the place.
+            "long": one of 100 to 250 words that tells all that captions can tell. The last two are in English only.
 
     Raises:
         CollectionError: Listing everything that is wrong with the arguments.
@@ -67,55 +75,73 @@ def scenes(
         >>> collection.facts["subject"][0].as_py(), collection.captions["text"][0].as_py()
         ('armchair', 'A mid-sized stripy white armchair is standing out in a meadow.')
     """
-    _check_arguments(n, seed, size, near_duplicates, splits)
+    languages = language.split("+")
+    check_arguments(n, seed, size, near_duplicates, splits, languages, length)
     drawn = [_scene(seed, index, near_duplicates) for index in range(n)]
     ids = [f"scene-{seed}-{index:06d}" for index in range(n)]
-    caption_ids = [f"{image}#{k}" for image in ids for k in range(CAPTIONS_PER_SCENE)]
-    share = "" if near_duplicates == 0 else f", {near_duplicates:g} near-duplicates"
+    written = [
+        (row, f"{ids[row]}{suffix}", code, kind, caption)
+        for row, (scene, _) in enumerate(drawn)
+        for suffix, code, kind, caption in written_captions(scene, languages, length)
+    ]
+    captions = {
+        "id": [caption_id for _, caption_id, _, _, _ in written],
+        "text": [caption.text for _, _, _, _, caption in written],
+        "image_id": [ids[row] for row, _, _, _, _ in written],
+    }
+    if languages != ["en"]:
+        captions["language"] = [code for _, _, code, _, _ in written]
+    tells = [caption.tells for _, _, _, _, caption in written]
+    owners = np.array([row for row, _, _, _, _ in written], np.int64)
     return Collection.build(
         "scenes",
         images={
             "id": ids,
-            "path": [location(seed, index, size, changed, scene) for index, (scene, changed) in enumerate(drawn)],
-            "split": _split([changed is not None for _, changed in drawn], splits),
+            "path": [_place(seed, index, size, scene, changed) for index, (scene, changed) in enumerate(drawn)],
+            "split": split_names([changed is not None for _, changed in drawn], splits),
         },
-        captions={
-            "id": caption_ids,
-            "text": [caption.text for scene, _ in drawn for caption in describe(scene)],
-            "image_id": [image for image in ids for _ in range(CAPTIONS_PER_SCENE)],
-        },
-        judgements=_judgements(ids, [scene for scene, _ in drawn]),
-        source=f"generated scenes, seed {seed}, {size} px{share}",
-        facts=_facts(ids, drawn),
+        captions=captions,
+        judgements=_judgements(ids, [scene for scene, _ in drawn], captions["id"], owners, tells),
+        source=_source(seed, size, near_duplicates, languages, length),
+        facts=_facts(ids, drawn, tells),
         caption_facts=pa.table(
             {
-                "caption_id": pa.array(caption_ids, pa.string()),
-                "kind": pa.array(list(KINDS) * n, pa.string()),
-                "tells": pa.array(
-                    [fact_names(caption=k) for k in range(CAPTIONS_PER_SCENE)] * n, pa.list_(pa.string())
-                ),
+                "caption_id": pa.array(captions["id"], pa.string()),
+                "kind": pa.array([kind for _, _, _, kind, _ in written], pa.string()),
+                "tells": pa.array([_in_order(names) for names in tells], pa.list_(pa.string())),
             }
         ),
     )
 
 
-def location(seed: int, index: int, size: int, changed: str | None = None, scene: Scene | None = None) -> str:
+def written_captions(scene: Scene, languages: Sequence[str], length: Length) -> list[tuple[str, str, str, Caption]]:
+    """The captions of a scene: the ending of each id, language, kind, and the caption."""
+    if length == "long":
+        return [("#long", "en", "long", long_caption(scene))]
+    if length == "short":
+        return [(f"#short{k}", "en", KINDS[k], caption) for k, caption in enumerate(short_captions(scene))]
+    return [
+        (f"#{'' if code == 'en' else code}{k}", code, KINDS[k], caption)
+        for code in languages
+        for k, caption in enumerate(GRAMMARS[code].describe(scene))
+    ]
+
+
+def location(seed: int, index: int, size: int, changes: Mapping[str, str | int] | None = None) -> str:
     """Where an image of a generated collection "lies": all that is needed to draw it again.
 
     Args:
         seed: Of the collection.
         index: The number of the scene.
         size: Pixels of a side.
-        changed: The fact in which a near-duplicate differs from the scene before it; None for other scenes.
-        scene: The near-duplicate itself.
+        changes: The facts in which the image differs from that scene, and their values.
 
     Example:
-        >>> location(0, 41, 128)
-        'scene:0:41:128'
+        >>> location(0, 41, 128), location(0, 41, 128, {"time": "night", "flyers": 2})
+        ('scene:0:41:128', 'scene:0:41:128:time=night,flyers=2')
     """
-    if changed is None or scene is None:
-        return f"{SCHEME}{seed}:{index}:{size}"
-    return f"{SCHEME}{seed}:{index - 1}:{size}:{changed}={getattr(scene, changed)}"
+    place = f"{SCHEME}{seed}:{index}:{size}"
+    return f"{place}:{','.join(f'{name}={value}' for name, value in changes.items())}" if changes else place
 
 
 def read_location(path: str) -> tuple[Scene, int]:
@@ -123,17 +149,20 @@ def read_location(path: str) -> tuple[Scene, int]:
     parts = path.removeprefix(SCHEME).split(":", 3)
     fault = CollectionError(
         f"{path!r} is not the location of a generated scene.",
-        hint="expected scene:SEED:INDEX:SIZE or scene:SEED:INDEX:SIZE:FACT=VALUE",
+        hint="expected scene:SEED:INDEX:SIZE or scene:SEED:INDEX:SIZE:FACT=VALUE,FACT=VALUE",
     )
     if not path.startswith(SCHEME) or len(parts) < 3 or not all(part.isdecimal() for part in parts[:3]):
         raise fault
     seed, index, size = (int(part) for part in parts[:3])
     scene = sample_scene(seed, index)
-    if len(parts) == 4:
-        name, equals, value = parts[3].partition("=")
+    for change in parts[3].split(",") if len(parts) == 4 else ():
+        name, equals, value = change.partition("=")
         if not equals or name not in BY_NAME:
             raise fault
-        scene = scene.with_fact(name, int(value) if isinstance(BY_NAME[name].values[0], int) else value)
+        number = isinstance(BY_NAME[name].values[0], int)
+        if number and not value.isdecimal():
+            raise fault
+        scene = scene.with_fact(name, int(value) if number else value)
     return scene, size
 
 
@@ -153,7 +182,14 @@ def _scene(seed: int, index: int, near_duplicates: float) -> tuple[Scene, str | 
     return change_one(sample_scene(seed, index - 1), seed, index)
 
 
-def _split(duplicate: Sequence[bool], splits: Mapping[str, float]) -> list[str]:
+def _place(seed: int, index: int, size: int, scene: Scene, changed: str | None) -> str:
+    """A near-duplicate is the scene before it, with one fact changed."""
+    if changed is None:
+        return location(seed, index, size)
+    return location(seed, index - 1, size, {changed: getattr(scene, changed)})
+
+
+def split_names(duplicate: Sequence[bool], splits: Mapping[str, float]) -> list[str]:
     """Each original goes to the split that lacks most; a near-duplicate follows its original."""
     names, counts = list(splits), dict.fromkeys(splits, 0)
     out: list[str] = []
@@ -164,13 +200,30 @@ def _split(duplicate: Sequence[bool], splits: Mapping[str, float]) -> list[str]:
     return out
 
 
-def _facts(ids: list[str], drawn: Sequence[tuple[Scene, str | None]]) -> pa.Table:
+def _source(seed: int, size: int, near_duplicates: float, languages: Sequence[str], length: Length) -> str:
+    parts = [f"generated scenes, seed {seed}", f"{size} px"]
+    parts += [f"{near_duplicates:g} near-duplicates"] if near_duplicates else []
+    parts += [f"languages {', '.join(languages)}"] if list(languages) != ["en"] else []
+    parts += [f"{length} captions"] if length != "usual" else []
+    return ", ".join(parts)
+
+
+@cache
+def _in_order(names: frozenset[str]) -> list[str]:
+    return [fact.name for fact in FACTS if fact.name in names]
+
+
+def _facts(ids: list[str], drawn: Sequence[tuple[Scene, str | None]], tells: Sequence[frozenset[str]]) -> pa.Table:
+    """The facts of each image. Their roles follow from which captions tell them."""
+    distinct = list(dict.fromkeys(tells))
     columns, fields = [pa.array(ids, pa.string())], [pa.field("image_id", pa.string())]
     for fact in FACTS:
         kind = pa.int64() if isinstance(fact.values[0], int) else pa.string()
         columns.append(pa.array([getattr(scene, fact.name) for scene, _ in drawn], kind))
-        teller = {} if fact.caption is None else {"caption": str(fact.caption)}
-        fields.append(pa.field(fact.name, kind, metadata={"role": fact.role, "about": fact.about, **teller}))
+        tellers = [number for number, names in enumerate(distinct) if fact.name in names]
+        role = "shared" if len(tellers) == len(distinct) else "specific" if tellers else "irrelevant"
+        teller = {"caption": str(tellers[0])} if role == "specific" else {}
+        fields.append(pa.field(fact.name, kind, metadata={"role": role, "about": fact.about, **teller}))
     originals = [ids[index - 1] if changed else None for index, (_, changed) in enumerate(drawn)]
     for name, values in (("near_duplicate_of", originals), ("changed_fact", [changed for _, changed in drawn])):
         columns.append(pa.array(values, pa.string()))
@@ -178,39 +231,57 @@ def _facts(ids: list[str], drawn: Sequence[tuple[Scene, str | None]]) -> pa.Tabl
     return pa.table(columns, schema=pa.schema(fields))
 
 
-def _judgements(ids: list[str], drawn: Sequence[Scene]) -> dict[str, object]:
+def _judgements(
+    ids: list[str],
+    drawn: Sequence[Scene],
+    caption_ids: list[str],
+    owners: npt.NDArray[np.int64],
+    tells: Sequence[frozenset[str]],
+) -> dict[str, object]:
     """Every (caption, image) such that all facts the caption tells hold of the image, its own image among them."""
+    distinct = list(dict.fromkeys(tells))
+    kinds = np.array([distinct.index(names) for names in tells], np.int64)
     codes = {
         fact.name: np.array([fact.values.index(getattr(scene, fact.name)) for scene in drawn], np.int64)
         for fact in FACTS
-        if fact.tellers
     }
     captions: list[npt.NDArray[np.int64]] = []
     images: list[npt.NDArray[np.int64]] = []
-    for k, names in enumerate(TELLS):
+    for kind, names in enumerate(distinct):
         key = np.zeros(len(drawn), np.int64)
         for name in sorted(names):
             key = key * len(BY_NAME[name].values) + codes[name]
         order = np.argsort(key, kind="stable")
-        _, start, count = np.unique(key[order], return_index=True, return_counts=True)
-        first, size = np.repeat(start, count), np.repeat(count, count)  # of the group of each place in `order`
-        captions.append(np.repeat(order, size) * CAPTIONS_PER_SCENE + k)
+        _, start, group, count = np.unique(key[order], return_index=True, return_inverse=True, return_counts=True)
+        group_of = np.empty(len(drawn), np.int64)
+        group_of[order] = group
+        rows = np.flatnonzero(kinds == kind)
+        size = count[group_of[owners[rows]]]
+        captions.append(np.repeat(rows, size))
         within = np.arange(size.sum()) - np.repeat(np.cumsum(size) - size, size)
-        images.append(order[np.repeat(first, size) + within])
+        images.append(order[np.repeat(start[group_of[owners[rows]]], size) + within])
     caption, image = np.concatenate(captions), np.concatenate(images)
     listing = np.lexsort((image, caption))
     caption, image = caption[listing], image[listing]
-    all_captions = pa.array([f"{image}#{k}" for image in ids for k in range(CAPTIONS_PER_SCENE)], pa.string())
     return {
         "relevance": pa.array([RELEVANCE]).take(pa.array(np.zeros(len(caption), np.int64))),
         "task": pa.array(["both"]).take(pa.array(np.zeros(len(caption), np.int64))),
-        "caption_id": all_captions.take(pa.array(caption)),
+        "caption_id": pa.array(caption_ids, pa.string()).take(pa.array(caption)),
         "image_id": pa.array(ids, pa.string()).take(pa.array(image)),
         "grade": np.ones(len(caption), np.float32),
     }
 
 
-def _check_arguments(n: int, seed: int, size: int, near_duplicates: float, splits: Mapping[str, float]) -> None:
+def check_arguments(
+    n: int,
+    seed: int,
+    size: int,
+    near_duplicates: float,
+    splits: Mapping[str, float],
+    languages: Sequence[str] = ("en",),
+    length: str = "usual",
+) -> None:
+    """Raise `CollectionError` with everything that is wrong with what was asked for."""
     faults = []
     if n < 1:
         faults.append(f"n must be at least 1, not {n}")
@@ -222,4 +293,11 @@ def _check_arguments(n: int, seed: int, size: int, near_duplicates: float, split
         faults.append(f"near_duplicates must be 0 to 0.5, not {near_duplicates}: each stands beside its original")
     if not splits or any(share < 0 for share in splits.values()) or abs(sum(splits.values()) - 1) > 1e-9:
         faults.append(f"splits must be shares that add up to 1, not {dict(splits)}")
+    faults += [f"language {code!r}: {nearest(code, GRAMMARS)}" for code in languages if code not in GRAMMARS]
+    if len({*languages}) != len(languages):
+        faults.append(f"a language is named twice: {'+'.join(languages)}")
+    if length not in get_args(Length):
+        faults.append(f"length {length!r}: {nearest(length, get_args(Length))}")
+    elif length != "usual" and list(languages) != ["en"]:
+        faults.append(f"{length} captions are in English only, not {'+'.join(languages)}")
     raise_faults(CollectionError, "generated scenes", faults)

@@ -92,13 +92,23 @@ def ways_to_say(fact: str, value: str | int) -> tuple[str, ...]:
     if fact in WORDS:
         return WORDS[fact][value]
     if fact == "flyer":
-        return (str(value), _PLURALS.get(str(value), f"{value}s"))
+        return (str(value), plural(str(value)))
     return (str(value),)
+
+
+def plural(noun: str) -> str:
+    """The plural of what flies: "butterflies"."""
+    return _PLURALS.get(noun, f"{noun}s")
 
 
 def describe(scene: Scene) -> tuple[Caption, ...]:
     """The five captions of a scene, in the order of the table at the top of this module."""
-    return tuple(Caption(_sentence(write(_Phrases(scene, k))), TELLS[k]) for k, write in enumerate(_WRITERS))
+    return tuple(caption_of(scene, k) for k in range(CAPTIONS_PER_SCENE))
+
+
+def caption_of(scene: Scene, number: int) -> Caption:
+    """Caption 0–4 of a scene."""
+    return Caption(sentence(_WRITERS[number](_Phrases(scene, number))), TELLS[number])
 
 
 class _Phrases:
@@ -169,7 +179,7 @@ def _company(phrases: _Phrases) -> str:
 
 def _above(phrases: _Phrases) -> str:
     scene, several = phrases.scene, phrases.scene.flyers > 1
-    kind = _PLURALS.get(scene.flyer, f"{scene.flyer}s") if several else scene.flyer
+    kind = plural(scene.flyer) if several else scene.flyer
     flyers, thing = f"{phrases.value('flyers')} {kind}", article(phrases.subject)
     fly = phrases.one_of(_FLIGHT[scene.flyer], 2)
     flies = fly if several else _third_person(fly)
@@ -225,5 +235,6 @@ def _third_person(verb: str) -> str:
     return f"{verb}es" if verb.endswith("z") else f"{verb}s"
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
+    """The text with a capital and a full stop."""
     return f"{text[0].upper()}{text[1:]}."

@@ -11,8 +11,9 @@ from safetensors.torch import load_file
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, load_part, read_description, save_part
 from visir.encoders.families import ADAPTER_FILE, CHECKPOINT_FILE
+from visir.encoders.models import tower_files
 from visir.encoders.models.adapter_folder import WEIGHTS_FILE, fill_adapters, read_config, read_weights, write_adapter
-from visir.encoders.models.tower_files import check_base_encoder, write_towers
+from visir.encoders.models.tower_files import check_base_encoder
 from visir.encoders.models.towers import SIDES, TowersEncoder
 from visir.encoders.towers.adapted_backbone import AdaptedBackbone, merged_tower
 from visir.encoders.towers.base import Tower
@@ -122,6 +123,10 @@ def merge_checkpoint(folder: str | Path, out: str | Path) -> Path:
         EncoderError: `folder` holds no adapters of a training, or `out` is a model already.
     """
     source = Path(folder)
+    if not source.is_dir():
+        raise EncoderError(
+            f"{source}: no such folder.", hint="the folder that `visir train clip-lora --out FOLDER` made"
+        )
     if not (source / CHECKPOINT_FILE).is_file():
         raise EncoderError(
             f"{source}: visir train did not write this folder.",
@@ -136,7 +141,11 @@ def merge_checkpoint(folder: str | Path, out: str | Path) -> Path:
             f"{source}: a checkpoint of kind {description['kind']!r}; only adapters are merged.",
             hint="it stands by itself already",
         )
-    encoder = load_checkpoint(source, "cpu", "float32")
-    towers = {side: merged_tower(encoder.towers[side]) for side in SIDES}
-    merged = TowersEncoder(towers, encoder.base_encoders, name=str(out), device="cpu", prompts=encoder.prompts)
-    return write_towers(out, merged, facts={**description["facts"], "merged_from": str(source)})
+
+    def write(path: Path) -> Mapping[str, Any]:
+        encoder = load_checkpoint(source, "cpu", "float32")
+        towers = {side: merged_tower(encoder.towers[side]) for side in SIDES}
+        merged = TowersEncoder(towers, encoder.base_encoders, name=str(out), device="cpu", prompts=encoder.prompts)
+        return tower_files.write_files(path, merged, facts={**description["facts"], "merged_from": str(source)})
+
+    return tower_files.LAYOUT.write(out, write)  # a place that cannot be written is refused before models are read

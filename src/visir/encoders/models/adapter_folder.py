@@ -3,27 +3,28 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from safetensors import SafetensorError, safe_open
-from safetensors.torch import save_file
 from torch import Tensor
 
 from visir.encoders.base import Encoder
 from visir.encoders.families import ADAPTER_FILE, family_of
 from visir.encoders.loading import load
+from visir.encoders.models.model_files import ModelFiles
+from visir.encoders.models.transformers_refusals import COLPALI_ENGINE
 from visir.encoders.towers.adapted_backbone import AdaptedBackbone
 from visir.encoders.towers.adapters import adapter_state, inject, load_adapter_state, other_model, own_part, pattern_of
 from visir.encoders.towers.pretrained_tower import Tunable
-from visir.encoders.weights import hash_file
+from visir.encoders.weights import hash_file, save_weights
 from visir.errors import EncoderError, require
 from visir.files import read_json
 from visir.fingerprint import hash_json
 from visir.options import split_options
-from visir.storage import new_file
 
 WEIGHTS_FILE = "adapter_model.safetensors"
 OPTIONS = ("base",)
@@ -51,9 +52,7 @@ def write_adapter(folder: Path, backbones: Sequence[AdaptedBackbone]) -> None:
     tensors: dict[str, Tensor] = {}
     for backbone in backbones:
         tensors |= adapter_state(backbone.root)
-    with new_file(folder / WEIGHTS_FILE, replace=True) as temporary:
-        # One entry: of several, safetensors writes them in an order that differs from file to file.
-        save_file(tensors, str(temporary), metadata={_BASE: card.weights or ""})
+    save_weights(tensors, folder / WEIGHTS_FILE, metadata={_BASE: card.weights or ""})
 
 
 def read_config(folder: Path) -> Any:
@@ -97,17 +96,31 @@ def fill_adapters(backbones: Sequence[AdaptedBackbone], tensors: Mapping[str, Te
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
-    """A model with an adapter of peft over it: a folder with `adapter_config.json`.
+    """A model with an adapter of peft over it: a folder with `adapter_config.json`; see `load_adapter`."""
+    bare, _ = split_options(name, OPTIONS, error=EncoderError)
+    return load_adapter(name, ModelFiles(Path(bare), None), device, dtype)
 
-    The base is the one that the folder names; `?base=NAME` names it in another way (a local folder, `st:NAME`,
+
+def load_adapter(name: str, files: ModelFiles, device: str | None, dtype: str) -> Encoder:
+    """A model with an adapter of peft over it.
+
+    The base is the one that the adapter names; `?base=NAME` names it in another way (a local folder, `st:NAME`,
     `openclip:…`).
+
+    Raises:
+        EncoderError: Before any weights are fetched: it is an adapter of colpali-engine.
     """
     bare, options = split_options(name, OPTIONS, error=EncoderError)
-    folder = Path(bare)
-    config = read_config(folder)
+    if re.search("custom_text_proj|colpali_engine", json.dumps(read_json(files.folder / ADAPTER_FILE))):
+        raise EncoderError(
+            f"{bare}: an adapter of colpali-engine, over a late-interaction model in files of its own.",
+            hint=COLPALI_ENGINE,
+        )
+    config = read_config(files.folder)
+    folder = files.with_adapter()
     tensors, noted = read_weights(folder)
     base_name = options.get("base") or config.base_model_name_or_path
-    if not base_name:
+    if not base_name or split_options(base_name, error=EncoderError)[0] == bare:  # or it would be loaded for ever
         raise EncoderError(f"{bare}: the adapter does not say over which model.", hint=f"{bare}?base=NAME")
     if not options.get("base") and "code" in split_options(base_name, error=EncoderError)[1]:
         raise EncoderError(  # a file would decide what runs, and not who loads it
@@ -128,7 +141,10 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
             f"{bare}: its base model could not be loaded: {fault.message}", hint=f"{fault.hint}; or {bare}?base=NAME"
         ) from fault
     if not isinstance(encoder, Tunable):
-        raise EncoderError(f"{bare}: encoders of the family {encoder.card.family!r} take no adapters.")
+        raise EncoderError(
+            f"{bare}: encoders of the family {encoder.card.family!r} take no adapters.",
+            hint="merge it where it was trained (merge_and_unload of peft), save the whole model, and name that",
+        )
     if noted and encoder.card.weights != noted:
         raise other_model(bare, base_name, [f"its weights have the hash {encoder.card.weights}, not {noted}"])
     roots = [encoder.pretrained_tower(modality).base_module() for modality in sorted(encoder.modalities)]

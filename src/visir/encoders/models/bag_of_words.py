@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import read_description, write_description
+from visir.encoders.unspaced import pieces
 from visir.errors import EncoderError
 from visir.fingerprint import hash_columns
 from visir.records import EncoderCard
@@ -33,10 +34,11 @@ _TABLE = "vocabulary.parquet"
 def words(text: str) -> list[str]:
     """The lower-cased words of a text: runs of letters and digits of any script, inner apostrophes included.
 
-    "A dog's ball, 2 cats" gives a, dog's, ball, 2, cats. Scripts without spaces (Chinese, Thai) come out as whole
-    phrases; take a sentence encoder for them.
+    "A dog's ball, 2 cats" gives a, dog's, ball, 2, cats. In scripts without spaces between words (Chinese, Thai) the
+    words are single characters and pairs of neighbours.
     """
-    return _WORD.findall(text.lower())
+    runs = _WORD.findall(text.lower())
+    return runs if text.isascii() else [word for run in runs for word in pieces(run)]
 
 
 class BagOfWords(Encoder):
@@ -62,6 +64,7 @@ class BagOfWords(Encoder):
             weights=None if hashed else hash_columns([pa.array(vocabulary), pa.array(weights)], sort=False),
             text_preprocessing={
                 "words": _WORD.pattern,
+                "unspaced scripts": "characters and pairs",
                 "case": "lower",
                 "places": "signed blake2b" if hashed else "vocabulary",
                 "weighting": "1 + ln(count)" if hashed else "(1 + ln(count)) * idf",

@@ -84,12 +84,12 @@ class CaptionTokens(Tokens):
     def _filled(self, texts: Sequence[str]) -> list[str]:
         return [first_words(text, self.max_words) for text in self._plain(texts)]
 
-    def _fits(self, texts: Sequence[str]) -> list[bool]:
+    def _counts(self, texts: Sequence[str]) -> list[int]:
         plain = self._plain(texts)
         with self._lock:
             lengths = token_counts(self._tokenizer, plain)
-        return [
-            length <= self.limit and text.count(" ") < self.max_words
+        return [  # a text of too many words is too long, however few tokens it has
+            length if text.count(" ") < self.max_words else max(length, self.limit + 1)
             for length, text in zip(lengths, plain, strict=True)
         ]
 

@@ -34,7 +34,7 @@ class JoinedTexts(Encoder):
         for part in parts:
             if "text" not in part.modalities:
                 raise part.cannot("text")
-        self.parts = tuple(parts)
+        self.encoders = tuple(parts)
         self.dimension = sum(part.dimension for part in parts)
         self.modalities = frozenset({"text"})
         self.distinguishes_roles = any(part.distinguishes_roles for part in parts)
@@ -58,21 +58,21 @@ class JoinedTexts(Encoder):
         if not self.distinguishes_roles:
             return self
         encoder = copy(self)
-        encoder.parts = tuple(part.for_role(role) for part in self.parts)
+        encoder.encoders = tuple(part.for_role(role) for part in self.encoders)
         return encoder
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, sum of the parts' dimensions): the unit vectors of every part, in the order of the parts."""
-        return self._joined(texts, [one_each(part.embed_texts(texts), part.label) for part in self.parts])
+        return self._joined(texts, [one_each(part.embed_texts(texts), part.label) for part in self.encoders])
 
     def embed_texts_alike(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """The same of texts that are of one length for every part."""
-        return self._joined(texts, [one_each(part.embed_texts_alike(texts), part.label) for part in self.parts])
+        return self._joined(texts, [one_each(part.embed_texts_alike(texts), part.label) for part in self.encoders])
 
     def _joined(self, texts: Sequence[str], vectors_of_parts: Sequence[NDArray[np.float32]]) -> NDArray[np.float32]:
         joined = np.empty((len(texts), self.dimension), np.float32)
         start = 0
-        for part, vectors in zip(self.parts, vectors_of_parts, strict=True):
+        for part, vectors in zip(self.encoders, vectors_of_parts, strict=True):
             lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
             stop = start + part.dimension
             joined[:, start:stop] = vectors / np.where(lengths > 0, lengths, 1.0)
@@ -82,7 +82,7 @@ class JoinedTexts(Encoder):
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """(n,) the lengths that every part tells, in one number."""
         joined = np.zeros(len(texts), np.int64)
-        for part in self.parts:
+        for part in self.encoders:
             lengths = part.text_lengths(texts)
             if lengths is None:
                 return None
@@ -91,13 +91,13 @@ class JoinedTexts(Encoder):
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """Cut for the part that reads least: every part is given the same text."""
-        for part in self.parts:
+        for part in self.encoders:
             texts = part.truncate(texts, ending)
         return list(texts)
 
     def save(self, folder: Path) -> None:
         """Write the names of the parts into `folder`, and a folder for each part that has a state of its own."""
-        entries = [save_part(part, folder, f"part{number}") for number, part in enumerate(self.parts)]
+        entries = [save_part(part, folder, f"part{number}") for number, part in enumerate(self.encoders)]
         write_description(folder, "joined", {"parts": entries})
 
 

@@ -24,6 +24,7 @@ from visir.encoders.models.model_files import ModelFiles, loading
 from visir.encoders.models.model_names import one_of, positive_number, template_of
 from visir.encoders.models.retrieval_processor import BACKENDS, Inputs, RetrievalProcessor
 from visir.encoders.models.transformers_weights import load_model
+from visir.encoders.truncation import TextLimit
 from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm
 
 VECTORS = ("all", "image")
@@ -92,6 +93,10 @@ class LateInteractionEncoder(Encoder):
     def image_regions(self, image: Image) -> Boxes:
         """(t, 4) the part of the upright picture that each of its vectors stands for; NaN for those of the prompt."""
         return self._processor.places(image, only_image=self._vectors == "image")
+
+    def text_limit(self) -> TextLimit | None:
+        """As the processor cuts."""
+        return self._processor.text_limit()
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be cut."""

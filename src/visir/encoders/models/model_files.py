@@ -5,14 +5,17 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 from pickle import UnpicklingError
 from typing import Any
 
-from visir.encoders.loading import hub_unreachable
+from visir.encoders.families import is_path, no_such_folder
+from visir.encoders.models.hub import snapshot
+from visir.encoders.models.model_code import CODE, OtherCode
+from visir.encoders.models.model_names import TrustedCode
 from visir.encoders.weights import hash_file
 from visir.errors import EncoderError, VisirError
 from visir.files import read_json
@@ -20,7 +23,6 @@ from visir.files import read_json
 CONFIGURATIONS = ("*config*.json", "modules.json")
 """What says which kind of model it is: all that is fetched before a model is known to be supported."""
 SMALL_FILES = ("*.json", "*.txt", "*.model", "*.spm", "*.jinja", "artifact.metadata")
-CODE = "*.py"
 SAFETENSORS = "model*.safetensors"
 ADAPTER_WEIGHTS = "adapter_model.safetensors"
 SHARD_INDEX = ".index.json"
@@ -42,14 +44,14 @@ class ModelFiles:
         revision: The commit it is; None for a folder that the user named.
         parts: The model also has parts in subfolders (sentence-transformers), each with weights and `config.json`.
         hub: Its name on the hub; None for a folder that the user named.
-        code: Whether the code that comes with the model is fetched too (`?code=trusted`).
+        code: That the code that comes with the model may run (`?code=trusted`), so it is fetched too; None: it may not.
     """
 
     folder: Path
     revision: str | None
     parts: bool = False
     hub: str | None = None
-    code: bool = False
+    code: TrustedCode | None = None
 
     @cached_property
     def weights(self) -> tuple[Path, ...]:
@@ -61,7 +63,7 @@ class ModelFiles:
             EncoderError: There are none, or the hub cannot be reached.
         """
         if self.hub is not None:
-            _fetch(self.hub, self.revision, parts=self.parts, code=self.code)
+            _fetch(self.hub, self.revision, parts=self.parts, code=self.code is not None)
         files = [path for folder in self.folders for path in _weights_in(folder)]
         if not files and self.hub is not None:
             raise EncoderError(
@@ -76,12 +78,18 @@ class ModelFiles:
             )
         return tuple(files)
 
+    def with_adapter(self) -> Path:
+        """The folder, with the weights of an adapter of peft where the hub has them."""
+        if self.hub is not None:
+            snapshot(self.hub, self.revision, [*SMALL_FILES, ADAPTER_WEIGHTS])
+        return self.folder
+
     @cached_property
     def fingerprint(self) -> str:
         """32 hexadecimal digits over the weight files and everything beside them that changes what they compute.
 
         Configurations enter because the same weights under another activation, epsilon, tokenizer or image size are
-        another model; trusted code enters for the same reason, in every file of it.
+        another model; trusted code enters for the same reason, in every file of it, wherever it lies.
         """
         digest = hashlib.blake2b(digest_size=16)
         weights = self.weights  # fetches the small files too
@@ -90,7 +98,32 @@ class ModelFiles:
         code = self.folder.rglob(CODE) if self.code else ()
         for path in sorted({*weights, *code, *(path for path in small if not path.name.endswith(SHARD_INDEX))}):
             digest.update(f"{hash_file(path)}  {path.relative_to(self.folder).as_posix()}\n".encode())
+        for name, path in self.other_code.files() if self.other_code else ():
+            digest.update(f"{hash_file(path)}  {name}\n".encode())
         return digest.hexdigest()
+
+    @cached_property
+    def other_code(self) -> OtherCode | None:
+        """The code that the model runs from other repositories, fetched; None where no code may run."""
+        if self.code is None:
+            return None
+        return OtherCode(self.hub or str(self.folder), self.folders, self.hub, self.code.revisions)
+
+    @property
+    def code_revisions(self) -> dict[str, str]:
+        """For the card: the commits of the other repositories of its code."""
+        return self.other_code.commits if self.other_code else {}
+
+    @contextmanager
+    def code_held(self) -> Iterator[None]:
+        """While a library reads the model, its code comes from the commits that the card names."""
+        with self.other_code.held() if self.other_code else nullcontext():
+            yield
+
+    def check_code(self, model: Any) -> None:
+        """Raise `EncoderError` if `model`, a module of torch, runs code that has changed since."""
+        if self.other_code is not None:
+            self.other_code.check(model)
 
     @property
     def folders(self) -> list[Path]:
@@ -113,7 +146,7 @@ def _weights_in(folder: Path) -> list[Path]:
     return sorted(folder.glob(SAFETENSORS)) or sorted(folder.glob(TORCH_BIN))
 
 
-def find_model(name: str, revision: str | None, *, parts: bool = False, code: bool = False) -> ModelFiles:
+def find_model(name: str, revision: str | None, *, parts: bool = False, code: TrustedCode | None = None) -> ModelFiles:
     """The files of the model called `name`: a local folder as it is, otherwise a snapshot of the hub's repository.
 
     Of the hub's repository only the configurations are fetched; the rest comes with `ModelFiles.weights`. A snapshot
@@ -128,54 +161,21 @@ def find_model(name: str, revision: str | None, *, parts: bool = False, code: bo
         if revision is not None:
             raise EncoderError(f"{name}: a folder has no revision {revision!r}.", hint="leave the revision out")
         return ModelFiles(folder, None, parts, code=code)
-    if folder.exists() or folder.is_absolute() or name.startswith((".", "~")) or name.count("/") > 1:
-        raise EncoderError(f"{name}: no such folder.", hint="check the path; a name on the hub is ORGANISATION/NAME")
-    snapshot = _snapshot(name, revision, [*CONFIGURATIONS, *([CODE] if code else [])])
-    return ModelFiles(snapshot, snapshot.name, parts, hub=name, code=code)
+    if folder.exists():
+        raise EncoderError(f"{name}: a file, and no folder.", hint="name the folder that holds config.json and weights")
+    if is_path(name):
+        raise no_such_folder(name)
+    place = snapshot(name, revision, [*CONFIGURATIONS, *([CODE] if code else [])])
+    return ModelFiles(place, place.name, parts, hub=name, code=code)
 
 
 def _fetch(name: str, revision: str | None, *, parts: bool, code: bool) -> None:
     patterns = [*SMALL_FILES, SAFETENSORS, *([CODE] if code else [])]
     if parts:
         patterns += [f"*/{SAFETENSORS}", f"*/{TORCH_BIN}"]
-    snapshot = _snapshot(name, revision, patterns)
-    if not any(snapshot.glob(SAFETENSORS)):
-        _snapshot(name, revision, [*patterns, TORCH_BIN])
-
-
-def _snapshot(name: str, revision: str | None, patterns: Sequence[str]) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import (
-        GatedRepoError,
-        HfHubHTTPError,
-        HFValidationError,
-        LocalEntryNotFoundError,
-        OfflineModeIsEnabled,
-        RepositoryNotFoundError,
-        RevisionNotFoundError,
-    )
-
-    try:
-        return Path(snapshot_download(name, revision=revision, allow_patterns=list(patterns)))
-    except HFValidationError as fault:
-        raise EncoderError(f"{name}: neither a folder nor a name on the hub.", hint="ORGANISATION/NAME") from fault
-    except GatedRepoError as fault:
-        raise EncoderError(
-            f"{name}: the hub asks for the licence to be accepted first.",
-            hint=f"accept it at https://huggingface.co/{name}, then: hf auth login",
-        ) from fault
-    except RepositoryNotFoundError as fault:
-        raise EncoderError(
-            f"{name}: there is no such model on the hub, or it is private.",
-            hint="check the name; for a private one: hf auth login",
-        ) from fault
-    except RevisionNotFoundError as fault:
-        raise EncoderError(
-            f"{name}: the hub has no revision {revision!r} of it.",
-            hint=f"see https://huggingface.co/{name}/commits/main",
-        ) from fault
-    except (LocalEntryNotFoundError, OfflineModeIsEnabled, HfHubHTTPError, OSError) as fault:
-        raise hub_unreachable(name, fault) from fault
+    place = snapshot(name, revision, patterns)
+    if not any(place.glob(SAFETENSORS)):
+        snapshot(name, revision, [*patterns, TORCH_BIN])
 
 
 def read_configuration(path: Path) -> dict[str, Any]:

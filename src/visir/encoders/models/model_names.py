@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
 from visir.errors import EncoderError, nearest
 
@@ -24,22 +25,59 @@ def one_of(name: str, options: dict[str, str], key: str, choices: Sequence[str])
     return value
 
 
-def code_is_trusted(name: str, options: dict[str, str]) -> bool:
-    """Whether the name says `?code=trusted`: the code that comes with the model may run."""
+CODE_OPTIONS = ("code", "code_revision")
+
+
+@dataclass(frozen=True)
+class TrustedCode:
+    """The user's word that the code that comes with a model may run.
+
+    Attributes:
+        revisions: The revisions of other repositories that hold code, by repository; "" stands for the only one.
+    """
+
+    revisions: Mapping[str, str]
+
+
+def trusted_code(name: str, options: Mapping[str, str]) -> TrustedCode | None:
+    """What a name says of code: `?code=trusted`, and `&code_revision=COMMIT` or `…=OWNER/NAME@COMMIT,…`.
+
+    Raises:
+        EncoderError: One of them has no such value, or `code_revision` stands alone.
+    """
     if options.get("code", "trusted") != "trusted":
         raise EncoderError(
             f"{name}: code={options['code']!r} is not known.",
             hint="code=trusted runs the Python code that comes with the model; read it before",
         )
-    return "code" in options
+    given = options.get("code_revision")
+    if "code" not in options:
+        if given is not None:
+            raise EncoderError(
+                f"{name}: code_revision names code, and nobody has said that code may run.",
+                hint="read that code; if you trust it, add &code=trusted",
+            )
+        return None
+    entries = [entry.rpartition("@") for entry in given.split(",")] if given else []
+    revisions = {repository: commit for repository, _, commit in entries}
+    if not all(commit and (repository.count("/") == 1 or not at) for repository, at, commit in entries) or (
+        len(revisions) != len(entries) or ("" in revisions and len(revisions) > 1)
+    ):
+        raise EncoderError(
+            f"{name}: code_revision={given!r} cannot be read.",
+            hint="code_revision=COMMIT; of several repositories: code_revision=OWNER/NAME@COMMIT,OWNER/NAME@COMMIT",
+        )
+    return TrustedCode(revisions)
 
 
-def refuse_code(name: str) -> EncoderError:
-    """The error for a model that is nothing without the code that comes with it."""
+def refuse_code(name: str, others: Sequence[str] = ()) -> EncoderError:
+    """The error for a model that is nothing without code that comes with it, or lies in the repositories `others`."""
+    where = f" (and in {' and '.join(others)}, which it names)" if others else ""
+    revision = "revision and a code_revision then name" if others else "revision then names"
     return EncoderError(
         f"{name}: this model needs Python code that comes with it, and nobody has said that it may run.",
-        hint=f"read the *.py files in its repository; if you trust them: {name}{'&' if '?' in name else '?'}"
-        "code=trusted (a revision then names the code that you have read)",
+        hint=f"read the *.py files in its repository{where}; if you trust them: {name}{'&' if '?' in name else '?'}"
+        f"code=trusted (a {revision} the code that you have read)",
     )
 
 

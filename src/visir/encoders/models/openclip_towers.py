@@ -20,7 +20,7 @@ from visir.encoders.models.pretrained_towers import no_checkpointing, part, rand
 from visir.encoders.models.tokens import token_counts, vocabulary_hash
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
-from visir.encoders.truncation import truncate_texts
+from visir.encoders.truncation import TextLimit, truncate_texts
 from visir.files import read_json
 from visir.records import Modality
 from visir.storage import Scratch
@@ -129,9 +129,14 @@ class OpenClipTextTower(_OpenClipTower):
             ids = self._tokenizer(self._filled(items))
         return list(ids.numpy().astype(np.int32))
 
+    def text_limit(self) -> TextLimit:
+        """The context length, which counts both end tokens."""
+        return TextLimit(int(self._tokenizer.context_length), self._counts)
+
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated: the context length counts both end tokens."""
-        return truncate_texts(texts, ending, self._fits, limit=int(self._tokenizer.context_length))
+        limit = self.text_limit()
+        return truncate_texts(texts, ending, limit.fits, limit=limit.tokens)
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """(n, context length) int64."""
@@ -175,10 +180,9 @@ class OpenClipTextTower(_OpenClipTower):
     def _filled(self, texts: Sequence[str]) -> list[str]:
         return [self._template.replace("{}", text) for text in texts]
 
-    def _fits(self, texts: Sequence[str]) -> list[bool]:
+    def _counts(self, texts: Sequence[str]) -> list[int]:
         with self._lock:
-            counts = _token_counts(self._tokenizer, self._filled(texts))
-        return [count <= self._tokenizer.context_length for count in counts]
+            return _token_counts(self._tokenizer, self._filled(texts))
 
 
 def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:

@@ -21,6 +21,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality
 
@@ -74,6 +75,10 @@ class PretrainedTowersEncoder(Encoder):
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64]:
         """(n,) tokens, as the text tower counts them."""
         return np.array([len(tokens) for tokens in self.pretrained_tower("text").prepare(texts)], np.int64)
+
+    def text_limit(self) -> TextLimit | None:
+        """As the text tower reads."""
+        return self.pretrained_tower("text").text_limit() if "text" in self.modalities else None
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the text tower does it."""

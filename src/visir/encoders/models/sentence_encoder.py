@@ -18,8 +18,9 @@ from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.sentence_inputs import SentencePictures, as_texts, modalities_of, takes_messages, to_model
 from visir.encoders.models.sentence_loading import SentenceRequest
-from visir.encoders.models.sentence_tower import SentenceTower, limit_of, sentence_room
+from visir.encoders.models.sentence_tower import SentenceTower, limit_of, sentence_limit, sentence_room
 from visir.encoders.models.tokens import token_counts
+from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import EncoderCard, Modality, Role
 
@@ -112,6 +113,10 @@ class SentenceEncoder(Encoder):
         pictures = self._pictures.pictures(batch)
         pairs = zip(self._filled(texts), pictures, strict=True)
         return self._encoded([{"text": text, "image": picture} for text, picture in pairs])
+
+    def text_limit(self) -> TextLimit | None:
+        """How many tokens are read, those of prompt and template counted; None for models of chats."""
+        return None if takes_messages(self._model) else sentence_limit(self._model, self._prompt, self._template)
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated; as they are where the model has no limit."""

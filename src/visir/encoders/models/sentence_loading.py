@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
+from visir.encoders.models.model_code import other_repositories
 from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar, read_configuration, read_modules
-from visir.encoders.models.model_names import code_is_trusted, positive_number, refuse_code, template_of
+from visir.encoders.models.model_names import CODE_OPTIONS, positive_number, refuse_code, template_of
 from visir.encoders.models.sentence_inputs import message_values, takes_messages
 from visir.encoders.models.sentence_tower import limit_of, role_prompts, sentence_values
 from visir.encoders.models.tokens import check_saved_tokenizer
@@ -16,7 +16,7 @@ from visir.errors import EncoderError, nearest
 from visir.records import EncoderCard, Role
 
 MODULES_FILE, CONFIG_FILE = "modules.json", "config_sentence_transformers.json"
-OPTIONS = ("template", "max_length", "prompt", "query_prompt", "document_prompt", "code")
+OPTIONS = ("template", "max_length", "prompt", "query_prompt", "document_prompt", *CODE_OPTIONS)
 """What may follow the name of every model of the library."""
 NO_PROMPT = "none"
 
@@ -38,10 +38,10 @@ class SentenceRequest:
     device: str
     dtype: str
 
-    @cached_property
+    @property
     def trusted(self) -> bool:
         """Whether the code that comes with the model may run."""
-        return code_is_trusted(self.name, dict(self.options))
+        return self.files.code is not None
 
     @property
     def template(self) -> str:
@@ -70,7 +70,7 @@ class SentenceRequest:
         check_code(self)
         _ = self.files.weights  # fetched now that the model is known to be of this library
         precision = getattr(torch, self.dtype)
-        with loading(self.name), no_progress_bar():
+        with loading(self.name), no_progress_bar(), self.files.code_held():
             model = kind(
                 str(self.files.folder),
                 device=self.device,
@@ -81,6 +81,7 @@ class SentenceRequest:
             )
             model = model.to(precision).eval()  # modules after the transformer are not told the dtype
             check_saved_tokenizer(model, self.files.folders)
+            self.files.check_code(model)
             if max_length is not None:
                 self._shorten(model, max_length)
         return model
@@ -139,6 +140,7 @@ class SentenceRequest:
             if model.supports("text")
             else {},
             dtype=self.dtype,
+            code_revisions=self.files.code_revisions,
         )
 
     def _shorten(self, model: Any, max_length: int) -> None:
@@ -178,7 +180,7 @@ def check_code(request: SentenceRequest) -> None:
     parts = read_modules(folder)
     own = [part for part in parts if not str(part.get("type", "")).startswith("sentence_transformers.")]
     if not request.trusted and (own or _needs_own_class(request)):
-        raise refuse_code(request.name)
+        raise refuse_code(request.name, other_repositories(request.files.folders))
 
 
 def _needs_own_class(request: SentenceRequest) -> bool:

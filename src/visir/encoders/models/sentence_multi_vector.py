@@ -21,8 +21,9 @@ from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference
 from visir.encoders.models.image_places import Boxes, token_places
 from visir.encoders.models.late_interaction import token_vectors
+from visir.encoders.models.model_code import other_repositories
 from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar, read_configuration, read_modules
-from visir.encoders.models.model_names import code_is_trusted, positive_number, refuse_code, template_of
+from visir.encoders.models.model_names import CODE_OPTIONS, positive_number, refuse_code, template_of, trusted_code
 from visir.encoders.models.processor_values import processor_values
 from visir.encoders.models.retrieval_processor import check_no_marks
 from visir.encoders.models.token_pieces import token_pieces
@@ -32,7 +33,7 @@ from visir.errors import EncoderError
 from visir.options import split_options
 from visir.records import EncoderCard, Modality, Role, TokenVectors, VectorForm
 
-OPTIONS = ("template", "query_length", "document_length", "code")
+OPTIONS = ("template", "query_length", "document_length", *CODE_OPTIONS)
 """What can follow the name: `?template={}&query_length=32&document_length=300&code=trusted`."""
 _SETTINGS = "config_sentence_transformers.json"
 _OWN_TYPES = ("MultiVectorEncoder", "ColBERT")  # as the library and PyLate write them
@@ -179,22 +180,22 @@ def load(name: str, files: ModelFiles, *, device: str | None, dtype: str) -> Sen
         "query": positive_number(name, options, "query_length"),
         "document": positive_number(name, options, "document_length"),
     }
-    trusted = code_is_trusted(name, options)
-    if _has_code(files.folder) and not trusted:
-        raise refuse_code(name)
-    files = replace(files, parts=True, code=trusted)
+    files = replace(files, parts=True, code=trusted_code(name, options))
+    if _has_code(files.folder) and files.code is None:
+        raise refuse_code(name, other_repositories(files.folders))
     _ = files.weights  # fetched now that the model is known to be of this library
     device, precision = pick_device(device), getattr(torch, dtype)
-    with loading(name), no_progress_bar():
+    with loading(name), no_progress_bar(), files.code_held():
         model = MultiVectorEncoder(
             str(files.folder),
             device=device,
             local_files_only=True,
-            trust_remote_code=trusted,
+            trust_remote_code=files.code is not None,
             model_kwargs={"dtype": precision},
         )
         model = model.to(precision).eval()  # modules after the transformer are not told the dtype
         check_saved_tokenizer(model, files.folders)
+        files.check_code(model)
         for role, length in lengths.items():
             _shorten(name, model[0], role, length)
         card = EncoderCard(
@@ -205,6 +206,7 @@ def load(name: str, files: ModelFiles, *, device: str | None, dtype: str) -> Sen
             image_preprocessing=_image_values(model),
             text_preprocessing={"template": template, **_text_values(model)},
             dtype=dtype,
+            code_revisions=files.code_revisions,
         )
         return SentenceMultiVectorEncoder(card, model)
 

@@ -16,6 +16,7 @@ from visir.encoders.models.model_files import loading
 from visir.encoders.models.sentence_encoder import SentenceEncoder
 from visir.encoders.models.sentence_inputs import SentencePictures
 from visir.encoders.models.sentence_loading import SentenceRequest
+from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import (
     EncoderCard,
@@ -141,6 +142,10 @@ class SentenceSparseEncoder(Encoder):
     def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, |V|) weights of n texts with their pictures."""
         return self._full(self._terms.embed_texts_with_images(texts, batch))
+
+    def text_limit(self) -> TextLimit | None:
+        """As the model reads."""
+        return self._terms.text_limit()
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the model cuts them."""

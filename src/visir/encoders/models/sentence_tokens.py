@@ -14,6 +14,7 @@ from torch.nn import functional
 from visir.encoders.base import Encoder
 from visir.encoders.models.forward import inference, to_vectors
 from visir.encoders.models.sentence_encoder import SentenceEncoder
+from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError, nearest
 from visir.records import Modality, Role, TokenVectors
 
@@ -89,6 +90,10 @@ class SentenceTokens(Encoder):
     def text_lengths(self, texts: Sequence[str]) -> NDArray[np.int64] | None:
         """As the encoder of sentences counts them."""
         return self.sentences.text_lengths(texts)
+
+    def text_limit(self) -> TextLimit | None:
+        """As the encoder of sentences reads."""
+        return self.sentences.text_limit()
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the encoder of sentences does it."""

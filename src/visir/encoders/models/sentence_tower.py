@@ -24,7 +24,7 @@ from visir.encoders.models.pretrained_towers import part, random_weights, recomp
 from visir.encoders.models.tokens import pad, token_counts, vocabulary_hash
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
-from visir.encoders.truncation import truncate_texts
+from visir.encoders.truncation import TextLimit, truncate_texts
 from visir.errors import EncoderError
 from visir.files import read_json
 from visir.records import Modality, Role
@@ -67,6 +67,10 @@ class SentenceTower(PretrainedTower):
         encoded = self._tokenise(items)
         masks = encoded["attention_mask"].numpy().astype(bool)
         return [ids[mask].astype(np.int32) for ids, mask in zip(encoded["input_ids"].numpy(), masks, strict=True)]
+
+    def text_limit(self) -> TextLimit | None:
+        """How many tokens are read, those of prompt and template counted."""
+        return sentence_limit(self.network.model, default_prompt(self.network.model), self._template)
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated."""
@@ -167,18 +171,23 @@ def sentence_values(model: Any, template: str, prompt: str | Mapping[str, str]) 
 
 def sentence_room(model: Any, prompt: str, template: str, texts: Sequence[str], ending: str) -> list[str]:
     """The texts, cut where f"{text} {ending}" under prompt and template would be truncated."""
+    limit = sentence_limit(model, prompt, template)
+    return list(texts) if limit is None else truncate_texts(texts, ending, limit.fits, limit=limit.tokens)
+
+
+def sentence_limit(model: Any, prompt: str, template: str) -> TextLimit | None:
+    """How many tokens the model reads, those of prompt and template counted; None where it reads all."""
     limit, tokenizer = limit_of(model), model.tokenizer
     if limit is None:
-        return list(texts)
+        return None
 
-    def fits(candidates: list[str]) -> list[bool]:
-        filled = [prompt + template.replace("{}", text) for text in candidates]
+    def count(texts: Sequence[str]) -> list[int]:
+        filled = [prompt + template.replace("{}", text) for text in texts]
         # Word vectors come with a tokenizer of the library's own, which puts no end tokens.
         own = not callable(tokenizer)
-        counts = [len(tokenizer.tokenize(text)) for text in filled] if own else token_counts(tokenizer, filled)
-        return [count <= limit for count in counts]
+        return [len(tokenizer.tokenize(text)) for text in filled] if own else token_counts(tokenizer, filled)
 
-    return truncate_texts(texts, ending, fits, limit=limit)
+    return TextLimit(limit, count)
 
 
 def limit_of(model: Any) -> int | None:

@@ -8,6 +8,7 @@ from typing import Any
 from visir.encoders.models.tokens import Tokens
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.truncation import TextLimit
 from visir.records import Modality
 
 
@@ -20,6 +21,10 @@ class TokenTower(PretrainedTower):
     def prepare(self, items: Sequence[Any]) -> list[Any]:
         """int32 token ids of each text."""
         return list(self.tokens.ids(items))
+
+    def text_limit(self) -> TextLimit | None:
+        """As the tokenizer cuts."""
+        return self.tokens.text_limit()
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would lose a token (or a word, where words are counted)."""

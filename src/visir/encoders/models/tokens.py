@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from visir.encoders.truncation import truncate_texts
+from visir.encoders.truncation import TextLimit, truncate_texts
 from visir.errors import EncoderError
 
 if TYPE_CHECKING:
@@ -88,9 +88,13 @@ class Tokens:
             )
         return [np.asarray(ids, dtype=np.int32) for ids in encoded]
 
+    def text_limit(self) -> TextLimit:
+        """The limit, and how many tokens a text has."""
+        return TextLimit(self.limit, self._counts)
+
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut word by word from their end where f"{text} {ending}" would be truncated. Thread-safe."""
-        return truncate_texts(texts, ending, self._fits, limit=self.limit)
+        return truncate_texts(texts, ending, self.text_limit().fits, limit=self.limit)
 
     def collate(self, ids: Sequence[NDArray[np.int32]]) -> dict[str, torch.Tensor]:
         """`inputs` of texts given by their ids, each (n, length) int64 on the CPU, padded."""
@@ -117,9 +121,9 @@ class Tokens:
         filled = [self.template.replace("{}", text) for text in texts]
         return [text.lower() for text in filled] if self.lower else filled
 
-    def _fits(self, texts: Sequence[str]) -> list[bool]:
+    def _counts(self, texts: Sequence[str]) -> list[int]:
         with self._lock:
-            return [length <= self.limit for length in token_counts(self._tokenizer, self._filled(texts))]
+            return token_counts(self._tokenizer, self._filled(texts))
 
     def _ids(self, text: str) -> list[int]:
         ids: list[int] = self._tokenizer(text)["input_ids"]

@@ -50,8 +50,10 @@ def write_files(folder: Path, encoder: TowersEncoder, *, facts: Mapping[str, Any
     for side in SIDES:
         tower, base_encoder = encoder.towers[side], encoder.base_encoders[side]
         if base_encoder is not None:
+            whole = tower.whole if isinstance(tower, SetTower) else None
             content[side] = {
                 "head": tower.head.spec.to_dict(),
+                **({} if whole is None else {"whole": whole.spec.to_dict()}),
                 "base_encoder": save_part(base_encoder, folder, f"{side}_base_encoder"),
                 "card": base_encoder.card.to_dict(),
             }
@@ -111,7 +113,8 @@ def _build(
     base_encoder = load_part(folder, entry["base_encoder"], device, dtype)
     check_base_encoder(folder, side, entry["card"], base_encoder.card)
     head = Head(HeadSpec.from_dict(entry["head"]))
-    return SetTower(head) if base_encoder.form == "multi-vector" else Tower(None, head), base_encoder
+    whole = Head(HeadSpec.from_dict(entry["whole"])) if "whole" in entry else None
+    return SetTower(head, whole) if base_encoder.form == "multi-vector" else Tower(None, head), base_encoder
 
 
 def _hash(folder: Path, description: Mapping[str, Any]) -> str:
@@ -119,7 +122,7 @@ def _hash(folder: Path, description: Mapping[str, Any]) -> str:
     files = [folder / WEIGHTS_FILE]
     for side in SIDES:
         files += sorted(file for file in _backbone_folder(folder, side).rglob("*") if file.is_file())
-    shapes = {side: [description[side]["head"], description[side].get("backbone")] for side in SIDES}
+    shapes = {side: [description[side].get(part) for part in ("head", "whole", "backbone")] for side in SIDES}
     return hash_json(
         {
             "files": {file.relative_to(folder).as_posix(): hash_file(file) for file in files},

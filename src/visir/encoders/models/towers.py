@@ -18,6 +18,7 @@ from visir.encoders.inputs import Pixels
 from visir.encoders.intake import Embedded
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.trained_tower import pretrained_tower_of
+from visir.encoders.models.with_whole import WithWhole
 from visir.encoders.towers.base import Tower, own_backbone, to_device
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.towers.set_tower import SetTower
@@ -100,8 +101,11 @@ class TowersEncoder(Encoder):
         return base_encoder.card.image_preprocessing if side == "image" else base_encoder.card.text_preprocessing
 
     def base_encoder(self, modality: Modality) -> Encoder | None:
-        """The frozen encoder of one modality; None when its tower has a backbone, or texts stand in prompts."""
-        if modality == "text" and self.prompts:
+        """The frozen encoder whose vectors are kept, of one modality.
+
+        None when its tower has a backbone; when texts stand in prompts; and when vectors repeat that of the whole item.
+        """
+        if (modality == "text" and self.prompts) or isinstance(self.base_encoders[modality], WithWhole):
             return None
         return self.base_encoders[modality]
 
@@ -233,7 +237,7 @@ class TowersEncoder(Encoder):
 
 
 def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> None:
-    width = tower.head.spec.inputs
+    width = tower.inputs
     if (tower.backbone is None) == (base_encoder is None):
         raise EncoderError(f"the {side} tower needs either a backbone or a frozen encoder, and not both.")
     if isinstance(tower, SetTower) != (base_encoder is not None and base_encoder.form == "multi-vector"):

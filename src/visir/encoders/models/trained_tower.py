@@ -15,6 +15,7 @@ from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.towers.kinds import backbone_class
 from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.encoders.towers.pretrained_tower import PretrainedTower
+from visir.encoders.truncation import TextLimit
 from visir.records import Modality
 from visir.storage import Scratch
 from visir.storage.removal import files_below
@@ -42,6 +43,10 @@ class TrainedTower(PretrainedTower):
     def prepare_sized(self, items: Sequence[Any]) -> list[Any]:
         """As the backbone does it."""
         return [self._backbone.prepare_sized(item) for item in items]
+
+    def text_limit(self) -> TextLimit | None:
+        """As the backbone reads."""
+        return self._backbone.text_limit()
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the backbone does it."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any
 
-from visir.encoders.code import hash_code
 from visir.encoders.devices import pick_device
 from visir.encoders.models.dual_families import family_of_class
 from visir.encoders.models.image_processors import BACKENDS
@@ -37,7 +37,7 @@ def load_towers(
     """Card, whole model, its towers, and the device that they are on."""
     device = pick_device(device)
     checks = _checked(name, kind, options)
-    with loading(name):
+    with loading(name), files.code_held() if kind.is_foreign else nullcontext():
         model = _load_model(name, kind, files, dtype, checks["pooling"]).to(device)
         towers: Towers = {}
         if "image" in kind.modalities:
@@ -55,6 +55,8 @@ def load_towers(
                 kind, model, files.folder, template=checks["template"], max_length=checks["max_length"]
             )
             text.find_outputs(device)
+        if kind.is_foreign:
+            files.check_code(model)
         lengths = {tower.outputs for tower in towers.values()}
         if len(lengths) > 1:
             raise EncoderError(
@@ -70,7 +72,7 @@ def load_towers(
             image_preprocessing=towers["image"].values() if "image" in towers else {},
             text_preprocessing=towers["text"].values() if "text" in towers else {},
             dtype=dtype,
-            code=hash_code(kind.model_class) if kind.is_foreign else None,
+            code_revisions=files.code_revisions if kind.is_foreign else {},
         )
     return card, model, towers, device
 

@@ -11,16 +11,18 @@ from typing import Any
 
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
-from visir.encoders.models import late_interaction, sentence, sentence_multi_vector
+from visir.encoders.families import ADAPTER_FILE
+from visir.encoders.models import adapter_folder, late_interaction, sentence, sentence_multi_vector
+from visir.encoders.models.model_code import other_repositories
 from visir.encoders.models.model_files import ModelFiles, find_model, loading, only_errors, read_configuration
-from visir.encoders.models.model_names import code_is_trusted, refuse_code
+from visir.encoders.models.model_names import CODE_OPTIONS, refuse_code, trusted_code
 from visir.encoders.models.sentence_loading import model_type, refuse_cross_encoder
 from visir.encoders.models.transformers_kinds import ModelKind, is_native, kind_of, model_type_of, trusted_kind
 from visir.encoders.models.transformers_refusals import incomplete, refused
 from visir.errors import EncoderError, require
 from visir.options import split_options
 
-OPTIONS = ("template", "max_length", "processor", "pooling", "patches", "code")
+OPTIONS = ("template", "max_length", "processor", "pooling", "patches", *CODE_OPTIONS)
 """What can follow the name: `?template=a photo of {}&max_length=35&processor=torchvision`."""
 LATE_OPTIONS = ("template", "max_length", "processor", "vectors", "image_tokens")
 """The same for late-interaction models."""
@@ -48,10 +50,10 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
         vectors: Which vectors of a picture count, for late-interaction models: "all" or "image".
         image_tokens: The most tokens of a picture, for late-interaction models of any resolution (ColQwen2).
         code: "trusted" runs code that comes with the model, where it is nothing without.
+        code_revision: The commit of that code, where it lies in another repository.
     """
     bare, options = split_options(name, error=EncoderError)
-    trusted = code_is_trusted(name, options)
-    files = find_model(bare, revision, code=trusted)
+    files = find_model(bare, revision, code=trusted_code(name, options))
     if sentence_multi_vector.is_multi_vector(files.folder):  # a ColBERT, named without st:
         require("sentence_transformers", extra="text", purpose=f"the late-interaction model {name}")
         return sentence_multi_vector.load(name, files, device=device, dtype=dtype)
@@ -60,13 +62,15 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     if _is_sentence_model(files):  # named without st:
         require("sentence_transformers", extra="text", purpose=f"the sentence-transformers model {name}")
         return sentence.load_family(f"st:{name}", device, dtype, revision)
+    if (files.folder / ADAPTER_FILE).is_file() and not (files.folder / "config.json").is_file():
+        return adapter_folder.load_adapter(name, files, device, dtype)
     config = _configuration(bare, files)
     if (retriever := late_interaction.retrieval_class(config)) is not None:
         _, options = split_options(name, LATE_OPTIONS, error=EncoderError)
         return late_interaction.load(name, retriever, files, options, device=device, dtype=dtype)
     _, options = split_options(name, OPTIONS, error=EncoderError)
-    options.pop("code", None)
-    kind = _kind(name, bare, config, files, trusted)
+    options = {key: value for key, value in options.items() if key not in CODE_OPTIONS}
+    kind = _kind(name, bare, config, files)
     reader = READERS.get(kind.class_name, "visir.encoders.models.transformers_encoder")
     load: Callable[..., Encoder] = import_module(reader).load
     return load(name, kind, files, options, device=device, dtype=dtype)
@@ -100,12 +104,18 @@ def _configuration(bare: str, files: ModelFiles) -> Mapping[str, Any]:
     )
 
 
-def _kind(name: str, bare: str, config: Mapping[str, Any], files: ModelFiles, trusted: bool) -> ModelKind:
+def _kind(name: str, bare: str, config: Mapping[str, Any], files: ModelFiles) -> ModelKind:
     with loading(bare), only_errors():
         if config.get("auto_map") and not is_native(model_type_of(config)):
-            if not trusted:
-                raise refuse_code(name)
-            kind = trusted_kind(config, files.folder)
+            if files.code is None:
+                raise refuse_code(name, other_repositories(files.folders))
+            with files.code_held():
+                kind = trusted_kind(config, files.folder)
+        elif files.code is not None and files.code.revisions:
+            raise EncoderError(
+                f"{name}: code_revision: no code that comes with this model runs; transformers has its class itself.",
+                hint="leave code_revision out",
+            )
         else:
             kind = kind_of(config, files.folder)
     if kind is None:

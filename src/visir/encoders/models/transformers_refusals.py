@@ -17,6 +17,14 @@ _OWN = (
 )
 
 
+COLPALI_ENGINE = (
+    "a copy in the format of transformers, if there is one (vidore/colpali-v1.3-hf, vidore/colqwen2-v1.0-hf, "
+    "ModernVBERT/colmodernvbert-merged); or colpali-engine in functions of your own: visir.Encoder.wrap("
+    "'mine', image=function, text=function, form='multi-vector')"
+)
+"""The nearest way for models in the files of colpali-engine."""
+
+
 def refused(name: str, config: Mapping[str, Any], files: ModelFiles) -> EncoderError:
     """The error for a model that nothing here reads."""
     return EncoderError(f"{name}: {_reason(config)}", hint=nearest_way(name, config, files))
@@ -46,11 +54,7 @@ def nearest_way(name: str, config: Mapping[str, Any], files: ModelFiles) -> str:
     if onnx is not None:
         return f"its vision tower may be in {onnx}: onnx:FILE#TENSOR takes an ONNX file; {_OWN}"
     if _of_colpali_engine(config):
-        return (
-            "a copy in the format of transformers, if there is one (vidore/colpali-v1.3-hf, vidore/colqwen2-v1.0-hf, "
-            "ModernVBERT/colmodernvbert-merged); or colpali-engine in functions of your own: visir.Encoder.wrap("
-            "'mine', image=function, text=function, form='multi-vector')"
-        )
+        return COLPALI_ENGINE
     if _generates(config, model_type_of(config)):
         return (
             "an embedder that was trained from such a model takes the vector of its last token (VLM2Vec, GME). Save it "

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor, nn
 
 from visir.encoders.towers.head import Head
+from visir.encoders.truncation import TextLimit
 from visir.records import Modality
 
 Inputs = Tensor | Mapping[str, Tensor]
@@ -67,6 +68,10 @@ class Backbone(nn.Module, ABC):
         """
         return self.prepare(item)
 
+    def text_limit(self) -> TextLimit | None:
+        """As `Encoder.text_limit`."""
+        return None
+
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.truncate`)."""
         return list(texts)
@@ -110,6 +115,11 @@ class Tower(nn.Module):
         super().__init__()
         self.backbone = backbone
         self.head = head
+
+    @property
+    def inputs(self) -> int:
+        """The length of the features that it takes."""
+        return self.head.spec.inputs
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(n, dimension) vectors of a batch; not normalised."""

@@ -13,8 +13,11 @@ from torch import Tensor, nn
 from visir.encoders.base import Encoder
 from visir.encoders.towers.base import Backbone, Inputs
 from visir.encoders.towers.pretrained_tower import PRETRAINED_TOWERS, PretrainedTower, Tunable
+from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
 from visir.records import Modality
+
+LATE_INTERACTION = "late-interaction models"
 
 
 class PretrainedBackbone(Backbone):
@@ -67,6 +70,10 @@ class PretrainedBackbone(Backbone):
     def prepare_sized(self, item: Any) -> Any:
         """An image that a random crop has brought to the input's size, where the tower can take it as it is."""
         return self.source.prepare_sized([item])[0]
+
+    def text_limit(self) -> TextLimit | None:
+        """As the tower says."""
+        return self.source.text_limit()
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """As the tower does it."""
@@ -148,7 +155,14 @@ def own_bias(encoder: Encoder) -> float | None:
 def _tunable(encoder: Encoder) -> Tunable:
     if isinstance(encoder, Tunable):
         return encoder
-    raise EncoderError(
-        f"{encoder.card.name}: encoders of the family {encoder.card.family!r} cannot be tuned, only used as they are.",
-        hint=f'tower = "frozen" trains a head over it; families that can be tuned: {", ".join(PRETRAINED_TOWERS)}',
+    kind = f"encoders of the family {encoder.card.family!r}"
+    raise not_tunable(encoder.card.name, LATE_INTERACTION if encoder.form == "multi-vector" else kind)
+
+
+def not_tunable(name: str, kind: str) -> EncoderError:
+    """The error for a model that cannot be tuned, nor take adapters; `kind` says what it is, in the plural."""
+    return EncoderError(
+        f"{name}: {kind} cannot be tuned, and take no adapters here; they are only used as they are.",
+        hint=f'tower = "frozen" trains a head over it; families that can be tuned: {", ".join(PRETRAINED_TOWERS)} '
+        "(models with one vector for each picture and text, such as openai/clip-vit-base-patch32)",
     )

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 from torch import nn
 
 from visir.encoders.towers.base import Inputs
+from visir.encoders.truncation import TextLimit
 from visir.records import Modality
 from visir.registry import Registry
 
@@ -48,6 +49,10 @@ class PretrainedTower(ABC):
     def prepare_sized(self, items: Sequence[Any]) -> list[Any]:
         """As `prepare`, for pictures that a random crop has brought to the input's size (`Backbone.prepare_sized`)."""
         return self.prepare(items)
+
+    def text_limit(self) -> TextLimit | None:
+        """How many tokens of a text are read; None where all are, or where it cannot tell (`Encoder.text_limit`)."""
+        return None
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.truncate`)."""

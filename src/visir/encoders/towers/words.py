@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.encoders.unspaced import UNSPACED
 from visir.errors import EncoderError
 from visir.files import read_lines
 
@@ -18,16 +19,23 @@ SPECIAL = 4
 """The ids below this are no words: padding, the unknown word, and the two marks around a sentence to be decoded."""
 
 _WORD = re.compile(
-    r"[^\W_]+?(?=n't(?!\w))|n't(?!\w)"  # do|n't, is|n't
+    rf"(?=[{UNSPACED}])[^\W_]"  # 女|人
+    rf"|[^\W_{UNSPACED}]+?(?=n't(?!\w))|n't(?!\w)"  # do|n't, is|n't
     r"|(?<=\w)'(?:s|re|ve|ll|d|m)(?!\w)"  # dog|'s, they|'re
-    r"|[^\W_]+"
+    rf"|[^\W_{UNSPACED}]+"
 )
-TOKENISER = "lower case; runs of letters and digits; 's, n't, 're, 've, 'll, 'd, 'm apart; no punctuation"
+TOKENISER = (
+    "lower case; runs of letters and digits; 's, n't, 're, 've, 'll, 'd, 'm apart; no punctuation; "
+    "single characters of scripts without spaces"
+)
 """What `tokenise` does, in words, for the card."""
 
 
 def tokenise(text: str) -> list[str]:
-    """The words of a text, in lower case: runs of letters and digits of any script, clitics apart.
+    """The words of a text, in lower case: runs of letters and digits, clitics apart.
+
+    Where a script has no spaces between words (Chinese, Japanese, Thai), every character is a word: a run would be a
+    phrase that occurs once.
 
     "The dog's ball isn't red." gives the, dog, 's, ball, is, n't, red. Clitics stand apart as in the Penn Treebank,
     because GloVe's vocabularies were made that way. Punctuation is dropped: VSE++'s released code, with NLTK's

@@ -88,6 +88,8 @@ class Measure:
         best: Whether "high" or "low" is better.
         unit: "fraction" in [0, 1], "rank" from 1, or "gain".
         aggregate: How the values of the queries become one number.
+        joined: Of measures of items: whether all queries of an item in the same "task", or in "all" tasks, must be
+            right. `compute` gives the value of a single query (`visir.evaluation.joined_queries`).
     """
 
     name: str
@@ -104,6 +106,7 @@ class Measure:
     best: Literal["high", "low"] = "high"
     unit: Literal["fraction", "rank", "gain"] = "fraction"
     aggregate: Literal["mean", "median"] = "mean"
+    joined: Literal["", "task", "all"] = ""
 
     @property
     def pattern(self) -> str:

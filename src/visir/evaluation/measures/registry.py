@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import get_args
 
 from visir.errors import ConfigurationError, raise_faults
+from visir.evaluation.measures.all_first import ALL_FIRST, GROUP_SCORE, ITEM_SCORE
 from visir.evaluation.measures.average_precision import CAPPED_MAP, MAP, MAP_AT_R
 from visir.evaluation.measures.base import Measure
 from visir.evaluation.measures.capped_recall import CAPPED_RECALL
@@ -24,7 +25,7 @@ from visir.registry import Registry
 MEASURES: Registry[Measure] = Registry("measure", group=GROUP, of=Measure)
 _OWN = (
     *(HIT, RECALL, CAPPED_RECALL, PRECISION, MRR, MAP, CAPPED_MAP, MAP_AT_R, RPRECISION),
-    *(NDCG, NDCG_EXP, MEDIAN_RANK, MEAN_RANK),
+    *(NDCG, NDCG_EXP, MEDIAN_RANK, MEAN_RANK, ALL_FIRST, ITEM_SCORE, GROUP_SCORE),
 )
 for _measure in _OWN:
     MEASURES.add(_measure.name, _measure)

@@ -11,7 +11,7 @@ from visir.evaluation.systems import System
 from visir.records import Collection
 from visir.robustness.corruptions import CORRUPTIONS, SEVERITIES
 from visir.robustness.perturbations import find, names_in
-from visir.robustness.perturbations.base import Profile
+from visir.robustness.perturbations.base import NOT_DAMAGE, Profile
 
 
 def names_of(
@@ -21,7 +21,7 @@ def names_of(
 
     Args:
         system: The system under test.
-        perturbations: Perturbations of captions; None takes all that the system can answer.
+        perturbations: Perturbations of captions; None takes all that damage captions and that the system can answer.
         pictures: Corruptions of pictures; None takes all that the system can answer.
         profile: Of the perturbations; "paper" has those of the released code only.
 
@@ -32,7 +32,7 @@ def names_of(
         ConfigurationError: Names are unknown, or the system has no answers to them; all are listed.
     """
     requested: dict[str, tuple[Sequence[str] | None, Any]] = {
-        "t2i": (perturbations, names_in(profile)),
+        "t2i": (perturbations, [name for name in names_in(profile) if find(name).family not in NOT_DAMAGE]),
         "i2t": (pictures, CORRUPTIONS),
     }
     names: dict[str, list[str]] = {}

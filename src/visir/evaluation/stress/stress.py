@@ -79,8 +79,8 @@ def stress(
             answers perturbed queries.
         images: Where the pictures of the source are.
         split: "test", "train+val", …; None is everything.
-        perturbations: Perturbations of captions, by name; None or "all" takes all that the system can answer (thirteen
-            for an encoder), an empty list or "none" takes none.
+        perturbations: Perturbations of captions, by name; None or "all" takes all that damage captions and that the
+            system can answer (thirteen for an encoder), an empty list or "none" takes none.
         corruptions: Of pictures, in the same way.
         severity: How many units (characters, words) each perturbation changes, from 1.
         picture_severity: 1 to 5.

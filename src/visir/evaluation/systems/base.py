@@ -13,6 +13,7 @@ from visir.errors import ConfigurationError, ProtocolError
 from visir.evaluation.folds import Ranked, joined_runs
 from visir.records import PLAIN, Items, Run, Task, Ties
 from visir.retrieval.exact import SearchResult
+from visir.retrieval.exclusion import marked, most_excluded, without_excluded_answers
 from visir.retrieval.pools import within_pools
 
 
@@ -106,7 +107,8 @@ class System(ABC):
             ConfigurationError: `search` returns something else than it should.
             ProtocolError: Answers are no candidates.
         """
-        results: list[Any] = list(self.search(tasks, depth=depth, ties=ties))
+        deeper = depth + max(map(most_excluded, tasks), default=0)
+        results: list[Any] = list(self.search([marked(task) for task in tasks], depth=deeper, ties=ties))
         good = [isinstance(result, SearchResult) and result.ranks is not None for result in results]
         if len(results) != len(tasks) or not all(good):
             given = ", ".join(type(result).__name__ for result in results) or "nothing"
@@ -119,7 +121,7 @@ class System(ABC):
             if not type(self).search.__module__.startswith("visir."):  # visir's own searches look at candidates only
                 self._check(task, result.run)
             self._note_missing(task, result.run)
-        return results
+        return [without_excluded_answers(result, task, depth) for task, result in zip(tasks, results, strict=True)]
 
     def _check(self, task: Task, run: Run) -> None:
         """Refuse answers that are no candidates."""

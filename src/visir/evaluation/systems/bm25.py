@@ -116,6 +116,8 @@ def _ordered(documents: Rows, scores: NDArray[np.float32], positives: Rows, ties
     """The documents of one query in the order in which ranks are counted; see `visir.retrieval.exact.search`."""
     if ties == "id":
         return documents
+    if ties == "trec":
+        return documents[np.lexsort((-documents, -scores))]
     positive = np.isin(documents, positives)
     return documents[np.lexsort((positive if ties == "pessimistic" else ~positive, -scores))]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from visir.encoders.composed.rule import OPTION
 from visir.records import EncoderCard, MultiVectorEmbeddings, SparseEmbeddings, Vectors
 
 _TRUNCATION = ("truncation", "max_length", "context_length", "max_tokens")
@@ -19,7 +20,7 @@ def system_name(queries: EncoderCard, documents: EncoderCard) -> str:
 
 def system_fields(vectors: Mapping[str, Vectors]) -> dict[str, str]:
     """The fields of `Protocol` that vectors and their cards fill: preprocessing, truncation, template, vocabulary, how
-    many vectors there are for an item.
+    many vectors there are for an item, how a text and an image become one.
 
     Args:
         vectors: By modality: "image", "text", "text+image". Image preprocessing is read from the vectors of images,
@@ -33,6 +34,7 @@ def system_fields(vectors: Mapping[str, Vectors]) -> dict[str, str]:
     text = {} if texts is None else dict(texts.encoder.text_preprocessing)
     if isinstance(texts, SparseEmbeddings):
         text = {name: value for name, value in text.items() if name not in _OF_VOCABULARY}
+    text.pop(OPTION, None)
     template = str(text.pop("template", "{}"))
     truncation = ", ".join(f"{name.replace('_', ' ')} {text.pop(name)}" for name in _TRUNCATION if name in text)
     return {
@@ -42,6 +44,7 @@ def system_fields(vectors: Mapping[str, Vectors]) -> dict[str, str]:
         "query_template": template,
         "vocabulary": _vocabulary(texts),
         "vectors_per_item": _several(vectors),
+        "composition": "" if both is None else str(both.encoder.text_preprocessing.get(OPTION, "by the model")),
     }
 
 

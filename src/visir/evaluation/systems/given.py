@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from visir.encoders import Encoder, load
 from visir.errors import ConfigurationError, RunError
 from visir.evaluation.systems.base import System
+from visir.evaluation.systems.blind import PREFIX, BlindSystem
 from visir.evaluation.systems.bm25 import Bm25System
 from visir.records import Embeddings, MultiVectorEmbeddings, Run, SparseEmbeddings, Task, Vectors, show_id_forms
 from visir.retrieval.formats import read_run
@@ -89,7 +90,7 @@ def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, 
         dtype: Its arithmetic.
 
     Returns:
-        An encoder, runs, vectors, a `System` (of "bm25"), or what was given.
+        An encoder, runs, vectors, a `System` (of "bm25", "blind:gpt2"), or what was given.
 
     Raises:
         RunError: A run cannot be read, or it is not clear of which task it is.
@@ -111,6 +112,8 @@ def opened(given: Any, tasks: Mapping[str, Task], *, device: str | None = None, 
         return run if run.task in tasks else read_run(run, task=_task_of(run, tasks))
     if given == "bm25":
         return Bm25System()
+    if isinstance(given, str) and given.startswith(PREFIX):
+        return BlindSystem(given.removeprefix(PREFIX))
     if isinstance(given, (str, PathLike)):
         return load(given, device=device, dtype=dtype)
     functions = _functions(given)

@@ -17,6 +17,7 @@ from visir.evaluation.second_stage import as_protocol, stages_of
 from visir.evaluation.systems.base import System
 from visir.records import UNDECLARED, Gallery, Ranks, Run, Task, Ties
 from visir.retrieval.exact import SearchResult
+from visir.retrieval.exclusion import marked, unmarked_ranks, without_excluded
 from visir.retrieval.pools import ranks_in_pools, within_pools
 from visir.retrieval.ranks import ranks_of
 from visir.retrieval.vectors import Similarity
@@ -58,7 +59,7 @@ class RunSystem(System):
                     f"{name}: {missing:,} of {len(judged):,} queries are not answered; they count as failed"
                 )
             ranks[name] = [_ranks(run, fold, len(folds), ties, self.notes) for fold in folds]
-        runs = {name: self.runs[name] for name in tasks}
+        runs = {name: without_excluded(self.runs[name], folds[0]) for name, folds in tasks.items()}
         ranks = as_protocol(ranks, runs)
         self._fields |= stages_of(runs.values())
         depths = [
@@ -129,6 +130,12 @@ def by_task(runs: Sequence[Run]) -> dict[str, Run]:
 
 def _ranks(run: Run, fold: Task, folds: int, ties: Ties, notes: list[str]) -> Ranks:
     """The ranks in the part of a run that answers one fold, or within the pools of its queries."""
+    if fold.excluded is not None:
+        shallower = without_excluded(run, fold).depth
+        if others := len(run.indices) - len(without_excluded(run, fold).indices):
+            notes.append(f"{fold.name}: {others:,} answers of the run are excluded documents; they are left out")
+        ranks = unmarked_ranks(_ranks(run, marked(fold), folds, ties, notes), fold)
+        return ranks if ranks.depth is None else replace(ranks, depth=min(ranks.depth, shallower))
     qrels = fold.judgements()
     if fold.pools is None:
         return ranks_of(run if folds == 1 else restrict(run, fold.gallery, qrels.queries), qrels, ties)

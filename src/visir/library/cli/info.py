@@ -39,7 +39,7 @@ def info(library: LibraryFolder) -> None:
         captions = {} if opened.captions is None else {"captions": opened.captions}
         for system, index in {**opened.indexes, **captions}.items():
             about = index.info()
-            rows[f"{system} index"] = (
+            rows[f"{opened.label(system)} index"] = (
                 f"{about.kind}, {about.documents:,} × {about.dimension:,}, {about.bytes / 1e6:,.1f} MB, "
                 f"{about.details.get('parts', 1)} parts, {about.deleted:,} deleted rows"
             )

@@ -14,7 +14,7 @@ from safetensors.torch import load_file
 from torch.nn import functional
 
 from visir.encoders.base import Encoder
-from visir.encoders.checkpoints import Layout, read_description
+from visir.encoders.checkpoints import Layout, check_files, read_description
 from visir.encoders.forms import one_each
 from visir.encoders.loading import load
 from visir.encoders.towers.base import Inputs, Tower
@@ -180,6 +180,7 @@ def load_categories_model(path: str | Path) -> CategoriesModel:
             f"{folder} holds a checkpoint of kind {description['kind']!r}, not a category model.",
             hint="visir products train makes one",
         )
+    check_files(folder)
     try:
         category = Tower(None, Head(HeadSpec.from_dict(description["category"])))
         product = ProductTower(ProductSpec.from_dict(description["product"]))

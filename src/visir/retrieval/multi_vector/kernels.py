@@ -17,6 +17,7 @@ import numpy as np
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 PESSIMISTIC = 1
+LARGER_ID = 3
 
 
 def njit(function: Function) -> Function:
@@ -166,8 +167,8 @@ def count_better(
                 above += row[i] > score
             for i in range(row.shape[0]):
                 if marks[i] and row[i] == score and first + i != documents[p]:
-                    before = first + i < documents[p]
-                    if ties != 0:
+                    before = first + i > documents[p] if ties == LARGER_ID else first + i < documents[p]
+                    if ties != 0 and ties != LARGER_ID:
                         own = documents[offsets[q] : offsets[q + 1]]
                         at = np.searchsorted(own, first + i)
                         if at == own.shape[0] or own[at] != first + i:

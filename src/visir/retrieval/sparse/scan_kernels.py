@@ -32,6 +32,7 @@ def njit(function: Function) -> Function:
 
 CHUNK = 256
 PESSIMISTIC = 1
+LARGER_ID = 3
 
 
 @njit
@@ -217,8 +218,8 @@ def _count_better(
             for i in range(part.shape[0]):
                 document = first + start + i
                 if part[i] == score and document != documents[p]:
-                    before = document < documents[p]
-                    if ties != 0 and not _is_positive(positives, document):
+                    before = document > documents[p] if ties == LARGER_ID else document < documents[p]
+                    if ties != 0 and ties != LARGER_ID and not _is_positive(positives, document):
                         before = ties == PESSIMISTIC
                     better[p] += before
 

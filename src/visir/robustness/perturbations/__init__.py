@@ -1,4 +1,7 @@
-"""Perturbations of captions, one file each, in the order of Table 4. A new one is one new file and one line here."""
+"""Perturbations of captions, one file each: those of Table 4 in its order, then others.
+
+A new one is one new file and one line here.
+"""
 
 from visir.robustness.perturbations.base import PERTURBATIONS, Perturbation, find, names_in
 from visir.robustness.perturbations.char_swap import CHAR_SWAP
@@ -7,11 +10,15 @@ from visir.robustness.perturbations.distraction_true import DISTRACTION_TRUE
 from visir.robustness.perturbations.extra_char import EXTRA_CHAR
 from visir.robustness.perturbations.missing_char import MISSING_CHAR
 from visir.robustness.perturbations.nearby_char import NEARBY_CHAR
+from visir.robustness.perturbations.negation import NEGATION
+from visir.robustness.perturbations.paraphrase import PARAPHRASE
 from visir.robustness.perturbations.shuffle_all_words import SHUFFLE_ALL_WORDS
 from visir.robustness.perturbations.shuffle_allbut_nouns_and_adj import SHUFFLE_ALLBUT_NOUNS_AND_ADJ
 from visir.robustness.perturbations.shuffle_nouns_and_adj import SHUFFLE_NOUNS_AND_ADJ
 from visir.robustness.perturbations.shuffle_trigrams import SHUFFLE_TRIGRAMS
 from visir.robustness.perturbations.shuffle_within_trigrams import SHUFFLE_WITHIN_TRIGRAMS
+from visir.robustness.perturbations.swap_attribute import SWAP_ATTRIBUTE
+from visir.robustness.perturbations.swap_relation import SWAP_RELATION
 from visir.robustness.perturbations.synonym_adj import SYNONYM_ADJ
 from visir.robustness.perturbations.synonym_noun import SYNONYM_NOUN
 
@@ -31,5 +38,9 @@ for _one in (
     SHUFFLE_ALLBUT_NOUNS_AND_ADJ,
     SHUFFLE_WITHIN_TRIGRAMS,
     SHUFFLE_TRIGRAMS,
+    PARAPHRASE,
+    NEGATION,
+    SWAP_RELATION,
+    SWAP_ATTRIBUTE,
 ):
     PERTURBATIONS.add(_one.name, _one)

@@ -12,8 +12,12 @@ from visir.registry import Registry
 from visir.robustness.language.tagged_captions import TaggedCaption
 from visir.robustness.random_stream import RandomStream
 
-Family = Literal["typos", "synonyms", "distractions", "word order"]
+Family = Literal["typos", "synonyms", "distractions", "word order", "paraphrases", "meaning"]
 Profile = Literal["sound", "paper"]
+
+NOT_DAMAGE: frozenset[Family] = frozenset({"paraphrases", "meaning"})
+"""Families that damage no caption: it is right in other words, or says something else that is wrong. A study of
+brittleness takes them only where they are named: a model should not find the picture of a caption that is wrong."""
 
 Change = Callable[[TaggedCaption, RandomStream, int], str]
 """(caption, random numbers, severity) → the perturbed text; the text itself, unchanged, when it cannot be perturbed."""
@@ -32,7 +36,7 @@ class Perturbation:
         about: What it does, in one sentence.
         paper: What the released code of the brittleness paper does; None for a perturbation that it does not have.
         paper_about: How the released code differs; "" where it does not, or has no such perturbation.
-        severity: What the severity counts ("characters", "words"); "" where there is nothing to count.
+        severity: What the severity counts ("characters", "words", "changes"); "" where there is nothing to count.
         needs_words: Whether it needs tokens and tags (then `TaggedCaption` has them), or the text alone.
         on: The same on another keyboard, for those that need one: `find("nearby_char:azerty")`.
     """

@@ -1,0 +1,179 @@
+"""`visir classify`: measure a model as a classifier, or label photos with it."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from visir.cli import output
+from visir.cli.options import (
+    DATA,
+    BatchSizeOption,
+    DeviceOption,
+    DtypeOption,
+    ImagesOption,
+    ModelOption,
+    ReplaceOption,
+    SeedOption,
+    SkipBrokenOption,
+    WorkersOption,
+    command_line,
+    out_option,
+    single_or_all,
+)
+from visir.cli.verbs import examples
+
+if TYPE_CHECKING:
+    from visir.evaluation.classification.labelling import PictureLabels
+    from visir.evaluation.classification.result import Classification
+
+_PAGE, _ROWS = "classification.html", 20
+
+
+@examples(
+    "visir classify data/ --model openai/clip-vit-base-patch32",
+    "visir classify 'torchvision:Food101?root=data' --model openai/clip-vit-base-patch32 --shots 1,2,4,8,16 --out food",
+    "visir classify photos/ --classes 'cat,dog,other' --model openai/clip-vit-base-patch32 --out labels.csv",
+)
+def classify(
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="PICTURES",
+            help="A folder with a folder for each class, a table with a column of classes, "
+            "torchvision:NAME?root=FOLDER, IDX files, hf:NAME; or photos to label.",
+            show_default=False,
+        ),
+    ],
+    model: ModelOption,
+    classes: Annotated[
+        str | None,
+        typer.Option(help="Class names: 'cat,dog', a file, clip/food101. Default: those of the data.", metavar="NAMES"),
+    ] = None,
+    templates: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--template",
+            "-t",
+            help="'a photo of a {}.', a file, clip/imagenet. Repeatable. Default: CLIP's for the data set.",
+            show_default=False,
+        ),
+    ] = None,
+    shots: Annotated[str, typer.Option(help="Training pictures of each class: 16; 1,2,4,8,16; all; 0 for none.")] = "0",
+    draws: Annotated[int, typer.Option(min=1, help="How often shots are drawn.")] = 5,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method", help="zero-shot, linear-probe, tip-adapter, tip-adapter-f. Repeatable.", show_default=False
+        ),
+    ] = None,
+    tuning: Annotated[
+        str,
+        typer.Option(help="What strength, α and β are chosen on: auto, validation, cross-validation, fixed, clip."),
+    ] = "auto",
+    truth: Annotated[
+        str | None,
+        typer.Option(
+            help="Where the class of a picture stands: a column, folder, caption; none labels all. Default: finds out.",
+            rich_help_panel=DATA,
+        ),
+    ] = None,
+    split: Annotated[
+        str | None,
+        typer.Option(help="The split: test. Default: test, else val, else everything.", rich_help_panel=DATA),
+    ] = None,
+    train: Annotated[str, typer.Option(help="The split that shots are drawn from.", rich_help_panel=DATA)] = "train",
+    images: ImagesOption = None,
+    skip_broken: SkipBrokenOption = False,
+    seed: SeedOption = 0,
+    device: DeviceOption = None,
+    dtype: DtypeOption = "float32",
+    batch_size: BatchSizeOption = None,
+    workers: WorkersOption = None,
+    out: Annotated[Path | None, out_option("a folder for the report; for labels a new CSV file")] = None,
+    replace: ReplaceOption = False,
+) -> None:
+    """Classify pictures, and measure how well; or label photos.
+
+    Classify pictures with prompts (zero-shot) and with a few training pictures of each class (--shots). Prints top-1
+    and top-5 accuracy and the mean over classes, with intervals and beside chance.
+
+    Photos whose classes are not known are labelled with --classes: the best classes of each, as CSV.
+    """
+    from visir.evaluation.classification.classify import classify as measured
+    from visir.evaluation.classification.labelling import PictureLabels
+
+    _check_out(out, replace)
+    result = measured(
+        source,
+        model,
+        classes=classes,
+        templates=single_or_all(templates),
+        shots=shots,
+        draws=draws,
+        methods=methods,
+        tuning=tuning,  # type: ignore[arg-type]  # checked by the call
+        truth=truth,
+        split=split,
+        train=train,
+        seed=seed,
+        images=single_or_all(images),
+        device=device,
+        dtype=dtype,
+        skip_broken=skip_broken,
+        batch_size=batch_size,
+        workers=workers,
+    )
+    if isinstance(result, PictureLabels):
+        _show_labels(result, out)
+    else:
+        _show(result, out)
+
+
+def _check_out(out: Path | None, replace: bool) -> None:
+    """Refuse a place that is taken before anything is encoded."""
+    from visir.errors import VisirError
+    from visir.reports.saving import CLASSIFICATION
+    from visir.storage import check_new_folder
+
+    if out is None:
+        return
+    if out.is_file():
+        raise VisirError(f"{out}: there is such a file already.", hint="name a new one; visir never overwrites files")
+    if out.suffix.lower() != ".csv":
+        check_new_folder(out, CLASSIFICATION, replace=replace)
+
+
+def _show(result: Classification, out: Path | None) -> None:
+    from visir.reports.classification import accuracies_table, best_key, classes_table, classification_protocol
+    from visir.reports.saving import save_classification
+
+    folder = None if out is None else out.with_suffix("") if out.suffix.lower() == ".csv" else out
+    if folder is not None:
+        save_classification(result, folder, command=command_line())
+    output.answer(result.to_dict())
+    output.table(accuracies_table(result))
+    if len(result.classes) <= _ROWS:
+        output.table(classes_table(result, best_key(result)))
+    output.table(classification_protocol(result))
+    if folder is not None:
+        output.note(f"report: {folder / _PAGE}")
+
+
+def _show_labels(labels: PictureLabels, out: Path | None) -> None:
+    from visir.reports.views.picture_labels import labels_table
+
+    output.answer(labels.to_arrow().to_pylist())
+    if out is not None:
+        labels.save(out)
+    elif not output.wants_json() and not sys.stdout.isatty():
+        output.line(labels.to_csv().rstrip("\n"))
+        return
+    output.table(labels_table(labels, _ROWS))
+    if out is not None:
+        output.note(f"labels of {len(labels):,} pictures: {out}")
+    elif len(labels) > _ROWS:
+        output.note("--out labels.csv writes them all")

@@ -1,0 +1,206 @@
+"""A table of choices of one's own: in every row a picture, its caption, and one or several wrong captions."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from visir.collections.cells import pictures_in_cells
+from visir.collections.choice_draft import ChoiceDraft, Missing
+from visir.collections.descriptor import Format, Option
+from visir.collections.held_pictures import HeldPictures, is_picture
+from visir.collections.readers.choice_files import MISSING
+from visir.collections.readers.columns import first_columns, one_column, sniffed_columns
+from visir.collections.readers.locate import relative
+from visir.collections.readers.rows import is_table, read_rows
+from visir.collections.readers.sniffing import plain_stem
+from visir.collections.readers.table import TableColumns
+from visir.errors import CollectionError
+from visir.records.labels import GROUP, IMAGE
+
+WRONG = (
+    "foil",
+    "foils",
+    "wrong",
+    "wrong_caption",
+    "negative_caption",
+    "false_caption",
+    "incorrect_caption",
+    "distractor",
+)
+"""What columns of wrong captions are called, also with a number behind: foil1, foil_2."""
+_IDS = ("id", "item_id")
+_RESERVED = {"query_id", GROUP, IMAGE}
+OPTIONS = (
+    Option("image", "the column of the picture's file name (default: image, file_name, …)"),
+    Option("caption", "the column of the right caption, or several, comma-separated (default: caption, text, …)"),
+    Option("wrong", "the column of the wrong caption, or several, comma-separated (default: foil, foil_1, wrong, …)"),
+    Option("id", "the column of the item's id (default: id; else the number of the row)"),
+)
+
+
+@dataclass(frozen=True)
+class ChoiceColumns:
+    """Which column holds what.
+
+    Args:
+        image: The picture.
+        right: The right captions.
+        wrong: The wrong captions.
+        id: The ids of the items; None for their numbers.
+        labels: What is known of the items: every other column.
+    """
+
+    image: str
+    right: tuple[str, ...]
+    wrong: tuple[str, ...]
+    id: str | None
+    labels: tuple[str, ...]
+
+    @classmethod
+    def find(
+        cls,
+        where: Path | str,
+        columns: Sequence[str],
+        *,
+        image: str | None = None,
+        caption: str | None = None,
+        wrong: str | None = None,
+        id: str | None = None,
+    ) -> ChoiceColumns:
+        """Find them by the names that somebody gave and the usual ones; raises `CollectionError` without one."""
+        names = list(columns)
+        foils = wrong_columns(names) if wrong is None else tuple(
+            str(one_column(where, names, name.strip(), (), "wrong caption")) for name in wrong.split(",")
+        )  # fmt: skip
+        others = [name for name in names if name not in foils]
+        usual = TableColumns.find(where, others, image, caption)
+        picture = usual.image or usual.image_id
+        lacking = {"image": not picture, "caption": not usual.captions, "wrong": not foils}
+        absent = [name for name, missing in lacking.items() if missing]
+        if picture is None or absent:
+            raise CollectionError(
+                f"{where}: no column for {' and '.join(absent)}.",
+                hint=f"{', '.join(f'{name}=COLUMN' for name in absent)}; there are: {', '.join(names)}",
+            )
+        own = one_column(where, others, id, _IDS, "id")
+        used = {picture, *usual.captions, own}
+        return cls(picture, usual.captions, foils, own, tuple(name for name in others if name not in used))
+
+
+def wrong_columns(columns: Iterable[str]) -> tuple[str, ...]:
+    """The columns that are called like wrong captions.
+
+    Example:
+        >>> wrong_columns(["image", "caption", "Foil", "foil_2"])
+        ('Foil', 'foil_2')
+    """
+    return tuple(name for name in columns if name.lower().rstrip("0123456789").rstrip("_- ") in WRONG)
+
+
+def read(
+    path: Path,
+    *,
+    image: str | None = None,
+    caption: str | None = None,
+    wrong: str | None = None,
+    id: str | None = None,
+    missing: Missing = "aside",
+) -> ChoiceDraft:
+    """Read a table with a row for each choice. Every further column is a label of the item: "category", …
+
+    Args:
+        path: The file.
+        image: The column of the picture.
+        caption: The column of the right caption; several, comma-separated, must all be above the wrong ones.
+        wrong: The column of the wrong caption, or several.
+        id: The column of the item's id.
+        missing: What becomes of items whose pictures are not at hand.
+    """
+    if not is_table(path):
+        raise CollectionError(f"{path}: no table of choices.", hint=f"{FORMAT.layout}")
+    names = first_columns(path)
+    columns = ChoiceColumns.find(path, names, image=image, caption=caption, wrong=wrong, id=id)
+    draft = ChoiceDraft(plain_stem(path), path.parent, f"choices {path.name}", missing=missing)
+    in_cells = columns.image in pictures_in_cells(path)
+    texts_only = [name for name in names if name != columns.image] if in_cells else None
+    for number, (place, row) in enumerate(read_rows(path, columns=texts_only)):
+        cell = (f"{columns.image}#{number}", relative(path, draft.root)) if in_cells else None
+        _add(draft, columns, number, place, row, cell)
+    return draft
+
+
+def read_memory_choices(table: Mapping[str, Sequence[Any]], name: str, **options: Any) -> ChoiceDraft:
+    """Read the same from columns in memory. A picture is a file, or a picture of PIL, an array, encoded bytes.
+
+    Args:
+        table: The columns by name.
+        name: The name of the source.
+        **options: As `read` takes them.
+    """
+    missing = options.pop("missing", "aside")
+    columns = ChoiceColumns.find("the table", list(table), **options)
+    draft = ChoiceDraft(name or "table", Path.cwd(), "choices in memory", missing=missing)
+    held = HeldPictures()
+    places = [held.add(cell, f"row {row}") if is_picture(cell) else None
+              for row, cell in enumerate(table[columns.image], 1)]  # fmt: skip
+    archive = str(held.write()) if len(held) else ""
+    for number, (values, cell) in enumerate(zip(zip(*table.values(), strict=True), places, strict=True)):
+        row = dict(zip(table, values, strict=True))
+        _add(draft, columns, number, f"row {number + 1}", row, None if cell is None else (f"image#{cell}", archive))
+    return draft
+
+
+def _add(
+    draft: ChoiceDraft,
+    columns: ChoiceColumns,
+    number: int,
+    place: str,
+    row: Mapping[str, Any],
+    cell: tuple[str, str] | None,
+) -> None:
+    picture = None if cell else row.get(columns.image)
+    if cell is None and not isinstance(picture, (str, Path)):
+        draft.fault(f"{place}: no picture ({columns.image} is empty)")
+        return
+    captions = {}
+    for name in (*columns.right, *columns.wrong):
+        text = row.get(name)
+        if isinstance(text, str) and text.strip():
+            captions[name] = text
+        elif text not in (None, "") or name in columns.right:
+            draft.fault(f"{place}: {name!r} must be a text; {f'found {str(text)[:40]!r}' if text else 'there is none'}")
+            return
+    if len(captions) == len(columns.right):
+        draft.fault(f"{place}: no wrong caption ({', '.join(columns.wrong)})")
+        return
+    own = row.get(columns.id) if columns.id else None
+    identifier = str(number) if own in (None, "") else str(own)
+    labels = {name: None if row.get(name) in (None, "") else str(row[name])
+              for name in columns.labels if name not in _RESERVED}  # fmt: skip
+    pictures = {"": None if picture is None else str(picture)}
+    draft.add(identifier, pictures, captions, [range(len(columns.right))], labels, cells=[cell] if cell else ())
+
+
+def has_choices(columns: Sequence[str]) -> bool:
+    """Whether columns have the usual names of a picture, a caption, and a wrong caption."""
+    try:
+        ChoiceColumns.find("", columns)
+    except CollectionError:
+        return False
+    return True
+
+
+FORMAT = Format(
+    name="choices",
+    title="table of your own choices: a right and wrong captions",
+    layout="CSV, TSV, JSON lines or Parquet with the columns image, caption and foil (or foil_1, foil_2, …); every "
+    "further column is a label, such as category",
+    reference="as people write it",
+    sniff=lambda path: path.is_file() and is_table(path) and has_choices(sniffed_columns(path)),
+    read=read,
+    options=(*OPTIONS, MISSING),
+    one_file=True,
+)

@@ -1,0 +1,91 @@
+"""Digits and other small grey pictures in IDX files: MNIST, Fashion-MNIST, KMNIST."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import orjson
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from visir.collections.descriptor import Format, Option
+from visir.collections.draft import Draft
+from visir.collections.held_pictures import encoded_picture, held_under
+from visir.collections.readers.idx_files import read_idx
+from visir.errors import CollectionError
+
+_SPLITS = {"train": "train", "test": "t10k"}
+_PICTURES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
+
+
+def read(path: Path, *, classes: str = "") -> Draft:
+    """Read `train-images-idx3-ubyte`, `train-labels-idx1-ubyte` and the same of `t10k`, plain or `.gz`.
+
+    The class of a picture is the fact `class`; image ids are "train/17" and "test/17". Pictures are written once into
+    visir's cache.
+
+    Args:
+        path: The folder.
+        classes: The names of the classes, comma-separated, in the order of their numbers; by default the numbers.
+
+    Raises:
+        CollectionError: A file is missing, or pictures and labels differ in number.
+    """
+    draft = Draft(path.absolute().name, path, f"IDX files in {path.absolute().name}")
+    codes: list[int] = []
+    for split, begin in _SPLITS.items():
+        pictures, labels = _file(path, f"{begin}-{_PICTURES}"), _file(path, f"{begin}-{_LABELS}")
+        if pictures is None and labels is None:
+            continue
+        if pictures is None or labels is None:
+            missing = _PICTURES if pictures is None else _LABELS
+            raise CollectionError(f"{path}: no {begin}-{missing}, with or without .gz.", hint="copy it there too")
+        images, shown = read_idx(pictures, axes=3), read_idx(labels, axes=1)
+        if len(images) != len(shown):
+            raise CollectionError(
+                f"{path}: {len(shown):,} labels for the {len(images):,} pictures of {split}.",
+                hint="take both files from one distribution",
+            )
+        digest = hashlib.blake2b(repr(images.shape).encode(), digest_size=16)
+        digest.update(np.ascontiguousarray(images).data)
+        archive = str(held_under(digest.hexdigest(), partial(_cells, images)))
+        for row in range(len(images)):
+            draft.add_image(f"{split}/{row}", None, split)
+            draft.paths.append(f"image#{row}")
+            draft.archives.append(archive)
+        codes += shown.tolist()
+    draft.names = []
+    names = [name.strip() for name in classes.split(",")] if classes else [str(n) for n in range(max(codes) + 1)]
+    if len(names) <= max(codes):
+        raise CollectionError(f"{path}: {len(names)} names for {max(codes) + 1} classes.", hint="classes=zero,one,…")
+    order = {"classes": orjson.dumps(names).decode()}
+    schema = pa.schema([pa.field("image_id", pa.string()), pa.field("class", pa.string(), metadata=order)])
+    draft.facts = pa.table([draft.ids, [names[code] for code in codes]], schema=schema)
+    return draft
+
+
+def _cells(images: NDArray[np.uint8]) -> Iterator[bytes]:
+    return (encoded_picture(image, f"picture {row}") for row, image in enumerate(images))
+
+
+def _file(folder: Path, name: str) -> Path | None:
+    return next((file for file in (folder / name, folder / f"{name}.gz") if file.is_file()), None)
+
+
+def _sniff(path: Path) -> bool:
+    return path.is_dir() and any(_file(path, f"{begin}-{_PICTURES}") is not None for begin in _SPLITS.values())
+
+
+FORMAT = Format(
+    name="idx",
+    title="IDX files (MNIST, Fashion-MNIST)",
+    layout="FOLDER/{train,t10k}-images-idx3-ubyte and -labels-idx1-ubyte, plain or .gz",
+    reference="LeCun, Cortes, Burges: the MNIST database",
+    sniff=_sniff,
+    options=(Option("classes", "the names of the classes, comma-separated (default: 0, 1, …)", ""),),
+    read=read,
+)

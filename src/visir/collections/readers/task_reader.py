@@ -1,0 +1,287 @@
+"""Tables of queries, documents, judgements and candidates become a task, wherever the tables are."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+from visir.collections.readers.columns import IMAGE_COLUMNS, ColumnPicker
+from visir.collections.readers.names import SPLITS, identifier
+from visir.collections.readers.rows import OnFault, RowFault
+from visir.collections.task_draft import Side, TaskDraft
+
+TaskPart = Literal["queries", "documents", "judgements", "candidates"]
+PARTS: dict[TaskPart, tuple[str, ...]] = {
+    "queries": ("queries", "query"),
+    "documents": ("corpus", "documents"),
+    "judgements": ("qrels", "relevant_docs"),
+    "candidates": ("pools", "top_ranked"),
+}
+"""The names of the parts of a task: of files, of folders, of configurations on the hub, of keys in Python."""
+QUERY_IDS = ("query-id", "query_id", "qid")
+DOCUMENT_IDS = ("corpus-id", "corpus_id", "doc-id", "doc_id", "docid", "docno", "document-id", "document_id", "pid")
+LISTED_IDS = ("corpus-ids", "corpus_ids", "document-ids", "document_ids")
+ITEM_IDS: dict[Side, tuple[str, ...]] = {
+    "queries": ("_id", "id", *QUERY_IDS),
+    "documents": ("_id", "id", *DOCUMENT_IDS),
+}
+"""The first of these that a table has: pages of ViDoRe have a `corpus-id`, and the `doc-id` of their document."""
+TEXTS = ("text", "query", "caption", "contents", "content", "passage", "sentence")
+IMAGES = ("image", *(name for name in IMAGE_COLUMNS if name != "image"))
+GRADES = ("score", "grade", "relevance", "label", "rel")
+SPLIT_COLUMNS = ("split",)
+LABELS = ("language", "lang", "category", "domain", "type", "query_type", "query_types", "source_type")
+"""Columns of queries by which results are looked at, where nobody names others."""
+
+MOST_CHOICES = 10
+"""Where no query has more candidates than this, a task is one of choices."""
+
+
+@dataclass(frozen=True)
+class TaskTable:
+    """One table of a task: a file, or something in memory.
+
+    Args:
+        name: What errors call it: "qrels/test.tsv".
+        rows: The rows, each with its place ("line 7"); what cannot be read goes to the callback.
+        split: The split that its name says; "" where it says none.
+        cell: Where the picture of a row is known to be, as (path, archive), by the number of the row from 0; None where
+            pictures are named in a column, or where there are none.
+        names_too: Whether a row without such a place may name its picture in a column.
+    """
+
+    name: str
+    rows: Callable[[OnFault], Iterator[tuple[str, dict[str, Any]]]]
+    split: str = ""
+    cell: Callable[[int], tuple[str, str | None] | None] | None = None
+    names_too: bool = False
+
+
+@dataclass
+class TaskReader:
+    """Reads the parts of a task into a draft. Queries and documents come first.
+
+    Args:
+        draft: What is filled.
+        columns: The columns that somebody named: "query_text_column" and so on.
+        labels: The columns of queries that are labels, joined by commas; None for those of `LABELS`.
+    """
+
+    draft: TaskDraft
+    columns: Mapping[str, str | None] = field(default_factory=dict)
+    labels: str | None = None
+    dropped: dict[str, int] = field(default_factory=dict)
+    empty_texts: int = 0
+    _rows_of: dict[Side, dict[str, int]] = field(default_factory=dict)
+
+    def read_items(self, side: Side, tables: list[TaskTable], *, join_titles: bool) -> None:
+        """The queries, or the documents."""
+        role = "query" if side == "queries" else "document"
+        items = self.draft.queries if side == "queries" else self.draft.documents
+        divided = len({table.split for table in tables}) > 1
+        for table in tables:
+            named = {kind: self.columns.get(f"{role}_{kind}_column") for kind in ("id", "text", "image")}
+            pick = ColumnPicker(Path(table.name), f"{role} ",
+                            id=(named["id"], ITEM_IDS[side]), text=(named["text"], TEXTS),
+                            image=(None, ()) if table.cell and not table.names_too else (named["image"], IMAGES),
+                            title=(None, ("title",)), first=("id",))  # fmt: skip
+            for number, (place, row) in enumerate(self._rows(table)):
+                values = pick(row)
+                item = self._id(values["id"], place, f"{role} id")
+                if item is None:
+                    continue
+                text, image, name = values["text"], values["image"], values["title"]
+                faulty = next((kind for kind, value in (("text", text), ("image", image), ("title", name))
+                              if value is not None and not isinstance(value, str)), None)  # fmt: skip
+                if faulty is not None:
+                    self.draft.fault(
+                        f"{place}: the {faulty} of {role} {item!r} is no text: {str(values[faulty])[:40]!r}"
+                    )
+                    continue
+                cell = table.cell(number) if table.cell else None
+                if join_titles and name:
+                    text = f"{name} {text or ''}".strip()
+                if (image or cell) and not text:
+                    text = None
+                if text is None and not image and cell is None:
+                    self.draft.fault(f"{place}: {role} {item!r} has neither a text nor an image")
+                    continue
+                if divided and side == "documents":
+                    self.draft.galleries[split_name(table.split), item] = None
+                if item in items.known:
+                    self._repeated(side, item, text, place, divided and not image and cell is None)
+                    continue
+                self.empty_texts += text == ""
+                self.draft.add_item(side, item, text, picture=image or None, cell=cell)
+                if side == "queries":
+                    self._label(item, row)
+            for fault in pick.never_seen():
+                self.draft.fault(fault)
+        if side == "queries" and self.labels is not None:
+            self._check_labels(tables)
+        if not items.ids and not self.draft.faults:
+            self.draft.fault(f"{', '.join(table.name for table in tables)}: no {side} in it")
+
+    def read_judgements(self, tables: list[TaskTable], *, drop: bool) -> None:
+        """Which documents are right for a query. A judgement may stand twice, with the same grade."""
+        repeated = 0
+        for table in tables:
+            pick = ColumnPicker(Path(table.name), query=(None, QUERY_IDS), document=(None, DOCUMENT_IDS),
+                            grade=(None, GRADES), split=(None, SPLIT_COLUMNS),
+                            first=("query", "document"))  # fmt: skip
+            for place, row in self._rows(table):
+                values = pick(row)
+                pair = self._pair(values["query"], values["document"], place, "judgements", drop=drop)
+                grade = _grade(values["grade"])
+                if grade is None:
+                    self.draft.fault(f"{place}: a grade must be a number of at least 0, found {values['grade']!r}")
+                elif pair is not None:
+                    key = (_split(values["split"], table), *pair)
+                    before = self.draft.judgements.get(key)
+                    repeated += before is not None
+                    if before not in (None, grade):
+                        self.draft.fault(
+                            f"{place}: query {pair[0]!r} and document {pair[1]!r} are judged twice, "
+                            f"with the grades {before:g} and {grade:g}"
+                        )
+                    self.draft.judgements[key] = grade
+        if repeated:
+            self.draft.notes.append(f"{repeated:,} judgements stand twice")
+
+    def read_candidates(self, tables: list[TaskTable], *, drop: bool) -> None:
+        """The documents among which a query searches."""
+        for table in tables:
+            pick = ColumnPicker(Path(table.name), query=(None, QUERY_IDS), document=(None, DOCUMENT_IDS),
+                            listed=(None, LISTED_IDS), split=(None, SPLIT_COLUMNS),
+                            first=("query", "document"))  # fmt: skip
+            for place, row in self._rows(table):
+                values = pick(row)
+                listed = values["listed"] if isinstance(values["listed"], list) else [values["document"]]
+                for document in listed:
+                    pair = self._pair(values["query"], document, place, "candidates", drop=drop)
+                    if pair is None:
+                        continue
+                    key = (_split(values["split"], table), *pair)
+                    if key in self.draft.candidates:
+                        self.draft.fault(f"{place}: document {pair[1]!r} is a candidate of query {pair[0]!r} twice")
+                    self.draft.candidates[key] = None
+        if tables:
+            self._check_pools()
+
+    def finish(self) -> TaskDraft:
+        """The draft, with notes of what was dropped."""
+        draft = self.draft
+        draft.notes += [f"{count:,} {kind} of unknown ids left out" for kind, count in self.dropped.items()]
+        if self.empty_texts:
+            draft.notes.append(f"{self.empty_texts:,} empty texts")
+        return draft
+
+    def _label(self, query: str, row: Mapping[str, Any]) -> None:
+        """What a row says of a query beside its text and picture."""
+        wanted = LABELS if self.labels is None else [name.strip().lower() for name in self.labels.split(",")]
+        for column, value in row.items():
+            if column.lower() in wanted:
+                entries = value if isinstance(value, list) else [value]
+                text = " + ".join(str(entry) for entry in entries if entry not in (None, ""))
+                if text:
+                    self.draft.labels.setdefault(column.lower(), {})[query] = text
+
+    def _check_labels(self, tables: list[TaskTable]) -> None:
+        names = [name.strip() for name in (self.labels or "").split(",")]
+        for name in names:
+            if name.lower() not in self.draft.labels:
+                self.draft.fault(f"{', '.join(table.name for table in tables)}: no column {name!r} of labels")
+
+    def _repeated(self, side: Side, item: str, text: str | None, place: str, shared: bool) -> None:
+        """An id that was there before: the same text in another split, or a fault."""
+        items = self.draft.queries if side == "queries" else self.draft.documents
+        role = "query" if side == "queries" else "document"
+        if shared:
+            known = self._rows_of.setdefault(side, {})
+            for row in range(len(known), len(items.ids)):
+                known[items.ids[row]] = row
+            if items.texts[known[item]] == text:
+                return
+            other = "another text in another split: read one split alone (split=)"
+            self.draft.fault(f"{place}: {role} {item!r} has {other}")
+        else:
+            self.draft.fault(f"{place}: {role} {item!r} stands twice")
+
+    def _rows(self, table: TaskTable) -> Iterator[tuple[str, dict[str, Any]]]:
+        def report(fault: RowFault, place: str, detail: str) -> None:
+            self.draft.fault(f"{table.name}, {place}: {fault.message.format(detail)}")
+
+        for place, row in table.rows(report):
+            yield f"{table.name}, {place}", row
+
+    def _id(self, value: object, place: str, kind: str) -> str | None:
+        if value in (None, ""):
+            self.draft.fault(f"{place}: no {kind}")
+            return None
+        try:
+            return identifier(value)
+        except TypeError as fault:
+            self.draft.fault(f"{place}: {kind}: {fault}")
+            return None
+
+    def _pair(self, query: object, document: object, place: str, kind: str, *, drop: bool) -> tuple[str, str] | None:
+        ids = [self._id(query, place, "query id"), self._id(document, place, "document id")]
+        if ids[0] is None or ids[1] is None:
+            return None
+        unknown = [
+            f"unknown {role} {item!r}"
+            for role, item, items in (("query", ids[0], self.draft.queries), ("document", ids[1], self.draft.documents))
+            if item not in items.known
+        ]
+        if unknown and drop:
+            self.dropped[kind] = self.dropped.get(kind, 0) + 1
+        elif unknown:
+            self.draft.fault(f"{place}: {', '.join(unknown)}")
+        return None if unknown else (ids[0], ids[1])
+
+    def _check_pools(self) -> None:
+        """Every judged query needs candidates; a positive that is no candidate cannot be found, which the notes say.
+
+        Queries with a few candidates each are choices: a model that cannot tell the candidates apart must not win
+        because the right one has the smaller id.
+        """
+        pools: dict[tuple[str, str], set[str]] = {}
+        for split, query, document in self.draft.candidates:
+            pools.setdefault((split, query), set()).add(document)
+        unreachable = 0
+        without_pool: dict[tuple[str, str], None] = {}
+        for (split, query, document), grade in self.draft.judgements.items():
+            pool = pools.get((split, query), set()) | pools.get(("", query), set())
+            if not pool:
+                without_pool[split, query] = None
+            elif grade > 0 and document not in pool:
+                unreachable += 1
+        for split, query in without_pool:
+            self.draft.fault(f"query {query!r}{f' of {split}' if split else ''} is judged, and has no candidates")
+        if pools and max(map(len, pools.values())) <= MOST_CHOICES:
+            self.draft.ties, self.draft.measures = "pessimistic", ("all_first",)
+        if unreachable:
+            self.draft.notes.append(f"{unreachable:,} positives are no candidates of their query")
+
+
+def split_name(name: str) -> str:
+    """The name of a split here: "val" of "dev" and of "validation"."""
+    return SPLITS.get(name.lower(), name)
+
+
+def _split(value: object, table: TaskTable) -> str:
+    return split_name(table.split if value in (None, "") else str(value))
+
+
+def _grade(value: object) -> float | None:
+    """A grade as a number, 1 where there is none; None for what is no number of at least 0."""
+    if value in (None, ""):
+        return 1.0
+    try:
+        grade = float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return None
+    return grade if math.isfinite(grade) and grade >= 0 else None

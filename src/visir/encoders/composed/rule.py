@@ -1,0 +1,93 @@
+"""How a text and an image become one vector, written as "text", "image" or "sum(0.5)"."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Literal
+
+from visir.errors import ConfigurationError
+from visir.files import is_there
+
+FORMS = 'compose="sum(0.5)": the weighted sum, 0.5 being the share of the text; "text" or "image": one of the two alone'
+"""What is taken, in words."""
+OPTION = "compose"
+"""The option of a model's name, and its field on the card."""
+_SUM = re.compile(r"sum\((\d*\.?\d+)\)")
+
+
+@dataclass(frozen=True)
+class CompositionRule:
+    """How one vector is made of a text and an image by an encoder that reads them apart.
+
+    - "sum(w)": w · t / |t| + (1 − w) · v / |v|, t the vector of the text and v that of the image. Of several vectors
+      for each item (late interaction) the vectors of both sides, so weighted that the score is the weighted mean of the
+      two MaxSim scores, each divided by its number of vectors.
+    - "text" and "image": the vector of one of them alone: the baselines that look at half of the query.
+
+    Args:
+        form: "sum", "text" or "image".
+        text_weight: w of the sum, from 0 to 1; 1 and 0 for the text and the image alone.
+
+    Example:
+        >>> CompositionRule.parse("sum(0.70)"), str(CompositionRule.parse("text"))
+        (CompositionRule(form='sum', text_weight=0.7), 'text')
+    """
+
+    form: Literal["sum", "text", "image"]
+    text_weight: float
+
+    @classmethod
+    def parse(cls, written: object) -> CompositionRule:
+        """Read a rule.
+
+        Args:
+            written: "sum(0.5)", "text" or "image"; a rule is given back as it is.
+
+        Raises:
+            ConfigurationError: It is none of these.
+        """
+        if isinstance(written, CompositionRule):
+            return written
+        text = str(written).replace(" ", "").lower()
+        if text == "text":
+            return cls("text", 1.0)
+        if text == "image":
+            return cls("image", 0.0)
+        match = _SUM.fullmatch(text)
+        if match is None or not 0 <= float(match[1]) <= 1:
+            raise ConfigurationError(f"compose = {written!r} is no way to compose a text and an image.", hint=FORMS)
+        return cls("sum", float(match[1]))
+
+    def __str__(self) -> str:
+        return f"sum({self.text_weight:g})" if self.form == "sum" else self.form
+
+    @property
+    def reads(self) -> tuple[Literal["text", "image"], ...]:
+        """What of an item it reads."""
+        return ("text", "image") if self.form == "sum" else (self.form,)
+
+
+def split_rule(name: str) -> tuple[str, CompositionRule | None]:
+    """Take the option `compose` out of the name of a model.
+
+    Args:
+        name: "MODEL?compose=sum(0.5)", or any other name.
+
+    Returns:
+        The name without it, and the rule.
+
+    Raises:
+        ConfigurationError: The rule is none.
+
+    Example:
+        >>> split_rule("MODEL?template=a photo of {}&compose=text")
+        ('MODEL?template=a photo of {}', CompositionRule(form='text', text_weight=1.0))
+    """
+    bare, mark, tail = name.partition("?")
+    options = tail.split("&")
+    rules = [option for option in options if option.startswith(f"{OPTION}=")]
+    if not mark or not rules or is_there(name):
+        return name, None
+    left = "&".join(option for option in options if option not in rules)
+    return f"{bare}?{left}" if left else bare, CompositionRule.parse(rules[-1].partition("=")[2])

@@ -1,0 +1,138 @@
+"""The texts and the images of items apart, each distinct one once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.errors import EncoderError
+from visir.records import Items, Modality, Vectors
+
+
+@dataclass(frozen=True, eq=False)
+class ItemPart:
+    """The texts or the images of items, as items of their own.
+
+    Attributes:
+        items: Each distinct text or image once.
+        owners: (n,) the id of the text or image of each of the n items; null where an item has none.
+    """
+
+    items: Items
+    owners: pa.StringArray
+
+    def rows(self, vectors: Vectors) -> NDArray[np.int64]:
+        """(n,) the row of each item in the vectors of this part, −1 where it has none.
+
+        Args:
+            vectors: Those of `items`; broken images may be missing.
+        """
+        rows: NDArray[np.int64] = (
+            pc.fill_null(pc.index_in(self.owners, vectors.ids), -1).to_numpy(zero_copy_only=False).astype(np.int64)
+        )
+        return np.where(self.owners.is_valid().to_numpy(zero_copy_only=False), rows, -1)
+
+    def broken(self, vectors: Vectors) -> NDArray[np.bool_]:
+        """(n,) whether the item has a text or an image of which there is no vector.
+
+        Args:
+            vectors: Those of `items`.
+        """
+        owned: NDArray[np.bool_] = self.owners.is_valid().to_numpy(zero_copy_only=False)
+        return owned & (self.rows(vectors) < 0)
+
+
+class ReadsWhole:
+    """The part of an encoder that reads items as they are; one that reads texts and images apart overrides it."""
+
+    def parts(self, items: Items) -> Mapping[Modality, ItemPart] | None:
+        """The texts and the images of these items apart, where this encoder makes its vectors of theirs (`join_parts`).
+
+        Each part is encoded by `base_encoder` of its modality. None for an encoder that reads the items as they are.
+        """
+        return None
+
+    def join_parts(
+        self, items: Items, parts: Mapping[Modality, ItemPart], vectors: Mapping[Modality, Vectors]
+    ) -> Vectors:
+        """The vectors of items from those of their parts.
+
+        Args:
+            items: What was encoded.
+            parts: What `parts` gave.
+            vectors: By modality; those of broken images are missing, and so are then those of their items.
+        """
+        raise EncoderError(f"{type(self).__name__} reads items as they are.")
+
+
+def how_to_compose(modalities: Collection[Modality], name: str) -> str:
+    """What to do with texts with images, where an encoder reads them apart.
+
+    Args:
+        modalities: What the encoder reads.
+        name: What it is called.
+
+    Example:
+        >>> how_to_compose({"image"}, "pixels").partition(";")[0]
+        'say how to compose them: compose="image", or pixels?compose=image'
+    """
+    apart = [modality for modality in ("text", "image") if modality in modalities]
+    rules = ["sum(0.5)", *apart] if len(apart) == 2 else apart
+    written = " or ".join(f'"{rule}"' for rule in rules)
+    known = f"say how to compose them: compose={written}, or {name}?compose={rules[-1]}; " if rules else ""
+    return f"{known}or name an encoder that makes one vector of both"
+
+
+def part_of_items(items: Items, modality: Modality, *, precomputed: bool = False) -> ItemPart | None:
+    """The texts or the images of items.
+
+    A text, or an image file, that several items have is one: many queries begin from one photo.
+
+    Args:
+        items: Texts with images.
+        modality: "text" or "image".
+        precomputed: Vectors that exist already are known by the ids of the items: each item keeps its own.
+
+    Returns:
+        The part; None when no item has any.
+    """
+    keys = items.texts if modality == "text" else _places(items)
+    if keys is None or keys.null_count == len(keys):
+        return None
+    apart = precomputed or items.injected is not None
+    held = np.flatnonzero(keys.is_valid().to_numpy(zero_copy_only=False))
+    first = held if apart else _first_rows(keys, held)
+    alone: Callable[[Items], Items] = _texts_only if modality == "text" else _images_only
+    part = alone(items.take(first))
+    if apart:
+        return ItemPart(part, pc.if_else(keys.is_valid(), items.ids, pa.scalar(None, pa.string())))
+    distinct = keys.take(pa.array(first))
+    owners = part.ids.take(pc.if_else(keys.is_valid(), pc.index_in(keys, distinct), pa.scalar(None, pa.int32())))
+    return ItemPart(part, owners)
+
+
+def _first_rows(keys: pa.StringArray, held: NDArray[np.int64]) -> NDArray[np.int64]:
+    codes = keys.take(pa.array(held)).dictionary_encode().indices.to_numpy(zero_copy_only=False)
+    _, first = np.unique(codes, return_index=True)
+    return np.asarray(np.sort(held[first]), np.int64)
+
+
+def _places(items: Items) -> pa.StringArray | None:
+    if items.places is None:
+        return None
+    path, archive = (items.places[name].combine_chunks() for name in ("path", "archive"))
+    keys = pc.binary_join_element_wise(pc.fill_null(archive, ""), path, "\0")
+    return keys.combine_chunks() if isinstance(keys, pa.ChunkedArray) else keys
+
+
+def _texts_only(items: Items) -> Items:
+    return replace(items, places=None, corrupted=None, title=f"texts of {items.title}")
+
+
+def _images_only(items: Items) -> Items:
+    return replace(items, texts=None, title=f"images of {items.title}")

@@ -1,0 +1,135 @@
+"""The measures of a result for each value of a label of its queries: by category, by language."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from visir.display import Plotted, Tabular, brief, counted
+from visir.errors import VisirError, nearest
+from visir.evaluation.clusters import clusters_of
+from visir.evaluation.intervals import interval_of
+from visir.evaluation.measures.measure import aggregate
+from visir.evaluation.typical_measures import typical_measures
+from visir.records import GROUP, Result
+
+UNLABELLED = "(none)"
+"""The row of queries without a value."""
+
+
+class LabelMean(NamedTuple):
+    """The mean of a measure, its 95 % interval, and what chance reaches; NaN where there is none of these."""
+
+    mean: float
+    low: float
+    high: float
+    chance: float = float("nan")
+
+
+@dataclass(frozen=True)
+class LabelRow:
+    """The measures of the queries with one value of a label.
+
+    Attributes:
+        task: The task.
+        label: The value, such as "colour"; "(none)" for queries without one.
+        queries: The number of queries.
+        items: The number of items, where several queries may be one (the label "group"); else that of queries.
+        values: The measures by name.
+    """
+
+    task: str
+    label: str
+    queries: int
+    items: int
+    values: Mapping[str, LabelMean]
+
+
+@dataclass(frozen=True)
+class ByLabel(Tabular, Plotted, view="visir.reports.views.by_label"):
+    """The measures of each value of a label.
+
+    Attributes:
+        system: The name of the system.
+        label: The name of the label: "category".
+        measures: The names of the measures.
+        rows: One for each task and value, in the order of the first query of each value.
+    """
+
+    system: str
+    label: str
+    measures: tuple[str, ...]
+    rows: tuple[LabelRow, ...]
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{row.task} {row.label}: "
+            + ", ".join(f"{name} {value.mean:.4g}" for name, value in list(row.values.items())[:3])
+            for row in self.rows
+        ]
+        return brief(self, f"{self.system} by {self.label}: {counted(len(self.rows), 'rows')}", *lines)
+
+    def __getitem__(self, name: str | tuple[str, str]) -> LabelRow:
+        """The row of a value: `by["colour"]`, or `by["t2i", "colour"]` where there are several tasks."""
+        task, label = name if isinstance(name, tuple) else ("", name)
+        rows = [row for row in self.rows if row.label == label and task in ("", row.task)]
+        if len(rows) != 1:
+            known = [f"[{row.task!r}, {row.label!r}]" for row in self.rows]
+            problem = f"there is no row {name!r}" if not rows else f"{name!r}: of which task?"
+            raise VisirError(problem, hint=f"there are {', '.join(known[:12])}")
+        return rows[0]
+
+
+def by_label(result: Result, label: str, measures: Sequence[str] | None = None) -> ByLabel:
+    """Measure the queries of each value of a label.
+
+    The intervals are those of `visir.evaluation.intervals.interval_of`; queries of one image, or of one item, are one
+    unit.
+
+    Args:
+        result: The result, with labels.
+        label: The name of the label.
+        measures: The names of columns of the result; None takes the typical ones.
+
+    Returns:
+        One row for each task that has the label, and each value.
+
+    Raises:
+        VisirError: No task has such a label.
+    """
+    known = {name for labels in result.labels.values() for name in labels.column_names[1:]}
+    if label not in known:
+        problem = (
+            f"{result.system}: there is no label {label!r}." if known else f"{result.system}: no query has labels."
+        )
+        hint = nearest(label, sorted(known)) if known else "labels come with the task: Task(…, labels=…)"
+        raise VisirError(problem, hint=hint)
+    names = list(measures) if measures is not None else typical_measures(result)
+    rows = []
+    for task, labels in result.labels.items():
+        if label not in labels.column_names:
+            continue
+        table = result.per_query[task]
+        present = [name for name in names if name in table.column_names]
+        clusters, chance = clusters_of(result, task), result.chance.get(task)
+        items = pc.fill_null(labels[GROUP], "") if GROUP in labels.column_names else labels["query_id"]
+        column = pc.fill_null(labels[label], UNLABELLED).combine_chunks()
+        for value in column.unique().to_pylist():
+            chosen = np.flatnonzero(pc.equal(column, value).to_numpy(zero_copy_only=False))
+            part = table.select(["query_id", *present]).take(pa.array(chosen))
+            means = aggregate(part)
+            values = {}
+            for name in present:
+                low, high = interval_of(part[name].to_numpy(), None if clusters is None else clusters[chosen])
+                expected = float("nan")
+                if chance is not None and name in chance.column_names:
+                    expected = float(np.mean(chance[name].to_numpy()[chosen]))
+                values[name] = LabelMean(means[name], low, high, expected)
+            distinct = pc.count_distinct(items.take(pa.array(chosen))).as_py()
+            rows.append(LabelRow(task, value, len(chosen), distinct, values))
+    return ByLabel(result.system, label, tuple(names), tuple(rows))

@@ -1,0 +1,150 @@
+"""Accuracy of classifiers: top-k, the mean over classes, and their intervals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import sqrt
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Codes = NDArray[np.int64]
+_BLOCK = 1 << 22
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A share in [0, 1] with its 95 % interval.
+
+    Attributes:
+        mean: The share, or the mean of several draws.
+        low: The lower end; NaN where there is none.
+        high: The upper end.
+        deviation: The standard deviation over draws; None for a single one.
+    """
+
+    mean: float
+    low: float
+    high: float
+    deviation: float | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """What one classifier says of every picture, draw by draw.
+
+    Attributes:
+        predicted: (draws, n) the class of the highest score; among equal scores a wrong one.
+        ranks: (draws, n) the rank of the right class, from 1; among equal scores the last.
+        settings: For each draw what was chosen: "C = 10"; "" for nothing.
+    """
+
+    predicted: NDArray[np.int32]
+    ranks: NDArray[np.int32]
+    settings: tuple[str, ...] = ("",)
+
+    @classmethod
+    def stacked(cls, draws: Sequence[Predictions]) -> Predictions:
+        """Several draws as one."""
+        return cls(
+            np.concatenate([draw.predicted for draw in draws]),
+            np.concatenate([draw.ranks for draw in draws]),
+            tuple(setting for draw in draws for setting in draw.settings),
+        )
+
+
+def judged(scores: NDArray[Any], truth: Codes, setting: str = "") -> Predictions:
+    """Predictions from scores. A tie counts against the classifier: it could not tell the classes apart.
+
+    Args:
+        scores: (n, classes) the higher, the better.
+        truth: (n,) the right class of each picture.
+        setting: What the classifier chose.
+
+    Example:
+        >>> judged(np.array([[0.9, 0.1, 0.3], [0.5, 0.5, 0.0]]), np.array([2, 0])).ranks.tolist()
+        [[2, 2]]
+    """
+    ranks, predicted = np.empty(len(scores), np.int32), np.empty(len(scores), np.int32)
+    step = max(1, _BLOCK // max(1, scores.shape[1]))
+    for start in range(0, len(scores), step):
+        part, right = scores[start : start + step], truth[start : start + step]
+        rows = np.arange(len(part))
+        own = part[rows, right]
+        ranks[start : start + step] = (part >= own[:, None]).sum(axis=1)
+        others = part.astype(np.float64)
+        others[rows, right] = -np.inf
+        best = others.argmax(axis=1)
+        predicted[start : start + step] = np.where(own > others[rows, best], right, best)
+    return Predictions(predicted[None], ranks[None], (setting,))
+
+
+def top(predictions: Predictions, k: int) -> Estimate:
+    """The share of pictures whose right class is among the first k.
+
+    The interval of one draw is Wilson's, over pictures. That of several draws is Student's t over draws: the pictures
+    that are predicted stay the same, other shots are drawn.
+    """
+    hits = predictions.ranks <= k
+    if len(hits) == 1:
+        return wilson(int(hits.sum()), hits.shape[1])
+    return over_draws(hits.mean(axis=1))
+
+
+def mean_per_class(predictions: Predictions, truth: Codes, classes: int, *, seed: int = 0) -> Estimate:
+    """The mean over classes of the share of pictures that are predicted rightly; classes without pictures are left out.
+
+    The interval of one draw is a bootstrap over the pictures of each class.
+    """
+    shares, counts = per_class(predictions, truth, classes)
+    seen = counts > 0
+    if len(shares) > 1:
+        return over_draws(shares[:, seen].mean(axis=1))
+    drawn = np.random.default_rng(seed).binomial(counts[seen], shares[0, seen], (2_000, int(seen.sum())))
+    low, high = np.quantile((drawn / counts[seen]).mean(axis=1), [0.025, 0.975])
+    return Estimate(float(shares[0, seen].mean()), float(low), float(high))
+
+
+def per_class(predictions: Predictions, truth: Codes, classes: int) -> tuple[NDArray[np.float64], Codes]:
+    """(draws, classes) the share of each class that is predicted rightly, NaN for none; (classes,) its pictures."""
+    counts = np.bincount(truth, minlength=classes)
+    hits = np.stack([np.bincount(truth, row == truth, minlength=classes) for row in predictions.predicted])
+    with np.errstate(invalid="ignore"):
+        return hits / counts, counts
+
+
+def class_estimate(predictions: Predictions, truth: Codes, code: int) -> Estimate:
+    """The share of the pictures of one class that are predicted rightly."""
+    hits = predictions.predicted[:, truth == code] == code
+    if hits.shape[1] == 0:
+        return Estimate(float("nan"), float("nan"), float("nan"))
+    return wilson(int(hits.sum()), hits.shape[1]) if len(hits) == 1 else over_draws(hits.mean(axis=1))
+
+
+def confusion(predictions: Predictions, truth: Codes, classes: int) -> Codes:
+    """(classes, classes) how many pictures of each class (rows) are taken for each (columns), summed over draws."""
+    counts = np.zeros((classes, classes), np.int64)
+    for row in predictions.predicted:
+        np.add.at(counts, (truth, row), 1)
+    return counts
+
+
+def wilson(hits: int, total: int) -> Estimate:
+    """A share with Wilson's 95 % interval."""
+    z = 1.959963984540054
+    share = hits / total
+    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
+    half = z / (1 + z * z / total) * sqrt(share * (1 - share) / total + z * z / (4 * total * total))
+    return Estimate(share, max(0.0, middle - half), min(1.0, middle + half))
+
+
+def over_draws(shares: NDArray[np.float64]) -> Estimate:
+    """The mean over draws with the 95 % interval of Student's t."""
+    from scipy.stats import t
+
+    deviation = float(shares.std(ddof=1))
+    half = float(t.ppf(0.975, len(shares) - 1)) * deviation / sqrt(len(shares))
+    mean = float(shares.mean())
+    return Estimate(mean, max(0.0, mean - half), min(1.0, mean + half), deviation)

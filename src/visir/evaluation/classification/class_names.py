@@ -1,0 +1,200 @@
+"""Class names: what a class is called in a prompt, which is often not what it is called on disk."""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from visir.errors import ConfigurationError
+from visir.evaluation.classification.clip_prompts import PREFIX, clip_prompts
+from visir.files import is_there, read_json, read_lines
+
+_NUMBERED = re.compile(r"^\d+(?:[._]+| - )(?=\D)")
+_WORDNET_ID = re.compile(r"^n\d{8}$")
+_HEADS = {"class", "label", "name", "id", "classname", "class_name", "folder"}
+_SHOWN = 5
+
+
+@dataclass(frozen=True)
+class ClassNames:
+    """The classes of a task, and their names in prompts.
+
+    Attributes:
+        classes: What each class is called in the data.
+        names: What it is called in prompts, one or several names each.
+        origin: Where the names come from.
+    """
+
+    classes: tuple[str, ...]
+    names: tuple[tuple[str, ...], ...]
+    origin: str
+
+    def __len__(self) -> int:
+        return len(self.classes)
+
+
+def tidied(label: str) -> str:
+    """A label as words: "001.Black_footed_Albatross" → "Black footed Albatross".
+
+    Example:
+        >>> tidied("annual_crop_land"), tidied("001.Black_footed_Albatross")
+        ('annual crop land', 'Black footed Albatross')
+    """
+    words = _NUMBERED.sub("", label).replace("_", " ").split()
+    return " ".join(words) or label
+
+
+def written_names(given: Any) -> tuple[Any, str]:
+    """The names that somebody gives, and where they come from.
+
+    Args:
+        given: "clip/food101"; "cat,dog"; a list of names; {class: name}; a file: one name on each line, a CSV of class
+            and name, a JSON list or object.
+
+    Returns:
+        A list of names (each a text, or a tuple of several), or a dictionary from class to name.
+
+    Raises:
+        ConfigurationError: There are no names in it, or names repeat.
+    """
+    if isinstance(given, Mapping):
+        return {str(label): _several(name) for label, name in given.items()}, "given"
+    if isinstance(given, Path) or (isinstance(given, str) and is_there(given) and Path(given).is_file()):
+        return _from_file(Path(given)), str(given)
+    if isinstance(given, str) and given.startswith(PREFIX):
+        prompts = clip_prompts(given)
+        return list(prompts.classes), prompts.name
+    names = [part.strip() for part in given.split(",")] if isinstance(given, str) else list(given)
+    if isinstance(given, str) and ("/" in given or given.endswith((".txt", ".csv", ".json"))) and len(names) == 1:
+        raise ConfigurationError(f"{given}: no such file of class names.", hint="classes='cat,dog', or clip/food101")
+    return [_several(name) for name in names if name], "given"
+
+
+def resolve_names(given: Any, labels: Sequence[str], *, ordered: bool = False) -> ClassNames:
+    """The name in prompts of each class that the data have.
+
+    Names are matched with labels by their letters (capitals, hyphens and underscores do not matter). A list that has as
+    many names as there are labels, in the order of the data set, may also be matched by place: where the labels are
+    numbers or WordNet ids, or where most names match at their own places. Anything else is refused: a wrong match would
+    look like a bad model.
+
+    Args:
+        given: As `written_names` takes them; None makes names of the labels.
+        labels: The labels of the data, in order.
+        ordered: Whether that order is the one of the data set (and not the alphabet).
+
+    Raises:
+        ConfigurationError: Names do not fit the labels.
+
+    Example:
+        >>> resolve_names(["dog", "tabby cat"], ["Dog", "tabby_cat"]).classes
+        ('Dog', 'tabby_cat')
+    """
+    if given is None:
+        words = [tidied(label) for label in labels]
+        names_of_labels = words if len(set(words)) == len(words) else labels
+        return ClassNames(tuple(labels), tuple((name,) for name in names_of_labels), "the data")
+    names, origin = written_names(given)
+    if isinstance(names, dict):
+        return _by_label(names, labels, origin)
+    if not names:
+        raise ConfigurationError("there are no class names.", hint='classes="cat,dog"')
+    repeated = sorted({name for name in names if names.count(name) > 1})
+    by_letters = {_letters(label): label for label in labels}
+    matched = [
+        next((by_letters[key] for key in map(_letters, several) if key in by_letters), None) for several in names
+    ]
+    if all(matched) and len(set(matched)) == len(matched):
+        return ClassNames(tuple(label for label in matched if label), tuple(names), origin)
+    if len(names) == len(labels) and _by_place(matched, labels, ordered):
+        return ClassNames(tuple(labels), tuple(names), f"{origin}, matched by place")
+    if repeated:
+        raise ConfigurationError(f"class names repeat: {', '.join(map(_first, repeated[:_SHOWN]))}.")
+    missing = [label for label in labels if label not in matched]
+    if not missing:  # further names are classes that no picture has
+        classes = [label or name[0] for label, name in zip(matched, names, strict=True)]
+        return ClassNames(tuple(classes), tuple(names), origin)
+    unmatched = [name for name, label in zip(names, matched, strict=True) if label is None]
+    raise ConfigurationError(
+        f"the {len(names):,} class names ({origin}) do not fit the {len(labels):,} classes of the data: no class is "
+        f"called {_listed(map(_first, unmatched))}; no name for {_listed(missing)}.",
+        hint="say which is which: classes={'label': 'name', …}, or a CSV with the columns label,name",
+    )
+
+
+def free_names(given: Any) -> ClassNames:
+    """Class names for pictures whose classes are not known.
+
+    Raises:
+        ConfigurationError: There are fewer than two, or names repeat.
+    """
+    names, origin = written_names(given)
+    if isinstance(names, dict):
+        return ClassNames(tuple(names), tuple(names.values()), origin)
+    first = [several[0] for several in names]
+    repeated = sorted({name for name in first if first.count(name) > 1})
+    if repeated and not origin.startswith(PREFIX):
+        raise ConfigurationError(f"class names repeat: {', '.join(repeated[:_SHOWN])}.")
+    if len(names) < 2:
+        raise ConfigurationError(f"{len(names)} class name: there is nothing to choose from.", hint='"cat,dog,other"')
+    unique = [name if name not in repeated else f"{name} ({place})" for place, name in enumerate(first)]
+    return ClassNames(tuple(unique), tuple(names), origin)
+
+
+def _by_label(names: dict[str, tuple[str, ...]], labels: Sequence[str], origin: str) -> ClassNames:
+    unknown = [label for label in names if label not in labels]
+    missing = [label for label in labels if label not in names]
+    if unknown and missing:
+        raise ConfigurationError(
+            f"class names ({origin}): the data have no class {_listed(unknown)}, and {_listed(missing)} has no name.",
+        )
+    return ClassNames(tuple(names), tuple(names.values()), origin)
+
+
+def _by_place(matched: Sequence[str | None], labels: Sequence[str], ordered: bool) -> bool:
+    if all(label.isdecimal() for label in labels) or all(_WORDNET_ID.match(label) for label in labels):
+        return True
+    at_place = sum(label == own for label, own in zip(labels, matched, strict=True))
+    elsewhere = sum(label is not None for label in matched) - at_place
+    return elsewhere <= len(labels) // 50 and (ordered or at_place * 2 > len(labels))
+
+
+def _from_file(file: Path) -> Any:
+    if file.suffix.lower() == ".json":
+        content = read_json(file)
+        if isinstance(content, dict):
+            return {str(label): _several(name) for label, name in content.items()}
+        return [_several(name) for name in content]
+    lines = [line.strip() for line in read_lines(file) if line.strip()]
+    if file.suffix.lower() in (".csv", ".tsv"):
+        rows = list(csv.reader(lines, delimiter="\t" if file.suffix.lower() == ".tsv" else ","))
+        if rows and {cell.strip().lower() for cell in rows[0]} <= _HEADS:
+            rows = rows[1:]
+        if rows and all(len(row) == 2 for row in rows):
+            return {row[0].strip(): _several(row[1].strip()) for row in rows}
+        lines = [row[0].strip() for row in rows]
+    if not lines:
+        raise ConfigurationError(f"{file}: no class names in it.", hint="one on each line")
+    return [_several(name) for name in lines]
+
+
+def _several(name: Any) -> tuple[str, ...]:
+    return (name,) if isinstance(name, str) else tuple(str(part) for part in name)
+
+
+def _letters(name: str) -> str:
+    return "".join(character for character in tidied(name).casefold() if character.isalnum())
+
+
+def _first(names: Sequence[str]) -> str:
+    return names[0]
+
+
+def _listed(names: Any) -> str:
+    listed = [repr(name) for name in names]
+    more = f" and {len(listed) - _SHOWN:,} more" if len(listed) > _SHOWN else ""
+    return (", ".join(listed[:_SHOWN]) + more) or "none"

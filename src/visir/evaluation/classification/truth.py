@@ -1,0 +1,189 @@
+"""The right class of each picture: from a column, from folders, or from captions that are class names."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.collections.readers.columns import CLASS_COLUMNS
+from visir.collections.readers.names import SPLITS
+from visir.errors import CollectionError, nearest
+from visir.records import Collection, Items
+
+FOLDER, CAPTION, NONE = "folder", "caption", "none"
+CLASSES = b"classes"
+"""The metadata of a column of classes: their names in the order of the data set, as a JSON list."""
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledPictures:
+    """Pictures and the class of each.
+
+    Attributes:
+        collection: The pictures.
+        codes: (n,) the class of each picture, a place in `classes`; -1 for none.
+        classes: The classes.
+        ordered: Whether they are in the order of the data set; otherwise they are sorted.
+        where: Where the classes stand: "column label", "folders".
+    """
+
+    collection: Collection
+    codes: NDArray[np.int64]
+    classes: tuple[str, ...]
+    ordered: bool
+    where: str
+
+    def part(self, split: str | None) -> LabelledPictures:
+        """The labelled pictures of a split, with all classes."""
+        images = self.collection.images
+        keep = self.codes >= 0
+        if split not in (None, "all"):
+            part = self.collection.split(split)
+            keep &= np.asarray(pc.is_in(images["id"], pc.unique(part.images["id"])))
+        return replace(self, collection=self.collection.keep_images(keep), codes=self.codes[keep])
+
+    def among(self, classes: Sequence[str]) -> LabelledPictures:
+        """The same with these classes, in this order; pictures of other classes have none."""
+        place = {name: number for number, name in enumerate(classes)}
+        new = np.array([*(place.get(name, -1) for name in self.classes), -1], np.int64)
+        return replace(self, codes=new[self.codes], classes=tuple(classes))
+
+    @property
+    def items(self) -> Items:
+        """The pictures."""
+        return self.collection.items("image")
+
+
+def find_truth(
+    collection: Collection, truth: str | None = None, classes: Sequence[str] = ()
+) -> LabelledPictures | None:
+    """The class of each picture.
+
+    Args:
+        collection: The pictures.
+        truth: A column of the collection's facts; "folder": the first folder below that of the split; "caption":
+            the only caption; "none". None takes the column with a usual name (class, label, category, …), else folders,
+            else captions that repeat.
+        classes: The names that somebody gives, in small letters and digits. Where they are given, folders are taken
+            without being told only if they are called so: years are no classes.
+
+    Returns:
+        The labelled pictures; None where no picture has a class.
+
+    Raises:
+        CollectionError: There is no such column, several columns could be meant, or a class is no text or number.
+    """
+    if truth == NONE:
+        return None
+    columns = [] if collection.facts is None else collection.facts.column_names[1:]
+    if truth is None or truth not in (FOLDER, CAPTION, *columns):
+        if truth is not None:
+            raise CollectionError(
+                f"{collection.name}: no column {truth!r} with the classes.",
+                hint=nearest(truth, [*columns, FOLDER, CAPTION, NONE]),
+            )
+        usual = [column for column in columns if column.lower() in CLASS_COLUMNS]
+        if len(usual) > 1:
+            raise CollectionError(
+                f"{collection.name}: the classes could be in {' or '.join(map(repr, usual))}.",
+                hint=f"say which: truth={usual[0]!r} (--truth {usual[0]})",
+            )
+        truth = usual[0] if usual else _guessed(collection, classes)
+        if truth is None:
+            return None
+    if truth in columns:
+        return _of_column(collection, truth)
+    labels = _folders(collection) if truth == FOLDER else _captions(collection)
+    where = "folders" if truth == FOLDER else "captions"
+    return _coded(collection, labels, sorted({label for label in labels if label}), False, where)
+
+
+def _guessed(collection: Collection, classes: Sequence[str]) -> str | None:
+    folders = set(_folders(collection))
+    if "" not in folders and len(folders) > 1:
+        if not classes:
+            return FOLDER
+        known = {folder for folder in folders if _plain(folder) in classes}
+        if known == folders:
+            return FOLDER
+        if known:
+            unknown = sorted(folders - known)
+            raise CollectionError(
+                f"{collection.name}: the folders {', '.join(sorted(known)[:3])} are called like classes, "
+                f"{', '.join(unknown[:3])} are not.",
+                hint="truth='folder' measures on those that are (--truth folder); truth='none' labels all pictures",
+            )
+    texts = collection.captions
+    one_each = texts.num_rows == collection.images.num_rows == pc.count_distinct(texts["image_id"]).as_py() > 1
+    repeated = one_each and pc.count_distinct(texts["text"]).as_py() * 2 <= texts.num_rows
+    return CAPTION if repeated else None
+
+
+def _plain(name: str) -> str:
+    return "".join(character for character in name.casefold() if character.isalnum())
+
+
+def _folders(collection: Collection) -> list[str]:
+    """The first folder of each picture, below that of the split; "" for none."""
+    labels = []
+    for identifier in collection.images["id"].to_pylist():
+        parts = identifier.split("/")[:-1]
+        if parts and parts[0].lower() in SPLITS:
+            parts = parts[1:]
+        labels.append(parts[0] if parts else "")
+    return labels
+
+
+def _captions(collection: Collection) -> list[str]:
+    captions: dict[str, list[str]] = dict(collection)
+    several = [image for image, texts in captions.items() if len(texts) > 1]
+    if several:
+        raise CollectionError(
+            f"{collection.name}: {several[0]} has {len(captions[several[0]])} captions; a class is one caption.",
+            hint="truth= names a column of classes, or 'folder'",
+        )
+    return [texts[0] if texts else "" for texts in captions.values()]
+
+
+def _of_column(collection: Collection, column: str) -> LabelledPictures:
+    facts = collection.facts
+    assert facts is not None
+    by_image = dict(zip(facts["image_id"].to_pylist(), facts[column].to_pylist(), strict=True))
+    values = [by_image.get(image) for image in collection.images["id"].to_pylist()]
+    odd = next((value for value in values if not isinstance(value, str | int | float | type(None))), None)
+    if odd is not None:
+        raise CollectionError(
+            f"{collection.name}: {column!r} has {str(odd)[:60]!r}; a class is a text or a number.",
+            hint="pictures with several classes cannot be measured so",
+        )
+    labels = [_label(value) for value in values]
+    metadata = facts.schema.field(column).metadata or {}
+    order = orjson.loads(metadata[CLASSES]) if CLASSES in metadata else None
+    present = {label for label in labels if label}
+    if order is None and all(label.lstrip("-").isdecimal() for label in present):
+        classes = sorted(present, key=int)
+    else:
+        classes = order or sorted(present)
+    return _coded(collection, labels, classes, order is not None, f"column {column}")
+
+
+def _label(value: Any) -> str:
+    if value is None or value != value:
+        return ""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _coded(
+    collection: Collection, labels: Sequence[str], classes: Sequence[str], ordered: bool, where: str
+) -> LabelledPictures:
+    if not classes:
+        raise CollectionError(f"{collection.name}: no picture has a class ({where}).")
+    coded = pc.index_in(pa.array(labels, pa.string()), pa.array(classes, pa.string())).fill_null(-1)
+    return LabelledPictures(collection, coded.to_numpy().astype(np.int64), tuple(classes), ordered, where)

@@ -1,0 +1,73 @@
+"""Measures of items of several queries: an item is right when all of its queries are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from visir.evaluation.measures import parse
+from visir.records import GROUP
+
+
+def join_queries(
+    per_query: Mapping[str, pa.Table], labels: Mapping[str, pa.Table], names: Sequence[str]
+) -> dict[str, pa.Table]:
+    """Put the value of the item in place of the value of each query, for measures of items.
+
+    Args:
+        per_query: By task: `query_id` and one column per measure, with the values of single queries.
+        labels: By task: the labels of these queries, in the same order; the label "group" names the item of a query. A
+            query without it is an item of its own.
+        names: The names of measures; those that are not of items are left as they are.
+
+    Returns:
+        The tables, in which queries of one item have the lowest value of them all: in the same task, or in all tasks.
+
+    Example:
+        >>> values = {"i2t": pa.table({"query_id": ["a", "b"], "item_score": [1.0, 0.0]})}
+        >>> labels = {"i2t": pa.table({"query_id": ["a", "b"], "group": ["1", "1"]})}
+        >>> join_queries(values, labels, ["item_score"])["i2t"]["item_score"].to_pylist()
+        [0.0, 0.0]
+    """
+    joined = dict(per_query)
+    items = {task: item_names(labels.get(task), len(table)) for task, table in per_query.items()}
+    for named in parse(names) if names else []:
+        scope = named.measure.joined
+        if not scope:
+            continue
+        present = [task for task in joined if named.name in joined[task].column_names]
+        for tasks in [present] if scope == "all" else [[task] for task in present]:
+            codes, sizes = _codes([items[task] for task in tasks])
+            values = np.concatenate([joined[task][named.name].to_numpy() for task in tasks])
+            lowest = np.full(int(codes.max(initial=-1)) + 1, np.inf)
+            np.minimum.at(lowest, codes, values)
+            for task, part in zip(tasks, np.split(lowest[codes], np.cumsum(sizes)[:-1]), strict=True):
+                place = joined[task].column_names.index(named.name)
+                joined[task] = joined[task].set_column(place, named.name, pa.array(part))
+    return joined
+
+
+def item_names(labels: pa.Table | None, queries: int) -> pa.Array:
+    """(n,) the item of each query; null for a query that is an item of its own.
+
+    Args:
+        labels: The labels of the queries, or None.
+        queries: The number of queries.
+    """
+    if labels is None or GROUP not in labels.column_names:
+        return pa.nulls(queries, pa.string())
+    return labels[GROUP].combine_chunks()
+
+
+def _codes(items: Sequence[pa.Array]) -> tuple[NDArray[np.int64], list[int]]:
+    """A number for the item of each query over all tasks, and the number of queries of each task."""
+    names = pa.concat_arrays([part.cast(pa.string()) for part in items])
+    codes: NDArray[np.int64] = (
+        names.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
+    alone = np.flatnonzero(codes < 0)
+    codes[alone] = codes.max(initial=-1) + 1 + np.arange(len(alone))
+    return codes, [len(part) for part in items]

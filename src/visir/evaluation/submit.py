@@ -1,0 +1,167 @@
+"""`visir.submit`: answers to queries whose judgements the makers of a benchmark keep, as the files that they take."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from dataclasses import replace as changed
+from os import PathLike
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from visir.display import Displayed, brief, counted
+from visir.errors import ConfigurationError, ProtocolError, nearest
+from visir.evaluation.composing import check_composed, composed_system
+from visir.evaluation.sources import check_open_options, open_tasks
+from visir.evaluation.submissions import FORMATS, SubmissionFormat
+from visir.evaluation.submissions.base import SubmissionPart, answers_of
+from visir.evaluation.systems import system_of
+from visir.evaluation.systems.given import opened
+from visir.files import json_bytes
+from visir.records import Qrels, Run, Task
+from visir.storage import write_new
+
+
+@dataclass(frozen=True, repr=False)
+class Submission(Displayed, view="visir.reports.views.submission"):
+    """The files of a submission.
+
+    Attributes:
+        benchmark: What people call the benchmark.
+        system: What answered.
+        files: What was written.
+        runs: By task: the answers.
+        where: Where the files are handed in.
+        notes: What else is worth knowing.
+    """
+
+    benchmark: str
+    system: str
+    files: tuple[Path, ...]
+    runs: Mapping[str, Run]
+    where: str
+    notes: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        lines = [f"{task}: {counted(len(run), 'queries')}" for task, run in self.runs.items()]
+        return brief(
+            self,
+            f"{self.benchmark}, {self.system}",
+            *lines,
+            f"files: {', '.join(map(str, self.files))}",
+            f"hand in: {self.where}",
+        )
+
+
+def submit(
+    source: Any,
+    system: Any,
+    out: str | PathLike[str],
+    *,
+    split: str = "test",
+    images: Any = None,
+    compose: str | None = None,
+    name: str | None = None,
+    replace: bool = False,
+    device: str | None = None,
+    dtype: str = "float32",
+    **encoding: Any,
+) -> Submission:
+    """Answer the queries of a split whose judgements are not published, and write what the benchmark takes.
+
+    Nothing is measured. CIRCO takes one file; CIRR takes two, whose names end in `-recall` and `-recall_subset`.
+
+    Args:
+        source: A benchmark with such a form: CIRCO, CIRR.
+        system: A model or its name, runs, or another system, as of `visir.evaluate`.
+        out: The file to write: "submission.json".
+        split: The split that is answered. "test" is also the test split of another name ("test1").
+        images: Where the pictures are.
+        compose: As of `visir.evaluate`: how a model composes a text and an image.
+        name: What the system is called.
+        replace: Whether files that are there may be replaced.
+        device: Where a model that is named is run.
+        dtype: Its arithmetic.
+        **encoding: Options of `visir.encoders.encode_items`.
+
+    Returns:
+        The files that were written, and the runs.
+
+    Raises:
+        ConfigurationError: The source is no benchmark that takes submissions.
+        ProtocolError: A query has fewer answers than the benchmark takes.
+
+    Example:
+        >>> import visir
+        >>> visir.submit("scenes:12?size=64", "pixels", "answers.json")
+        Traceback (most recent call last):
+        ...
+        visir.errors.ConfigurationError: scenes: it has no form of submissions...
+    """
+    check_open_options(encoding, "submit")
+    whole: Any = open_tasks(source, images)
+    form = _form(whole)
+    split = next((known for known in whole.splits if known == split), f"{split}1" if split == "test" else split)
+    part = whole.split(split)
+    tasks = {wanted.task: _to_search(part.task(wanted.task)) for wanted in form.parts}
+    given, _ = composed_system(
+        opened(system, tasks, device=device, dtype=dtype), compose, tasks, whole, split, **encoding
+    )
+    check_composed(given, tasks)
+    subject = system_of(given, None, name, **encoding)
+    unanswered = [task for task in tasks if not subject.answers(task)]
+    if unanswered:
+        raise ConfigurationError(
+            f"{form.title} takes answers of {' and '.join(tasks)}; there are none of {unanswered[0]}.",
+            hint=f"give the runs by task: {{{unanswered[0]!r}: run}}",
+        )
+    subject.prepare(list(tasks.values()))
+    runs: dict[str, Run] = {}
+    for wanted in form.parts:
+        _, ranked = subject.rank({wanted.task: [tasks[wanted.task]]}, depth=wanted.depth, ties="id")
+        runs |= ranked
+    contents = {}
+    for wanted in form.parts:
+        answers = answers_of(runs[wanted.task], wanted.depth)
+        _check_complete(form, wanted, answers, tasks[wanted.task])
+        contents[_file(Path(out), wanted)] = json_bytes(wanted.content(answers))
+    for file, content in contents.items():
+        write_new(file, content, replace=replace)
+    return Submission(form.title, name or subject.name, tuple(contents), runs, form.where, tuple(subject.notes))
+
+
+def _form(source: Any) -> SubmissionFormat:
+    parts = getattr(source, "parts", {})
+    named = getattr(next(iter(parts.values()), source), "submission", "")
+    if named not in FORMATS:
+        raise ConfigurationError(
+            f"{source.name}: it has no form of submissions.",
+            hint=f"there are those of {', '.join(form.title for form in FORMATS.values())}"
+            + (f"; {nearest(named, FORMATS)}" if named else ""),
+        )
+    return FORMATS[named]
+
+
+def _to_search(task: Task) -> Task:
+    """The task with all of its queries to be searched: each is judged with one document that is not relevant."""
+    ids, first = task.queries.ids, task.documents.ids[:1]
+    documents = first.take(pa.array(np.zeros(len(ids), np.int64)))
+    qrels = Qrels.of(ids, documents, np.zeros(len(ids), np.float32), name="none")
+    return changed(task, qrels={qrels.name: qrels})
+
+
+def _check_complete(form: SubmissionFormat, part: SubmissionPart, answers: dict[str, list[str]], task: Task) -> None:
+    fewer = [query for query in task.queries.ids.to_pylist() if len(answers.get(query, [])) < part.depth]
+    if fewer:
+        raise ProtocolError(
+            f"{form.title} takes {part.depth} answers of each query of {part.task}; {len(fewer):,} queries have fewer, "
+            f"e.g. {fewer[0]!r}: {len(answers.get(fewer[0], []))}.",
+            hint=f"search {part.depth} deep, in the whole gallery",
+        )
+
+
+def _file(out: Path, part: SubmissionPart) -> Path:
+    return out.with_name(f"{out.stem}-{part.ending}{out.suffix or '.json'}") if part.ending else out

@@ -1,0 +1,151 @@
+"""How much of each text a model reads: what an evaluation notes, and labels of the queries."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from visir.encoders.truncation import TextLimit
+from visir.encoders.unspaced import UNSPACED
+from visir.records import Items, Task
+
+if TYPE_CHECKING:
+    from visir.encoders.base import Encoder
+
+TRUNCATION, LENGTH = "truncation", "tokens"
+"""The labels of queries: whether the model reads all of a text, and how many tokens it has."""
+WHOLE, CUT = "whole", "cut"
+_AT_ONCE = 4_096
+_MARGIN = 2
+_WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
+"""A word: what stands between white space; a character of the scripts that put none between words."""
+
+
+@dataclass(frozen=True, eq=False)
+class TextReading:
+    """How much a model reads of texts.
+
+    Attributes:
+        limit: How many tokens of a text it reads.
+        tokens: (n,) the tokens of each text before anything is cut; 0 where the text is so short that it surely fits.
+        cut: (n,) whether the model does not read the end.
+        words: (n,) the words of each text that is cut; 0 for the others.
+        words_read: (n,) how many of them the model reads whole.
+    """
+
+    limit: int
+    tokens: NDArray[np.int64]
+    cut: NDArray[np.bool_]
+    words: NDArray[np.int64]
+    words_read: NDArray[np.int64]
+
+    @property
+    def words_lost(self) -> float:
+        """The share of the words of the texts that are cut which the model does not read; NaN where none is cut."""
+        total = int(self.words.sum())
+        return 1.0 - int(self.words_read.sum()) / total if total else float("nan")
+
+
+def read_texts(texts: Sequence[str], limit: TextLimit, *, count_all: bool = True) -> TextReading:
+    """Find out how much of each text is read.
+
+    Args:
+        texts: The texts.
+        limit: What the model says (`Encoder.text_limit`).
+        count_all: Whether the tokens of all texts are counted. Otherwise texts that cannot be too long (a token is at
+            least one byte) have 0 tokens here, which is much faster.
+
+    Returns:
+        The lengths, and what is lost. A tokenizer may give a part of a word; the word does not count as read then.
+
+    Example:
+        >>> words = TextLimit(2, lambda texts: [len(text.split()) for text in texts])
+        >>> reading = read_texts(["one two three four", "one"], words)
+        >>> reading.cut.tolist(), reading.words_lost
+        ([True, False], 0.5)
+    """
+    room = limit.tokens - (limit.count([""])[0] if texts else 0) - _MARGIN
+    tokens = np.zeros(len(texts), np.int64)
+    rows = [row for row, text in enumerate(texts) if count_all or len(text.encode()) > room]
+    for start in range(0, len(rows), _AT_ONCE):
+        part = rows[start : start + _AT_ONCE]
+        tokens[part] = limit.count([texts[row] for row in part])
+    cut = tokens > limit.tokens
+    words, words_read = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64)
+    too_long = np.flatnonzero(cut).tolist()
+    ends = {row: [0, *(word.end() for word in _WORD.finditer(texts[row]))] for row in too_long}
+    fitting, failing = dict.fromkeys(too_long, 0), {row: len(ends[row]) - 1 for row in too_long}
+    while unsettled := [row for row in too_long if failing[row] - fitting[row] > 1]:
+        for start in range(0, len(unsettled), _AT_ONCE):
+            part = unsettled[start : start + _AT_ONCE]
+            middles = [(fitting[row] + failing[row]) // 2 for row in part]
+            heads = [texts[row][: ends[row][middle]] for row, middle in zip(part, middles, strict=True)]
+            for row, middle, fits in zip(part, middles, limit.fits(heads), strict=True):
+                (fitting if fits else failing)[row] = middle
+    for row in too_long:
+        words[row], words_read[row] = len(ends[row]) - 1, fitting[row]
+    return TextReading(limit.tokens, tokens, cut, words, words_read)
+
+
+def length_bands(tokens: NDArray[np.int64], limit: int) -> list[str]:
+    """The band of each length, in halves of the limit: "1–38", "39–77", "78–154", "155–308", "309 or more"."""
+    edges = [limit // 2, limit, 2 * limit, 4 * limit]
+    firsts = [1, *(edge + 1 for edge in edges)]
+    names = [f"{first}–{last}" for first, last in zip(firsts, edges, strict=False)] + [f"{firsts[-1]} or more"]
+    return [names[place] for place in np.searchsorted(edges, tokens, side="left")]
+
+
+def truncation_of(encoder: Encoder, tasks: Mapping[str, Task]) -> tuple[list[str], dict[str, pa.Table]]:
+    """Notes on texts that the encoder does not read whole, and labels of the queries among them.
+
+    Args:
+        encoder: The encoder of an evaluation.
+        tasks: Its tasks by name.
+
+    Returns:
+        (notes, labels by task); both empty where everything is read.
+    """
+    limit = encoder.root_encoder("text").text_limit() if "text" in encoder.modalities else None
+    if limit is None:
+        return [], {}
+    notes: dict[str, None] = {}
+    labels: dict[str, pa.Table] = {}
+    readings: dict[int, TextReading] = {}
+    for name, task in tasks.items():
+        for items in (task.queries, task.documents):
+            if items.texts is None or not len(items):
+                continue
+            ids = task.measured_queries() if items is task.queries else task.gallery.ids
+            shown = items if ids is None else items.select(ids)
+            reading = readings.get(id(items))
+            if reading is None:
+                reading = readings[id(items)] = read_texts(texts_of(shown), limit, count_all=False)
+            if not reading.cut.any():
+                continue
+            notes[_note(reading, shown)] = None
+            if items is task.queries:
+                full = read_texts(texts_of(shown), limit)
+                kinds = [CUT if cut else WHOLE for cut in full.cut]
+                bands = length_bands(full.tokens, limit.tokens)
+                columns = {"query_id": shown.ids, TRUNCATION: pa.array(kinds), LENGTH: pa.array(bands)}
+                labels[name] = pa.table(columns)
+    return list(notes), labels
+
+
+def texts_of(items: Items) -> list[str]:
+    """The texts of items, empty where one has none."""
+    return [text or "" for text in ([] if items.texts is None else items.texts.to_pylist())]
+
+
+def _note(reading: TextReading, items: Items) -> str:
+    count, total = int(reading.cut.sum()), len(reading.cut)
+    return (
+        f"{count:,} of {total:,} {items.title} ({100 * count / total:.1f} %) are longer than the {reading.limit} "
+        f"tokens that the model reads; {100 * reading.words_lost:.1f} % of the words of these are not read"
+    )

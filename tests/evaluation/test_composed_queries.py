@@ -1,0 +1,158 @@
+"""Queries of a picture and a text, answered by models that read the two apart."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from composed_toys import Colours, mixing, paint, places
+
+import visir
+from visir.encoders import compose, encode_items
+from visir.encoders.composed.rule import CompositionRule
+from visir.errors import CollectionError, ConfigurationError, EncoderError
+from visir.evaluation import choose_weight
+from visir.records import Embeddings, Items
+
+
+@pytest.mark.parametrize(
+    ("written", "shown"), [("sum(0.5)", "sum(0.5)"), ("sum( .70 )", "sum(0.7)"), ("Text", "text"), ("image", "image")]
+)
+def test_rules(written: str, shown: str) -> None:
+    assert str(CompositionRule.parse(written)) == shown
+
+
+@pytest.mark.parametrize("written", ["sum", "sum(1.5)", "sum(-1)", "mean(0.5)", "", 0.5])
+def test_what_is_no_rule(written: object) -> None:
+    with pytest.raises(ConfigurationError, match="is no way to compose") as caught:
+        CompositionRule.parse(written)
+    assert 'compose="sum(0.5)"' in str(caught.value)
+
+
+def test_the_sum_by_hand(tmp_path: Path) -> None:
+    # q1: picture (255, 0, 0), text (0, 255, 0): unit vectors x and y.
+    task = mixing(tmp_path).task("it2i")
+    encoder = compose(Colours(), "sum(0.25)")
+    vectors = encode_items(encoder, task.queries, "query")
+    assert isinstance(vectors, Embeddings)
+    assert vectors["q1"].tolist() == pytest.approx([0.75, 0.25, 0])
+    assert vectors.modality == "text+image"
+    assert vectors.encoder.name == "colours?compose=sum(0.25)"
+    assert encode_items(compose(Colours(), "text"), task.queries)["q1"].tolist() == [0, 255, 0]  # type: ignore[index]
+    assert encode_items(compose(Colours(), "image"), task.queries)["q1"].tolist() == [255, 0, 0]  # type: ignore[index]
+
+
+def test_the_sum_finds_what_neither_half_finds(tmp_path: Path) -> None:
+    source = mixing(tmp_path)
+    figures = {
+        rule: visir.evaluate(source, Colours(), split="test", compose=rule, measures=["hit@1"])["it2i hit@1"]
+        for rule in ("sum(0.5)", "text", "image")
+    }
+    assert figures == {"sum(0.5)": 1.0, "text": 0.0, "image": 0.0}
+
+
+def test_the_protocol_says_how(tmp_path: Path) -> None:
+    source = mixing(tmp_path)
+    whole, text = (visir.evaluate(source, Colours(), split="test", compose=rule) for rule in ("sum(0.5)", "text"))
+    assert whole.result.protocol.composition == "sum(0.5)"
+    assert whole.result.system == "colours?compose=sum(0.5)"
+    assert ("composition", "sum(0.5)") in whole.result.protocol.card()
+    assert whole.result.protocol.system_differences(text.result.protocol) == {"composition": ("sum(0.5)", "text")}
+    visir.compare(whole, text)  # a baseline may be compared
+
+
+def test_each_photo_and_each_text_is_encoded_once(tmp_path: Path) -> None:
+    task = mixing(tmp_path).task("it2i")
+    twice = Items(
+        pa.array(["a", "b", "c"]), pa.array(["red", "red", "blue"]), places(["red", "red", "red"]), tmp_path, "queries"
+    )
+    encoder = Colours()
+    encode_items(compose(encoder, "sum(0.5)"), twice, store=tmp_path / "store")
+    assert (encoder.pictures, encoder.texts) == (1, 2)
+    encode_items(compose(encoder, "sum(0.75)"), twice, store=tmp_path / "store")
+    assert (encoder.pictures, encoder.texts) == (1, 2)  # another weight encodes nothing again
+    assert len(task.queries) == 3
+
+
+def test_an_item_with_one_half_alone(tmp_path: Path) -> None:
+    paint(tmp_path)
+    texts = pa.array(["green", "blue", None])
+    items = Items(pa.array(["both", "text", "image"]), texts, places(["red", None, "red"]), tmp_path)
+    vectors = encode_items(compose(Colours(), "sum(0.5)"), items)
+    assert isinstance(vectors, Embeddings)
+    assert vectors.vectors.tolist() == [[0.5, 0.5, 0], [0, 0, 1], [1, 0, 0]]
+    with pytest.raises(CollectionError, match="1 items have no text; compose = 'text' reads nothing else"):
+        encode_items(compose(Colours(), "text"), items)
+
+
+def test_a_broken_picture(tmp_path: Path) -> None:
+    paint(tmp_path)
+    (tmp_path / "green.png").write_bytes(b"no picture")
+    items = Items(pa.array(["a", "b"]), pa.array(["green", "blue"]), places(["green", "red"]), tmp_path, name="toy")
+    with pytest.raises(visir.errors.ImageError, match=r"green\.png"):
+        encode_items(compose(Colours(), "sum(0.5)"), items)
+    vectors = encode_items(compose(Colours(), "sum(0.5)"), items, skip_broken=True)
+    assert vectors.ids.to_pylist() == ["b"]
+
+
+def test_a_model_that_reads_them_apart_says_how_to_compose(tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match="colours encodes no texts with images") as caught:
+        visir.evaluate(mixing(tmp_path), Colours(), split="test")
+    assert 'compose="sum(0.5)" or "text" or "image", or colours?compose=image' in str(caught.value)
+
+
+def test_rules_that_a_model_cannot_follow(tmp_path: Path) -> None:
+    with pytest.raises(EncoderError, match=r"compose = 'sum\(0.5\)': bow:4096 encodes no images") as caught:
+        compose("bow", "sum(0.5)")
+    assert 'compose="text"' in str(caught.value)
+    with pytest.raises(ConfigurationError, match="no query and no document of these tasks has a text and an image"):
+        visir.evaluate("scenes:12?size=64", "bow", compose="text")
+    with pytest.raises(ConfigurationError, match="compose = 'text' goes with a model"):
+        run = {"it2i": {"q1": {"red": 1.0}}}
+        visir.evaluate(mixing(tmp_path), run, split="test", compose="text")
+
+
+def test_a_name_takes_the_rule() -> None:
+    encoder = visir.load("bow:64?compose=text")
+    assert encoder.card.name == "bow:64?compose=text"
+    assert sorted(encoder.modalities) == ["text", "text+image"]
+
+
+def test_the_weight_is_chosen_on_another_split(tmp_path: Path) -> None:
+    source = mixing(tmp_path)
+    chosen = choose_weight(source, Colours(), "val", weights=(0, 0.5, 1))
+    # q3: green and "more red"; yellow is right: first at 0.5, behind red at 1; at 0 behind green and the equal cyan.
+    assert chosen.values == pytest.approx({0: 1 / 3, 0.5: 1.0, 1: 0.5})
+    assert chosen.compose == "sum(0.5)"
+    assert repr(chosen) == ("ChosenWeight(sum(0.5): mrr 1.000 on val)\n  the text alone: 0.500, the image alone: 0.333")
+    assert chosen.to_markdown().splitlines()[3].split() == ["|", "0.5", "|", "1.0000", "|", "chosen", "|"]
+    evaluation = visir.evaluate(source, Colours(), split="test", compose="sum(val)")
+    assert evaluation.result.protocol.composition == "sum(0.5), weight chosen on val by mrr"
+
+
+@pytest.mark.parametrize("split", ["val", "val+test", None])
+def test_no_weight_from_what_is_measured(tmp_path: Path, split: str | None) -> None:
+    with pytest.raises(ConfigurationError, match="the weight is chosen on 'val', which is measured too"):
+        visir.evaluate(mixing(tmp_path), Colours(), split=split, compose="sum(val)")
+
+
+def test_no_weight_from_a_test_split(tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match="a weight that is chosen on 'test' says nothing of new queries"):
+        choose_weight(mixing(tmp_path), Colours(), "test")
+
+
+def test_several_vectors_for_each_item(tmp_path: Path) -> None:
+    # MaxSim of the composed query is the weighted mean of both MaxSims, each divided by its number of vectors.
+    paint(tmp_path)
+    rows = visir.Encoder.wrap(
+        "rows",
+        image=lambda images: [np.asarray(image.resize((1, 2)), np.float32).reshape(2, 3) / 255 for image in images],
+        text=lambda texts: [np.eye(3, dtype=np.float32)[: len(text.split())] for text in texts],
+        form="multi-vector",
+    )
+    items = Items(pa.array(["a"]), pa.array(["one two three"]), places(["red"]), tmp_path)
+    vectors = encode_items(compose(rows, "sum(0.4)"), items)
+    expected = np.concatenate([np.eye(3) * 0.4 / 3, np.array([[1, 0, 0], [1, 0, 0]]) * 0.6 / 2])
+    assert np.asarray(vectors.row(0)) == pytest.approx(expected, abs=1e-3)  # type: ignore[union-attr]

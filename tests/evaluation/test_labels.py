@@ -1,0 +1,121 @@
+"""Results by label: from the task into the result, into its folder, and back."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+import visir
+from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.clusters import clusters_of
+from visir.evaluation.intervals import interval_of, share_interval
+from visir.records import Items, Qrels, Task, TaskFile, TaskSet
+
+TEXTS = {"q1": "red", "q2": "two", "q3": "blue", "q4": "three"}
+ANSWERS = {"d1": "red", "d2": "three", "d3": "blue"}
+RIGHT = ["d1", "d2", "d3", "d2"]
+CATEGORY = ["colour", "count", "colour", "count"]
+
+
+def task(name: str = "t2t", **changes: object) -> Task:
+    labels = pa.table({"query_id": list(TEXTS), "category": CATEGORY, "image": ["a", "a", "b", "c"]})
+    return Task(
+        name,
+        Items.of_texts(TEXTS, title="queries"),
+        Items.of_texts(ANSWERS, title="documents"),
+        {"links": Qrels.of(list(TEXTS), RIGHT)},
+        source="toy",
+        **{"labels": labels, **changes},  # type: ignore[arg-type]
+    )
+
+
+def source() -> TaskFile:
+    judgements = pa.table(
+        {"split": [""] * 4, "query_id": list(TEXTS), "document_id": RIGHT, "grade": pa.array([1.0] * 4, pa.float32())}
+    )
+    whole = task()
+    return TaskFile("toy", whole.queries, whole.documents, judgements, labels=whole.labels)
+
+
+def test_measures_by_label() -> None:
+    by = visir.evaluate(task(), "bm25").by("category", ["R@1", "MRR"])
+    assert [(row.task, row.label, row.queries) for row in by.rows] == [("t2t", "colour", 2), ("t2t", "count", 2)]
+    assert by["colour"].values["hit@1"].mean == 1.0
+    assert by["count"].values["hit@1"].mean == 0.5
+    columns = ["task", "category", "queries", "items", "hit@1", "hit@1_low", "hit@1_high", "hit@1_chance"]
+    assert by.to_arrow().column_names[:8] == columns
+    assert "| text → text | colour" in by.to_markdown()
+    assert by.plot("mrr") is not None
+
+
+def test_a_query_without_a_label_has_a_row_of_its_own() -> None:
+    labels = pa.table({"query_id": ["q1"], "category": ["colour"]})
+    by = visir.evaluate(task(labels=labels), "bm25").by("category")
+    assert [(row.label, row.queries) for row in by.rows] == [("colour", 1), ("(none)", 3)]
+
+
+def test_an_unknown_label_is_refused() -> None:
+    with pytest.raises(VisirError, match="there is no label 'categories'") as fault:
+        visir.evaluate(task(), "bm25").by("categories")
+    assert "category" in fault.value.hint
+    with pytest.raises(VisirError, match="no query has labels"):
+        visir.evaluate(task(labels=None), "bm25").by("category")
+
+
+def test_labels_are_saved(tmp_path: Path) -> None:
+    evaluation = visir.evaluate(task(), "bm25")
+    loaded = visir.open(evaluation.save(tmp_path / "result"))
+    assert loaded.labels["t2t"].equals(evaluation.labels["t2t"])
+    assert repr(loaded.by("category", "hit@1").rows) == repr(evaluation.by("category", "hit@1").rows)
+
+
+def test_a_result_without_labels_loads(tmp_path: Path) -> None:
+    folder = visir.evaluate(task(labels=None), "bm25").save(tmp_path / "result")
+    assert not list(folder.glob("labels_*"))
+    assert visir.open(folder).labels == {}
+
+
+def test_queries_of_one_image_are_one_cluster() -> None:
+    result = visir.evaluate(task(), "bm25").result
+    clusters = clusters_of(result, "t2t")
+    assert clusters is not None and clusters.tolist() == [0, 0, 1, 2]
+    both = pa.table({"query_id": list(TEXTS), "image": ["a", "b", "c", None], "group": ["1", "2", "1", None]})
+    clusters = clusters_of(visir.evaluate(task(labels=both), "bm25").result, "t2t")
+    assert clusters is not None and len(set(clusters.tolist())) == 3 and clusters[0] == clusters[2]
+
+
+def test_the_task_says_how_ties_count() -> None:
+    same = {name: np.ones(2) for name in (*TEXTS, *ANSWERS)}
+    vectors = {
+        "query": {key: value for key, value in same.items() if key in TEXTS},
+        "document": {key: value for key, value in same.items() if key in ANSWERS},
+    }
+    by_id = visir.evaluate(task(), vectors=vectors)
+    strict = visir.evaluate(task(ties="pessimistic"), vectors=vectors)
+    assert (by_id["R@1"], strict["R@1"]) == (0.25, 0.0)
+    assert (by_id.protocol.ties, strict.protocol.ties) == ("id", "pessimistic")
+    assert visir.evaluate(task(ties="pessimistic"), vectors=vectors, ties="optimistic")["R@1"] == 1.0
+    with pytest.raises(ConfigurationError, match="count equal scores in different ways"):
+        visir.evaluate([task("one"), task("other", ties="pessimistic")], "bm25")
+
+
+def test_several_tasks_of_one_source() -> None:
+    evaluation = visir.evaluate(TaskSet("both", {"first": source(), "second": source()}), "bm25")
+    assert evaluation.tasks == ("first", "second")
+    assert evaluation.protocol.collection == "both"
+    assert evaluation.by("category")["second", "colour"].queries == 2
+    with pytest.raises(VisirError, match="of which task"):
+        evaluation.by("category")["colour"]
+    assert visir.open(TaskSet("one", {"first": source()})).tasks == ("first",)
+
+
+def test_the_interval_of_a_share() -> None:
+    low, high = share_interval([1] * 8 + [0] * 2)
+    assert (round(low, 4), round(high, 4)) == (0.4902, 0.9433)  # Wilson 1927, by hand
+    assert share_interval([0, 0, 0])[0] == 0.0
+    twice = share_interval(np.repeat([1] * 8 + [0] * 2, 2), np.repeat(np.arange(10), 2))
+    assert twice[0] < low and twice[1] > high  # the same ten units; t in place of z, error with n - 1
+    one = share_interval([1, 1, 1, 1], ["a"] * 4)
+    assert one == share_interval([1])
+    assert interval_of([1, 3, 5])[0] < 3 < interval_of([1, 3, 5])[1]
