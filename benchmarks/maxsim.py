@@ -5,9 +5,10 @@
 
 Generated unit vectors of 128 numbers in half precision, seeded: documents of 64 vectors around twelve of 2,000 topics
 (`--topics`), queries of 32 noisy copies of vectors of one document. The more topics there are, the more the second to
-tenth best documents are so by chance, and the harder they are for an index. All queries are given at once. For each
-system: seconds to build and to search, queries a second, the largest resident memory of the process (pages of mapped
-files count), bytes on disk, and recall: the share of the exact best ten that are found.
+tenth best documents are so by chance, and the harder they are for an index. All queries are given at once; the loop
+gets the first `--loop-queries`, as its cost for each query is always the same. An index is built once and searched with
+several settings. For each system: seconds to build and to search, queries a second, the largest resident memory of the
+process (pages of mapped files count), bytes on disk, and recall: the share of the exact best ten that are found.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +29,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 K = 10
-Result = tuple[NDArray[Any], dict[str, Any]]
+Result = tuple[str, NDArray[Any], dict[str, Any]]
+"""Settings of the search, the best ten documents of each query, and figures."""
 
 
 def generate(folder: Path, arguments: argparse.Namespace) -> None:
@@ -74,7 +76,7 @@ def records(folder: Path) -> Any:
     return sides
 
 
-def exact(folder: Path) -> Result:
+def exact(folder: Path) -> list[Result]:
     """visir.retrieval.exact."""
     from visir.retrieval.exact import search
 
@@ -82,13 +84,13 @@ def exact(folder: Path) -> Result:
     search(queries.take(np.arange(2)), documents.take(np.arange(200)), depth=K)  # compiles
     started = time.perf_counter()
     run = search(queries, documents, depth=K).run
-    return run.indices.reshape(-1, K), {"search": time.perf_counter() - started}
+    return [("", run.indices.reshape(-1, K), {"search": time.perf_counter() - started})]
 
 
-def indexed(kind: str, **options: Any) -> Callable[[Path], Result]:
-    """An index of visir: built in a folder, opened, searched."""
+def indexed(kind: str, *searches: Mapping[str, int], **options: Any) -> Callable[[Path], list[Result]]:
+    """An index of visir: built in a folder, opened, searched with its defaults and with other settings."""
 
-    def measured(folder: Path) -> Result:
+    def measured(folder: Path) -> list[Result]:
         from visir.retrieval.kinds import build_index, open_index
 
         queries, documents = records(folder)
@@ -98,20 +100,24 @@ def indexed(kind: str, **options: Any) -> Callable[[Path], Result]:
         built = time.perf_counter() - started
         index = open_index(place)
         index.search(queries.take(np.arange(20)), K)  # compiles, and reads the files once
-        started = time.perf_counter()
-        run = index.search(queries, K)
-        seconds = time.perf_counter() - started
-        return run.indices.reshape(-1, K), {"build": built, "search": seconds, "bytes": index.info().bytes}
+        results = []
+        for search in ({}, *searches):
+            started = time.perf_counter()
+            run = index.search(queries, K, **search)
+            facts = {"build": built, "search": time.perf_counter() - started, "bytes": index.info().bytes}
+            label = " ".join(f"{name}={value}" for name, value in search.items())
+            results.append((label, run.indices.reshape(-1, K), facts))
+        return results
 
     return measured
 
 
-def torch_loop(folder: Path) -> Result:
+def torch_loop(folder: Path) -> list[Result]:
     """The loop that one writes: a matrix product for each block of documents, its maxima, their sum."""
     import torch
 
     torch.set_num_threads(int(os.environ["OMP_NUM_THREADS"]))
-    queries = torch.from_numpy(np.load(folder / "queries.npy")).float()
+    queries = torch.from_numpy(np.load(folder / "queries.npy")[: int(os.environ["LOOP_QUERIES"])]).float()
     documents = np.load(folder / "documents.npy", mmap_mode="r")
     n, t, d = queries.shape
     started = time.perf_counter()
@@ -122,10 +128,10 @@ def torch_loop(folder: Path) -> Result:
             products = queries.reshape(-1, d) @ block.reshape(-1, d).T
             scores.append(products.view(n, t, len(block), -1).amax(3).sum(1))
         best = torch.cat(scores, 1).topk(K, 1).indices
-    return best.numpy(), {"search": time.perf_counter() - started}
+    return [("", best.numpy(), {"search": time.perf_counter() - started})]
 
 
-def fast_plaid(folder: Path) -> Result:
+def fast_plaid(folder: Path) -> list[Result]:
     """fast-plaid with its defaults, on the CPU."""
     import torch
     from fast_plaid import search  # type: ignore[import-not-found]
@@ -147,13 +153,14 @@ def fast_plaid(folder: Path) -> Result:
     for row, answer in enumerate(answers):
         rows[row, : len(answer)] = [document for document, _ in answer]
     size = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
-    return rows, {"build": built, "search": seconds, "bytes": size}
+    return [("", rows, {"build": built, "search": seconds, "bytes": size})]
 
 
-SYSTEMS: dict[str, Callable[[Path], Result]] = {
+WIDER = ({"candidates": 2048}, {"probes": 8, "candidates": 2048}, {"candidates": 8192})
+SYSTEMS: dict[str, Callable[[Path], list[Result]]] = {
     "exact": exact,
     "torch": torch_loop,
-    "maxsim-ivf": indexed("maxsim-ivf"),
+    "maxsim-ivf": indexed("maxsim-ivf", *WIDER),
     "maxsim-ivf-4bit": indexed("maxsim-ivf", quantisation="residual", bits=4),
     "maxsim-ivf-8bit": indexed("maxsim-ivf", quantisation="residual", bits=8),
     "maxsim-4bit": indexed("maxsim", quantisation="residual", bits=4),
@@ -163,17 +170,19 @@ SYSTEMS: dict[str, Callable[[Path], Result]] = {
 
 def worker(name: str, folder: Path) -> None:
     """Run one system, and print what it measured."""
-    best, facts = SYSTEMS[name](folder)
-    np.save(folder / "best.npy", best)
-    facts["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print("RESULT " + json.dumps(facts), flush=True)
+    results = SYSTEMS[name](folder)
+    memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    for number, (label, best, facts) in enumerate(results):
+        np.save(folder / f"best{number}.npy", best)
+        print("RESULT " + json.dumps([label, {**facts, "memory": memory}]), flush=True)
 
 
-def measured(name: str, folder: Path, arguments: argparse.Namespace) -> Result:
+def measured(name: str, folder: Path, arguments: argparse.Namespace) -> list[Result]:
     """Run a system in a process of its own."""
     python = arguments.fast_plaid if name == "fast-plaid" else sys.executable
     environment = {**os.environ, "OMP_NUM_THREADS": str(arguments.cores), "VISIR_QUIET": "1"}
     environment |= {"RAYON_NUM_THREADS": str(arguments.cores), "MKL_NUM_THREADS": str(arguments.cores)}
+    environment["LOOP_QUERIES"] = str(arguments.loop_queries)
     with tempfile.TemporaryDirectory(dir=folder) as own:
         for array in ("documents.npy", "queries.npy"):
             Path(own, array).symlink_to(folder / array)
@@ -183,7 +192,10 @@ def measured(name: str, folder: Path, arguments: argparse.Namespace) -> Result:
         lines = [line for line in done.stdout.splitlines() if line.startswith("RESULT ")]
         if done.returncode or not lines:
             raise SystemExit(f"{name} failed ({done.returncode}): {done.stdout[-2000:]}")
-        return np.load(Path(own, "best.npy")), json.loads(lines[0].removeprefix("RESULT "))
+        results = [json.loads(line.removeprefix("RESULT ")) for line in lines]
+        return [
+            (label, np.load(Path(own, f"best{number}.npy")), facts) for number, (label, facts) in enumerate(results)
+        ]
 
 
 def main() -> None:
@@ -192,6 +204,7 @@ def main() -> None:
     parser.add_argument("--documents", type=int, default=100_000)
     parser.add_argument("--document-vectors", type=int, default=64)
     parser.add_argument("--queries", type=int, default=1_000)
+    parser.add_argument("--loop-queries", type=int, default=200)
     parser.add_argument("--query-vectors", type=int, default=32)
     parser.add_argument("--dimension", type=int, default=128)
     parser.add_argument("--topics", type=int, default=2_000)
@@ -215,19 +228,20 @@ def main() -> None:
             f"load before: {os.getloadavg()[0]:.1f}"
         )
         print(
-            f"{'':16} {'build s':>8} {'search s':>9} {'queries/s':>10} {'GB memory':>10} {'MB disk':>8} {'recall':>7}"
+            f"{'':40} {'build s':>8} {'search s':>9} {'queries/s':>10} {'GB memory':>10} {'MB disk':>8} {'recall':>7}"
         )
         truth = None
         for name in ["exact", *(name for name in names if name != "exact")]:
-            best, facts = measured(name, folder, arguments)
-            truth = best if truth is None else truth
-            shares = [len(set(a) & set(b)) / K for a, b in zip(best.tolist(), truth.tolist(), strict=True)]
-            print(
-                f"{name:16} {facts.get('build', 0):8.1f} {facts['search']:9.2f} "
-                f"{arguments.queries / facts['search']:10.1f} {facts['memory'] / 1e9:10.2f} "
-                f"{facts.get('bytes', 0) / 1e6:8.0f} {np.mean(shares):7.3f}",
-                flush=True,
-            )
+            for label, best, facts in measured(name, folder, arguments):
+                truth = best if truth is None else truth
+                pairs = zip(best.tolist(), truth.tolist(), strict=False)  # the loop has fewer queries
+                shares = [len(set(answer) & set(right)) / K for answer, right in pairs]
+                print(
+                    f"{f'{name} {label}':40} {facts.get('build', 0):8.1f} {facts['search']:9.2f} "
+                    f"{len(best) / facts['search']:10.1f} {facts['memory'] / 1e9:10.2f} "
+                    f"{facts.get('bytes', 0) / 1e6:8.0f} {np.mean(shares):7.3f}",
+                    flush=True,
+                )
 
 
 if __name__ == "__main__":
