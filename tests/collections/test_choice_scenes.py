@@ -9,7 +9,7 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 import visir
@@ -129,6 +129,8 @@ def test_nothing_differs_clearly_from_itself() -> None:
 
 @settings(max_examples=100, deadline=None)
 @given(some_scene, st.sampled_from(sorted(GRAMMARS)))
+@example(sample_scene(0, 626), "de")  # the first eight wordings of a caption are that of the caption itself
+@example(sample_scene(0, 2274), "zh")
 def test_a_paraphrase_tells_the_same_in_other_words(scene, code: str) -> None:
     grammar = GRAMMARS[code]
     for number in range(5):

@@ -21,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
+from itertools import islice, pairwise
 
 from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import BY_NAME, Scene
@@ -32,7 +32,9 @@ from visir.collections.scenes.truth import Claim, claims_of, clearly_differ
 Maker = Callable[[Scene, Draws, Grammar], "Contrast | None"]
 SHARED = ("colour", "place", "subject")
 _VARIATIONS = 9_000
-"""Salts of `Scene.chance` for other wordings."""
+"""The first of the salts of `Scene.chance` that give other wordings."""
+_MOST_TRIES = 100
+"""Every caption has at least three wordings, so that a hundred equal ones in a row do not happen."""
 
 
 @dataclass(frozen=True)
@@ -186,14 +188,11 @@ def contrasts(scene: Scene, grammar: Grammar) -> list[Contrast]:
 
 
 def paraphrase(scene: Scene, caption: int, grammar: Grammar) -> str:
-    """A caption of a scene in other words: of eight ways to say it, the one with the fewest words in common."""
+    """A caption of a scene in other words: of eight that differ, the one with the fewest words in common."""
     text = grammar.caption(scene, caption).text
-    ways = [grammar.caption(replace(scene, variation=_other_variation(scene, way)), caption).text for way in range(8)]
-    return min((way for way in ways if way != text), key=lambda way: _common(text, way), default=text)
-
-
-def _other_variation(scene: Scene, way: int) -> int:
-    return int(scene.chance(_VARIATIONS + way) * (1 << 32))
+    variations = (int(scene.chance(_VARIATIONS + number) * (1 << 32)) for number in range(_MOST_TRIES))
+    wordings = (grammar.caption(replace(scene, variation=variation), caption).text for variation in variations)
+    return min(islice((other for other in wordings if other != text), 8), key=lambda other: _common(text, other))
 
 
 def _common(text: str, other: str) -> float:
