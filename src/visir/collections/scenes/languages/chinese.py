@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import Scene
-from visir.collections.scenes.languages.grammar import SIDES, SentenceGrammar, Side, Thing
+from visir.collections.scenes.languages.grammar import SentenceGrammar, Side
 
 
 class ChineseNoun(NamedTuple):
@@ -46,11 +46,43 @@ _PLACES = {
     "forest": "森林里", "lake": "湖边", "farm": "农场里",
 }  # fmt: skip
 _RELATIONS = {"left of": "左边", "right of": "右边", "in front of": "前面", "on": "上面"}
-_FLIGHT = {"balloon": "飘", "paper plane": "飞", "butterfly": "飞"}
+_SIDES: dict[Side, str] = {"left": "左边", "right": "右边"}
+_FLIGHT = {"balloon": "飘"}
 _NUMBERS = {1: "一", 2: "两", 3: "三", 4: "四", 5: "五"}
 _WEATHER = {"clear": "晴朗", "cloudy": "多云", "rainy": "下雨", "snowy": "下雪", "foggy": "有雾", "stormy": "雷雨"}
 _TIMES = {"day": "白天", "sunset": "傍晚", "night": "夜晚"}
 _POSITIONS = {"left": "画面左侧", "middle": "画面中间", "right": "画面右侧"}
+_WAYS = {
+    "looks": (
+        "{place}有{thing}，它{size}，而且{pattern}",
+        "图中{place}有{thing}，{size}，{pattern}",
+        "{thing}在{place}，{size}，{pattern}",
+    ),
+    "company": (
+        "{place}有{thing}，它的{relation}有{other}",
+        "{place}，{other}在{thing}的{relation}",
+        "{thing}在{place}，{other}在它的{relation}",
+    ),
+    "above": (
+        "{place}，{flyers}在{thing}的上方{fly}",
+        "{thing}在{place}，天上有{flyers}",
+        "{place}有{thing}，它的上方有{flyers}在{fly}",
+    ),
+    "weather": ("在一个{when}，{thing}在{place}", "{when}，{place}有{thing}", "{place}有{thing}，这是一个{when}"),
+    "layout": (
+        "{where}，{thing}在{place}，远处有{landmark}",
+        "{place}，{thing}在{where}，远处可以看到{landmark}",
+        "远处有{landmark}，{where}有{thing}在{place}",
+    ),
+    "beside": ("{place}，{first}在{of_second}{side}", "{place}，{of_second}{side}有{first}"),
+    "beside_at": ("{where}，{thing}在{place}，它的{relation}有{other}",),
+    "contrast": (
+        "{place}的{the_thing}是{so}的，不是{not_so}的",
+        "{place}的{the_thing}不是{not_so}的，而是{so}的",
+    ),
+    "without_flyer": ("{place}有{thing}，它的上方没有{absent}", "{thing}在{place}，天上没有{absent}"),
+    "without_companion": ("{place}有{thing}，但是没有{absent}", "{thing}在{place}，图中没有{absent}"),
+}
 
 
 def phrase(noun: ChineseNoun, colour: str = "", number: int = 1) -> str:
@@ -68,96 +100,37 @@ class Chinese(SentenceGrammar):
 
     code = "zh"
     title = "Chinese"
+    ways = _WAYS
+    sides = _SIDES
 
     def finish(self, text: str) -> str:
         return f"{text}。"
 
-    def looks(self, scene: Scene, draws: Draws) -> str:
-        thing, place = _subject(scene), _PLACES[scene.place]
-        size, pattern = _SIZES[scene.size], _PATTERNS[scene.pattern]
-        return draws.one_of(
-            (
-                f"{place}有{thing}，它{size}，而且{pattern}",
-                f"图中{place}有{thing}，{size}，{pattern}",
-                f"{thing}在{place}，{size}，{pattern}",
-            )
-        )
-
-    def company(self, scene: Scene, draws: Draws) -> str:
-        thing, other, place = _subject(scene), _companion(scene), _PLACES[scene.place]
-        relation = _RELATIONS[scene.relation]
-        return draws.one_of(
-            (
-                f"{place}有{thing}，它的{relation}有{other}",
-                f"{place}，{other}在{thing}的{relation}",
-                f"{thing}在{place}，{other}在它的{relation}",
-            )
-        )
-
-    def above(self, scene: Scene, draws: Draws) -> str:
-        thing, place, fly = _subject(scene), _PLACES[scene.place], _FLIGHT.get(scene.flyer, "飞")
-        flyers = phrase(NOUNS[scene.flyer], number=scene.flyers)
-        return draws.one_of(
-            (
-                f"{place}，{flyers}在{thing}的上方{fly}",
-                f"{thing}在{place}，天上有{flyers}",
-                f"{place}有{thing}，它的上方有{flyers}在{fly}",
-            )
-        )
-
-    def weather(self, scene: Scene, draws: Draws) -> str:
-        thing, place = _subject(scene), _PLACES[scene.place]
-        when = f"{_WEATHER[scene.weather]}的{_TIMES[scene.time]}"
-        return draws.one_of(
-            (
-                f"在一个{when}，{thing}在{place}",
-                f"{when}，{place}有{thing}",
-                f"{place}有{thing}，这是一个{when}",
-            )
-        )
-
-    def layout(self, scene: Scene, draws: Draws) -> str:
-        thing, place, where = _subject(scene), _PLACES[scene.place], _POSITIONS[scene.position]
-        landmark = phrase(NOUNS[scene.landmark])
-        return draws.one_of(
-            (
-                f"{where}，{thing}在{place}，远处有{landmark}",
-                f"{place}，{thing}在{where}，远处可以看到{landmark}",
-                f"远处有{landmark}，{where}有{thing}在{place}",
-            )
-        )
-
-    def beside(self, scene: Scene, first: Thing, side: Side, draws: Draws) -> str:
-        thing, other = (_subject(scene), _companion(scene))
-        if first == "companion":
-            thing, other = other, thing
-        place, where = _PLACES[scene.place], "左边" if side == "left" else "右边"
-        return self.finish(draws.one_of((f"{place}，{thing}在{other}的{where}", f"{place}，{other}的{where}有{thing}")))
-
-    def beside_at(self, scene: Scene) -> str:
-        where = "左边" if SIDES[scene.relation] == "left" else "右边"
-        return self.finish(
-            f"{_POSITIONS[scene.position]}，{_subject(scene)}在{_PLACES[scene.place]}，它的{where}有{_companion(scene)}"
-        )
+    def words(self, scene: Scene) -> dict[str, str]:
+        thing = phrase(NOUNS[scene.subject], scene.colour)
+        other = phrase(NOUNS[scene.companion], scene.companion_colour)
+        return {
+            "thing": thing,
+            "of_thing": f"{thing}的",
+            "the_thing": NOUNS[scene.subject].word,
+            "size": _SIZES[scene.size],
+            "pattern": _PATTERNS[scene.pattern],
+            "place": _PLACES[scene.place],
+            "other": other,
+            "of_other": f"{other}的",
+            "relation": _RELATIONS[scene.relation],
+            "flyers": phrase(NOUNS[scene.flyer], number=scene.flyers),
+            "fly": _FLIGHT.get(scene.flyer, "飞"),
+            "when": f"{_WEATHER[scene.weather]}的{_TIMES[scene.time]}",
+            "where": _POSITIONS[scene.position],
+            "landmark": phrase(NOUNS[scene.landmark]),
+        }
 
     def contrast(self, scene: Scene, colour: str, other: str, draws: Draws) -> str:
-        thing, so, not_so = f"{_PLACES[scene.place]}的{NOUNS[scene.subject].word}", _COLOURS[colour], _COLOURS[other]
-        return self.finish(draws.one_of((f"{thing}是{so}的，不是{not_so}的", f"{thing}不是{not_so}的，而是{so}的")))
+        return self.say("contrast", scene, draws, so=_COLOURS[colour], not_so=_COLOURS[other])
 
     def without_flyer(self, scene: Scene, flyer: str, draws: Draws) -> str:
-        thing, place, absent = _subject(scene), _PLACES[scene.place], NOUNS[flyer].word
-        return self.finish(
-            draws.one_of((f"{place}有{thing}，它的上方没有{absent}", f"{thing}在{place}，天上没有{absent}"))
-        )
+        return self.say("without_flyer", scene, draws, absent=NOUNS[flyer].word)
 
     def without_companion(self, scene: Scene, companion: str, draws: Draws) -> str:
-        thing, place, absent = _subject(scene), _PLACES[scene.place], NOUNS[companion].word
-        return self.finish(draws.one_of((f"{place}有{thing}，但是没有{absent}", f"{thing}在{place}，图中没有{absent}")))
-
-
-def _subject(scene: Scene) -> str:
-    return phrase(NOUNS[scene.subject], scene.colour)
-
-
-def _companion(scene: Scene) -> str:
-    return phrase(NOUNS[scene.companion], scene.companion_colour)
+        return self.say("without_companion", scene, draws, absent=NOUNS[companion].word)

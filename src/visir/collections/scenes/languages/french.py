@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import Scene
-from visir.collections.scenes.languages.grammar import SIDES, GenderedNoun, SentenceGrammar, Side, Thing
+from visir.collections.scenes.languages.grammar import GenderedNoun, SentenceGrammar, Side
 
 NOUNS: dict[str, GenderedNoun] = {
     "dog": GenderedNoun("chien", "m"), "cat": GenderedNoun("chat", "m"), "rabbit": GenderedNoun("lapin", "m"),
@@ -45,6 +45,7 @@ _PLACES = {
     "mountains": "à la montagne", "forest": "dans la forêt", "lake": "au bord d'un lac", "farm": "à la ferme",
 }  # fmt: skip
 _RELATIONS = {"left of": "à gauche de", "right of": "à droite de", "in front of": "devant", "on": "sur"}
+_SIDES: dict[Side, str] = {"left": "à gauche", "right": "à droite"}
 _FLIGHT = {"balloon": ("flotte", "flottent"), "paper plane": ("plane", "planent")}
 _NUMBERS = {2: "deux", 3: "trois", 4: "quatre", 5: "cinq"}
 _MOMENTS = {
@@ -54,6 +55,43 @@ _MOMENTS = {
 }
 _TIMES = {"day": "en plein jour", "sunset": "au coucher du soleil", "night": "la nuit"}
 _POSITIONS = {"left": "à gauche de l'image", "middle": "au milieu de l'image", "right": "à droite de l'image"}
+_WAYS = {
+    "looks": ("{whole} se trouve {place}", "{place}, il y a {whole}", "l'image montre {whole} {place}"),
+    "company": (
+        "{other} se trouve {near} {place}",
+        "{place}, il y a {other} {near}",
+        "on voit {other} {near} {place}",
+    ),
+    "above": (
+        "{flyers} {fly} au-dessus {of_thing} {place}",
+        "{thing} se trouve {place}, sous {flyers}",
+        "{place}, {flyers} {fly} dans le ciel au-dessus {of_thing}",
+    ),
+    "weather": (
+        "{when}, {thing} se trouve {place}",
+        "{thing} se trouve {place} {when}",
+        "{thing} {place}, {time}, par temps {weather}",
+    ),
+    "layout": (
+        "{where}, {thing} se trouve {place}, et on voit {landmark} au loin",
+        "{thing} se trouve {place}, {where} ; au loin, il y a {landmark}",
+        "au loin, on voit {landmark}, et {where}, {thing} se trouve {place}",
+    ),
+    "beside": ("{place}, {first} se trouve {side} {of_second}", "{place}, il y a {first} {side} {of_second}"),
+    "beside_at": ("{where}, {thing} se trouve {place}, et il y a {other} {near_it}",),
+    "contrast": (
+        "{the_thing} qui se trouve {place} est {so}, pas {not_so}",
+        "{the_thing} qui se trouve {place} n'est pas {not_so}, mais {so}",
+    ),
+    "without_flyer": (
+        "il n'y a pas {of_absent} au-dessus {of_thing} {place}",
+        "{thing} se trouve {place}, et il n'y a pas {of_absent} dans le ciel",
+    ),
+    "without_companion": (
+        "{thing} se trouve {place}, mais il n'y a pas {of_absent}",
+        "{place}, on voit {thing}, mais pas {of_absent}",
+    ),
+}
 
 
 def agreeing(name: str, noun: GenderedNoun) -> str:
@@ -107,115 +145,42 @@ class French(SentenceGrammar):
 
     code = "fr"
     title = "French"
+    ways = _WAYS
+    sides = _SIDES
 
-    def looks(self, scene: Scene, draws: Draws) -> str:
-        thing = phrase(NOUNS[scene.subject], scene.size, scene.colour, scene.pattern)
-        if scene.size == "medium":  # said last, so that "de taille moyenne" is not taken for part of the colour
-            thing = phrase(NOUNS[scene.subject], scene.colour, scene.pattern, scene.size)
-        place = _PLACES[scene.place]
-        return draws.one_of(
-            (f"{thing} se trouve {place}", f"{place}, il y a {thing}", f"l'image montre {thing} {place}")
-        )
-
-    def company(self, scene: Scene, draws: Draws) -> str:
-        place, other = _PLACES[scene.place], _companion(scene)
-        near = _beside(_RELATIONS[scene.relation], _subject(scene))
-        return draws.one_of(
-            (
-                f"{other} se trouve {near} {place}",
-                f"{place}, il y a {other} {near}",
-                f"on voit {other} {near} {place}",
-            )
-        )
-
-    def above(self, scene: Scene, draws: Draws) -> str:
-        place, thing, flyers = _PLACES[scene.place], _subject(scene), counted(scene)
-        flies = _FLIGHT.get(scene.flyer, ("vole", "volent"))[scene.flyers > 1]
-        return draws.one_of(
-            (
-                f"{flyers} {flies} au-dessus {of(thing)} {place}",
-                f"{thing} se trouve {place}, sous {flyers}",
-                f"{place}, {flyers} {flies} dans le ciel au-dessus {of(thing)}",
-            )
-        )
-
-    def weather(self, scene: Scene, draws: Draws) -> str:
-        place, thing, moment = _PLACES[scene.place], _subject(scene), _MOMENTS[scene.time]
-        when = f"par {phrase(moment, scene.weather)}"
-        return draws.one_of(
-            (
-                f"{when}, {thing} se trouve {place}",
-                f"{thing} se trouve {place} {when}",
-                f"{thing} {place}, {_TIMES[scene.time]}, par temps {_ADJECTIVES[scene.weather][0]}",
-            )
-        )
-
-    def layout(self, scene: Scene, draws: Draws) -> str:
-        place, thing, where = _PLACES[scene.place], _subject(scene), _POSITIONS[scene.position]
-        landmark = phrase(NOUNS[scene.landmark])
-        return draws.one_of(
-            (
-                f"{where}, {thing} se trouve {place}, et on voit {landmark} au loin",
-                f"{thing} se trouve {place}, {where} ; au loin, il y a {landmark}",
-                f"au loin, on voit {landmark}, et {where}, {thing} se trouve {place}",
-            )
-        )
-
-    def beside(self, scene: Scene, first: Thing, side: Side, draws: Draws) -> str:
-        thing, other = (_subject(scene), _companion(scene))
-        if first == "companion":
-            thing, other = other, thing
-        near, place = _beside("à gauche de" if side == "left" else "à droite de", other), _PLACES[scene.place]
-        return self.finish(draws.one_of((f"{place}, {thing} se trouve {near}", f"{place}, il y a {thing} {near}")))
-
-    def beside_at(self, scene: Scene) -> str:
-        side = "à gauche" if SIDES[scene.relation] == "left" else "à droite"
-        return self.finish(
-            f"{_POSITIONS[scene.position]}, {_subject(scene)} se trouve {_PLACES[scene.place]}, et il y a "
-            f"{_companion(scene)} {side} {of(phrase(NOUNS[scene.subject], definite=True))}"
-        )
+    def words(self, scene: Scene) -> dict[str, str]:
+        noun, colour = NOUNS[scene.subject], scene.colour
+        thing, the_thing = phrase(noun, colour), phrase(noun, definite=True)
+        other = phrase(NOUNS[scene.companion], scene.companion_colour)
+        looks = (colour, scene.pattern, scene.size) if scene.size == "medium" else (scene.size, colour, scene.pattern)
+        return {
+            "thing": thing,
+            "of_thing": of(thing),
+            "the_thing": the_thing,
+            "whole": phrase(noun, *looks),  # "de taille moyenne" comes last: it is not a part of the colour
+            "place": _PLACES[scene.place],
+            "other": other,
+            "of_other": of(other),
+            "near": _beside(_RELATIONS[scene.relation], thing),
+            "near_it": _beside(_RELATIONS[scene.relation], the_thing),
+            "flyers": counted(scene),
+            "fly": _FLIGHT.get(scene.flyer, ("vole", "volent"))[scene.flyers > 1],
+            "when": f"par {phrase(_MOMENTS[scene.time], scene.weather)}",
+            "time": _TIMES[scene.time],
+            "weather": _ADJECTIVES[scene.weather][0],
+            "where": _POSITIONS[scene.position],
+            "landmark": phrase(NOUNS[scene.landmark]),
+        }
 
     def contrast(self, scene: Scene, colour: str, other: str, draws: Draws) -> str:
-        noun, place = NOUNS[scene.subject], _PLACES[scene.place]
-        thing, so, not_so = phrase(noun, definite=True), agreeing(colour, noun), agreeing(other, noun)
-        return self.finish(
-            draws.one_of(
-                (
-                    f"{thing} qui se trouve {place} est {so}, pas {not_so}",
-                    f"{thing} qui se trouve {place} n'est pas {not_so}, mais {so}",
-                )
-            )
-        )
+        so, not_so = (agreeing(name, NOUNS[scene.subject]) for name in (colour, other))
+        return self.say("contrast", scene, draws, so=so, not_so=not_so)
 
     def without_flyer(self, scene: Scene, flyer: str, draws: Draws) -> str:
-        place, thing, flyers = _PLACES[scene.place], _subject(scene), NOUNS[flyer].plural
-        return self.finish(
-            draws.one_of(
-                (
-                    f"il n'y a pas {of(flyers)} au-dessus {of(thing)} {place}",
-                    f"{thing} se trouve {place}, et il n'y a pas {of(flyers)} dans le ciel",
-                )
-            )
-        )
+        return self.say("without_flyer", scene, draws, of_absent=of(NOUNS[flyer].plural))
 
     def without_companion(self, scene: Scene, companion: str, draws: Draws) -> str:
-        place, thing, absent = _PLACES[scene.place], _subject(scene), NOUNS[companion].word
-        return self.finish(
-            draws.one_of(
-                (
-                    f"{thing} se trouve {place}, mais il n'y a pas {of(absent)}",
-                    f"{place}, on voit {thing}, mais pas {of(absent)}",
-                )
-            )
-        )
-
-
-def _subject(scene: Scene) -> str:
-    return phrase(NOUNS[scene.subject], scene.colour)
-
-
-def _companion(scene: Scene) -> str:
-    return phrase(NOUNS[scene.companion], scene.companion_colour)
+        return self.say("without_companion", scene, draws, of_absent=of(NOUNS[companion].word))
 
 
 def _beside(relation: str, thing: str) -> str:

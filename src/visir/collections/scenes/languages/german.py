@@ -6,7 +6,7 @@ from typing import Literal, NamedTuple
 
 from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import Scene
-from visir.collections.scenes.languages.grammar import SIDES, SentenceGrammar, Side, Thing
+from visir.collections.scenes.languages.grammar import SentenceGrammar, Side
 
 Case = Literal["nominative", "accusative", "dative"]
 
@@ -54,6 +54,7 @@ _PLACES = {
 }  # fmt: skip
 _VERBS = {"cat": "sitzt", "rabbit": "sitzt", "turtle": "sitzt", "snail": "sitzt", "boat": "liegt"}
 _RELATIONS = {"left of": "links von", "right of": "rechts von", "in front of": "vor", "on": "auf"}
+_SIDES: dict[Side, str] = {"left": "links", "right": "rechts"}
 _FLIGHT = {
     "bird": ("fliegt", "fliegen"), "butterfly": ("flattert", "flattern"), "balloon": ("schwebt", "schweben"),
     "kite": ("fliegt", "fliegen"), "paper plane": ("gleitet", "gleiten"), "bee": ("fliegt", "fliegen"),
@@ -68,6 +69,46 @@ _EIN = {"nominative": ("ein", "eine", "ein"), "accusative": ("einen", "eine", "e
 _DER = {"nominative": ("der", "die", "das"), "accusative": ("den", "die", "das"), "dative": ("dem", "der", "dem")}
 _BEHIND_EIN = {"nominative": ("er", "e", "es"), "accusative": ("en", "e", "es"), "dative": ("en", "en", "en")}
 _BEHIND_DER = {"nominative": ("e", "e", "e"), "accusative": ("en", "e", "e"), "dative": ("en", "en", "en")}
+_WAYS = {
+    "looks": ("{whole} {stands} {place}", "{place} {stands} {whole}", "auf dem Bild ist {whole} {place} zu sehen"),
+    "company": (
+        "{relation} {to_thing} {place} ist {other} zu sehen",
+        "{other} befindet sich {relation} {to_thing} {place}",
+        "{place} {stands} {thing}, und {relation} {pronoun} ist {other}",
+    ),
+    "above": (
+        "{flyers} {fly} über {to_thing} {place}",
+        "{place} {stands} {thing} unter {to_flyers}",
+        "über {to_thing} {place} {are} {flyers} am Himmel zu sehen",
+    ),
+    "weather": (
+        "{when} {stands} {thing} {place}",
+        "{thing} {stands} {when} {place}",
+        "{thing} {place}, {time} bei {weather}em Wetter",
+    ),
+    "layout": (
+        "{where} {stands} {thing} {place}, und in der Ferne ist {landmark} zu sehen",
+        "{thing} {stands} {where} {place}; weit dahinter ist {landmark}",
+        "in der Ferne ist {landmark}, und {where} {stands} {thing} {place}",
+    ),
+    "beside": (
+        "{place} ist {first} {side} {of_second}",
+        "{place} befindet sich {side} {of_second} {first}",
+    ),
+    "beside_at": ("{where} {stands} {thing} {place}, und {relation} {pronoun} ist {other}",),
+    "contrast": (
+        "{the_thing} {place} ist {so}, nicht {not_so}",
+        "{the_thing} {place} ist nicht {not_so}, sondern {so}",
+    ),
+    "without_flyer": (
+        "über {to_thing} {place} sind keine {absent} zu sehen",
+        "{place} {stands} {thing}, und am Himmel sind keine {absent}",
+    ),
+    "without_companion": (
+        "{place} {stands} {thing}, aber {absent}",
+        "{thing} {stands} {place}, und es ist {absent} zu sehen",
+    ),
+}
 
 
 def phrase(noun: GermanNoun, case: Case, *adjectives: str, definite: bool = False, negated: bool = False) -> str:
@@ -104,125 +145,41 @@ class German(SentenceGrammar):
 
     code = "de"
     title = "German"
+    ways = _WAYS
+    sides = _SIDES
 
-    def looks(self, scene: Scene, draws: Draws) -> str:
-        thing = phrase(NOUNS[scene.subject], "nominative", scene.size, scene.pattern, scene.colour)
-        place, verb = _PLACES[scene.place], _verb(scene)
-        return draws.one_of(
-            (
-                f"{thing} {verb} {place}",
-                f"{place} {verb} {thing}",
-                f"auf dem Bild ist {thing} {place} zu sehen",
-            )
-        )
-
-    def company(self, scene: Scene, draws: Draws) -> str:
-        thing, other, place = _subject(scene, "dative"), _companion(scene, "nominative"), _PLACES[scene.place]
-        relation, pronoun = _RELATIONS[scene.relation], "ihr" if NOUNS[scene.subject].gender == "f" else "ihm"
-        return draws.one_of(
-            (
-                f"{relation} {thing} {place} ist {other} zu sehen",
-                f"{other} befindet sich {relation} {thing} {place}",
-                f"{place} {_verb(scene)} {_subject(scene, 'nominative')}, und {relation} {pronoun} ist {other}",
-            )
-        )
-
-    def above(self, scene: Scene, draws: Draws) -> str:
-        place, thing = _PLACES[scene.place], _subject(scene, "dative")
-        flies, are = (_FLIGHT[scene.flyer][scene.flyers > 1], "ist" if scene.flyers == 1 else "sind")
-        return draws.one_of(
-            (
-                f"{counted(scene, 'nominative')} {flies} über {thing} {place}",
-                f"{place} {_verb(scene)} {_subject(scene, 'nominative')} unter {counted(scene, 'dative')}",
-                f"über {thing} {place} {are} {counted(scene, 'nominative')} am Himmel zu sehen",
-            )
-        )
-
-    def weather(self, scene: Scene, draws: Draws) -> str:
-        thing, place, moment = _subject(scene, "nominative"), _PLACES[scene.place], _MOMENTS[scene.time]
-        when = f"{'in' if moment.gender == 'f' else 'an'} {phrase(moment, 'dative', scene.weather)}"
-        return draws.one_of(
-            (
-                f"{when} {_verb(scene)} {thing} {place}",
-                f"{thing} {_verb(scene)} {when} {place}",
-                f"{thing} {place}, {_TIMES[scene.time]} bei {_ADJECTIVES[scene.weather]}em Wetter",
-            )
-        )
-
-    def layout(self, scene: Scene, draws: Draws) -> str:
-        thing, place, where = _subject(scene, "nominative"), _PLACES[scene.place], _POSITIONS[scene.position]
-        landmark = phrase(NOUNS[scene.landmark], "nominative")
-        return draws.one_of(
-            (
-                f"{where} {_verb(scene)} {thing} {place}, und in der Ferne ist {landmark} zu sehen",
-                f"{thing} {_verb(scene)} {where} {place}; weit dahinter ist {landmark}",
-                f"in der Ferne ist {landmark}, und {where} {_verb(scene)} {thing} {place}",
-            )
-        )
-
-    def beside(self, scene: Scene, first: Thing, side: Side, draws: Draws) -> str:
-        make, to = (_subject, _companion) if first == "subject" else (_companion, _subject)
-        relation, place = "links von" if side == "left" else "rechts von", _PLACES[scene.place]
-        return self.finish(
-            draws.one_of(
-                (
-                    f"{place} ist {make(scene, 'nominative')} {relation} {to(scene, 'dative')}",
-                    f"{place} befindet sich {relation} {to(scene, 'dative')} {make(scene, 'nominative')}",
-                )
-            )
-        )
-
-    def beside_at(self, scene: Scene) -> str:
-        relation = "links von" if SIDES[scene.relation] == "left" else "rechts von"
-        pronoun = "ihr" if NOUNS[scene.subject].gender == "f" else "ihm"
-        return self.finish(
-            f"{_POSITIONS[scene.position]} {_verb(scene)} {_subject(scene, 'nominative')} {_PLACES[scene.place]}, "
-            f"und {relation} {pronoun} ist {_companion(scene, 'nominative')}"
-        )
+    def words(self, scene: Scene) -> dict[str, str]:
+        noun, companion = NOUNS[scene.subject], NOUNS[scene.companion]
+        to_thing, moment = phrase(noun, "dative", scene.colour), _MOMENTS[scene.time]
+        return {
+            "thing": phrase(noun, "nominative", scene.colour),
+            "to_thing": to_thing,
+            "of_thing": f"von {to_thing}",
+            "the_thing": phrase(noun, "nominative", definite=True),
+            "whole": phrase(noun, "nominative", scene.size, scene.pattern, scene.colour),
+            "pronoun": "ihr" if noun.gender == "f" else "ihm",
+            "stands": _VERBS.get(scene.subject, "steht"),
+            "place": _PLACES[scene.place],
+            "other": phrase(companion, "nominative", scene.companion_colour),
+            "of_other": f"von {phrase(companion, 'dative', scene.companion_colour)}",
+            "relation": _RELATIONS[scene.relation],
+            "flyers": counted(scene, "nominative"),
+            "to_flyers": counted(scene, "dative"),
+            "fly": _FLIGHT[scene.flyer][scene.flyers > 1],
+            "are": "ist" if scene.flyers == 1 else "sind",
+            "when": f"{'in' if moment.gender == 'f' else 'an'} {phrase(moment, 'dative', scene.weather)}",
+            "time": _TIMES[scene.time],
+            "weather": _ADJECTIVES[scene.weather],
+            "where": _POSITIONS[scene.position],
+            "landmark": phrase(NOUNS[scene.landmark], "nominative"),
+        }
 
     def contrast(self, scene: Scene, colour: str, other: str, draws: Draws) -> str:
-        noun, place, (so, not_so) = (
-            NOUNS[scene.subject],
-            _PLACES[scene.place],
-            (_ADJECTIVES[colour], _ADJECTIVES[other]),
-        )
-        thing = phrase(noun, "nominative", definite=True)
-        return self.finish(
-            draws.one_of(
-                (f"{thing} {place} ist {so}, nicht {not_so}", f"{thing} {place} ist nicht {not_so}, sondern {so}")
-            )
-        )
+        return self.say("contrast", scene, draws, so=_ADJECTIVES[colour], not_so=_ADJECTIVES[other])
 
     def without_flyer(self, scene: Scene, flyer: str, draws: Draws) -> str:
-        place, plural = _PLACES[scene.place], NOUNS[flyer].plural
-        return self.finish(
-            draws.one_of(
-                (
-                    f"über {_subject(scene, 'dative')} {place} sind keine {plural} zu sehen",
-                    f"{place} {_verb(scene)} {_subject(scene, 'nominative')}, und am Himmel sind keine {plural}",
-                )
-            )
-        )
+        return self.say("without_flyer", scene, draws, absent=NOUNS[flyer].plural)
 
     def without_companion(self, scene: Scene, companion: str, draws: Draws) -> str:
-        place, absent = _PLACES[scene.place], phrase(NOUNS[companion], "nominative", negated=True)
-        return self.finish(
-            draws.one_of(
-                (
-                    f"{place} {_verb(scene)} {_subject(scene, 'nominative')}, aber {absent}",
-                    f"{_subject(scene, 'nominative')} {_verb(scene)} {place}, und es ist {absent} zu sehen",
-                )
-            )
-        )
-
-
-def _verb(scene: Scene) -> str:
-    return _VERBS.get(scene.subject, "steht")
-
-
-def _subject(scene: Scene, case: Case) -> str:
-    return phrase(NOUNS[scene.subject], case, scene.colour)
-
-
-def _companion(scene: Scene, case: Case) -> str:
-    return phrase(NOUNS[scene.companion], case, scene.companion_colour)
+        absent = phrase(NOUNS[companion], "nominative", negated=True)
+        return self.say("without_companion", scene, draws, absent=absent)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal, NamedTuple
 
 from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import CAPTIONS_PER_SCENE, Scene
-from visir.collections.scenes.language import TELLS, Caption
+from visir.collections.scenes.language import KINDS, TELLS, Caption, sentence
 
 Thing = Literal["subject", "companion"]
 Side = Literal["left", "right"]
@@ -66,35 +66,41 @@ class Grammar(ABC):
 
 
 class SentenceGrammar(Grammar):
-    """A language whose captions are one sentence each.
+    """A language that is a table of sentences, and the words of a scene that are put into them.
 
-    A method may begin with a small letter, and writes no full stop; `finish` adds both.
+    A sentence may begin with a small letter, and has no full stop; `finish` adds both.
     """
 
-    def caption(self, scene: Scene, number: int) -> Caption:
-        write = (self.looks, self.company, self.above, self.weather, self.layout)[number]
-        return Caption(self.finish(write(scene, Draws(scene, _CAPTIONS + number))), TELLS[number])
+    ways: ClassVar[dict[str, tuple[str, ...]]]
+    """The ways to say each kind of sentence: each of `KINDS`, and every other method of `Grammar` by its name."""
+    sides: ClassVar[dict[Side, str]]
+    """"to the left", "to the right"."""
+
+    @abstractmethod
+    def words(self, scene: Scene) -> dict[str, str]:
+        """What the names in the sentences stand for, where it follows from the scene alone.
+
+        All languages have "thing" and "other", the subject and the companion, and "of_thing" and "of_other", which
+        stand behind a side.
+        """
+
+    def say(self, kind: str, scene: Scene, draws: Draws, **words: str) -> str:
+        """One of the ways of a kind, with the words of the scene and these."""
+        return self.finish(draws.one_of(self.ways[kind]).format(**self.words(scene), **words))
 
     def finish(self, text: str) -> str:
         """A sentence with its capital and its full stop."""
-        return f"{text[0].upper()}{text[1:]}."
+        return sentence(text)
 
-    @abstractmethod
-    def looks(self, scene: Scene, draws: Draws) -> str:
-        """Caption 0: the subject with its colour, size and pattern, and the place."""
+    def caption(self, scene: Scene, number: int) -> Caption:
+        return Caption(self.say(KINDS[number], scene, Draws(scene, _CAPTIONS + number)), TELLS[number])
 
-    @abstractmethod
-    def company(self, scene: Scene, draws: Draws) -> str:
-        """Caption 1: where the second thing is, seen from the subject."""
+    def beside(self, scene: Scene, first: Thing, side: Side, draws: Draws) -> str:
+        words = self.words(scene)
+        named, second = ("thing", "other") if first == "subject" else ("other", "thing")
+        return self.say(
+            "beside", scene, draws, first=words[named], of_second=words[f"of_{second}"], side=self.sides[side]
+        )
 
-    @abstractmethod
-    def above(self, scene: Scene, draws: Draws) -> str:
-        """Caption 2: what flies above the subject, and how many."""
-
-    @abstractmethod
-    def weather(self, scene: Scene, draws: Draws) -> str:
-        """Caption 3: the weather and the time of day."""
-
-    @abstractmethod
-    def layout(self, scene: Scene, draws: Draws) -> str:
-        """Caption 4: where in the picture the subject is, and what is in the distance."""
+    def beside_at(self, scene: Scene) -> str:
+        return self.say("beside_at", scene, Draws(scene, 0))

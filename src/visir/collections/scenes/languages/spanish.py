@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import Scene
-from visir.collections.scenes.languages.grammar import SIDES, GenderedNoun, SentenceGrammar, Side, Thing
+from visir.collections.scenes.languages.grammar import GenderedNoun, SentenceGrammar, Side
 
 NOUNS: dict[str, GenderedNoun] = {
     "dog": GenderedNoun("perro", "m"), "cat": GenderedNoun("gato", "m"), "rabbit": GenderedNoun("conejo", "m"),
@@ -43,8 +43,8 @@ _PLACES = {
     "beach": "en la playa", "meadow": "en un prado", "desert": "en el desierto", "street": "en una calle de la ciudad",
     "mountains": "en las montañas", "forest": "en el bosque", "lake": "junto a un lago", "farm": "en una granja",
 }  # fmt: skip
-_RELATIONS = {"left of": "a la izquierda de", "right of": "a la derecha de", "in front of": "delante de",
-              "on": "encima de"}  # fmt: skip
+_RELATIONS = {"left of": "a la izquierda", "right of": "a la derecha", "in front of": "delante", "on": "encima"}
+_SIDES: dict[Side, str] = {"left": "a la izquierda", "right": "a la derecha"}
 _SKIES = {"clear": "con cielo despejado", "cloudy": "con cielo nublado", "rainy": "con lluvia", "snowy": "con nieve",
           "foggy": "con niebla", "stormy": "con tormenta"}  # fmt: skip
 _FLIGHT = {"balloon": ("flota", "flotan"), "paper plane": ("planea", "planean")}
@@ -57,6 +57,39 @@ _MOMENTS = {
 _TIMES = {"day": "de día", "sunset": "al atardecer", "night": "de noche"}
 _POSITIONS = {"left": "a la izquierda de la imagen", "middle": "en el centro de la imagen",
               "right": "a la derecha de la imagen"}  # fmt: skip
+_WAYS = {
+    "looks": ("{place} hay {whole}", "se ve {whole} {place}", "la imagen muestra {whole} {place}"),
+    "company": ("{place} hay {other} {near}", "{other} está {near} {place}", "se ve {other} {near} {place}"),
+    "above": (
+        "{flyers} {fly} por encima {of_thing} {place}",
+        "{place} hay {thing} debajo de {flyers}",
+        "{place}, {flyers} {fly} en el cielo sobre {thing}",
+    ),
+    "weather": (
+        "{when}, {thing} está {place}",
+        "{thing} está {place} {when}",
+        "{thing} {place}, {time} y {sky}",
+    ),
+    "layout": (
+        "{where}, {thing} está {place}, y a lo lejos se ve {landmark}",
+        "{thing} está {place}, {where}; a lo lejos hay {landmark}",
+        "a lo lejos se ve {landmark}, y {where}, {thing} está {place}",
+    ),
+    "beside": ("{place}, {first} está {side} {of_second}", "{place} hay {first} {side} {of_second}"),
+    "beside_at": ("{where}, {thing} está {place}, y hay {other} {near_it}",),
+    "contrast": (
+        "{the_thing} que está {place} es {so}, no {not_so}",
+        "{the_thing} que está {place} no es {not_so}, sino {so}",
+    ),
+    "without_flyer": (
+        "no hay {absent} por encima {of_thing} {place}",
+        "{thing} está {place}, y no hay {absent} en el cielo",
+    ),
+    "without_companion": (
+        "{place} hay {thing}, pero no hay {absent}",
+        "se ve {thing} {place}, pero {absent}",
+    ),
+}
 
 
 def agreeing(name: str, noun: GenderedNoun) -> str:
@@ -101,101 +134,41 @@ class Spanish(SentenceGrammar):
 
     code = "es"
     title = "Spanish"
+    ways = _WAYS
+    sides = _SIDES
 
-    def looks(self, scene: Scene, draws: Draws) -> str:
-        thing = phrase(NOUNS[scene.subject], scene.size, scene.colour, scene.pattern)
-        place = _PLACES[scene.place]
-        return draws.one_of((f"{place} hay {thing}", f"se ve {thing} {place}", f"la imagen muestra {thing} {place}"))
-
-    def company(self, scene: Scene, draws: Draws) -> str:
-        place, other = _PLACES[scene.place], _companion(scene)
-        near = f"{_RELATIONS[scene.relation].removesuffix(' de')} {of(_subject(scene))}"
-        return draws.one_of(
-            (f"{place} hay {other} {near}", f"{other} está {near} {place}", f"se ve {other} {near} {place}")
-        )
-
-    def above(self, scene: Scene, draws: Draws) -> str:
-        place, thing, flyers = _PLACES[scene.place], _subject(scene), counted(scene)
-        flies = _FLIGHT.get(scene.flyer, ("vuela", "vuelan"))[scene.flyers > 1]
-        return draws.one_of(
-            (
-                f"{flyers} {flies} por encima {of(thing)} {place}",
-                f"{place} hay {thing} debajo de {flyers}",
-                f"{place}, {flyers} {flies} en el cielo sobre {thing}",
-            )
-        )
-
-    def weather(self, scene: Scene, draws: Draws) -> str:
-        place, thing, moment = _PLACES[scene.place], _subject(scene), _MOMENTS[scene.time]
-        when = f"en {phrase(moment, scene.weather)}"
-        return draws.one_of(
-            (
-                f"{when}, {thing} está {place}",
-                f"{thing} está {place} {when}",
-                f"{thing} {place}, {_TIMES[scene.time]} y {_SKIES[scene.weather]}",
-            )
-        )
-
-    def layout(self, scene: Scene, draws: Draws) -> str:
-        place, thing, where = _PLACES[scene.place], _subject(scene), _POSITIONS[scene.position]
-        landmark = phrase(NOUNS[scene.landmark])
-        return draws.one_of(
-            (
-                f"{where}, {thing} está {place}, y a lo lejos se ve {landmark}",
-                f"{thing} está {place}, {where}; a lo lejos hay {landmark}",
-                f"a lo lejos se ve {landmark}, y {where}, {thing} está {place}",
-            )
-        )
-
-    def beside(self, scene: Scene, first: Thing, side: Side, draws: Draws) -> str:
-        thing, other = (_subject(scene), _companion(scene))
-        if first == "companion":
-            thing, other = other, thing
-        near, place = f"a la {_SIDE_WORDS[side]} {of(other)}", _PLACES[scene.place]
-        return self.finish(draws.one_of((f"{place}, {thing} está {near}", f"{place} hay {thing} {near}")))
-
-    def beside_at(self, scene: Scene) -> str:
-        near = f"a la {_SIDE_WORDS[SIDES[scene.relation]]} {of(phrase(NOUNS[scene.subject], definite=True))}"
-        thing, where = _subject(scene), _POSITIONS[scene.position]
-        return self.finish(f"{where}, {thing} está {_PLACES[scene.place]}, y hay {_companion(scene)} {near}")
+    def words(self, scene: Scene) -> dict[str, str]:
+        noun, colour = NOUNS[scene.subject], scene.colour
+        thing, the_thing = phrase(noun, colour), phrase(noun, definite=True)
+        other = phrase(NOUNS[scene.companion], scene.companion_colour)
+        relation = _RELATIONS[scene.relation]
+        return {
+            "thing": thing,
+            "of_thing": of(thing),
+            "the_thing": the_thing,
+            "whole": phrase(noun, scene.size, colour, scene.pattern),
+            "place": _PLACES[scene.place],
+            "other": other,
+            "of_other": of(other),
+            "near": f"{relation} {of(thing)}",
+            "near_it": f"{relation} {of(the_thing)}",
+            "flyers": counted(scene),
+            "fly": _FLIGHT.get(scene.flyer, ("vuela", "vuelan"))[scene.flyers > 1],
+            "when": f"en {phrase(_MOMENTS[scene.time], scene.weather)}",
+            "time": _TIMES[scene.time],
+            "sky": _SKIES[scene.weather],
+            "where": _POSITIONS[scene.position],
+            "landmark": phrase(NOUNS[scene.landmark]),
+        }
 
     def contrast(self, scene: Scene, colour: str, other: str, draws: Draws) -> str:
-        noun, place = NOUNS[scene.subject], _PLACES[scene.place]
-        thing, so, not_so = phrase(noun, definite=True), agreeing(colour, noun), agreeing(other, noun)
-        return self.finish(
-            draws.one_of(
-                (
-                    f"{thing} que está {place} es {so}, no {not_so}",
-                    f"{thing} que está {place} no es {not_so}, sino {so}",
-                )
-            )
-        )
+        so, not_so = (agreeing(name, NOUNS[scene.subject]) for name in (colour, other))
+        return self.say("contrast", scene, draws, so=so, not_so=not_so)
 
     def without_flyer(self, scene: Scene, flyer: str, draws: Draws) -> str:
-        place, thing, flyers = _PLACES[scene.place], _subject(scene), NOUNS[flyer].plural
-        return self.finish(
-            draws.one_of(
-                (
-                    f"no hay {flyers} por encima {of(thing)} {place}",
-                    f"{thing} está {place}, y no hay {flyers} en el cielo",
-                )
-            )
-        )
+        return self.say("without_flyer", scene, draws, absent=NOUNS[flyer].plural)
 
     def without_companion(self, scene: Scene, companion: str, draws: Draws) -> str:
-        place, thing, noun = _PLACES[scene.place], _subject(scene), NOUNS[companion]
+        noun = NOUNS[companion]
         absent = f"{'ninguna' if noun.gender == 'f' else 'ningún'} {noun.word}"
-        return self.finish(
-            draws.one_of((f"{place} hay {thing}, pero no hay {absent}", f"se ve {thing} {place}, pero {absent}"))
-        )
-
-
-_SIDE_WORDS: dict[Side, str] = {"left": "izquierda", "right": "derecha"}
-
-
-def _subject(scene: Scene) -> str:
-    return phrase(NOUNS[scene.subject], scene.colour)
-
-
-def _companion(scene: Scene) -> str:
-    return phrase(NOUNS[scene.companion], scene.companion_colour)
+        return self.say("without_companion", scene, draws, absent=absent)
