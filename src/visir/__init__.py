@@ -15,6 +15,7 @@ Find
 Measure
     visir.evaluate(photos, model, split="test")          an Evaluation; visir.measures() lists what there is
     visir.classify("photos/", model, shots=16)           a Classification: zero-shot prompts, few-shot curves; or labels
+    visir.profile(model, "mine.csv")                     what a model can do: every task at hand, by strength, as a page
     visir.compare(first, second)                         a Comparison: differences with intervals and p-values
     visir.explain(evaluation, …)                         which reading of the protocol gives a published number
     visir.read_run("run.trec")                           runs of other tools
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
     from visir.retrieval.searching import search
     from visir.robustness.perturb import perturb
     from visir.sparse import sparsify, words
+    from visir.studies.profile.profile import profile
     from visir.training import TrainedModel, recipes, train
     from visir.version import __version__
 
@@ -99,6 +101,7 @@ __getattr__, __dir__ = lazy(
         "Evaluation": "visir.evaluation",
         "mteb_model": "visir.evaluation.mteb.model",
         "stress": "visir.evaluation.stress.stress",
+        "profile": "visir.studies.profile.profile",
         "submit": "visir.evaluation.submit",
         "probe": "visir.evaluation.probes",
         "perturb": "visir.robustness.perturb",
@@ -139,6 +142,7 @@ __all__ = [
     "perturb",
     "probe",
     "products",
+    "profile",
     "read_run",
     "recipes",
     "search",

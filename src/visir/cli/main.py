@@ -51,6 +51,7 @@ ROAD = (
     Verb("evaluate", "visir.cli.evaluate:evaluate", group="measure"),
     Verb("submit", "visir.cli.submit:submit", group="measure"),
     Verb("classify", "visir.cli.classify:classify", group="measure"),
+    Verb("profile", "visir.cli.profile:profile", group="measure"),
     Verb("compare", "visir.cli.compare:compare", group="measure"),
     Verb("explain", "visir.cli.explain:explain", group="measure"),
     Verb("stress", "visir.cli.stress:stress", group="measure"),

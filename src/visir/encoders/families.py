@@ -102,6 +102,16 @@ for _family in (
         takes=("image",),
     ),
     Family(
+        name="colours",
+        title="how much of each colour, and which colour words; no weights, nothing to download: a floor for models",
+        form="colours",
+        example="colours",
+        module="visir.encoders.models.colours",
+        prefixes=("colours",),
+        devices=False,
+        dtypes=("float32",),
+    ),
+    Family(
         name="bag-of-words",
         title="hashed bag of words; no weights, nothing to download (texts only)",
         form="bow[:DIMENSION]",

@@ -61,6 +61,55 @@ def chance_of(tasks: Mapping[str, Task], names: Sequence[str]) -> dict[str, pa.T
     return tables
 
 
+def mean_chance(tasks: Mapping[str, Task], name: str, measure: str) -> float:
+    """What random scores reach in one task, the mean over its queries: in pools, and in a gallery for all.
+
+    Args:
+        tasks: By name: tasks with one set of judgements. A group score needs all tasks of its items.
+        name: The name of the task.
+        measure: The name of the measure. In a gallery the expected value is known of hit@k.
+
+    Returns:
+        The expected value; NaN where it is not known.
+
+    Example:
+        >>> from visir.records import Items, Qrels
+        >>> texts = Items.of_texts({"a": "red", "b": "blue", "c": "green", "d": "dark red"}, title="texts")
+        >>> task = Task("t2t", texts, texts, {"links": Qrels.of(["a", "b", "b"], ["a", "a", "b"])})
+        >>> mean_chance({"t2t": task}, "t2t", "hit@1")  # 1 of 4 is right for a, 2 of 4 for b
+        0.375
+    """
+    task, named = tasks[name], read_measure(measure)
+    if not isinstance(named, Named):
+        return float("nan")
+    if task.pools is not None:
+        expected = chance_of(tasks, [measure]).get(name)
+        known = expected is not None and named.name in expected.column_names
+        return float(np.mean(expected[named.name].to_numpy())) if known and expected is not None else float("nan")
+    if named.measure.name != "hit" or named.rel is not None or task.skip_first:
+        return float("nan")
+    queries, gallery = task.measured_queries(), task.gallery
+    qrels = task.judgements().select(queries)
+    pairs = qrels.queries.take(pa.array(np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets)))), qrels.documents
+    right = qrels.grades > 0
+    if gallery.ids is not None:
+        right &= pc.is_in(qrels.documents, gallery.ids).to_numpy(zero_copy_only=False)
+    sizes = np.full(len(qrels), gallery.size)
+    if task.excluded is not None:
+        excluded = task.excluded.select(queries)
+        owners = pc.index_in(excluded.queries, qrels.queries).to_numpy()
+        np.subtract.at(sizes, owners, np.diff(excluded.offsets))
+        out = set(zip(excluded.queries.take(pa.array(excluded.query_rows)).to_pylist(),
+                      excluded.documents.to_pylist(), strict=True))  # fmt: skip
+        listed = zip(*(column.to_pylist() for column in pairs), strict=True)
+        right &= np.array([pair not in out for pair in listed], bool)
+    owners = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))
+    positives = np.bincount(owners, right, minlength=len(qrels)).astype(int)
+    kinds, counts = np.unique(np.stack([sizes, positives]), axis=1, return_counts=True)
+    values = [_hit(int(size), int(count), named.k or 1) for size, count in kinds.T]
+    return float(np.average(values, weights=counts))
+
+
 class _Choices:
     """The measured queries of a task with their candidates, positives, and the items that they belong to."""
 

@@ -1,0 +1,169 @@
+"""A profile as tables and as a page: "what this model can do"."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from visir.display import counted
+from visir.reports.blocks import Block, Bullets, Definitions, Fold, Paragraph, inline, production
+from visir.reports.page import Page, Section, write_page
+from visir.reports.profile_plots import strength_figure
+from visir.reports.table import Cell, Column, Table, between
+from visir.studies.profile.result import ModelProfile, SkillScore
+from visir.studies.profile.skill import ABILITIES
+
+MEASURES = {
+    "hit@1": "R@1",
+    "all_first": "right choices",
+    "item_score": "right items",
+    "group_score": "right groups",
+    "top-1": "top-1",
+}
+"""What measures are called in tables."""
+_PERCENT = Column("", 1)
+
+
+def profile_table(profile: ModelProfile) -> Table:
+    """All tasks in one table, ability by ability, the strongest first."""
+    rows: list[list[Cell]] = [[row.ability, *_cells(row, profile, full=True)] for row in profile.scores]
+    columns = [Column("ability"), *_columns(profile, full=True)]
+    notes = [f"In percent. {_explained(profile)}", f"{profile.summary}."]
+    return Table.of(columns, rows, caption=f"What {profile.model} can do", notes=notes)
+
+
+def ability_table(profile: ModelProfile, ability: str) -> Table:
+    """The tasks of one ability."""
+    rows = [_cells(row, profile) for row in profile.of(ability)]
+    return Table.of(_columns(profile), rows)
+
+
+def left_out_table(profile: ModelProfile) -> Table:
+    """What was not measured, and why; tasks with one reason are one row."""
+    by_reason: dict[str, list[str]] = {}
+    for row in profile.left_out:
+        by_reason.setdefault(row.reason, []).append(row.name)
+    rows = [[", ".join(names), reason] for reason, names in by_reason.items()]
+    return Table.of([Column("task"), Column("reason")], rows)
+
+
+def tidy_profile(profile: ModelProfile) -> Table:
+    """All values as shares, one row per task: for CSV and data frames."""
+    names = ("model", "ability", "source", "task", "title", "measure", "queries", "candidates", "score", "low", "high",
+             "chance", "blind", "strength", "reference", "reference_score", "difference", "difference_low",
+             "difference_high", "protocol")  # fmt: skip
+    rows: list[list[Cell]] = []
+    for row in profile.scores:
+        apart = row.difference
+        rows.append(
+            [
+                *(profile.model, row.ability, row.source, row.skill, row.title, row.measure, row.queries),
+                *(row.candidates, row.score, row.low, row.high, row.chance, row.blind, row.strength),
+                *(profile.reference or None, row.reference),
+                *((None, None, None) if apart is None else (apart.mean, apart.low, apart.high)),
+                row.protocol,
+            ]
+        )
+    return Table.of([Column(name) for name in names], rows)
+
+
+def write_profile(path: str | Path, profile: ModelProfile, *, command: str = "", replace: bool = False) -> Path:
+    """Write the page of a profile and return its path.
+
+    Args:
+        path: The HTML file.
+        profile: The profile.
+        command: The command that makes the page again.
+        replace: Whether any other file of this name may be replaced.
+    """
+    return write_page(path, profile_page(profile, command), replace=replace)
+
+
+def profile_page(profile: ModelProfile, command: str = "") -> Page:
+    """The page of a profile."""
+    best = profile.by_strength
+    lead = f"Every task that data is at hand for, from the strongest to the weakest. {_explained(profile)}"
+    extremes = inline(
+        "Strongest: <b>{}</b>, {}. Weakest: <b>{}</b>, {}.", *_in_words(best[0]), *_in_words(best[-1])
+    )
+    overview: list[Block] = [Paragraph(lead, "lead"), Paragraph(extremes), strength_figure(profile)]
+    sections = [Section("overview", "At a glance", overview)]
+    for ability in profile.abilities:
+        blocks: list[Block] = [Paragraph(ABILITIES[ability], "lead"), ability_table(profile, ability)]
+        sections.append(Section(ability, ability.capitalize(), blocks))
+    if profile.left_out:
+        about = "These tasks are no zeros: the model cannot take them, or their data could not be read."
+        sections.append(
+            Section("left-out", "Not measured", [Paragraph(about, "lead"), left_out_table(profile)])
+        )
+    sections.append(Section("made", "How it was measured", [*_how(profile), *production(command)], short="How"))
+    facts = [
+        inline("tasks <b>{}</b>", f"{len(profile.scores):,}"),
+        inline("reference <b>{}</b>", profile.reference or "none"),
+        *(inline("{}", part.strip()) for part in profile.summary.split(";")),
+    ]
+    return Page("model profile", f"What {profile.model} can do", sections, facts)
+
+
+def _how(profile: ModelProfile) -> list[Block]:
+    """What the columns are, and the protocol of every number."""
+    words: list[tuple[str, str]] = [
+        ("strength", "(score − chance) / (1 − chance): 0 is what chance reaches, 100 % is no mistake. Below 0, the "
+         "model is worse than chance: equal scores count against it."),
+        ("chance", "the exact expected value when the score of every pair is random"),
+        ("blind", "what is reached without a look at the query: by a language model that takes the likelier text, or "
+         "by naming the most frequent class. Read a score as understanding as far as it is above this"),
+        ("95 % interval", "queries of one picture, or of one item, are one unit"),
+    ]  # fmt: skip
+    if profile.reference:
+        words.append(("difference", f"the model minus {profile.reference}, over the same queries"))
+    blocks: list[Block] = [Definitions(words)]
+    for key, rows in profile.protocols.items():
+        scores = [row for row in profile.scores if row.protocol == key]
+        notes = list(dict.fromkeys(note for row in scores for note in row.notes))
+        table = Table.of([Column("field"), Column("value")], rows)
+        names = ", ".join(row.name for row in scores)
+        blocks.append(Fold(f"Protocol of {names}", [table, *([Bullets(notes)] if notes else [])]))
+    return [*blocks, *([Bullets(profile.notes)] if profile.notes else [])]
+
+
+def _explained(profile: ModelProfile) -> str:
+    text = "Strength is where the score stands between chance (0) and perfect (100 %)."
+    if profile.reference == "colours":
+        return f"{text} The reference “colours” knows colours and their names, and nothing else."
+    return f"{text} The reference is {profile.reference}." if profile.reference else text
+
+
+def _columns(profile: ModelProfile, full: bool = False) -> list[Column]:
+    blind = any(row.blind is not None for row in profile.scores)
+    return [
+        *((Column("task"),) if full else (Column("task"), Column("data"))),
+        *(Column("queries", 0), Column("of", None), Column("measure")),
+        *(Column("score", 1), Column("95 % interval", 1), Column("chance", 1)),
+        *((Column("blind", 1),) if blind else ()),
+        *((Column(profile.reference, 1), Column("difference", 1, signed=True)) if profile.reference else ()),
+        Column("strength", 0),
+    ]
+
+
+def _cells(row: SkillScore, profile: ModelProfile, full: bool = False) -> list[Cell]:
+    blind = any(other.blind is not None for other in profile.scores)
+    apart = row.difference
+    compared: list[Cell] = []
+    if profile.reference:
+        compared = [_scaled(row.reference), None if apart is None else 100 * apart.mean]
+    return [
+        *((row.name,) if full else (row.title, row.source)),
+        *(row.queries, row.candidates, MEASURES.get(row.measure, row.measure)),
+        *(100 * row.score, between(100 * row.low, 100 * row.high, _PERCENT), 100 * row.chance),
+        *((_scaled(row.blind),) if blind else ()),
+        *compared,
+        100 * row.strength,
+    ]
+
+
+def _scaled(value: float | None) -> float | None:
+    return None if value is None else 100 * value
+
+
+def _in_words(row: SkillScore) -> tuple[str, str]:
+    return row.title, f"{100 * row.score:.1f} % of {counted(row.queries, 'queries')} (chance {100 * row.chance:.1f} %)"

@@ -1,0 +1,72 @@
+"""Known data sets under `VISIR_DATA`: those that are there take part in every profile. A new one is a line here."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from visir.collections import open_source
+from visir.files import data_directory
+
+
+@dataclass(frozen=True)
+class DataAtHand:
+    """A data set at its place under `VISIR_DATA`.
+
+    Attributes:
+        name: What a profile calls it.
+        path: Where it is.
+        images: Where its pictures are, when they are not beside it; without them it takes no part.
+        blind: Captions of which the language model of the blind baseline is made.
+        ability: What its tasks show, where that is another ability than tasks of this kind usually show.
+    """
+
+    name: str
+    path: str
+    images: str = ""
+    blind: str = ""
+    ability: str = ""
+
+    def is_there(self, folder: Path) -> bool:
+        """Whether its files are in a folder."""
+        return all((folder / place).exists() for place in (self.path, self.images) if place)
+
+    def open(self, folder: Path) -> Any:
+        """Open it.
+
+        Args:
+            folder: The folder of data.
+
+        Raises:
+            VisirError: Its files are not what they should be.
+        """
+        images = str(folder / self.images) if self.images else None
+        return open_source(str(folder / self.path), images=images)
+
+    def blind_model(self, folder: Path) -> str:
+        """The name of the language model; "" where its captions are not there."""
+        return str(folder / self.blind) if self.blind and (folder / self.blind).is_file() else ""
+
+
+_FLICKR8K = "flickr8k/images_test_224.zip"
+_COCO = "coco/images_154_256.zip"
+_CAPTIONS = "flickr8k/Flickr8k.token.txt.xz"
+
+DATA_SETS = (
+    DataAtHand("flickr8k", "flickr8k/dataset_flickr8k.karpathy_schema.json.xz", _FLICKR8K),
+    DataAtHand("sugarcrepe-pp", "choice/sugarcrepe_pp", _COCO, _CAPTIONS),
+    DataAtHand("valse", "choice/valse", _COCO, _CAPTIONS),
+    DataAtHand("flickr8k-cn", "multilingual/flickr8k-cn", _FLICKR8K, ability="language"),
+    DataAtHand("mnist", "mnist"),
+)
+
+
+def data_at_hand(folder: Path | None = None) -> list[tuple[DataAtHand, Path]]:
+    """The data sets that are in the folder of data, with that folder.
+
+    Args:
+        folder: The folder; None takes `VISIR_DATA`.
+    """
+    place = data_directory() if folder is None else folder
+    return [(known, place) for known in DATA_SETS if known.is_there(place)]

@@ -1,0 +1,250 @@
+"""`visir.profile`: what a model can do, on generated scenes, on data at hand, and on your own data."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from visir.collections import open_source
+from visir.encoders import load
+from visir.encoders.base import Encoder
+from visir.encoders.encoding import EncodeOptions
+from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.intervals import interval_of
+from visir.evaluation.significance import mean_interval
+from visir.evaluation.sources import check_open_options, open_tasks
+from visir.fingerprint import hash_json
+from visir.progress import Progress
+from visir.studies.profile.at_hand import data_at_hand
+from visir.studies.profile.generated import generated_tasks
+from visir.studies.profile.own_data import tasks_of
+from visir.studies.profile.result import LeftOutTask, ModelProfile, ScoreDifference, SkillScore, in_order
+from visir.studies.profile.selection import select, wanted_names
+from visir.studies.profile.skill import Measured, Skill
+from visir.studies.profile.task import ProfileTask
+
+REFERENCE = "colours"
+"""The usual reference: it knows colours and the words for them, and nothing else."""
+SCENES = 200
+"""How many pictures each task of generated scenes has, where nobody says."""
+
+
+def profile(
+    model: Any,
+    data: Any = None,
+    *,
+    reference: Any = REFERENCE,
+    tasks: Sequence[str] | str | None = None,
+    scenes: int = SCENES,
+    at_hand: bool = True,
+    device: str | None = None,
+    dtype: str = "float32",
+    **encoding: Any,
+) -> ModelProfile:
+    """Measure what a model can do: every task that data is at hand for, by strength, with chance and a reference.
+
+    Generated scenes are always there: retrieval, choices, composed queries, five languages, short and long captions,
+    classes, damaged captions and pictures. Known data sets under VISIR_DATA take part where they are there, and your
+    own data where you give it. A task that the model cannot take is listed with the reason.
+
+    The strength of a task is where the score stands between chance (0) and perfect (1). The same input gives the same
+    profile. Vectors are kept in the store, so a profile that was stopped goes on where it was.
+
+    Args:
+        model: A model or its name.
+        data: Your own data: whatever `visir.open` takes, a list of such names, or {name: source}. Measured is its split
+            "test", or "val" where there is no such split, or everything ("photos.csv?split=train" names another).
+        reference: A model that stands beside; None or "none" for none.
+        tasks: Which tasks: an ability ("retrieval", "composition", "language", "classification", "robustness"), a
+            source ("scenes"), or one task ("scenes/typos"); several as a list. None takes all.
+        scenes: How many pictures each task of generated scenes has; 0 leaves them out.
+        at_hand: Whether data sets under VISIR_DATA take part.
+        device: Where models that are named are run.
+        dtype: Their arithmetic.
+        **encoding: Options of `visir.encode` (`store`, `batch_size`, `workers`).
+
+    Returns:
+        The scores, what was left out, and the protocols; `save("profile.html")` writes a page.
+
+    Raises:
+        ConfigurationError: A task is unknown, or no task is left.
+        CollectionError: Your own data cannot be opened.
+        VisirError: No task could be measured; the reason of the first.
+
+    Example:
+        >>> import visir
+        >>> mine = visir.profile("colours", scenes=20, at_hand=False, reference=None, tasks="scenes/choice")
+        >>> [(row.name, row.queries, row.chance) for row in mine.scores]
+        [('scenes/choice', 20, 0.5)]
+    """
+    check_open_options(encoding, "profile")
+    if scenes < 0:
+        raise ConfigurationError(f"scenes = {scenes}: a number of pictures, or 0 for none.")
+    names = wanted_names(tasks)
+    every = [*(generated_tasks(scenes) if scenes else []), *_own_tasks(data)]
+    left_out: list[LeftOutTask] = []
+    if at_hand:
+        every += _tasks_at_hand(left_out)
+    chosen = select(every, names)
+    if not chosen:
+        raise ConfigurationError("there is no task to measure.", hint="give data, or scenes=200 (--scenes 200)")
+    if names:
+        left_out = [row for row in left_out if row.source in names]
+    encoder = load(model, device=device, dtype=dtype)
+    other = _reference(reference, device, dtype)
+    scores: list[SkillScore] = []
+    protocols: dict[str, tuple[tuple[str, str], ...]] = {}
+    with Progress("measuring tasks", sum(len(task.skills) for task in chosen), "tasks") as advance:
+        for task in chosen:
+            for row in _measured(task, encoder, other, protocols, cast(EncodeOptions, encoding)):
+                (scores if isinstance(row, SkillScore) else left_out).append(row)  # type: ignore[attr-defined]
+            advance(len(task.skills))
+    if not scores:
+        reasons = list(dict.fromkeys(row.reason for row in left_out))
+        raise VisirError(f"{encoder.card.name}: no task could be measured: {reasons[0]}", hint="; ".join(reasons[1:4]))
+    shown = "" if other is None else other.card.name
+    return ModelProfile(encoder.card.name, shown, in_order(scores), tuple(left_out), protocols)
+
+
+def _reference(reference: Any, device: str | None, dtype: str) -> Encoder | None:
+    """The reference; a model without weights takes neither a device nor an arithmetic."""
+    if reference is None or reference == "none":
+        return None
+    return load(reference) if reference == REFERENCE else load(reference, device=device, dtype=dtype)
+
+
+def _own_tasks(data: Any) -> list[ProfileTask]:
+    """The tasks of the sources that somebody gives, under names of their own."""
+    if data is None:
+        return []
+    named: list[tuple[str, Any]]
+    if isinstance(data, Mapping) and all(isinstance(name, str) for name in data) and not _is_one_source(data):
+        named = list(data.items())
+    elif isinstance(data, (list, tuple)) and data and all(isinstance(place, (str, PathLike)) for place in data):
+        named = [("", place) for place in data]
+    else:
+        named = [("", data)]
+    every: list[ProfileTask] = []
+    used: dict[str, int] = {}
+    for given, source in named:
+        opened = open_tasks(source) if not isinstance(source, (str, PathLike)) else open_source(fspath(source))
+        name = given or _short_name(source, opened)
+        used[name] = used.get(name, 0) + 1
+        every += tasks_of(f"{name}-{used[name]}" if used[name] > 1 else name, opened)
+    return every
+
+
+def _is_one_source(data: Mapping[str, Any]) -> bool:
+    """Whether a dictionary is one source by itself: {image: caption}, or queries, documents and judgements."""
+    return "queries" in data or all(isinstance(value, (str, list, tuple)) and _is_picture(key) for key, value in
+                                    data.items())  # fmt: skip
+
+
+def _is_picture(name: str) -> bool:
+    return Path(name).suffix.lower() in (".jpg", ".jpeg", ".png", ".webp", ".gif", ".bmp", ".tif", ".tiff")
+
+
+def _short_name(source: Any, opened: Any) -> str:
+    """The name of a source without a slash, a comma or a space: `--tasks` has to be able to say it."""
+    name = str(getattr(opened, "name", "") or "")
+    if isinstance(source, (str, PathLike)) and not name:
+        name = Path(fspath(source).partition("?")[0]).stem
+    return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name).strip("-") or "mine"
+
+
+def _tasks_at_hand(left_out: list[LeftOutTask]) -> list[ProfileTask]:
+    """The tasks of known data sets; one that cannot be read is left out with the reason."""
+    every: list[ProfileTask] = []
+    for known, folder in data_at_hand():
+        try:
+            made = tasks_of(known.name, known.open(folder), known.blind_model(folder))
+        except VisirError as fault:
+            left_out.append(LeftOutTask(known.name, "all", known.name, known.ability or "retrieval", _reason(fault)))
+            continue
+        for task in made:
+            skills = tuple(replace(skill, ability=known.ability or skill.ability) for skill in task.skills)
+            every.append(replace(task, skills=skills))
+    return every
+
+
+def _measured(
+    task: ProfileTask,
+    encoder: Encoder,
+    other: Encoder | None,
+    protocols: dict[str, tuple[tuple[str, str], ...]],
+    encoding: EncodeOptions,
+) -> Iterable[SkillScore | LeftOutTask]:
+    """The rows of one task. What cannot be measured is a row with the reason, and the other tasks go on."""
+    try:
+        source = task.open()
+        lacking = {skill.name: task.missing(source, skill, encoder) for skill in task.skills}
+        able = [skill for skill in task.skills if not lacking[skill.name]]
+        own = task.measure(source, able, encoder, **encoding) if able else {}
+        blind = task.blind(source, able) if able else {}
+    except VisirError as fault:
+        return [_left_out(task, skill, _reason(fault)) for skill in task.skills]
+    beside = _of_reference(task, source, able, other, encoding)
+    rows: list[SkillScore | LeftOutTask] = []
+    for skill in task.skills:
+        if lacking[skill.name]:
+            rows.append(_left_out(task, skill, lacking[skill.name]))
+            continue
+        measured = own[skill.name]
+        key = hash_json([list(row) for row in measured.protocol])[:12]
+        protocols[key] = measured.protocol
+        rows.append(_score(task, skill, measured, beside.get(skill.name), blind.get(skill.name), key))
+    return rows
+
+
+def _of_reference(
+    task: ProfileTask, source: Any, skills: Sequence[Skill], other: Encoder | None, encoding: EncodeOptions
+) -> Mapping[str, Measured]:
+    """The reference on the tasks that it can take."""
+    if other is None:
+        return {}
+    able = [skill for skill in skills if not task.missing(source, skill, other)]
+    try:
+        return task.measure(source, able, other, **encoding) if able else {}
+    except VisirError:
+        return {}  # its cell stays empty: the profile is of the model
+
+
+def _score(
+    task: ProfileTask, skill: Skill, own: Measured, beside: Measured | None, blind: float | None, key: str
+) -> SkillScore:
+    low, high = interval_of(own.values, own.clusters)
+    difference = None
+    if beside is not None and len(beside.values) == len(own.values):
+        apart = own.values - beside.values
+        difference = ScoreDifference(float(apart.mean()), *mean_interval(apart, own.clusters))
+    return SkillScore(
+        task.source,
+        skill.name,
+        skill.title,
+        skill.ability,
+        skill.measure,
+        len(own.values),
+        own.candidates,
+        float(np.mean(own.values)),
+        low,
+        high,
+        own.chance,
+        own.blind if blind is None else blind,
+        None if beside is None else float(np.mean(beside.values)),
+        difference,
+        key,
+        own.notes,
+    )
+
+
+def _left_out(task: ProfileTask, skill: Skill, reason: str) -> LeftOutTask:
+    return LeftOutTask(task.source, skill.name, skill.title, skill.ability, reason)
+
+
+def _reason(fault: VisirError) -> str:
+    return f"{fault.message.rstrip('.')}{f'; {fault.hint}' if fault.hint else ''}"

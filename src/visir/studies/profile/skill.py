@@ -1,0 +1,61 @@
+"""What a row of a profile is called, and what a task measures for it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+ABILITIES: Mapping[str, str] = {
+    "retrieval": "Find the right one among many.",
+    "composition": "Tell apart what has the same words or the same things: who is where, which colour, how many.",
+    "language": "Read other languages, and long texts.",
+    "classification": "Name what is in a picture.",
+    "robustness": "Find the right one although the caption or the picture is damaged.",
+}
+"""The abilities in the order of the page, with what each is."""
+
+
+@dataclass(frozen=True)
+class Skill:
+    """One row of a profile.
+
+    Attributes:
+        name: In short, for `--tasks` and JSON: "text-to-image".
+        title: For people: "a caption finds its picture".
+        ability: A key of `ABILITIES`.
+        task: The task of the source: "t2i".
+        measure: The measure: a share from 0 to 1 whose chance is known.
+    """
+
+    name: str
+    title: str
+    ability: str
+    task: str = ""
+    measure: str = "hit@1"
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """What a task gives for one skill of one model.
+
+    Attributes:
+        values: (n,) one value per query or picture, from 0 to 1.
+        clusters: (n,) the image or item of each query; None where queries are independent.
+        chance: What random scores reach.
+        candidates: How many candidates a query has: "200", "2 to 4".
+        protocol: (label, value) rows: everything on which the number depends.
+        notes: What a reader must know.
+        blind: What is reached without a look at the query; None where that makes no sense.
+    """
+
+    values: NDArray[np.float64]
+    clusters: NDArray[Any] | None
+    chance: float
+    candidates: str
+    protocol: tuple[tuple[str, str], ...]
+    notes: tuple[str, ...] = ()
+    blind: float | None = None
