@@ -144,6 +144,10 @@ ACTS: dict[str, Act] = {
         ("stress", SCENES, "-m", "model", "--perturbations", "char_swap", "--out", "out"), files=recipe,
         before=(MODEL,), force=("--replace",), volatile=("stress.json", "stress.html"),
     ),
+    "profile": Act(
+        ("profile", "model", "--scenes", "12", "--no-at-hand", "--tasks", "scenes/choice", "--out", "out.html"),
+        out="out.html", files=recipe, before=(MODEL,), force=("--replace",),
+    ),
     "shortcuts preview": Act(
         ("shortcuts", "preview", SCENES, "-n", "2", "--out", "out.html"), out="out.html", force=("--replace",)
     ),

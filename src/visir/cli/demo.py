@@ -1,4 +1,4 @@
-"""`visir demo`: the whole road in one command: collect, encode, train, search, measure, report."""
+"""`visir demo`: the whole road in one command: collect, encode, train, search, measure, report, profile."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ QUERIES = {
     "flickr8k": "a dog runs through the snow",
 }
 """What is asked at the end, so that one sees an answer and not only numbers."""
+PROFILED = {"scenes": ["--scenes", "100"], "flickr8k": ["--scenes", "0"]}
+"""What the profile is made of: so many generated pictures for each task, or the photos."""
 
 
 @examples(
@@ -37,7 +39,8 @@ def demo(
 ) -> None:
     """See everything once: data, training, search, report.
 
-    From nothing to a report: a collection, frozen features, trained heads, search both ways, measures.
+    From nothing to a report: a collection, frozen features, trained heads, search both ways, measures; and a profile
+    of what the model can do.
 
     Runs other verbs one after the other and prints each command line, so that every step can be repeated by hand.
     """
@@ -50,13 +53,16 @@ def demo(
 
     verbs = context.find_root().command
     which, collection = _choose(data)
-    model, result = out / "model", out / "result"
+    model, result, page = out / "model", out / "result", out / "profile.html"
     steps = [
         ["data", "inspect", collection],
         ["train", f"{which}-heads", "--out", str(model)],
         ["evaluate", collection, "--model", str(model), "--split", "test", "--out", str(result), "--replace"],
         ["search", collection, "--model", str(model), "--split", "test", "-k", "3", QUERIES[which]],
+        ["profile", str(model), *PROFILED[which], "--no-at-hand", "--out", str(page)],
     ]
+    if which == "flickr8k":
+        steps[-1] += ["--data", collection]
     if (model / "visir.json").is_file():
         typer.echo(f"{model} is trained already and is used as it is; remove it to train again")
         del steps[1]
@@ -72,6 +78,7 @@ def demo(
             raise typer.Exit(ended)
     report = (result / "report.html").resolve()
     heading(f"\nDone in {perf_counter() - started:.0f} s. The report: {report}")
+    heading(f"What the model can do: {page.resolve()}")
     if open_report and sys.stdout.isatty():
         webbrowser.open(report.as_uri())
 

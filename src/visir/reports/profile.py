@@ -14,19 +14,19 @@ from visir.studies.profile.skill import ABILITIES
 
 MEASURES = {
     "hit@1": "R@1",
-    "all_first": "right choices",
-    "item_score": "right items",
-    "group_score": "right groups",
+    "all_first": "choice",
+    "item_score": "item",
+    "group_score": "group",
     "top-1": "top-1",
 }
-"""What measures are called in tables."""
+"""What measures are called in tables, before the number of candidates: "R@1 of 200", "choice of 2"."""
 _PERCENT = Column("", 1)
 
 
 def profile_table(profile: ModelProfile) -> Table:
     """All tasks in one table, ability by ability, the strongest first."""
-    rows: list[list[Cell]] = [[row.ability, *_cells(row, profile, full=True)] for row in profile.scores]
-    columns = [Column("ability"), *_columns(profile, full=True)]
+    rows: list[list[Cell]] = [[row.ability, *_cells(row, profile, by_name=True)] for row in profile.scores]
+    columns = [Column("ability"), *_columns(profile, by_name=True)]
     notes = [f"In percent. {_explained(profile)}", f"{profile.summary}."]
     return Table.of(columns, rows, caption=f"What {profile.model} can do", notes=notes)
 
@@ -82,9 +82,7 @@ def profile_page(profile: ModelProfile, command: str = "") -> Page:
     """The page of a profile."""
     best = profile.by_strength
     lead = f"Every task that data is at hand for, from the strongest to the weakest. {_explained(profile)}"
-    extremes = inline(
-        "Strongest: <b>{}</b>, {}. Weakest: <b>{}</b>, {}.", *_in_words(best[0]), *_in_words(best[-1])
-    )
+    extremes = inline("Strongest: <b>{}</b>, {}. Weakest: <b>{}</b>, {}.", *_in_words(best[0]), *_in_words(best[-1]))
     overview: list[Block] = [Paragraph(lead, "lead"), Paragraph(extremes), strength_figure(profile)]
     sections = [Section("overview", "At a glance", overview)]
     for ability in profile.abilities:
@@ -92,9 +90,7 @@ def profile_page(profile: ModelProfile, command: str = "") -> Page:
         sections.append(Section(ability, ability.capitalize(), blocks))
     if profile.left_out:
         about = "These tasks are no zeros: the model cannot take them, or their data could not be read."
-        sections.append(
-            Section("left-out", "Not measured", [Paragraph(about, "lead"), left_out_table(profile)])
-        )
+        sections.append(Section("left-out", "Not measured", [Paragraph(about, "lead"), left_out_table(profile)]))
     sections.append(Section("made", "How it was measured", [*_how(profile), *production(command)], short="How"))
     facts = [
         inline("tasks <b>{}</b>", f"{len(profile.scores):,}"),
@@ -112,6 +108,9 @@ def _how(profile: ModelProfile) -> list[Block]:
         ("chance", "the exact expected value when the score of every pair is random"),
         ("blind", "what is reached without a look at the query: by a language model that takes the likelier text, or "
          "by naming the most frequent class. Read a score as understanding as far as it is above this"),
+        ("measure", "what is counted, and of how many candidates: R@1, the right one is first; choice, every right one is "
+         "above every wrong one; item, all choices of an item in one direction are right; group, in both; top-1, the "
+         "right class is first"),
         ("95 % interval", "queries of one picture, or of one item, are one unit"),
     ]  # fmt: skip
     if profile.reference:
@@ -133,32 +132,41 @@ def _explained(profile: ModelProfile) -> str:
     return f"{text} The reference is {profile.reference}." if profile.reference else text
 
 
-def _columns(profile: ModelProfile, full: bool = False) -> list[Column]:
-    blind = any(row.blind is not None for row in profile.scores)
+def _columns(profile: ModelProfile, by_name: bool = False) -> list[Column]:
+    """What matters most stands first: a narrow screen shows no more."""
     return [
-        *((Column("task"),) if full else (Column("task"), Column("data"))),
-        *(Column("queries", 0), Column("of", None), Column("measure")),
-        *(Column("score", 1), Column("95 % interval", 1), Column("chance", 1)),
-        *((Column("blind", 1),) if blind else ()),
-        *((Column(profile.reference, 1), Column("difference", 1, signed=True)) if profile.reference else ()),
+        Column("task"),
         Column("strength", 0),
+        *(Column("score", 1), Column("95 % interval", 1), Column("chance", 1)),
+        *((Column("blind", 1),) if _has_blind(profile) else ()),
+        *((Column(profile.reference, 1), Column("difference", 1, signed=True)) if profile.reference else ()),
+        *(Column("measure"), Column("queries", 0)),
+        *((Column("data"),) if _has_several_sources(profile) and not by_name else ()),
     ]
 
 
-def _cells(row: SkillScore, profile: ModelProfile, full: bool = False) -> list[Cell]:
-    blind = any(other.blind is not None for other in profile.scores)
+def _cells(row: SkillScore, profile: ModelProfile, by_name: bool = False) -> list[Cell]:
     apart = row.difference
     compared: list[Cell] = []
     if profile.reference:
         compared = [_scaled(row.reference), None if apart is None else 100 * apart.mean]
     return [
-        *((row.name,) if full else (row.title, row.source)),
-        *(row.queries, row.candidates, MEASURES.get(row.measure, row.measure)),
-        *(100 * row.score, between(100 * row.low, 100 * row.high, _PERCENT), 100 * row.chance),
-        *((_scaled(row.blind),) if blind else ()),
-        *compared,
+        row.name if by_name else row.title,
         100 * row.strength,
+        *(100 * row.score, between(100 * row.low, 100 * row.high, _PERCENT), 100 * row.chance),
+        *((_scaled(row.blind),) if _has_blind(profile) else ()),
+        *compared,
+        *(f"{MEASURES.get(row.measure, row.measure)} of {row.candidates}", row.queries),
+        *((row.source,) if _has_several_sources(profile) and not by_name else ()),
     ]
+
+
+def _has_blind(profile: ModelProfile) -> bool:
+    return any(row.blind is not None for row in profile.scores)
+
+
+def _has_several_sources(profile: ModelProfile) -> bool:
+    return len({row.source for row in profile.scores}) > 1
 
 
 def _scaled(value: float | None) -> float | None:

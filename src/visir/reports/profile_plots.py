@@ -13,7 +13,7 @@ from visir.studies.profile.result import ModelProfile, SkillScore
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
 
-_LONGEST = 46
+_LONGEST = 54
 """Letters of a title that are shown."""
 _FLOOR = -20.0
 """Strengths below this are drawn at it."""
@@ -32,7 +32,7 @@ def strength_dots(profile: ModelProfile) -> Plot:
         position += count + 1.4
     lowest = min([0.0, *(_percent(row, value) for row in profile.scores for value in (row.score, row.low))])
     left = max(_FLOOR, lowest) - 1.5
-    with drawing(6.6, 1.0 + 0.235 * position) as (figure, axes):
+    with drawing(7.4, 1.0 + 0.235 * position) as (figure, axes):
         axes.axvline(0, color=FAINT, linewidth=1.2, linestyle=DASHES[2], zorder=1)
         for place, row in zip(places, profile.scores, strict=True):
             if row.reference is not None:
@@ -40,9 +40,10 @@ def strength_dots(profile: ModelProfile) -> Plot:
             ends = [_drawn(row, value) for value in (row.low, row.high) if not isnan(value)]
             axes.plot(ends, [place] * len(ends), color=SERIES[0], linewidth=1.6)
             axes.plot(_drawn(row, row.score), place, "o", color=SERIES[0], markersize=5.5)
-        for place, ability in heads:
-            axes.text(left, place, ability, va="center", weight="bold", fontsize=9.5)
-        axes.set_yticks(places, [_label(row, several) for row in profile.scores])
+        labels = [*(ability for _, ability in heads), *(_label(row, several) for row in profile.scores)]
+        axes.set_yticks([*(place for place, _ in heads), *places], labels)
+        for head in axes.get_yticklabels()[: len(heads)]:
+            head.set_weight("bold")
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
         axes.set_ylim(position - 0.4, -0.7)

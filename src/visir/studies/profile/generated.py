@@ -49,9 +49,9 @@ def generated_tasks(n: int) -> list[ProfileTask]:
         search("&task=choice", Skill("choice", "the right caption of two", "composition", "i2t", "all_first")),
         search(
             "&task=winoground",
-            Skill("winoground-text", "two captions of the same words: each its picture", "composition", *_TEXT),
-            Skill("winoground-image", "two pictures: each its caption", "composition", *_IMAGE),
-            Skill("winoground-group", "both at once", "composition", "i2t", "group_score"),
+            Skill("winoground-text", "its caption of two with the same words", "composition", *_TEXT),
+            Skill("winoground-image", "its picture of two, for such a caption", "composition", *_IMAGE),
+            Skill("winoground-group", "all of these at once", "composition", "i2t", "group_score"),
         ),
         search(
             "&task=paraphrase",
@@ -65,7 +65,7 @@ def generated_tasks(n: int) -> list[ProfileTask]:
         ),
         search(
             "&task=composed",
-            Skill("composed", "a picture and a change in words find the changed picture", "composition", "it2i"),
+            Skill("composed", "a picture and a change find the new picture", "composition", "it2i"),
             count=max(1, n // 2),
         ),
         *(

@@ -115,7 +115,5 @@ def _skills_of_task(name: str, task: Task, alone: bool) -> list[Skill]:
     return [Skill(_NAMES.get(name, name), title, "composition" if composed else "retrieval", name, measure)]
 
 
-def _search(
-    name: str, source: Any, split: str | None, skills: tuple[Skill, ...], blind_model: str = ""
-) -> ProfileTask:
+def _search(name: str, source: Any, split: str | None, skills: tuple[Skill, ...], blind_model: str = "") -> ProfileTask:
     return SearchTask(source=name, skills=skills, open=lambda: source, split=split, blind_model=blind_model)

@@ -1,0 +1,258 @@
+"""Profiles, worked out by hand on toy models: scores, chance, strength, order, what is left out, what is written."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import struct
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+
+import visir
+from class_toys import class_folder, colour_model, picture
+from visir.errors import CollectionError, ConfigurationError, VisirError
+from visir.evaluation.chance import mean_chance
+from visir.evaluation.intervals import share_interval
+from visir.records import Collection, Items, Pools, Qrels, Task
+from visir.reports.page import page_bytes
+from visir.reports.profile import profile_page, profile_table
+from visir.studies.profile.at_hand import DATA_SETS
+from visir.studies.profile.generated import generated_tasks
+from visir.studies.profile.own_data import tasks_of
+from visir.studies.profile.result import ModelProfile, ScoreDifference, SkillScore, in_order
+from visir.studies.profile.skill import ABILITIES
+
+HOSTILE = '<script>alert("x")</script>'
+NAMES = ("red", "green", "blue", "grey")
+VECTORS = np.eye(4)
+
+
+def pictures(folder: Path) -> Collection:
+    """Four pictures with one caption each."""
+    folder.mkdir(exist_ok=True)
+    for number, name in enumerate(NAMES):
+        Image.new("RGB", (8, 8), (60 * number, 60 * number, 60 * number)).save(folder / f"{name}.png")
+    return visir.open([(str(folder / f"{name}.png"), f"all {name}") for name in NAMES])
+
+
+def model_of(name: str, answers: dict[str, str]) -> visir.Encoder:
+    """A model that sees which picture it is, and takes each caption for the picture of `answers`."""
+
+    def image(images: list[Image.Image]) -> np.ndarray:
+        return np.stack([VECTORS[round(np.asarray(picture).mean() / 60)] for picture in images])
+
+    def text(texts: list[str]) -> np.ndarray:
+        words = [next(word for word in NAMES if word in one) for one in texts]
+        return np.stack([VECTORS[NAMES.index(answers[word])] for word in words])
+
+    return visir.Encoder.wrap(name, image=image, text=text)
+
+
+RIGHT_BUT_ONE = {"red": "red", "green": "green", "blue": "blue", "grey": "red"}
+ALL_WRONG = {"red": "green", "green": "red", "blue": "grey", "grey": "blue"}
+
+
+def profiled(model: object, data: object = None, **options: object) -> ModelProfile:
+    return visir.profile(model, data, **{"scenes": 0, "at_hand": False, "reference": None, **options})  # type: ignore[arg-type]
+
+
+def test_a_score_its_chance_its_interval_and_its_strength(tmp_path: Path) -> None:
+    """Three of four captions find their picture among four: from chance, 1/4, it is two thirds of the way to 1."""
+    data = {"mine": pictures(tmp_path / "photos")}
+    result = profiled(model_of("good", RIGHT_BUT_ONE), data, reference=model_of("bad", ALL_WRONG))
+    row = result["text-to-image"]
+    assert (row.name, row.ability, row.queries, row.candidates) == ("mine/text-to-image", "retrieval", 4, "4")
+    assert (row.score, row.chance, row.reference) == (0.75, 0.25, 0.0)
+    assert row.strength == pytest.approx(2 / 3) and row.between(0.0) == pytest.approx(-1 / 3)
+    assert (row.low, row.high) == share_interval([1, 1, 1, 0])
+    assert row.difference is not None and row.difference.mean == 0.75
+    # The differences 1, 1, 1, 0 have the mean 3/4 and the standard error 1/4: Student's t with 3 degrees of freedom.
+    assert row.difference.low == pytest.approx(0.75 - 3.182446 * 0.25, abs=1e-5)
+    assert dict(result.protocols[row.protocol])["galleries t2i"].startswith("4 images")
+    assert result.summary == "above chance: 1 of 2; better than bad: 0 of 2, worse: 0"
+    assert repr(result).splitlines()[0] == "ModelProfile(good: 2 tasks of 1 ability, beside bad)"
+
+
+def test_rows_are_by_ability_and_fall_in_strength() -> None:
+    def row(skill: str, ability: str, score: float, chance: float) -> SkillScore:
+        return SkillScore("s", skill, skill, ability, "hit@1", 1, "2", score, 0, 1, chance, None, None, None, "p")
+
+    # The strengths: 0.5, 0.75, −1, 0.2, and none where chance is perfect.
+    given = [
+        row("b", "language", 0.75, 0.5),
+        row("a", "retrieval", 0.8, 0.2),
+        row("d", "composition", 0.0, 0.5),
+        row("c", "retrieval", 0.2, 0.0),
+        row("e", "retrieval", 1.0, 1.0),
+    ]
+    scores = in_order(given)
+    assert [entry.skill for entry in scores] == ["a", "c", "e", "d", "b"]
+    profile = ModelProfile("m", "", scores)
+    assert [entry.skill for entry in profile.by_strength] == ["a", "b", "c", "d", "e"]
+    assert profile.abilities == ("retrieval", "composition", "language")
+    assert "strongest: s/a 80.0 % (strength 75 %)" in repr(profile)
+
+
+def test_equal_scores_count_against_a_model() -> None:
+    """Captions of the same words in another order are one caption for a bag of words: it chooses none of them."""
+    result = profiled(colour_model(texts=True), scenes=12, tasks="scenes/winoground-text,scenes/winoground-group")
+    rows = {row.skill: row for row in result.scores}
+    assert {name: row.chance for name, row in rows.items()} == {
+        "winoground-text": 0.25,
+        "winoground-group": pytest.approx(1 / 6),
+    }
+    assert all(row.strength <= 0 for row in rows.values())
+    assert rows["winoground-text"].blind == 0 and rows["winoground-group"].blind is None
+
+
+def test_a_model_without_texts_is_measured_on_pictures_alone() -> None:
+    pytest.importorskip("sklearn")
+    result = profiled("pixels", scenes=12, tasks="classification,language", reference="colours")
+    assert {row.skill for row in result.scores} == {"probe-subject", "probe-flyers"}
+    reasons = {row.reason for row in result.left_out}
+    assert reasons == {"pixels reads no texts"}
+    assert {row.ability for row in result.left_out} == {"classification", "language"}
+    assert all(row.reference is not None for row in result.scores)
+    with pytest.raises(VisirError, match="no task could be measured: pixels reads no texts"):
+        profiled("pixels", scenes=12, tasks="language")
+
+
+def test_a_model_without_pictures_chooses_among_texts() -> None:
+    result = profiled("bow", scenes=12, tasks="composition", reference="colours")
+    assert [row.skill for row in result.scores] == ["paraphrase-text"]
+    assert {row.reason for row in result.left_out} == {"bow:4096 reads no images"}
+
+
+def test_tasks_are_chosen_by_ability_source_and_name() -> None:
+    result = profiled("colours", scenes=12, tasks=["scenes/choice", "scenes/de, scenes/typos"])
+    assert [row.skill for row in result.scores] and {row.skill for row in result.scores} == {"choice", "de", "typos"}
+    with pytest.raises(ConfigurationError, match=r"unknown task 'retreival' \(did you mean 'retrieval'") as fault:
+        profiled("colours", scenes=12, tasks="retreival,scenes/typo")
+    assert "scenes/typos" in str(fault.value) and "robustness" in str(fault.value)
+    with pytest.raises(ConfigurationError, match="no task to measure"):
+        profiled("colours")
+
+
+def test_every_generated_task_is_measured_and_each_has_its_own_name() -> None:
+    tasks = generated_tasks(12)
+    names = [skill.name for task in tasks for skill in task.skills]
+    assert len(set(names)) == len(names)
+    assert {skill.ability for task in tasks for skill in task.skills} == set(ABILITIES)
+    result = profiled("colours", scenes=12)
+    unmeasured = {row.skill for row in result.left_out}
+    assert unmeasured <= {"probe-subject", "probe-flyers"}  # they need scikit-learn
+    assert {row.skill for row in result.scores} | unmeasured == set(names)
+    assert all(0 < row.chance < 1 and row.protocol in result.protocols for row in result.scores)
+
+
+def test_the_same_input_gives_the_same_page() -> None:
+    first, second = (profiled("colours", scenes=12, tasks="scenes/choice,robustness") for _ in range(2))
+    assert first.to_dict() == second.to_dict()
+    assert page_bytes(profile_page(first)) == page_bytes(profile_page(second))
+
+
+def test_json_has_every_number_and_no_nan(tmp_path: Path) -> None:
+    result = profiled(model_of("good", RIGHT_BUT_ONE), {"mine": pictures(tmp_path / "photos")})
+    values = json.loads(json.dumps(result.to_dict(), allow_nan=False))
+    assert values["model"] == "good" and values["reference"] is None and values["left_out"] == []
+    (row,) = [row for row in values["scores"] if row["skill"] == "text-to-image"]
+    assert row["name"] == "mine/text-to-image" and row["strength"] == pytest.approx(2 / 3)
+    assert row["difference"] is None and values["protocols"][row["protocol"]]["recall"] == "hit"
+    frame = result.to_pandas()
+    assert frame["strength"].tolist() == [entry.strength for entry in result.scores]
+
+
+def test_own_data_is_measured_as_what_it_is(tmp_path: Path) -> None:
+    folder = class_folder(tmp_path / "colours", train=2, test=2)
+    result = profiled(colour_model(), [str(folder)], tasks=["classification"])
+    (row,) = [row for row in result.scores if row.skill == "classes"]
+    assert (row.source, row.queries, row.candidates, row.score, row.chance) == ("colours", 6, "3", 1.0, 1 / 3)
+    assert row.blind == 1 / 3  # every class is as frequent
+    spoken = [("a", "en", "all red"), ("a", "de", "alles red"), ("b", "en", "all blue"), ("b", "de", "alles blue")]
+    for name, colour in (("a", "red"), ("b", "blue")):
+        picture(colour, 0, 0).save(tmp_path / f"{name}.png")
+    table = {"image": [f"{tmp_path}/{name}.png" for name, _, _ in spoken], "caption": [text for _, _, text in spoken],
+             "language": [code for _, code, _ in spoken]}  # fmt: skip
+    pd = pytest.importorskip("pandas")
+    opened = visir.open(pd.DataFrame(table))
+    rows = profiled(colour_model(), opened).scores
+    if len(opened.languages) == 2:
+        assert [(row.skill, row.ability, row.score) for row in rows] == [("de", "language", 1), ("en", "language", 1)]
+
+
+def test_choices_and_other_tasks_of_ones_own(tmp_path: Path) -> None:
+    def skills(source: str) -> list[tuple[str, str, str]]:
+        made = tasks_of("mine", visir.open(source))
+        return [(skill.name, skill.ability, skill.measure) for task in made for skill in task.skills]
+
+    assert skills("scenes:12?task=choice") == [("choice", "composition", "all_first")]
+    assert skills("scenes:12?task=composed") == [("composed", "composition", "hit@1")]
+    assert skills("scenes:12?task=winoground") == [
+        ("choice-image-to-text", "composition", "item_score"),
+        ("choice-text-to-image", "composition", "item_score"),
+        ("group", "composition", "group_score"),
+    ]
+    folder = tmp_path / "photos"
+    folder.mkdir()
+    for name in NAMES:
+        Image.new("RGB", (8, 8)).save(folder / f"{name}.png")
+    with pytest.raises(CollectionError, match="neither captions nor classes"):
+        profiled("colours", str(folder))
+
+
+def test_data_at_hand_takes_part_and_what_is_broken_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISIR_DATA", str(tmp_path))
+    folder = tmp_path / "mnist"
+    folder.mkdir()
+    shades = np.repeat(np.array([0, 1, 0, 1], np.uint8), 64) * 255
+    for name in ("train", "t10k"):
+        with gzip.open(folder / f"{name}-images-idx3-ubyte.gz", "wb") as stream:
+            stream.write(struct.pack(">IIII", 2051, 4, 8, 8) + shades.tobytes())
+        with gzip.open(folder / f"{name}-labels-idx1-ubyte.gz", "wb") as stream:
+            stream.write(struct.pack(">II", 2049, 4) + bytes([0, 1, 0, 1]))
+    valse = next(known for known in DATA_SETS if known.name == "valse")
+    (tmp_path / valse.path).mkdir(parents=True)
+    (tmp_path / valse.path / "existence.json").write_text("{]")
+    (tmp_path / valse.images).parent.mkdir()
+    (tmp_path / valse.images).write_bytes(b"")
+    result = visir.profile("colours", scenes=0, tasks="mnist,valse")
+    assert {row.source for row in result.scores} == {"mnist"}
+    (left,) = [row for row in result.left_out if row.source == "valse"]
+    assert left.name == "valse/all" and str(tmp_path / valse.path) in left.reason
+
+
+def test_a_wrong_place_of_ones_own_data_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(CollectionError, match="no such file"):
+        profiled("colours", str(tmp_path / "nothing.csv"))
+
+
+def test_chance_in_a_gallery_is_that_of_many_random_orders() -> None:
+    """Documents that are excluded for a query are no candidates of it, right or not."""
+    texts = Items.of_texts({name: name for name in "abcdef"}, title="texts")
+    judged = Qrels.of(list("aabb"), list("bcde"))
+    excluded = Pools.of(list("aab"), list("abb"))
+    task = Task("t2t", texts, texts, {"links": judged}, excluded=excluded)
+    rng = np.random.default_rng(0)
+    hits = []
+    for out, right in (({"a", "b"}, {"c"}), ({"b"}, {"d", "e"})):
+        candidates = [name for name in "abcdef" if name not in out]
+        drawn = [bool({candidates[place] for place in rng.permutation(len(candidates))[:2]} & right)
+                 for _ in range(20_000)]  # fmt: skip
+        hits.append(np.mean(drawn))
+    assert mean_chance({"t2t": task}, "t2t", "hit@2") == pytest.approx(np.mean(hits), abs=0.01)
+    assert mean_chance({"t2t": task}, "t2t", "hit@1") == pytest.approx((1 / 4 + 2 / 5) / 2)
+    assert np.isnan(mean_chance({"t2t": task}, "t2t", "ndcg@10"))
+
+
+def test_texts_of_strangers_are_escaped_on_the_page() -> None:
+    apart = ScoreDifference(0.1, 0.0, 0.2)
+    row = SkillScore(
+        "s", "k", HOSTILE, "language", "hit@1", 3, "2", 0.5, 0.1, 0.9, 0.5, 0.4, 0.4, apart, "p", (HOSTILE,)
+    )
+    result = ModelProfile(HOSTILE, HOSTILE, (row,), (), {"p": (("field", HOSTILE),)})
+    page = page_bytes(profile_page(result, "visir profile x")).decode()
+    assert "<script>alert" not in page and "&lt;script&gt;alert" in page
+    assert "blind" in [column.name for column in profile_table(result).columns]
