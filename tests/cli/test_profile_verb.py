@@ -18,17 +18,19 @@ def content(place: Path) -> dict[str, bytes]:
 
 
 def test_a_table_and_a_page_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "place"
+    place.mkdir()
     sentinels = ("profile.css", "profile.json", "page.html", "notes/profile.html")
     for name in sentinels:
-        (tmp_path / name).parent.mkdir(exist_ok=True)
-        (tmp_path / name).write_text("a stranger's file")
-    before = content(tmp_path)
-    monkeypatch.chdir(tmp_path)
+        (place / name).parent.mkdir(exist_ok=True)
+        (place / name).write_text("a stranger's file")
+    before = content(place)
+    monkeypatch.chdir(place)
     shown = say(profile, "bow", *SMALL, "--out", "profile.html")
     assert shown.status == 0, shown.text
     assert "scenes/paraphrase-text" in shown.text and "bow:4096 reads no images" in shown.text
     assert "page: profile.html" in shown.text
-    after = content(tmp_path)
+    after = content(place)
     page = after.pop("profile.html").decode()
     assert after == before
     for part in (
@@ -47,7 +49,7 @@ def test_a_table_and_a_page_and_nothing_else(tmp_path: Path, monkeypatch: pytest
     refused = say(profile, "bow", *SMALL, "--out", "profile.html")
     assert refused.status == 2 and "exists already" in refused.text and "--replace" in refused.text
     refused = say(profile, "bow", *SMALL, "--out", "page.html")
-    assert refused.status == 2 and content(tmp_path)["page.html"] == before["page.html"]
+    assert refused.status == 2 and content(place)["page.html"] == before["page.html"]
     assert say(profile, "bow", *SMALL, "--out", "profile.html", "--replace").status == 0
 
 

@@ -81,7 +81,7 @@ def write_profile(path: str | Path, profile: ModelProfile, *, command: str = "",
 def profile_page(profile: ModelProfile, command: str = "") -> Page:
     """The page of a profile."""
     best = profile.by_strength
-    lead = f"Every task that data is at hand for, from the strongest to the weakest. {_explained(profile)}"
+    lead = f"Every task that data is at hand for, the strongest first, in percent. {_explained(profile)}"
     extremes = inline("Strongest: <b>{}</b>, {}. Weakest: <b>{}</b>, {}.", *_in_words(best[0]), *_in_words(best[-1]))
     overview: list[Block] = [Paragraph(lead, "lead"), Paragraph(extremes), strength_figure(profile)]
     sections = [Section("overview", "At a glance", overview)]
@@ -108,9 +108,9 @@ def _how(profile: ModelProfile) -> list[Block]:
         ("chance", "the exact expected value when the score of every pair is random"),
         ("blind", "what is reached without a look at the query: by a language model that takes the likelier text, or "
          "by naming the most frequent class. Read a score as understanding as far as it is above this"),
-        ("measure", "what is counted, and of how many candidates: R@1, the right one is first; choice, every right one is "
-         "above every wrong one; item, all choices of an item in one direction are right; group, in both; top-1, the "
-         "right class is first"),
+        ("measure", "what is counted, and of how many candidates: R@1, the right one is first; choice, every right one "
+         "is above every wrong one; item, all choices of an item in one direction are right; group, in both; top-1, "
+         "the right class is first"),
         ("95 % interval", "queries of one picture, or of one item, are one unit"),
     ]  # fmt: skip
     if profile.reference:

@@ -51,12 +51,14 @@ def generated_tasks(n: int) -> list[ProfileTask]:
             "&task=winoground",
             Skill("winoground-text", "its caption of two with the same words", "composition", *_TEXT),
             Skill("winoground-image", "its picture of two, for such a caption", "composition", *_IMAGE),
-            Skill("winoground-group", "all of these at once", "composition", "i2t", "group_score"),
+            Skill("winoground-group", "all four choices of such a group", "composition", "i2t", "group_score"),
         ),
         search(
             "&task=paraphrase",
             Skill("paraphrase", "two right captions before a wrong one", "composition", "i2t", "all_first"),
-            Skill("paraphrase-text", "the same by the texts alone", "composition", "t2t", "all_first"),
+            Skill(
+                "paraphrase-text", "a paraphrase before a wrong caption, texts alone", "composition", "t2t", "all_first"
+            ),
         ),
         changed(
             partial(order_choices, orders=ORDERS),

@@ -90,7 +90,7 @@ def profile(
     left_out: list[LeftOutTask] = []
     if at_hand:
         every += _tasks_at_hand(left_out)
-    chosen = select(every, names)
+    chosen = select(every, names, [row.source for row in left_out])
     if not chosen:
         raise ConfigurationError("there is no task to measure.", hint="give data, or scenes=200 (--scenes 200)")
     if names:

@@ -20,12 +20,13 @@ def wanted_names(tasks: Sequence[str] | str | None) -> tuple[str, ...]:
     return tuple(name.strip() for names in listed for name in names.split(",") if name.strip())
 
 
-def select(tasks: Iterable[ProfileTask], names: Sequence[str]) -> list[ProfileTask]:
+def select(tasks: Iterable[ProfileTask], names: Sequence[str], unread: Sequence[str] = ()) -> list[ProfileTask]:
     """The tasks with the skills that are asked for.
 
     Args:
         tasks: All tasks.
         names: Of `wanted_names`; () takes all.
+        unread: Sources that could not be read: they are known, and have no tasks.
 
     Raises:
         ConfigurationError: A name is unknown; all are listed, each with the nearest.
@@ -39,7 +40,7 @@ def select(tasks: Iterable[ProfileTask], names: Sequence[str]) -> list[ProfileTa
     given = list(tasks)
     if not names:
         return given
-    sources = dict.fromkeys(task.source for task in given)
+    sources = dict.fromkeys([*(task.source for task in given), *unread])
     single = [f"{task.source}/{skill.name}" for task in given for skill in task.skills]
     known = [*ABILITIES, *sources, *single]
     faults = [f"unknown task {name!r} ({nearest(name, known)})" for name in names if name not in known]
