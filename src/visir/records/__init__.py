@@ -6,8 +6,7 @@ The usual way of data: `Collection` → `Embeddings` → `Run` (over a `Gallery`
 
 from visir.records.catalogue import Catalogue
 from visir.records.collection import SIDES, TASKS, Collection
-from visir.records.collection_parts import caption_labels
-from visir.records.collection_tables import CAPTIONS, IMAGES, JUDGEMENTS, LINKS
+from visir.records.collection_tables import CAPTIONS, IMAGES, JUDGEMENTS, LINKS, caption_labels
 from visir.records.columns import strings
 from visir.records.corrupted import Corrupted
 from visir.records.embeddings import Embeddings, EncoderCard

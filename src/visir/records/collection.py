@@ -15,21 +15,19 @@ import pyarrow.compute as pc
 from visir.display import Columnar, brief, counted, listed, quoted
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.plugins import load_target
-from visir.records.collection_parts import (
-    caption_labels,
-    captions_in,
-    fingerprint_of,
-    languages_of,
-    of_images,
-    qrels_of,
-)
 from visir.records.collection_tables import (
     CAPTIONS,
     IMAGES,
     JUDGEMENTS,
     LINKS,
+    caption_labels,
+    captions_in,
     captions_table,
     faults_of,
+    fingerprint_of,
+    languages_of,
+    of_images,
+    pairs_of,
     table_of,
 )
 from visir.records.columns import conform, strings
@@ -116,14 +114,10 @@ class Collection(Columnar, view="visir.reports.views.collection"):
         """Make a collection from columns (lists or arrays). Missing columns become null or empty.
 
         Args:
-            name: The name of the collection.
+            name, root, source, facts, caption_facts: As in `Collection`.
             images: Columns of `IMAGES`.
             captions: Columns of `CAPTIONS`, and "language" where languages are known.
             judgements: Columns of `JUDGEMENTS`.
-            root: The folder to which paths are relative.
-            source: Where the collection comes from, in words.
-            facts: Further columns per image, `image_id` first.
-            caption_facts: Further columns per caption, `caption_id` first.
 
         Raises:
             CollectionError: A column is unknown, or the collection has another fault (see `Collection`).
@@ -199,7 +193,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
 
         The location of the images has no influence: a collection has one fingerprint in a folder and in shards.
         """
-        return fingerprint_of(self, (self.injected, self.corrupted))
+        return fingerprint_of(self.images, self.captions, self.judgements, (self.injected, self.corrupted))
 
     @property
     def splits(self) -> tuple[str, ...]:
@@ -234,7 +228,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
         Raises `CollectionError` for a language without captions.
         """
         names = [name for part in languages for name in part.replace(",", "+").split("+")]
-        captions, images = captions_in(self, names)
+        captions, images = captions_in(self.images, self.captions, names, self.name)
         source = "; ".join(filter(None, [self.source, f"languages: {', '.join(names)}"]))
         name = f"{self.name} ({'+'.join(names)})"
         return replace(self, name=name, captions=captions, source=source).keep_images(images)
@@ -309,7 +303,9 @@ class Collection(Columnar, view="visir.reports.views.collection"):
 
     def keep_images(self, keep: pa.ChunkedArray | pa.Array | np.ndarray) -> Collection:
         """Return the images where the (images,) boolean mask `keep` is true, with their captions and judgements."""
-        return replace(self, **of_images(self, keep))
+        tables = of_images(self.images, self.captions, self.judgements, self.facts, self.caption_facts, keep)
+        ids = (pc.unique(tables["images"]["id"]), pc.unique(tables["captions"]["id"]))
+        return replace(self, **tables, injected=None if self.injected is None else self.injected.keep(*ids))
 
     def with_judgements(self, judgements: pa.Table) -> Collection:
         """Return the collection with further sets of judgements, rows of `JUDGEMENTS`."""
@@ -384,7 +380,7 @@ class Collection(Columnar, view="visir.reports.views.collection"):
         Raises:
             CollectionError: There is no set of this name, or it has no judgements of this task.
         """
-        return qrels_of(self, task, relevance)
+        return pairs_of(self.captions, self.judgements, task, relevance, self.name)
 
     def describe(self) -> dict[str, object]:
         """Return the counts that identify the collection."""

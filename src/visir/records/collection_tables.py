@@ -1,15 +1,20 @@
-"""The tables of a collection: their columns, and how they are made of lists."""
+"""The tables of a collection: their columns, how they are made of lists, and parts of them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import CollectionError, nearest
+from visir.fingerprint import hash_columns
 from visir.records.columns import conform, strings
+from visir.records.corrupted import Corrupted
+from visir.records.qrels import Qrels
+from visir.records.shortcuts import Injected
 
 IMAGES = pa.schema([("id", pa.string()), ("path", pa.string()), ("archive", pa.string()), ("split", pa.string())])
 CAPTIONS = pa.schema([("id", pa.string()), ("text", pa.string()), ("image_id", pa.string())])
@@ -59,6 +64,102 @@ def faults_of(images: pa.Table, captions: pa.Table) -> list[str]:
     return faults
 
 
+def fingerprint_of(
+    images: pa.Table, captions: pa.Table, judgements: pa.Table, views: Sequence[Injected | Corrupted | None]
+) -> str:
+    """Return the hash of `Collection.fingerprint`; `views` is what a view does to captions and images."""
+    parts = [
+        hash_columns([images["id"], images["split"]]),
+        hash_columns([captions["id"], captions["text"], captions["image_id"]]),
+        hash_columns([judgements[name] for name in JUDGEMENTS.names]),
+        *([hash_columns([captions["id"], captions[LANGUAGE]])] if LANGUAGE in captions.column_names else []),
+        *(view.fingerprint for view in views if view is not None),
+    ]
+    return hash_columns([pa.array(parts)], sort=False)
+
+
+def languages_of(captions: pa.Table) -> tuple[str, ...]:
+    """Return the languages of captions, sorted; empty where none is known."""
+    if LANGUAGE not in captions.column_names:
+        return ()
+    return tuple(sorted(pc.unique(captions[LANGUAGE]).drop_null().to_pylist()))
+
+
+def caption_labels(captions: pa.Table) -> pa.Table | None:
+    """Return the labels of captions as queries: `query_id` and `language`; None where no language is known."""
+    if LANGUAGE not in captions.column_names:
+        return None
+    return pa.table({"query_id": captions["id"], LANGUAGE: captions[LANGUAGE]})
+
+
+def captions_in(
+    images: pa.Table, captions: pa.Table, languages: Sequence[str], where: str
+) -> tuple[pa.Table, pa.ChunkedArray]:
+    """Return the captions in these languages, and the (images,) mask of the images that stay.
+
+    An image leaves when it has captions in other languages only.
+
+    Raises:
+        CollectionError: There are no captions in a language, or no languages are known.
+    """
+    known = languages_of(captions)
+    for name in languages:
+        if not known:
+            raise CollectionError(
+                f"{where}: the language of its captions is not known; {name!r} was asked for.",
+                hint="leave language= out",
+            )
+        if name not in known:
+            raise CollectionError(f"{where}: no captions in {name!r}", hint=nearest(name, known))
+    inside = pc.is_in(captions[LANGUAGE], pa.array(languages, pa.string()))
+    chosen, others = captions.filter(inside), captions.filter(pc.invert(inside))
+    lost = pc.and_not(*(pc.is_in(images["id"], pc.unique(part["image_id"])) for part in (others, chosen)))
+    return chosen, pc.invert(lost)
+
+
+def pairs_of(captions: pa.Table, judgements: pa.Table, task: str, relevance: str, where: str) -> Qrels:
+    """Return the judgements of one task; see `Collection.qrels`.
+
+    Raises:
+        CollectionError: There is no set of this name, or it has no judgements of this task.
+    """
+    if relevance == LINKS:
+        pairs, grades = captions.select(["id", "image_id"]).rename_columns(["caption_id", "image_id"]), None
+    else:
+        known = (LINKS, *sorted(pc.unique(judgements["relevance"]).to_pylist()))
+        if relevance not in known:
+            raise CollectionError(f"{where}: unknown relevance {relevance!r}", hint=nearest(relevance, known))
+        of_task = pc.is_in(judgements["task"], pa.array([task, "both"]))
+        pairs = judgements.filter(pc.and_(pc.equal(judgements["relevance"], relevance), of_task))
+        if pairs.num_rows == 0:
+            raise CollectionError(f"{where}: relevance {relevance!r} has no judgements for {task}.")
+        grades = pairs["grade"].to_numpy()
+    query, document = ("caption_id", "image_id") if task == "t2i" else ("image_id", "caption_id")
+    return Qrels.of(pairs[query], pairs[document], grades, name=relevance)
+
+
+def of_images(
+    images: pa.Table,
+    captions: pa.Table,
+    judgements: pa.Table,
+    facts: pa.Table | None,
+    caption_facts: pa.Table | None,
+    keep: pa.ChunkedArray | pa.Array | np.ndarray,
+) -> dict[str, Any]:
+    """Return the tables of the images where the mask is true, by name."""
+    images = images.filter(pa.array(keep) if isinstance(keep, np.ndarray) else keep)
+    captions = _rows_with(captions, "image_id", images["id"])
+    return {
+        "images": images,
+        "captions": captions,
+        "judgements": _rows_with(_rows_with(judgements, "image_id", images["id"]), "caption_id", captions["id"]),
+        "facts": facts if facts is None else _rows_with(facts, "image_id", images["id"]),
+        "caption_facts": caption_facts
+        if caption_facts is None
+        else _rows_with(caption_facts, "caption_id", captions["id"]),
+    }
+
+
 def duplicates(ids: pa.ChunkedArray) -> list[str]:
     """Return the ids that occur more than once."""
     if len(ids) == pc.count_distinct(ids, mode="all").as_py():
@@ -88,6 +189,11 @@ def table_of(columns: Mapping[str, object], schema: pa.Schema) -> pa.Table:
         else:
             arrays.append(pa.nulls(rows, part.type))
     return pa.table(arrays, schema=schema)
+
+
+def _rows_with(table: pa.Table, column: str, ids: pa.ChunkedArray) -> pa.Table:
+    """The rows that have one of these ids in a column."""
+    return table.filter(pc.is_in(table[column], pc.unique(ids)))
 
 
 def _column(values: object, kind: pa.DataType) -> pa.Array | pa.ChunkedArray:

@@ -54,7 +54,7 @@ class TaskFile(Displayed):
         labels: What is known of the queries, as in `Task`: a column `query_id` and one of strings for each label.
         ties: How equal scores are counted where the caller of an evaluation does not say.
         measures: The names of the measures that are taken where the caller does not say; () takes the default ones.
-        notes: What a reader of the numbers must know: items that were set aside, …
+        notes: What a reader of the numbers must know: items that were left out, …
         galleries: Rows of `TASK_DOCUMENTS`: the documents of each split, where they differ.
         unjudged: Rows of `TASK_QUERIES`: queries of splits whose answers are not published (the test split of a
             benchmark). They can be searched, not measured.
