@@ -74,6 +74,11 @@ def is_there(path: str | Path) -> bool:
         return False
 
 
+def find_file(path: Path) -> Path | None:
+    """The file of this name, or the same with `.gz` or `.xz` behind it; None where there is none."""
+    return next((file for end in ("", ".xz", ".gz") if (file := path.with_name(path.name + end)).is_file()), None)
+
+
 def nearest_folder(path: str | Path) -> str | None:
     """The folder that a path with a slip in it may mean: each of its parts is there, or nearly; None when one is not.
 

@@ -37,7 +37,7 @@ def here(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "memory"])
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "parquet", "memory", "dictionary"])
 def test_the_same_choices_from_any_table(here: Path, ending: str) -> None:
     table, path = pa.table(TABLE), here / f"mine.{ending}"
     if ending == "csv":
@@ -47,7 +47,7 @@ def test_the_same_choices_from_any_table(here: Path, ending: str) -> None:
         path.write_text(table.to_pandas().to_json(orient="records", lines=True))
     elif ending == "parquet":
         pq.write_table(table, path)
-    source: Any = visir.open(table if ending == "memory" else path, images=here)
+    source: Any = visir.open({"memory": table, "dictionary": TABLE}.get(ending, path), images=here)
     task = source.task("i2t")
     assert task.judgements().to_dict() == {str(row): {f"{row}/caption": 1.0} for row in range(3)}
     assert [task.pools.candidates(str(row)) for row in range(3)] == [

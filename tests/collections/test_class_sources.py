@@ -207,6 +207,8 @@ def test_idx_files(tmp_path: Path, gz: bool) -> None:
     (tmp_path / "digits" / f"t10k-labels-idx1-ubyte{'.gz' if gz else ''}").unlink()
     with pytest.raises(CollectionError, match="no t10k-labels-idx1-ubyte"):
         visir.open(tmp_path / "digits")
+    with pytest.raises(CollectionError, match="no train-images-idx3-ubyte and no t10k-images-idx3-ubyte"):
+        visir.open(f"idx:{tmp_path}")
 
 
 def test_a_table_with_a_column_of_classes(tmp_path: Path) -> None:

@@ -121,6 +121,10 @@ def test_circo_needs_its_index(tmp_path: Path) -> None:
         visir.open(folder)
     assert "image_info_unlabeled2017.zip" in str(caught.value)
     assert len(visir.open(f"circo:{folder}?index=named").documents) == 5  # those that the annotations name
+    file = folder / "annotations/val.json"
+    write(file, [row | {"gt_img_ids": 5} for row in json.loads(file.read_text())])
+    with pytest.raises(CollectionError, match="val.json, entry 1: no gt_img_ids"):
+        visir.open(f"circo:{folder}?index=named")
 
 
 @pytest.mark.parametrize(

@@ -29,12 +29,15 @@ def test_judgements_by_truth_equal_the_slow_oracle() -> None:
     shown = {row["id"]: told(read_location(row["path"])[0]) for row in task.documents.images.to_pylist()}
     positives = task.qrels("it2i").to_dict()
     assert len(positives) == 60
+    labels = {row["query_id"]: row for row in task.labels.to_pylist()}
     for row, text in zip(task.queries.images.to_pylist(), task.queries.texts.to_pylist(), strict=True):
         reference, _ = read_location(row["path"])
         edit = compose(reference).edit
         assert text == compose(reference).text
         asked = {**told(reference), **edit}
         assert {document for document, facts in shown.items() if facts == asked} == {*positives[row["id"]]}
+        label = labels[row["id"]]
+        assert label["category"] == "+".join(edit) and row["id"] == f"{label['image']}/edit"
 
 
 @settings(max_examples=200, deadline=None)

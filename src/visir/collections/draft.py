@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from visir.errors import CollectionError, raise_faults
@@ -113,6 +114,12 @@ class Draft(SourceDraft):
         self.caption_ids.append(identifier)
         self.texts.append(text)
         self.caption_images.append(image)
+
+    def set_classes(self, labels: Sequence[str | None], classes: Sequence[str]) -> None:
+        """The class of each image as its fact "class", and all classes in their order."""
+        order = {"classes": orjson.dumps(classes).decode()}
+        schema = pa.schema([pa.field("image_id", pa.string()), pa.field("class", pa.string(), metadata=order)])
+        self.facts = pa.table([self.ids, labels], schema=schema)
 
     def tables(self) -> tuple[pa.Table, pa.Table]:
         """The image and caption tables as they are, unchecked."""

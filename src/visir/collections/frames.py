@@ -1,11 +1,13 @@
-"""Data frames, Arrow tables and dictionaries of columns as plain lists, whichever library they are of."""
+"""Data frames and Arrow tables as plain lists, whichever library they are of."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
+
+from visir.errors import CollectionError
 
 
 def columns_of(value: Any) -> dict[str, list[Any]] | None:
@@ -34,6 +36,27 @@ def columns_of(value: Any) -> dict[str, list[Any]] | None:
         except (TypeError, ValueError, pa.ArrowInvalid):  # a single column
             return None
     return None
+
+
+def table_rows(table: Mapping[str, Sequence[Any]], where: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Go through columns row by row.
+
+    Args:
+        table: The columns by name.
+        where: What the table is, for errors.
+
+    Returns:
+        Each row with its place: "row 1", "row 2", …
+
+    Raises:
+        CollectionError: The columns differ in length.
+    """
+    lengths = {name: len(values) for name, values in table.items()}
+    if len(set(lengths.values())) > 1:
+        shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
+        raise CollectionError(f"{where}: the columns differ in length: {shown}.")
+    for number, values in enumerate(zip(*table.values(), strict=True), 1):
+        yield f"row {number}", dict(zip(table, values, strict=True))
 
 
 def _listed(table: Any) -> dict[str, list[Any]]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from visir.collections.draft import Draft
-from visir.collections.frames import columns_of
+from visir.collections.frames import columns_of, table_rows
 from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.readers.columns import CAPTION_ALSO, CAPTION_COLUMNS, IMAGE_ALSO, IMAGE_COLUMNS
@@ -51,7 +51,7 @@ def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
     Raises:
         CollectionError: For anything else; for files that are not there, all at once.
     """
-    table = _columns(source) or columns_of(source)
+    table = table_in_memory(source)
     if table is not None:
         return _of_table(table, name or "table", columns)
     given = [key for key, value in columns.items() if value is not None]
@@ -62,17 +62,13 @@ def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
     return draft
 
 
-def _columns(source: Any) -> dict[str, list[Any]] | None:
-    """A dictionary of columns, `{"image": […], "caption": […]}`; None for any other."""
+def table_in_memory(source: Any) -> dict[str, list[Any]] | None:
+    """The columns of a data frame, or of a dictionary of columns, `{"image": […], "caption": […]}`; None for others."""
     if not isinstance(source, Mapping) or not all(isinstance(values, (list, tuple)) for values in source.values()):
-        return None
+        return columns_of(source)
     names = {str(name).lower() for name in source}
     if not names & {*IMAGE_COLUMNS, *IMAGE_ALSO} or not names & {*CAPTION_COLUMNS, *CAPTION_ALSO}:
         return None
-    lengths = {str(name): len(values) for name, values in source.items()}
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-        raise CollectionError(f"the columns differ in length: {shown}.")
     return {str(name): list(values) for name, values in source.items()}
 
 
@@ -92,8 +88,7 @@ def _of_table(table: dict[str, list[Any]], name: str, columns: dict[str, str | N
         places = [None if cell is None else held.add(cell, f"row {row}") for row, cell in enumerate(cells, 1)]
         archive = held.write()
         table = {**table, str(table_columns.image): [None if p is None else f"image-{p}" for p in places]}
-    rows = [dict(zip(table, values, strict=True)) for values in zip(*table.values(), strict=True)]
-    DraftFiller(draft, table_columns).add((f"row {number}", row) for number, row in enumerate(rows, 1))
+    DraftFiller(draft, table_columns).add(table_rows(table, "the table"))
     if any(is_picture(cell) for cell in cells):
         draft.paths = [None if n is None else f"image#{n.removeprefix('image-')}" for n in draft.names]
         draft.archives = [None if n is None else str(archive) for n in draft.names]

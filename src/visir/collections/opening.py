@@ -11,9 +11,8 @@ from typing import Any, TypeAlias, cast
 from visir.collections.choice_draft import ChoiceDraft
 from visir.collections.draft import Draft, SourceDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
-from visir.collections.frames import columns_of
 from visir.collections.images import ImageReader
-from visir.collections.in_memory import read_memory
+from visir.collections.in_memory import read_memory, table_in_memory
 from visir.collections.judgements.pairs import judge
 from visir.collections.readers.choice_table import has_choices, read_memory_choices
 from visir.collections.readers.huggingface import from_dataset, load_from_hub
@@ -298,7 +297,7 @@ def _from_object(value: Any, images: object, options: dict[str, Any]) -> AnySour
         draft = from_dataset(value, **FORMATS.get("huggingface").resolve(options))
     elif is_class_data_set(value):
         draft = from_class_data_set(value)
-    elif (table := columns_of(value)) is not None and ("wrong" in options or has_choices(list(table))):
+    elif (table := table_in_memory(value)) is not None and ("wrong" in options or has_choices(list(table))):
         known = FORMATS.get("choices").resolve({key: option for key, option in options.items() if key != "name"})
         choices = read_memory_choices(table, str(options.get("name") or ""), **known)
         place_images(choices, images)

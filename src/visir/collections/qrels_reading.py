@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from visir.collections.frames import columns_of
+from visir.collections.frames import columns_of, table_rows
 from visir.collections.readers.columns import one_column
 from visir.collections.readers.delimited import find_delimiter, find_encoding
 from visir.collections.readers.rows import read_rows
@@ -206,13 +206,13 @@ def _as_row(path: Path, number: int, names: list[str], cells: list[str]) -> dict
 def _object_rows(source: Any, columns: dict[str, str | None]) -> Iterator[_Row]:
     table = columns_of(source)
     if table is not None:
-        yield from _named(Path("qrels"), _transposed(table), columns)
+        yield from _named(Path("qrels"), table_rows(table, "qrels"), columns)
         return
     if hasattr(source, "to_dict") and not isinstance(source, Mapping):  # ranx.Qrels
         source = source.to_dict()
     if isinstance(source, Mapping):
         if any(columns.values()) or _is_header([str(key) for key in source]):
-            yield from _named(Path("qrels"), _transposed({str(k): list(v) for k, v in source.items()}), columns)
+            yield from _named(Path("qrels"), table_rows({str(k): list(v) for k, v in source.items()}, "qrels"), columns)
         else:
             yield from _nested(source)
         return
@@ -275,15 +275,6 @@ def _column(path: Path, listed: dict[str, str], name: str | None, usual: tuple[s
     if name is not None:
         return one_column(path, list(listed.values()), name, usual, content)
     return next((listed[usual_name] for usual_name in usual if usual_name in listed), None)
-
-
-def _transposed(table: dict[str, list[Any]]) -> Iterator[tuple[str, dict[str, Any]]]:
-    lengths = {name: len(values) for name, values in table.items()}
-    if len(set(lengths.values())) > 1:
-        shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-        raise CollectionError(f"qrels: columns differ in length: {shown}.")
-    for number, values in enumerate(zip(*table.values(), strict=True), 1):
-        yield f"row {number}", dict(zip(table, values, strict=True))
 
 
 def at_least_zero(value: Any) -> Any:

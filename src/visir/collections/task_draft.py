@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -32,11 +33,13 @@ class TaskSide:
         ids: (n,) the id of each item.
         texts: (n,) its text, None where it has none.
         pictures: (n,) the row of its picture in the draft's `ids`, None where it has none.
+        title: What people call the items: "captions"; "" takes the name of the side.
     """
 
     ids: list[str] = field(default_factory=list)
     texts: list[str | None] = field(default_factory=list)
     pictures: list[int | None] = field(default_factory=list)
+    title: str = ""
 
     def __post_init__(self) -> None:
         self.known: set[str] = set(self.ids)
@@ -59,6 +62,7 @@ class TaskDraft(SourceDraft):
         submission: The format in which answers are handed in; "" for none.
         measures: The measures that are taken where nobody names any; () takes the default ones.
         ties: How equal scores are counted where nobody says.
+        remarks: What a reader of the numbers must know.
     """
 
     task: str = ""
@@ -73,6 +77,7 @@ class TaskDraft(SourceDraft):
     submission: str = ""
     measures: tuple[str, ...] = ()
     ties: Ties = "id"
+    remarks: list[str] = field(default_factory=list)
 
     def add_item(
         self,
@@ -103,6 +108,17 @@ class TaskDraft(SourceDraft):
             self.paths.append(cell[0] if cell else None)
             self.archives.append(cell[1] if cell else None)
 
+    def add_choice(
+        self, split: str, query: str, pool: Iterable[str], right: Iterable[str], labels: Mapping[str, str | None]
+    ) -> None:
+        """Say among which documents a query chooses, which of them are right, and what is known of the query."""
+        self.candidates |= dict.fromkeys((split, query, document) for document in pool)
+        self.judgements |= dict.fromkeys(((split, query, document) for document in right), 1.0)
+        for name, value in labels.items():
+            values = self.labels.setdefault(name, {})
+            if value is not None:
+                values[query] = value
+
     def build(self) -> TaskFile:
         """The checked task; raises `CollectionError` with every fault otherwise."""
         self.raise_faults()
@@ -124,6 +140,7 @@ class TaskDraft(SourceDraft):
             submission=self.submission,
             measures=self.measures,
             ties=self.ties,
+            notes=tuple(self.remarks),
         )
 
     def _labels(self) -> pa.Table | None:
@@ -145,7 +162,7 @@ class TaskDraft(SourceDraft):
             ]
             places = pa.table([self.column(values) for values in columns], schema=PLACES)
         texts = self.column(items.texts) if places is None or any(text is not None for text in items.texts) else None
-        return Items(self.column(items.ids), texts, places, self.root.absolute(), side, self.name)
+        return Items(self.column(items.ids), texts, places, self.root.absolute(), items.title or side, self.name)
 
 
 def _columns(triples: list[tuple[str, str, str]]) -> list[pa.Array]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from types import MappingProxyType
 from typing import Any
 
-from visir.collections.frames import columns_of
+from visir.collections.frames import columns_of, table_rows
 from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.picture_kinds import is_picture_name
 from visir.collections.qrels_reading import at_least_zero, judgement_rows
@@ -134,13 +134,13 @@ def _fill(
             parts[part] = value
     missing = [f"no {PARTS[part][0] if part == 'judgements' else part}" for part in _REQUIRED if part not in parts]
     raise_faults(CollectionError, "a task", missing, hint=f"{EXAMPLE} works")
-    reader = TaskReader(draft, columns, labels)
-    reader.read_items("queries", item_tables(parts["queries"], "queries", columns), join_titles=False)
-    reader.read_items("documents", item_tables(parts["documents"], "documents", columns), join_titles=title == "join")
-    reader.read_judgements(_by_split(parts["judgements"], _judgement_table), drop=unknown == "drop")
-    if "candidates" in parts:
-        reader.read_candidates(_by_split(parts["candidates"], _candidate_table), drop=unknown == "drop")
-    return reader.finish()
+    tables: dict[TaskPart, list[TaskTable]] = {
+        "queries": item_tables(parts["queries"], "queries", columns),
+        "documents": item_tables(parts["documents"], "documents", columns),
+        "judgements": _by_split(parts["judgements"], _judgement_table),
+        "candidates": _by_split(parts["candidates"], _candidate_table) if "candidates" in parts else [],
+    }
+    return TaskReader(draft, columns, labels).read(tables, join_titles=title == "join", drop=unknown == "drop")
 
 
 def item_tables(value: Any, side: Side, columns: Mapping[str, str | None] = MappingProxyType({})) -> list[TaskTable]:
@@ -193,12 +193,7 @@ def _item_rows(value: Any, side: Side) -> Iterator[_Row]:
     if table is None and isinstance(value, Mapping) and _is_columns(value, side):
         table = {str(name): list(column) for name, column in value.items()}
     if table is not None:
-        lengths = {name: len(column) for name, column in table.items()}
-        if len(set(lengths.values())) > 1:
-            shown = ", ".join(f"{name} {length:,}" for name, length in lengths.items())
-            raise CollectionError(f"{side}: the columns differ in length: {shown}.")
-        for number, values in enumerate(zip(*table.values(), strict=True), 1):
-            yield f"row {number}", dict(zip(table, values, strict=True))
+        yield from table_rows(table, side)
         return
     if isinstance(value, Mapping):
         entries = [(f"{str(key)!r}", key, entry) for key, entry in value.items()]
@@ -292,8 +287,7 @@ def _candidate_table(value: Any, split: str) -> TaskTable:
 
     def rows(report: OnFault) -> Iterator[_Row]:
         if table is not None:
-            for number, values in enumerate(zip(*table.values(), strict=True), 1):
-                yield f"row {number}", dict(zip(table, values, strict=True))
+            yield from table_rows(table, "pools")
             return
         if not isinstance(value, Mapping):
             raise CollectionError(

@@ -7,7 +7,7 @@ from pathlib import Path
 from visir.collections.descriptor import JudgementFormat, Option
 from visir.collections.judgements.judged import COCO_HINT, Judged, Judging
 from visir.errors import CollectionError, nearest
-from visir.files import read_json
+from visir.files import find_file, read_json
 from visir.records import Collection
 
 SETS = {"eccv": "eccv", "cxc": "eccv-cxc", "original": "eccv-original"}
@@ -54,8 +54,7 @@ def read(path: Path, collection: Collection, *, sets: str = "eccv,cxc,original")
 
 
 def _file(folder: Path, name: str, kind: str) -> Path | None:
-    places = (folder / f"{name}_{kind}.json{end}" for end in ("", ".xz", ".gz"))
-    return next((place for place in places if place.is_file()), None)
+    return find_file(folder / f"{name}_{kind}.json")
 
 
 def _content(file: Path) -> dict[str, list[int]]:

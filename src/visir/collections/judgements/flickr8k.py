@@ -9,7 +9,7 @@ from visir.collections.descriptor import JudgementFormat, Option
 from visir.collections.judgements.judged import Judged, Judging
 from visir.collections.readers.sniffing import head, plain_name
 from visir.errors import CollectionError, raise_faults
-from visir.files import read_lines
+from visir.files import find_file, read_lines
 from visir.records import Collection
 
 _FILES = ("ExpertAnnotations.txt", "CrowdFlowerAnnotations.txt")
@@ -68,9 +68,8 @@ def _captions(collection: Collection, judging: Judging, folder: Path, tokens: st
     rows = collection.captions.to_pylist()
     if any(f"{row['image_id']}#0" == row["id"] for row in rows[:5]):
         return {}
-    places = [folder / f"Flickr8k.token.txt{end}" for end in ("", ".xz", ".gz")] if tokens is None else [Path(tokens)]
-    file = next((place for place in places if place.is_file()), None)
-    if tokens is not None and file is None:
+    file = find_file(folder / "Flickr8k.token.txt") if tokens is None else Path(tokens)
+    if tokens is not None and not Path(tokens).is_file():
         raise CollectionError(f"{tokens}: no such token file.")
     translate: dict[str, str] = {}
     if file is None:

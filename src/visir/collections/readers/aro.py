@@ -8,7 +8,7 @@ from typing import Any
 
 from visir.collections.choice_draft import ChoiceDraft, Missing
 from visir.collections.descriptor import Format, Option, one_of
-from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, refuse, texts_of
+from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.sniffing import plain_stem
 
 _CAPTIONS = ("true_caption", "false_caption")
@@ -16,7 +16,7 @@ _BOX = ("bbox_x", "bbox_y", "bbox_w", "bbox_h")
 _HARD = tuple(f"hard_text_{number}" for number in (1, 2, 3, 4))
 
 
-def read(path: Path, *, crop: str = "yes", missing: Missing = "aside") -> ChoiceDraft:
+def read(path: Path, *, crop: str = "yes", missing: Missing = "drop") -> ChoiceDraft:
     """Read `visual_genome_relation.json` and `visual_genome_attribution.json`, and files of order.
 
     Of a picture of Visual Genome only the box of the item is shown to the model, as in the paper. A file of order has
@@ -32,7 +32,7 @@ def read(path: Path, *, crop: str = "yes", missing: Missing = "aside") -> Choice
     """
     files = record_files(path, _fits)
     if not files:
-        raise refuse(path, "visual_genome_relation.json or visual_genome_attribution.json", FORMAT.reference)
+        raise FORMAT.lacks(path, "no visual_genome_relation.json or visual_genome_attribution.json")
     root = path if path.is_dir() else path.parent
     draft = ChoiceDraft("ARO", root, f"ARO {path.absolute().name}", missing=missing,
                         obtain="vgr_vga_images.zip, which ARO's own code downloads")  # fmt: skip
@@ -74,7 +74,8 @@ FORMAT = Format(
     title="ARO: relations, attributes and order of words",
     layout="visual_genome_relation.json and visual_genome_attribution.json with images/; or records of {image, "
     "correct_caption, hard_text_1 … hard_text_4}",
-    reference="Yuksekgonul et al., ARO (ICLR 2023), https://github.com/mertyg/vision-language-models-are-bows",
+    reference="Yuksekgonul et al., ARO (ICLR 2023)",
+    obtain="https://github.com/mertyg/vision-language-models-are-bows",
     sniff=lambda path: bool(record_files(path, _fits)),
     read=read,
     options=(

@@ -18,9 +18,9 @@ from visir.files import read_json
 
 MISSING = Option(
     "missing",
-    "items whose pictures are not at hand: aside (counted and named in the notes) or fault",
-    "aside",
-    one_of("aside", "fault"),
+    "items whose pictures are not at hand: drop (counted and named in the notes) or fault",
+    "drop",
+    one_of("drop", "fault"),
 )
 _LINES = (".jsonl", ".ndjson")
 
@@ -92,17 +92,3 @@ def texts_of(draft: ChoiceDraft, place: str, row: Mapping[str, Any], names: Sequ
             draft.fault(f"{place}: {name!r} must be a text; {problem}")
             return None
     return {name: row[name] for name in names}
-
-
-def refuse(path: Path, expected: str, obtain: str) -> CollectionError:
-    """The error of a path that has not the layout of a benchmark.
-
-    Args:
-        path: The path.
-        expected: What should be there.
-        obtain: Where it is to be had.
-    """
-    problem = "no such file or folder" if not path.exists() else f"no {expected} in it" if path.is_dir() else (
-        f"it is no {expected}"
-    )  # fmt: skip
-    return CollectionError(f"{path}: {problem}.", hint=f"get it here: {obtain}")

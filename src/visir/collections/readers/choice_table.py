@@ -10,6 +10,7 @@ from typing import Any
 from visir.collections.cells import pictures_in_cells
 from visir.collections.choice_draft import ChoiceDraft, Missing
 from visir.collections.descriptor import Format, Option
+from visir.collections.frames import table_rows
 from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.readers.choice_files import MISSING
 from visir.collections.readers.columns import first_columns, one_column, sniffed_columns
@@ -107,7 +108,7 @@ def read(
     caption: str | None = None,
     wrong: str | None = None,
     id: str | None = None,
-    missing: Missing = "aside",
+    missing: Missing = "drop",
 ) -> ChoiceDraft:
     """Read a table with a row for each choice. Every further column is a label of the item: "category", …
 
@@ -140,16 +141,16 @@ def read_memory_choices(table: Mapping[str, Sequence[Any]], name: str, **options
         name: The name of the source.
         **options: As `read` takes them.
     """
-    missing = options.pop("missing", "aside")
+    missing = options.pop("missing", "drop")
     columns = ChoiceColumns.find("the table", list(table), **options)
     draft = ChoiceDraft(name or "table", Path.cwd(), "choices in memory", missing=missing)
     held = HeldPictures()
     places = [held.add(cell, f"row {row}") if is_picture(cell) else None
               for row, cell in enumerate(table[columns.image], 1)]  # fmt: skip
     archive = str(held.write()) if len(held) else ""
-    for number, (values, cell) in enumerate(zip(zip(*table.values(), strict=True), places, strict=True)):
-        row = dict(zip(table, values, strict=True))
-        _add(draft, columns, number, f"row {number + 1}", row, None if cell is None else (f"image#{cell}", archive))
+    for number, (place, row) in enumerate(table_rows(table, "the table")):
+        cell = None if places[number] is None else (f"image#{places[number]}", archive)
+        _add(draft, columns, number, place, row, cell)
     return draft
 
 

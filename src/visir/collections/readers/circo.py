@@ -103,8 +103,9 @@ def _files(path: Path) -> dict[str, Path]:
 def _index(path: Path, index: str, rows: list[dict[str, Any]]) -> dict[str, str]:
     """The id of each image of the index → its file name."""
     if index == "named":
-        ids = [row["reference_img_id"] for row in rows] + [image for row in rows for image in row.get("gt_img_ids", [])]
-        return {str(image): f"{int(image):012}.jpg" for image in dict.fromkeys(ids)}
+        ids = [str(row["reference_img_id"]) for row in rows]
+        ids += [image for row in rows for image in ids_in(row.get("gt_img_ids")) or ()]
+        return {image: f"{image:0>12}.jpg" for image in ids}
     folder = path if path.is_dir() else path.parent
     files = [Path(index)] if index else list(_index_files(folder))
     if not files:
@@ -117,7 +118,7 @@ def _index(path: Path, index: str, rows: list[dict[str, Any]]) -> dict[str, str]
     listed = content.get("images") if isinstance(content, dict) else None
     if not isinstance(listed, list) or not all(isinstance(image, dict) and "id" in image for image in listed):
         raise CollectionError(f"{files[0]}: no list of images.", hint="expected COCO's image_info_unlabeled2017.json")
-    return {str(image["id"]): str(image.get("file_name") or f"{int(image['id']):012}.jpg") for image in listed}
+    return {str(image["id"]): str(image.get("file_name") or f"{image['id']:0>12}.jpg") for image in listed}
 
 
 def _index_files(folder: Path) -> list[Path]:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from visir.collections.choice_draft import ChoiceDraft, Missing
 from visir.collections.descriptor import Format
-from visir.collections.readers.choice_files import MISSING, record_files, refuse
+from visir.collections.readers.choice_files import MISSING, record_files
 from visir.collections.readers.sniffing import json_head
 from visir.collections.readers.winoground import MEASURES
 from visir.files import read_json
@@ -15,7 +15,7 @@ from visir.files import read_json
 _FIRST = re.compile(rb'\[\s*\[\s*"[^"]+"\s*,\s*"[^"]+"\s*,\s*"[^"]+"\s*,\s*"[^"]+"\s*\]')
 
 
-def read(path: Path, *, missing: Missing = "aside") -> ChoiceDraft:
+def read(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
     """Read `COLA_multiobjects_matching_benchmark.json`: a list of [picture 1, caption 1, picture 2, caption 2].
 
     COLA's accuracy is the `item_score` of the task "t2i": each caption must choose its picture.
@@ -26,7 +26,7 @@ def read(path: Path, *, missing: Missing = "aside") -> ChoiceDraft:
     """
     files = record_files(path, _fits)
     if not files:
-        raise refuse(path, "COLA_multiobjects_matching_benchmark.json", FORMAT.reference)
+        raise FORMAT.lacks(path, "no COLA_multiobjects_matching_benchmark.json")
     root = path if path.is_dir() else path.parent
     draft = ChoiceDraft("COLA", root, f"COLA {files[0].name}", measures=MEASURES, missing=missing,
                         obtain="the file has their addresses; they are from Visual Genome")  # fmt: skip
@@ -47,7 +47,8 @@ FORMAT = Format(
     name="cola",
     title="COLA: match two pictures with two captions, several objects",
     layout="COLA_multiobjects_matching_benchmark.json: a list of [picture 1, caption 1, picture 2, caption 2]",
-    reference="Ray et al., COLA (NeurIPS 2023), https://github.com/arijitray1993/COLA",
+    reference="Ray et al., COLA (NeurIPS 2023)",
+    obtain="https://github.com/arijitray1993/COLA",
     sniff=lambda path: bool(record_files(path, _fits)),
     read=read,
     options=(MISSING,),

@@ -55,7 +55,7 @@ def read(path: Path, *, captions: str = "and", gallery: str = "split", reference
         if f"{category} images of {split}" in counts:
             counts[f"{category} images of {split}"] = len(images)
         rows = list(rows_of(draft, file, ("candidate",)))
-        shown = {row[key] for _, row in rows for key in ("candidate", "target") if key in row}
+        shown = {str(row[key]) for _, row in rows for key in ("candidate", "target") if key in row}
         known = set(images)
         wanted = shown & known if gallery == "val" and split != "test" else known
         for image in dict.fromkeys(images):

@@ -9,7 +9,7 @@ from visir.collections.draft import Draft
 from visir.collections.readers.names import image_id, read_array
 from visir.collections.readers.sniffing import json_head, plain_name, plain_stem
 from visir.errors import CollectionError
-from visir.files import read_json
+from visir.files import find_file, read_json
 
 POOL = "pool"
 """The split of the images that are only searched: they have no captions."""
@@ -64,10 +64,8 @@ def _pool_file(path: Path, pool: str | Path | None) -> Path | None:
         return Path(pool)
     stem = plain_stem(path).removesuffix("_ann")
     for folder in (path.parent, path.parent.parent / "Images"):
-        for end in ("", ".xz", ".gz"):
-            file = folder / f"{stem}_img_filenames.npy{end}"
-            if file.is_file():
-                return file
+        if file := find_file(folder / f"{stem}_img_filenames.npy"):
+            return file
     raise CollectionError(
         f"{path}: its image pool {stem}_img_filenames.npy is not beside it.",
         hint="give it with pool=FILE; pool=none reads the captions alone (another benchmark: a smaller gallery)",

@@ -8,8 +8,6 @@ from functools import partial
 from pathlib import Path
 
 import numpy as np
-import orjson
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.collections.descriptor import Format, Option
@@ -17,6 +15,7 @@ from visir.collections.draft import Draft
 from visir.collections.held_pictures import encoded_picture, held_under
 from visir.collections.readers.idx_files import read_idx
 from visir.errors import CollectionError
+from visir.files import find_file
 
 _SPLITS = {"train": "train", "test": "t10k"}
 _PICTURES, _LABELS = "images-idx3-ubyte", "labels-idx1-ubyte"
@@ -38,7 +37,7 @@ def read(path: Path, *, classes: str = "") -> Draft:
     draft = Draft(path.absolute().name, path, f"IDX files in {path.absolute().name}")
     codes: list[int] = []
     for split, begin in _SPLITS.items():
-        pictures, labels = _file(path, f"{begin}-{_PICTURES}"), _file(path, f"{begin}-{_LABELS}")
+        pictures, labels = (find_file(path / f"{begin}-{kind}") for kind in (_PICTURES, _LABELS))
         if pictures is None and labels is None:
             continue
         if pictures is None or labels is None:
@@ -58,13 +57,13 @@ def read(path: Path, *, classes: str = "") -> Draft:
             draft.paths.append(f"image#{row}")
             draft.archives.append(archive)
         codes += shown.tolist()
+    if not codes:
+        raise CollectionError(f"{path}: no train-{_PICTURES} and no t10k-{_PICTURES}.", hint=f"layout: {FORMAT.layout}")
     draft.names = []
     names = [name.strip() for name in classes.split(",")] if classes else [str(n) for n in range(max(codes) + 1)]
     if len(names) <= max(codes):
         raise CollectionError(f"{path}: {len(names)} names for {max(codes) + 1} classes.", hint="classes=zero,one,…")
-    order = {"classes": orjson.dumps(names).decode()}
-    schema = pa.schema([pa.field("image_id", pa.string()), pa.field("class", pa.string(), metadata=order)])
-    draft.facts = pa.table([draft.ids, [names[code] for code in codes]], schema=schema)
+    draft.set_classes([names[code] for code in codes], names)
     return draft
 
 
@@ -72,12 +71,8 @@ def _cells(images: NDArray[np.uint8]) -> Iterator[bytes]:
     return (encoded_picture(image, f"picture {row}") for row, image in enumerate(images))
 
 
-def _file(folder: Path, name: str) -> Path | None:
-    return next((file for file in (folder / name, folder / f"{name}.gz") if file.is_file()), None)
-
-
 def _sniff(path: Path) -> bool:
-    return path.is_dir() and any(_file(path, f"{begin}-{_PICTURES}") is not None for begin in _SPLITS.values())
+    return path.is_dir() and any(find_file(path / f"{begin}-{_PICTURES}") for begin in _SPLITS.values())
 
 
 FORMAT = Format(

@@ -12,7 +12,7 @@ import pyarrow as pa
 from visir.collections.descriptor import Format, Option
 from visir.collections.readers.dataset_tables import dataset_table
 from visir.collections.readers.rows import OnFault
-from visir.collections.readers.task_reader import TaskReader, TaskTable, split_name
+from visir.collections.readers.task_reader import TaskPart, TaskReader, TaskTable, split_name
 from visir.collections.task_draft import TaskDraft
 from visir.errors import CollectionError, MissingPackageError, nearest
 from visir.records import TaskFile, TaskSet
@@ -109,7 +109,6 @@ def _chosen(splits: Mapping[str, Any], only: str | None) -> dict[str, Any]:
 def _part(task: Any, name: str, subset: str, splits: Mapping[str, Any]) -> TaskFile:
     sides = sides_of(task.metadata)
     where = f"mteb:{name}" + (f", {subset}" if subset != "default" else "")
-    reader = TaskReader(TaskDraft(name, Path.cwd(), where))
     corpora = {str(getattr(parts["corpus"], "_fingerprint", "")): split for split, parts in splits.items()}
 
     def tables(part: str, letters: str, shared: bool) -> list[TaskTable]:
@@ -119,13 +118,15 @@ def _part(task: Any, name: str, subset: str, splits: Mapping[str, Any]) -> TaskF
             if not shared or split in corpora.values()
         ]
 
-    reader.read_items("queries", tables("queries", sides[0], False), join_titles=False)
-    reader.read_items("documents", tables("corpus", sides[1], len(corpora) == 1), join_titles=True)
     judged = {split: parts["relevant_docs"] for split, parts in splits.items()}
-    reader.read_judgements([_judgements(qrels, str(split)) for split, qrels in judged.items()], drop=True)
     ranked = {split: parts.get("top_ranked") for split, parts in splits.items()}
-    reader.read_candidates([_pools(top, judged[split], str(split)) for split, top in ranked.items() if top], drop=True)
-    record = reader.finish().build()
+    parts: dict[TaskPart, list[TaskTable]] = {
+        "queries": tables("queries", sides[0], False),
+        "documents": tables("corpus", sides[1], len(corpora) == 1),
+        "judgements": [_judgements(qrels, str(split)) for split, qrels in judged.items()],
+        "candidates": [_pools(top, judged[split], str(split)) for split, top in ranked.items() if top],
+    }
+    record = TaskReader(TaskDraft(name, Path.cwd(), where)).read(parts, join_titles=True, drop=True).build()
     excluded = None
     if task.ignore_identical_ids:
         documents = set(record.documents.ids.to_pylist())

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from visir.collections.choice_draft import ChoiceDraft, Missing
 from visir.collections.descriptor import Format
-from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, refuse, texts_of
+from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.sniffing import plain_stem
 
 COCO = "the pictures are COCO's val2017, http://images.cocodataset.org/zips/val2017.zip"
@@ -15,7 +15,7 @@ _BOTH_RIGHT = ("caption", "caption2")
 _WRONG = "negative_caption"
 
 
-def read(path: Path, *, missing: Missing = "aside") -> ChoiceDraft:
+def read(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
     """Read `add_att.json`, `replace_obj.json`, …: `{"0": {"filename", "caption", "negative_caption"}}`.
 
     The label "category" is the name of the file ("swap_att"), "change" its first word ("swap").
@@ -26,11 +26,11 @@ def read(path: Path, *, missing: Missing = "aside") -> ChoiceDraft:
     """
     files = record_files(path, lambda file: has_columns(file, *_RIGHT, _WRONG))
     if not files:
-        raise refuse(path, "file with caption and negative_caption", FORMAT.reference)
+        raise FORMAT.lacks(path, "no file with caption and negative_caption")
     return _read(path, files, _RIGHT, missing)
 
 
-def read_pp(path: Path, *, missing: Missing = "aside") -> ChoiceDraft:
+def read_pp(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
     """Read SugarCrepe++: lists of `{"filename", "caption", "caption2", "negative_caption"}`.
 
     There are two tasks. In "i2t" both right captions must be above the wrong one (`all_first`). In "t2t", the text-only
@@ -42,7 +42,7 @@ def read_pp(path: Path, *, missing: Missing = "aside") -> ChoiceDraft:
     """
     files = record_files(path, lambda file: has_columns(file, *_BOTH_RIGHT, _WRONG))
     if not files:
-        raise refuse(path, "file with caption, caption2 and negative_caption", FORMAT_PP.reference)
+        raise FORMAT_PP.lacks(path, "no file with caption, caption2 and negative_caption")
     draft = _read(path, files, _BOTH_RIGHT, missing)
     draft.also_texts = True
     draft.measures = ("all_first", "item_score")
@@ -70,7 +70,8 @@ FORMAT = Format(
     title="SugarCrepe: choose the right one of two captions",
     layout='add_att.json, add_obj.json, replace_att.json, … in one folder: {"0": {"filename", "caption", '
     '"negative_caption"}}; pictures of COCO val2017',
-    reference="Hsieh et al., SugarCrepe (NeurIPS 2023), https://github.com/RAIVNLab/sugar-crepe",
+    reference="Hsieh et al., SugarCrepe (NeurIPS 2023)",
+    obtain="https://github.com/RAIVNLab/sugar-crepe",
     sniff=lambda path: (
         bool(record_files(path, lambda file: has_columns(file, "filename", *_RIGHT, _WRONG))) and not _is_pp(path)
     ),
@@ -82,7 +83,8 @@ FORMAT_PP = Format(
     title="SugarCrepe++: two right captions and a wrong one",
     layout="replace_att.json, swap_obj.json, … in one folder: lists of {filename, caption, caption2, "
     "negative_caption}; pictures of COCO val2017",
-    reference="Dumpala et al., SugarCrepe++ (NeurIPS 2024), https://github.com/Sri-Harsha/scpp",
+    reference="Dumpala et al., SugarCrepe++ (NeurIPS 2024)",
+    obtain="https://github.com/Sri-Harsha/scpp",
     sniff=lambda path: _is_pp(path),
     read=read_pp,
     options=(MISSING,),

@@ -87,19 +87,14 @@ def _fill(
     raise_faults(CollectionError, str(path), missing, hint=f"layout: {FORMAT.layout}")
     if only is not None and split_name(only) not in {split_name(file.split) for file in files.parts["judgements"]}:
         only = None  # judgements in one file have a column of splits
-    reader = TaskReader(draft, columns, labels)
-
-    def tables(part: TaskPart, column: str = "") -> list[TaskTable]:
+    image_columns = {"queries": columns.get("query_image_column"), "documents": columns.get("document_image_column")}
+    tables: dict[TaskPart, list[TaskTable]] = {}
+    for part in PARTS:
         listed = files.parts.get(part, [])
-        if only is not None:
-            listed = _of_split(listed, only)
-        return [file_table(file, path, columns.get(column)) for file in listed]
-
-    reader.read_items("queries", tables("queries", "query_image_column"), join_titles=False)
-    reader.read_items("documents", tables("documents", "document_image_column"), join_titles=title == "join")
-    reader.read_judgements(tables("judgements"), drop=unknown == "drop" or only is not None)
-    reader.read_candidates(tables("candidates"), drop=unknown == "drop" or only is not None)
-    return reader.finish()
+        chosen = listed if only is None else _of_split(listed, only)
+        tables[part] = [file_table(file, path, image_columns.get(part)) for file in chosen]
+    drop = unknown == "drop" or only is not None
+    return TaskReader(draft, columns, labels).read(tables, join_titles=title == "join", drop=drop)
 
 
 def file_table(part: PartFile, root: Path, image: str | None = None) -> TaskTable:

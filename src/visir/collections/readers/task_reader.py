@@ -62,7 +62,7 @@ class TaskTable:
 
 @dataclass
 class TaskReader:
-    """Reads the parts of a task into a draft. Queries and documents come first.
+    """Reads the parts of a task into a draft.
 
     Args:
         draft: What is filled.
@@ -76,6 +76,20 @@ class TaskReader:
     dropped: dict[str, int] = field(default_factory=dict)
     empty_texts: int = 0
     _rows_of: dict[Side, dict[str, int]] = field(default_factory=dict)
+
+    def read(self, tables: Mapping[TaskPart, list[TaskTable]], *, join_titles: bool, drop: bool) -> TaskDraft:
+        """Read a whole task.
+
+        Args:
+            tables: By part.
+            join_titles: Whether the title of a document is put before its text.
+            drop: Whether judgements and candidates of unknown ids are left out, and counted; else they are faults.
+        """
+        self.read_items("queries", tables["queries"], join_titles=False)
+        self.read_items("documents", tables["documents"], join_titles=join_titles)
+        self.read_judgements(tables["judgements"], drop=drop)
+        self.read_candidates(tables["candidates"], drop=drop)
+        return self.finish()
 
     def read_items(self, side: Side, tables: list[TaskTable], *, join_titles: bool) -> None:
         """The queries, or the documents."""

@@ -14,8 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import orjson
-import pyarrow as pa
 
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
@@ -126,9 +124,7 @@ def _draft(name: str, parts: Mapping[str, Any], root: Path) -> Draft:
         labels += [names[codes[row]] if codes[row] >= 0 else None for row in used]
         _add_pictures(draft, data_set, split, used)
     draft.names = []
-    order = {"classes": orjson.dumps(classes).decode()}
-    schema = pa.schema([pa.field("image_id", pa.string()), pa.field("class", pa.string(), metadata=order)])
-    draft.facts = pa.table([draft.ids, labels], schema=schema)
+    draft.set_classes(labels, classes)
     return draft
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from visir.collections.choice_draft import ChoiceDraft, Missing
 from visir.collections.descriptor import Format, Option
-from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, refuse, texts_of
+from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.sniffing import plain_stem
 
 VOTES = 2
@@ -14,7 +14,7 @@ VOTES = 2
 _COLUMNS = ("image_file", "caption", "foil", "linguistic_phenomena")
 
 
-def read(path: Path, *, votes: int = VOTES, missing: Missing = "aside") -> ChoiceDraft:
+def read(path: Path, *, votes: int = VOTES, missing: Missing = "drop") -> ChoiceDraft:
     """Read the pieces `existence.json`, `plurals.json`, …: `{id: {"image_file", "caption", "foil", "mturk"}}`.
 
     The label "category" is the name of the piece, "phenomenon" what it is about, "source" whose picture it is.
@@ -26,7 +26,7 @@ def read(path: Path, *, votes: int = VOTES, missing: Missing = "aside") -> Choic
     """
     files = record_files(path, lambda file: has_columns(file, *_COLUMNS))
     if not files:
-        raise refuse(path, "file with image_file, caption, foil and linguistic_phenomena", FORMAT.reference)
+        raise FORMAT.lacks(path, "no file with image_file, caption, foil and linguistic_phenomena")
     root = path if path.is_dir() else path.parent
     draft = ChoiceDraft("VALSE", root, f"VALSE {path.absolute().name}", missing=missing,
                         obtain="the pictures are those of COCO, SWiG, VisDial 1.0 and Visual7W")  # fmt: skip
@@ -68,7 +68,8 @@ FORMAT = Format(
     title="VALSE: choose between a caption and a foil",
     layout="existence.json, plurals.json, counting-hard.json, … in one folder: {id: {image_file, caption, foil, mturk, "
     "linguistic_phenomena, dataset}}",
-    reference="Parcalabescu et al., VALSE (ACL 2022), https://github.com/Heidelberg-NLP/VALSE",
+    reference="Parcalabescu et al., VALSE (ACL 2022)",
+    obtain="https://github.com/Heidelberg-NLP/VALSE",
     sniff=lambda path: bool(record_files(path, lambda file: has_columns(file, *_COLUMNS))),
     read=read,
     options=(

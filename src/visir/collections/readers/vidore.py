@@ -57,10 +57,6 @@ def _in_parts(path: Path, parts: dict[str, list[Path]]) -> TaskDraft:
         raise FORMAT.lacks(path, f"no column {', '.join(lacking)}")
     draft = task_folder.read(path, title="join", unknown="fault", task="", **ids, **named)
     assert isinstance(draft, TaskDraft), "parts without the name of a task"
-    if "language" in queries:
-        columns = [str(ids["query_id_column"]), "language"]
-        rows = [row for file in parts["queries"] for _, row in read_rows(file, columns=columns)]
-        draft.labels["language"] = {str(row[columns[0]]): str(row["language"]) for row in rows if row["language"]}
     return draft
 
 

@@ -13,7 +13,7 @@ from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
 from visir.collections.readers.names import SPLITS, image_id, read_ids, whole
 from visir.errors import CollectionError, nearest
-from visir.files import read_json, read_lines
+from visir.files import find_file, read_json, read_lines
 
 _CAPS = re.compile(r"^(?P<prefix>.*?)(?P<split>train|dev|val|testall|test)_caps\.txt(?:\.gz|\.xz)?$")
 
@@ -27,8 +27,7 @@ class _CaptionFile:
     caps: Path
 
     def beside(self, name: str) -> Path | None:
-        files = (self.caps.with_name(f"{self.prefix}{name}{end}") for end in ("", ".gz", ".xz"))
-        return next((file for file in files if file.is_file()), None)
+        return find_file(self.caps.with_name(f"{self.prefix}{name}"))
 
 
 def read(

@@ -70,25 +70,23 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
                 draft.add_caption(f"{key}#{number}", text, key)
     draft.names = []
     if labels:
-        draft.facts = _classes(draft, labels, root)
+        _set_classes(draft, labels, root)
     return draft
 
 
-def _classes(draft: Draft, labels: dict[str, str], root: Path) -> pa.Table:
+def _set_classes(draft: Draft, labels: dict[str, str], root: Path) -> None:
     """The class of each sample as a fact; numbers get their names."""
     listed = root / CLASS_NAMES
     names = [line.strip() for line in read_lines(listed) if line.strip()] if listed.is_file() else []
     values = [labels.get(key) for key in draft.ids]
     numbered = all(value is None or value.isdecimal() for value in values)
     if not names or not numbered:
-        return pa.table({"image_id": draft.ids, "class": pa.array(values, pa.string())})
+        draft.facts = pa.table({"image_id": draft.ids, "class": pa.array(values, pa.string())})
+        return
     beyond = next((value for value in values if value is not None and int(value) >= len(names)), None)
     if beyond is not None:
         raise CollectionError(f"{listed}: {len(names)} names, but there is a class {beyond}.", hint="one on each line")
-    named = [None if value is None else names[int(value)] for value in values]
-    order = {"classes": orjson.dumps(names).decode()}
-    schema = pa.schema([pa.field("image_id", pa.string()), pa.field("class", pa.string(), metadata=order)])
-    return pa.table([draft.ids, named], schema=schema)
+    draft.set_classes([None if value is None else names[int(value)] for value in values], names)
 
 
 def expand(pattern: str) -> list[str]:

@@ -9,7 +9,7 @@ from typing import Any
 from visir.collections.cells import pictures_in_cells
 from visir.collections.choice_draft import ChoiceDraft, Missing
 from visir.collections.descriptor import Format
-from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, refuse, texts_of
+from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.locate import relative
 from visir.collections.readers.sniffing import plain_name, plain_stem
 
@@ -20,7 +20,7 @@ _PICTURES = ("image_0", "image_1")
 _SHORT = ("caption0", "caption1", "image0", "image1")
 
 
-def read(path: Path, *, missing: Missing = "aside") -> ChoiceDraft:
+def read(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
     """Read `examples.jsonl` with a folder or a zip `images`, or the Parquet files of the hub with pictures in cells.
 
     The label "category" is the collapsed tag ("Object", "Relation", "Both"); "tag", "secondary_tag" and
@@ -32,8 +32,7 @@ def read(path: Path, *, missing: Missing = "aside") -> ChoiceDraft:
     """
     files = record_files(path, lambda file: has_columns(file, *_CAPTIONS, *_PICTURES))
     if not files:
-        raise refuse(path, "examples.jsonl, or Parquet file with image_0, image_1, caption_0 and caption_1",
-                     FORMAT.reference)  # fmt: skip
+        raise FORMAT.lacks(path, "no examples.jsonl, or Parquet file with image_0, image_1, caption_0 and caption_1")
     draft = _draft("Winoground", path, missing, "its pictures come with it, under a licence of their own")
     for file, cells, identifier, row in _rows(files):
         place = f"{file.name}, item {identifier}"
@@ -48,11 +47,11 @@ def read(path: Path, *, missing: Missing = "aside") -> ChoiceDraft:
     return draft
 
 
-def read_eqben(path: Path, *, missing: Missing = "aside") -> ChoiceDraft:
+def read_eqben(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
     """Read EqBen: a list of `{"image0", "image1", "caption0", "caption1"}`.
 
     The label "category" is the part of the benchmark: the first folder of the pictures ("eqbenag", "eqbensd", …).
-    Frames in NumPy files (YouCook2) are not read; their items are set aside.
+    Frames in NumPy files (YouCook2) are not read; their items are left out.
 
     Args:
         path: The folder, or the file of annotations.
@@ -60,7 +59,7 @@ def read_eqben(path: Path, *, missing: Missing = "aside") -> ChoiceDraft:
     """
     files = record_files(path, lambda file: has_columns(file, *_SHORT))
     if not files:
-        raise refuse(path, "file with image0, image1, caption0 and caption1", FORMAT_EQBEN.reference)
+        raise FORMAT_EQBEN.lacks(path, "no file with image0, image1, caption0 and caption1")
     draft = _draft("EqBen", path, missing, "the pictures come in an archive of their own")
     unread = 0
     for file in files:
@@ -77,7 +76,7 @@ def read_eqben(path: Path, *, missing: Missing = "aside") -> ChoiceDraft:
             item = f"{plain_stem(file)}/{identifier}" if len(files) > 1 else identifier
             draft.add(item, pictures, captions, [[0], [1]], {"category": category})
     if unread:
-        draft.remark(f"set aside: {unread:,} items whose pictures are NumPy files (.npy)")
+        draft.remark(f"left out: {unread:,} items whose pictures are NumPy files (.npy)")
     return draft
 
 
@@ -114,7 +113,8 @@ FORMAT = Format(
     title="Winoground: match two pictures with two captions of the same words",
     layout="examples.jsonl (id, image_0, image_1, caption_0, caption_1, tag, …) with images/ or images.zip; or "
     "data/test-*.parquet of the hub",
-    reference="Thrush et al., Winoground (CVPR 2022), https://huggingface.co/datasets/facebook/winoground",
+    reference="Thrush et al., Winoground (CVPR 2022)",
+    obtain="https://huggingface.co/datasets/facebook/winoground",
     sniff=_sniff,
     read=read,
     options=(MISSING,),
@@ -123,7 +123,8 @@ FORMAT_EQBEN = Format(
     name="eqben",
     title="EqBen: match two almost equal pictures with two captions",
     layout="a JSON list of {image0, image1, caption0, caption1}, with the folder of pictures",
-    reference="Wang et al., EqBen (ICCV 2023), https://github.com/Wangt-CN/EqBen",
+    reference="Wang et al., EqBen (ICCV 2023)",
+    obtain="https://github.com/Wangt-CN/EqBen",
     sniff=lambda path: bool(
         record_files(path, lambda file: not plain_name(file).endswith(".parquet") and has_columns(file, *_SHORT))
     ),

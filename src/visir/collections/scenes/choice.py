@@ -11,56 +11,49 @@ What is right and wrong follows from the facts, see `contrasts`. Equal scores co
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-
-import pyarrow as pa
+from pathlib import Path
 
 from visir.collections.scenes.contrasts import Contrast, contrasts, paraphrase
 from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.facts import Scene, sample_scene
 from visir.collections.scenes.generate import SPLITS, check_arguments, location, split_names
 from visir.collections.scenes.languages import GRAMMARS
-from visir.records import Items, TaskFile, TaskSet
-from visir.records.items import PLACES
+from visir.collections.task_draft import Side, TaskDraft
+from visir.records import TaskFile, TaskSet
 
 _ORDER = 40
 """The purpose of draws that put candidates in order."""
 
 
-@dataclass
-class _Choices:
-    """Rows of one task while it is made."""
+def _task(kind: str, source: str, sides: str, measures: tuple[str, ...] = ("all_first",)) -> TaskDraft:
+    """A task without any choices. `sides` says what queries and documents are: "i2t", "t2i" or "t2t"."""
+    task = TaskDraft(f"scenes, {kind}", Path(), source, task=sides, measures=measures, ties="pessimistic")
+    task.documents.title = {"i": "images", "t": "captions"}[sides[2]]
+    return task
 
-    queries: dict[str, str] = field(default_factory=dict)
-    documents: dict[str, str] = field(default_factory=dict)
-    pools: list[tuple[str, str, str]] = field(default_factory=list)
-    right: list[tuple[str, str, str]] = field(default_factory=list)
-    labels: list[dict[str, str]] = field(default_factory=list)
-    measures: tuple[str, ...] = ("all_first",)
 
-    def add(self, split: str, query: tuple[str, str], right: Mapping[str, str], wrong: Mapping[str, str],
-            labels: Mapping[str, str]) -> None:  # fmt: skip
-        """One query with its right and wrong candidates, all as ids and texts or places."""
-        name, content = query
-        self.queries[name] = content
-        self.documents |= {**right, **wrong}
-        self.pools += [(split, name, document) for document in (*right, *wrong)]
-        self.right += [(split, name, document) for document in right]
-        self.labels.append({"query_id": name, **labels})
+def _add(
+    task: TaskDraft,
+    split: str,
+    query: tuple[str, str],
+    right: Mapping[str, str],
+    wrong: Mapping[str, str],
+    labels: Mapping[str, str],
+) -> None:
+    """One query with its right and wrong candidates, all as ids and texts or places."""
+    candidates = {**right, **wrong}
+    for name, content in candidates.items():
+        if name not in task.documents.known:
+            _add_item(task, "documents", name, content, task.task[2])
+    _add_item(task, "queries", *query, task.task[0])
+    task.add_choice(split, query[0], candidates, right, labels)
 
-    def task(self, name: str, of_images: str, source: str) -> TaskFile:
-        """The task. `of_images` says which sides are pictures: "queries", "documents" or ""."""
-        return TaskFile(
-            name,
-            _items(self.queries, "queries", of_images == "queries"),
-            _items(self.documents, "images" if of_images == "documents" else "captions", of_images == "documents"),
-            _rows(self.right).append_column("grade", pa.array([1.0] * len(self.right), pa.float32())),
-            candidates=_rows(self.pools),
-            source=source,
-            labels=pa.Table.from_pylist(self.labels),
-            ties="pessimistic",
-            measures=self.measures,
-        )
+
+def _add_item(task: TaskDraft, side: Side, name: str, content: str, letter: str) -> None:
+    if letter == "i":
+        task.add_item(side, name, None, cell=(content, None))
+    else:
+        task.add_item(side, name, content)
 
 
 def choice_scenes(
@@ -96,7 +89,7 @@ def choice_scenes(
     """
     languages = language.split("+")
     check_arguments(n, seed, size, 0.0, splits, languages)
-    choices = _Choices()
+    task = _task("choice", _source(seed, size, languages), "i2t")
     split_of = split_names([False] * n, splits)
     for code in languages:
         counts: dict[str, int] = {}
@@ -106,14 +99,15 @@ def choice_scenes(
             image = f"scene-{seed}-{index:06d}"
             query = f"{image}.{code}"
             first, second = Draws(scene, _ORDER).shuffled((f"{query}#0", f"{query}#1"))
-            choices.add(
+            _add(
+                task,
                 split_of[index],
                 (query, location(seed, index, size)),
                 {first: made.right.text},
                 {second: made.wrong.text},
                 {"category": made.category, "fact": made.fact, "language": code, "image": image},
             )
-    return choices.task("scenes, choice", "queries", _source(seed, size, languages))
+    return task.build()
 
 
 def winoground_scenes(
@@ -139,8 +133,8 @@ def winoground_scenes(
     """
     languages = language.split("+")
     check_arguments(n, seed, size, 0.0, splits, languages)
-    measures = ("all_first", "item_score", "group_score")
-    of_images, of_texts = _Choices(measures=measures), _Choices(measures=measures)
+    kind, source, measures = "winoground", _source(seed, size, languages), ("all_first", "item_score", "group_score")
+    of_images, of_texts = (_task(kind, source, sides, measures) for sides in ("i2t", "t2i"))
     for code in languages:
         groups = list(_groups(n, seed, code))
         split_of = split_names([False] * (groups[-1][0] + 1), splits)
@@ -154,13 +148,11 @@ def winoground_scenes(
             }
             texts = {f"{group}#0": made.right.text, f"{group}#1": made.wrong.text}
             labels = {"category": made.category, "language": code, "group": group, "image": image}
-            for choices, queries, documents in ((of_images, images, texts), (of_texts, texts, images)):
+            for task, queries, documents in ((of_images, images, texts), (of_texts, texts, images)):
                 for query, right in zip(queries.items(), documents, strict=True):
                     wrong = {name: content for name, content in documents.items() if name != right}
-                    choices.add(split_of[index], query, {right: documents[right]}, wrong, labels)
-    source, name = _source(seed, size, languages), "scenes, winoground"
-    parts = {"i2t": of_images.task(name, "queries", source), "t2i": of_texts.task(name, "documents", source)}
-    return TaskSet(name, parts, source)
+                    _add(task, split_of[index], query, {right: documents[right]}, wrong, labels)
+    return TaskSet(of_images.name, {"i2t": of_images.build(), "t2i": of_texts.build()}, source)
 
 
 def paraphrase_scenes(
@@ -185,7 +177,8 @@ def paraphrase_scenes(
     """
     languages = language.split("+")
     check_arguments(n, seed, size, 0.0, splits, languages)
-    of_images, of_texts = _Choices(), _Choices(measures=("all_first", "item_score"))
+    kind, source = "paraphrase", _source(seed, size, languages)
+    of_images, of_texts = _task(kind, source, "i2t"), _task(kind, source, "t2t", ("all_first", "item_score"))
     split_of = split_names([False] * n, splits)
     for code in languages:
         counts: dict[str, int] = {}
@@ -198,15 +191,11 @@ def paraphrase_scenes(
             right = {first: made.right.text, second: paraphrase(scene, made.caption, GRAMMARS[code])}
             labels = {"category": made.category, "fact": made.fact, "language": code, "image": image}
             against = {wrong: made.wrong.text}
-            of_images.add(split_of[index], (item, location(seed, index, size)), right, against, labels)
+            _add(of_images, split_of[index], (item, location(seed, index, size)), right, against, labels)
+            labels["group"] = item
             for query, answer in ((first, second), (second, first)):
-                of_texts.add(
-                    split_of[index], (query, right[query]), {answer: right[answer]}, against, {**labels, "group": item}
-                )
-    source, name = _source(seed, size, languages), "scenes, paraphrase"
-    return TaskSet(
-        name, {"i2t": of_images.task(name, "queries", source), "t2t": of_texts.task(name, "", source)}, source
-    )
+                _add(of_texts, split_of[index], (query, right[query]), {answer: right[answer]}, against, labels)
+    return TaskSet(of_images.name, {"i2t": of_images.build(), "t2t": of_texts.build()}, source)
 
 
 def _rarest(made: Sequence[Contrast], counts: dict[str, int]) -> Contrast:
@@ -227,19 +216,6 @@ def _groups(n: int, seed: int, code: str) -> Iterator[tuple[int, Scene, Contrast
             yield index, scene, _rarest(made, counts)
             made_so_far += 1
         index += 1
-
-
-def _items(contents: Mapping[str, str], title: str, are_images: bool) -> Items:
-    ids, values = pa.array(list(contents), pa.string()), pa.array(list(contents.values()), pa.string())
-    if not are_images:
-        return Items(ids, values, title=title, name="scenes")
-    places = pa.table({"path": values, "archive": pa.nulls(len(values), pa.string())}, schema=PLACES)
-    return Items(ids, None, places, title=title, name="scenes")
-
-
-def _rows(rows: Sequence[tuple[str, str, str]]) -> pa.Table:
-    names = ("split", "query_id", "document_id")
-    return pa.table({name: pa.array([row[place] for row in rows], pa.string()) for place, name in enumerate(names)})
 
 
 def _source(seed: int, size: int, languages: Sequence[str]) -> str:

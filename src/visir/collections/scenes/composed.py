@@ -16,16 +16,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-
-import pyarrow as pa
+from pathlib import Path
 
 from visir.collections.scenes.draws import Draws
 from visir.collections.scenes.edits import describe_edit
 from visir.collections.scenes.facts import BY_NAME, Scene, fact_names, sample_scene
 from visir.collections.scenes.generate import SPLITS, check_arguments, location, split_names
 from visir.collections.scenes.truth import clearly_differ
-from visir.records import Items, TaskFile
-from visir.records.items import PLACES
+from visir.collections.task_draft import TaskDraft
+from visir.records import IMAGE, TaskFile
 
 Changes = Mapping[str, str | int]
 
@@ -140,39 +139,18 @@ def composed_scenes(n: int, *, seed: int = 0, size: int = 128, splits: Mapping[s
     showing: dict[tuple[str | int, ...], list[str]] = {}
     for name, (_, scene) in documents.items():
         showing.setdefault(_told(scene), []).append(name)
-    query_ids = [f"{reference}/edit" for reference in references]
-    split_of = split_names([False] * n, splits)
-    rows = [
-        (split_of[row], query_ids[row], document)
-        for row, query in enumerate(queries)
-        for document in showing[_told(query.reference.with_facts(query.edit))]
-    ]
-    return TaskFile(
-        "scenes, composed",
-        Items(
-            pa.array(query_ids),
-            pa.array([query.text for query in queries]),
-            _places([documents[reference][0] for reference in references]),
-            title="queries",
-            name="scenes",
-        ),
-        Items(
-            pa.array(list(documents)),
-            None,
-            _places([place for place, _ in documents.values()]),
-            title="images",
-            name="scenes",
-        ),
-        pa.table(
-            {
-                "split": [split for split, _, _ in rows],
-                "query_id": [query for _, query, _ in rows],
-                "document_id": [document for _, _, document in rows],
-                "grade": pa.array([1.0] * len(rows), pa.float32()),
-            }
-        ),
-        source=f"generated scenes, seed {seed}, {size} px",
-    )
+    task = TaskDraft("scenes, composed", Path(), f"generated scenes, seed {seed}, {size} px")
+    task.documents.title, task.labels = "images", {"category": {}, IMAGE: {}}
+    for name, (place, _) in documents.items():
+        task.add_item("documents", name, None, cell=(place, None))
+    splits_of = split_names([False] * n, splits)
+    for reference, query, split in zip(references, queries, splits_of, strict=True):
+        name = f"{reference}/edit"
+        task.add_item("queries", name, query.text, cell=(documents[reference][0], None))
+        task.labels["category"][name], task.labels[IMAGE][name] = "+".join(query.edit), reference
+        for document in showing[_told(query.reference.with_facts(query.edit))]:
+            task.judgements[split, name, document] = 1.0
+    return task.build()
 
 
 def _told(scene: Scene) -> tuple[str | int, ...]:
@@ -217,7 +195,3 @@ def _nuisance(number: int) -> dict[str, str | int]:
         number, place = divmod(number, len(BY_NAME[name].values))
         values[name] = BY_NAME[name].values[place]
     return values
-
-
-def _places(paths: list[str]) -> pa.Table:
-    return pa.table({"path": pa.array(paths, pa.string()), "archive": pa.nulls(len(paths), pa.string())}, schema=PLACES)
