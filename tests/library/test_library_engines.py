@@ -14,9 +14,12 @@ pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is n
 sys.path.insert(0, str(Path(__file__).parents[1] / "retrieval"))
 
 from library_toys import SCENES, draw, head_over, vectors_of_scenes
+from PIL import Image
 from qdrant_wire import WireServer
 from typer.testing import CliRunner
 
+import visir
+from colour_patches import COLOURS, ColourPatches, draw_patches
 from visir.cli.main import app
 from visir.errors import ConfigurationError
 from visir.library import LibraryError, update
@@ -197,3 +200,33 @@ def test_settings_of_no_index_and_kinds_that_are_named_beside_the_engine(
     update(SCENES, at, **asked, settings={"url": server.url})
     assert said(at)["kinds"] == {"dense": "qdrant", "sparse": "inverted", "captions": "qdrant"}
     assert "sparse" not in said(at)["settings"] and len(names(server)) == 2
+
+
+@pytest.mark.parametrize("kind", ["qdrant", "qdrant-multi"])
+def test_a_library_of_late_interaction_lies_in_an_engine(kind: str, server: WireServer, tmp_path: Path) -> None:
+    photos, model = draw_patches(tmp_path / "photos"), ColourPatches()
+    exact = visir.index(photos, model, out=tmp_path / "exact.visir")
+    others = [
+        visir.index(photos, model, out=tmp_path / f"{name}.visir", kind=kind, settings=settings)
+        for name, settings in {"embedded": {}, "server": {"url": server.url}}.items()
+    ]
+
+    def scores(library: visir.Library) -> list[dict[str, float]]:
+        questions = ("red blue", "green", "a yellow thing")
+        return [{hit.name: round(hit.score, 4) for hit in library.search(text)} for text in questions]
+
+    for library in others:
+        assert said(library.folder)["kinds"] == {"dense": "qdrant-multi", "captions": "qdrant-multi"}
+        assert scores(library) == scores(exact)
+    (photos / "green-green.png").unlink()
+    Image.new("RGB", (60, 60), COLOURS["green"]).save(photos / "meadow.png")
+    Image.new("RGB", (60, 60), COLOURS["yellow"]).save(photos / "red-blue.png")
+    for library in (exact, *others):
+        report = library.update()
+        assert (report.added, report.deleted, report.changed) == (1, 1, 1)
+        remove(library.folder, [library["blue-red.png"].id])
+    for library in others:
+        assert scores(library) == scores(exact) and check(library.folder) == []
+        assert library.search(like="meadow.png", k=1)[0].name == exact.search(like="meadow.png", k=1)[0].name
+        regions = library.explain("meadow.png", "green").regions
+        assert regions is not None and len(regions.words[0].boxes) == 1

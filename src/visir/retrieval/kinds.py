@@ -33,7 +33,7 @@ class Kind:
         module: "package.module:Class", imported when the kind is used.
         extra: The extra of visir that installs `packages`; "" when none is needed.
         packages: The import names of the packages that it needs.
-        beside: Kinds of the same engine for vectors of the other form; a library with this kind has them too.
+        beside: Kinds of the same engine for vectors of the other forms; a library with this kind has them too.
     """
 
     name: str
@@ -109,7 +109,7 @@ for _kind in (
         exact=False,
         vectors="dense",
         module="visir.retrieval.remote.dense:QdrantIndex",
-        beside=("qdrant-sparse",),
+        beside=("qdrant-sparse", "qdrant-multi"),
         extra="qdrant",
         packages=("qdrant_edge", "qdrant_client"),
     ),
@@ -144,6 +144,7 @@ for _kind in (
         exact=False,
         vectors="multi-vector",
         module="visir.retrieval.remote.several:QdrantMultiIndex",
+        beside=("qdrant-sparse", "qdrant"),
         extra="qdrant",
         packages=("qdrant_edge", "qdrant_client"),
     ),
