@@ -32,6 +32,12 @@ def test_a_library_is_made_searched_updated_and_read_again(photos: Path, tmp_pat
     assert card.kinds["dense"] == "maxsim"
     with LibrarySnapshot.open(tmp_path / "patches.visir") as opened:
         assert opened.label("dense") == "late interaction" and opened.label("sparse") == "sparse"
+    results = library.search("green", k=1)
+    assert (results.system, results.label, results.to_dict()["label"]) == ("dense", *["late interaction"] * 2)
+    assert "late interaction" in repr(results) and "dense" not in repr(results)
+    assert "late interaction" in (results._repr_html_() or "")
+    explained = library.explain(results[0], "green")
+    assert "late interaction: rank 1" in repr(explained) and "late interaction: " in (explained._repr_html_() or "")
     assert set(_names(library, "red blue")[:2]) == {"red-blue.png", "blue-red.png"}
     assert _names(library, "green")[0] == "green-green.png"
     [best, *_] = library.search("yellow black")

@@ -36,6 +36,11 @@ def test_the_service_answers_and_explains_with_regions(address: str) -> None:
     assert words[0]["boxes"] == [[0.0, 0.0, 0.25, 0.25]]
     total = sum(word["score"] for word in words) + explained["regions"]["other"]
     assert total == pytest.approx(explained["parts"]["dense"]["score"], abs=1e-3)
+    assert explained["parts"]["dense"]["label"] == "late interaction"
+    answer = httpx.post(f"{at}/search", json={"text": "red", "system": "dense"}).json()
+    assert (answer["system"], answer["label"]) == ("dense", "late interaction")
+    [info] = httpx.get(f"{address}/v1/libraries").json()
+    assert (info["systems"], info["labels"]) == (["dense"], {"dense": "late interaction"})
     assert httpx.post(f"{at}/items/{item}/explain", json={"like": hits[1]["id"]}).json()["regions"] is None
 
 
@@ -71,8 +76,20 @@ def test_a_word_marks_its_place_in_the_picture_and_can_be_reached_by_key(address
         assert picture is not None
         assert marked is not None
         assert all(abs(picture[side] - marked[side]) < 1 for side in ("x", "y", "width", "height"))
+        page.set_viewport_size(
+            {"width": 390, "height": 844}
+        )  # a mark moves nothing, or the words flee from the pointer
+        picture, marked = page.locator(".picture img").bounding_box(), overlay.bounding_box()
+        assert picture is not None
+        assert marked is not None
+        assert all(abs(picture[side] - marked[side]) < 1 for side in ("x", "y", "width", "height"))
+        below = words.first.bounding_box()
         blue.click()
         play_of.expect(blue).to_have_attribute("aria-pressed", "false")
+        page.mouse.move(5, 5)
+        play_of.expect(overlay).to_have_count(0)
+        assert words.first.bounding_box() == below
+        page.set_viewport_size({"width": 1200, "height": 800})
         page.mouse.move(5, 5)
         words.first.focus()
         faults = axe_of.Axe().run(page).response["violations"]

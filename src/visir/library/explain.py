@@ -105,13 +105,14 @@ def _encoded(state: LibraryState, query: Query, systems: set[str]) -> EncodedQue
 def _system_score(
     state: LibraryState, query_state: QueryState, encoded: EncodedQuery, system: str, item: str
 ) -> SystemScore:
+    label = state.library.label(system)
     for position, (listed, score) in enumerate(query_state.lists.get(system, ()), 1):
         if listed == item:
-            return SystemScore(position, score, _contribution(query_state, system, position, score))
+            return SystemScore(position, score, _contribution(query_state, system, position, score), label)
     vectors = state.encoder.query_vectors(system, [encoded])
     alone = FilteredIndex(state.library.indexes[system], [item]).search(vectors, 1)
     score = dict(alone.answer(str(alone.queries[0]))).get(item, 0.0)
-    return SystemScore(None, score, score if query_state.system != "hybrid" else 0.0)
+    return SystemScore(None, score, score if query_state.system != "hybrid" else 0.0, label)
 
 
 def _contribution(query_state: QueryState, system: str, position: int, score: float) -> float:

@@ -54,8 +54,8 @@ class ExplainedPicture(Displayed, view="visir.library.reports.explained"):
         return self.explanation.parts
 
     def __repr__(self) -> str:
-        scores = ", ".join(f"{system}: rank {part.rank or 'beyond the list'}, score {part.score:.4f}"
-                           for system, part in self.parts.items())  # fmt: skip
+        scores = ", ".join(f"{part.label}: rank {part.rank or 'beyond the list'}, score {part.score:.4f}"
+                           for part in self.parts.values())  # fmt: skip
         words = self.regions.words if self.regions is not None else ()
         return brief(
             self,

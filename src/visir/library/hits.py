@@ -123,6 +123,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
         total: How many pictures there were to choose from, after the filters.
         next_offset: The `offset` of the next page; None where the answer ends.
         system: The system that answered: "dense", "sparse" or "hybrid".
+        label: What people call it: "late interaction" for the dense system of a model that makes several vectors.
         query: What was searched.
         seconds: By stage: "filter", "encode", "search", "fuse", "rerank".
         library: The name of the library.
@@ -133,6 +134,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
     total: int
     next_offset: int | None
     system: str
+    label: str
     query: Query = field(repr=False)
     seconds: Mapping[str, float]
     library: str
@@ -171,6 +173,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
             "total": self.total,
             "next_offset": self.next_offset,
             "system": self.system,
+            "label": self.label,
             "seconds": dict(self.seconds),
             "generation": self.generation,
         }
@@ -178,7 +181,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
     def __repr__(self) -> str:
         count = f"{len(self.hits)} of {counted(self.total, 'pictures')}" if self.hits else "nothing found"
         lines = [f"{hit.rank:>3}  {hit.score:.4f}  {cut_path(hit.path or hit.name, _PATH_WIDTH)}" for hit in self.hits]
-        return brief(self, f"{self.title}: {count}, {self.system}", *lines)
+        return brief(self, f"{self.title}: {count}, {self.label}", *lines)
 
 
 def picture_of(snapshot: LibrarySnapshot, item: Item) -> LibraryPicture:
@@ -195,7 +198,7 @@ def results_of(snapshot: LibrarySnapshot, query: Query, page: ResultPage) -> Lib
         for hit, item in zip(ranked, snapshot.items(hit.id for hit in ranked), strict=True)
     )
     return LibraryResults(
-        hits, page.total, page.next_offset, page.system, query, page.seconds, snapshot.name, page.generation
+        hits, page.total, page.next_offset, page.system, page.label, query, page.seconds, snapshot.name, page.generation
     )
 
 

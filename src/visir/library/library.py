@@ -165,7 +165,7 @@ class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
             category: Only this folder or category, with everything below it.
             offset: How many of the best answers to skip; `results.next_offset` is that of the next page.
             text_weight: Weight of the text beside a picture, from 0 to 1.
-            system: "dense", "sparse" or "hybrid". Default: dense where the library has it.
+            system: "dense" (late interaction too), "sparse" or "hybrid". Default: dense where the library has it.
             fusion: How hybrid joins the two systems: "rrf" or "weighted".
             weight: Weight of the dense scores in weighted fusion, from 0 to 1.
             rerank: How many of the best answers the model's matching head puts in order.

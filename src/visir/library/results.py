@@ -40,7 +40,8 @@ class ResultPage:
         hits: Best first.
         total: How many pictures there were to choose from, after the filters; no score says how many of them fit.
         next_offset: Where the next page begins; None where the answer ends.
-        system: The system that answered.
+        system: The system that answered, as a query names it.
+        label: What people call it: "late interaction" for the dense system of a model that makes several vectors.
         text: The text that was searched with, if any.
         seconds: By stage: "filter", "encode", "search", "fuse", "rerank"; of all queries that were answered together.
         generation: Of the library that answered.
@@ -50,6 +51,7 @@ class ResultPage:
     total: int
     next_offset: int | None
     system: System
+    label: str
     text: str | None
     seconds: Mapping[str, float]
     generation: int
@@ -63,11 +65,13 @@ class SystemScore:
         rank: From 1; None when it is beyond the list.
         score: The system's own.
         contribution: What it added to the answer's score: all of it, or its part of the fused score.
+        label: What people call the system.
     """
 
     rank: int | None
     score: float
     contribution: float
+    label: str
 
 
 @dataclass(frozen=True)

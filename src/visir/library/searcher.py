@@ -260,5 +260,13 @@ def _page(state: LibraryState, query_state: QueryState, existing: set[str], time
     hits = tuple(hit for hit in _hits_of_page(query_state) if hit.id in existing)
     more = len(query_state.hits) > end and end < DEEPEST
     seconds = {stage: round(duration, 6) for stage, duration in timer.seconds.items()}
-    return ResultPage(hits, max(query_state.total, 0), end if more else None, query_state.system, query.search_text,
-                      seconds, state.library.generation)  # fmt: skip
+    return ResultPage(
+        hits,
+        max(query_state.total, 0),
+        end if more else None,
+        query_state.system,
+        state.library.label(query_state.system),
+        query.search_text,
+        seconds,
+        state.library.generation,
+    )

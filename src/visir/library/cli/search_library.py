@@ -47,7 +47,7 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
         query = Query(**fields)
         terms = _terms(searcher, query, page)
         protocol = graphics_protocol(os.environ, sys.stdout.isatty()) if options["thumbnails"] else None
-        title = f"{searcher.library.name}: {_title(options, page, searcher.library.label(page.system))}"
+        title = f"{searcher.library.name}: {_title(options, page)}"
         answers = [
             ShownAnswer(
                 hit.rank,
@@ -77,11 +77,11 @@ def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]
     return {item: in_words(terms) for item, terms in matches.items()}
 
 
-def _title(options: Mapping[str, Any], page: ResultPage, system: str) -> str:
+def _title(options: Mapping[str, Any], page: ResultPage) -> str:
     parts = [f"“{page.text}”"] if page.text else []
     parts += [f"like {example}" for example in (options["image"], options["like"]) if example is not None]
     parts += [f"in {options['category']}"] if options["category"] else []
-    return " ".join([*parts, f"({system})"])
+    return " ".join([*parts, f"({page.label})"])
 
 
 def _footer(page: ResultPage, *, filtered: bool) -> str:

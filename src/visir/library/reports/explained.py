@@ -12,7 +12,7 @@ from visir.reports.views.parts import facts
 
 def blocks(explained: ExplainedPicture) -> list[Block]:
     """The scores, the picture with the regions of the words, words in common, captions."""
-    parts = [f"{system}: {part.score:.4f}" for system, part in explained.parts.items()]
+    parts = [f"{part.label}: {part.score:.4f}" for part in explained.parts.values()]
     shown: list[Block] = [facts(explained.picture.name, explained.query.text or "", *parts)]
     if explained.regions is not None and explained.regions.words:
         small = thumbnail(explained.picture, 300)

@@ -166,6 +166,7 @@ class LibraryHandle:
             "name": self.name,
             "items": len(library),
             "systems": list(searcher.systems),
+            "labels": {system: library.label(system) for system in searcher.systems},
             "model": model_name(library.model),
             "head": None if library.head is None else model_name(library.head),
             "fields": fields,

@@ -78,6 +78,7 @@ def results_json(page: ResultPage, cards: Mapping[str, tuple[dict[str, Any], byt
             "total": page.total,
             "next_offset": page.next_offset,
             "system": page.system,
+            "label": page.label,
             "seconds": page.seconds,
             "generation": page.generation,
         }

@@ -14,6 +14,8 @@ ITEM = "^[0-9a-f]{32}$"
 MOST_RESULTS, MOST_QUERIES = 100, 64
 MOST_TEXT, MOST_CONDITIONS, MOST_VALUES = 2_000, 16, 100
 
+_LABEL = "What people call the system: dense search with several vectors for each picture is late interaction."
+
 Whole = Annotated[int, Field(strict=True, ge=-(2**53), le=2**53)]
 Scalar: TypeAlias = Whole | Annotated[float, Field(strict=True)] | Annotated[str, Field(max_length=500)]
 
@@ -140,6 +142,7 @@ class Results(BaseModel):
     total: int = Field(description="Pictures that could be found: all, or those that satisfy the conditions.")
     next_offset: int | None = Field(description="The offset of the next page; null on the last.", examples=[10])
     system: System
+    label: str = Field(description=_LABEL, examples=["late interaction"])
     seconds: dict[str, float] = Field(examples=[{"encode": 0.006, "search": 0.002}])
     generation: int
 
@@ -172,6 +175,7 @@ class ExplainedPart(BaseModel):
     rank: int | None = Field(examples=[1])
     score: float = Field(examples=[0.3127])
     contribution: float = Field(examples=[0.0164])
+    label: str = Field(description=_LABEL, examples=["dense"])
 
 
 class NearCaption(BaseModel):
@@ -297,6 +301,7 @@ class LibraryInfo(BaseModel):
     name: str = Field(examples=["photos"])
     items: int
     systems: list[System]
+    labels: dict[System, str] = Field(description=_LABEL, examples=[{"dense": "late interaction"}])
     model: str
     head: str | None
     fields: list[FieldInfo]

@@ -167,7 +167,10 @@ export class Column {
     if (this.named()) return "No file name and no folder contains these letters. To search by content, drop a photo.";
     if (this.limits.where || this.limits.category) return `Remove a filter or the ${this.library.folders === false ? "category" : "folder"}${this.body ? ", or say it in other words" : ""}.`;
     if (!this.body) return "This library has no pictures yet.";
-    if (this.body.system === "sparse") return "No picture shares a word with this search. Say it in other words, or ask the dense system.";
+    if (this.body.system === "sparse") {
+      const other = this.library.systems.includes("dense") ? `, or choose ${this.library.labels.dense}` : "";
+      return `No picture shares a word with this search. Say it in other words${other}.`;
+    }
     return "Say it in other words.";
   }
 

@@ -218,13 +218,13 @@ function words(list) {
 /** Why it was found: the parts of a fused score, words with the weights of both sides, the nearest captions. */
 function reasons({ terms, captions, parts, words: query, regions }, body, hit, shown) {
   const found = [];
-  const systems = Object.entries(parts ?? {});
+  const systems = Object.values(parts ?? {});
   if (hit?.rank) found.push(el("p", { class: "rank" }, "Rank ", el("b", null, count(hit.rank)), `, score ${weight(hit.score)}`, systems.length > 1 ? ", from" : ""));
   if (systems.length > 1) {
     found.push(
       el("table", { class: "parts" },
         el("thead", null, el("tr", null, ["System", "Rank", "Score"].map((name) => el("th", { scope: "col" }, name)))),
-        el("tbody", null, systems.map(([system, part]) => el("tr", null, el("th", { scope: "row" }, system), el("td", null, part?.rank ? count(part.rank) : "not found"), el("td", null, weight(part?.score))))),
+        el("tbody", null, systems.map((part) => el("tr", null, el("th", { scope: "row" }, part.label), el("td", null, part.rank ? count(part.rank) : "not found"), el("td", null, weight(part.score))))),
       ),
     );
   }
@@ -254,7 +254,7 @@ function reasons({ terms, captions, parts, words: query, regions }, body, hit, s
 
 /** The words of the search. What a word matched is marked in the picture while it is pointed at or focused, and stays so when it is pressed. */
 function matches({ words, other }, shown) {
-  const most = Math.max(...words.map((word) => word.score));
+  const most = Math.max(1e-9, ...words.map((word) => word.score)); // no score need be positive
   const overlay = svg("svg", { class: "overlay", "aria-hidden": "true" });
   const buttons = words.map((word) => {
     const node = el("button", { type: "button", "aria-pressed": "false", disabled: !word.boxes.length }, word.word, el("span", { class: "hidden" }, `: ${places(word.boxes)}, score`), el("span", { class: "muted" }, weight(word.score)));

@@ -13,6 +13,7 @@ const DESCRIBE = matchMedia("(hover: hover)").matches ? "Describe a picture, or 
 const NAMES = "File name or folder";
 const MEANING = {
   dense: "Compares what pictures and words mean, as vectors",
+  "late interaction": "Compares each word with each part of a picture",
   sparse: "Compares weighted words, which can be read",
   hybrid: "Both, ranked together",
 };
@@ -26,6 +27,7 @@ const text = $("text");
 
 const library = (name) => libraries.find((each) => each.name === name) ?? libraries[0];
 const system = (of, name) => (of.systems.includes(name) ? name : of.systems[0]);
+const title = (label) => label[0].toUpperCase() + label.slice(1);
 const sides = () => (state.other ? [state, state.other] : [state]);
 
 function go(changes, { replace = false } = {}) {
@@ -102,9 +104,9 @@ class Choice {
       several.addEventListener("change", () => this.choose({ library: several.value, ...(this.side ? {} : { category: null }) }));
       const one = (each) => [
         el("input", { type: "radio", name, id: `${name}-${each}`, value: each, onchange: () => this.choose({ system: each }) }),
-        el("label", { for: `${name}-${each}`, title: MEANING[each] }, each[0].toUpperCase() + each.slice(1)),
+        el("label", { for: `${name}-${each}`, title: MEANING[of.labels[each]] }, title(of.labels[each])),
       ];
-      const switches = of.systems.length > 1 ? el("fieldset", { class: "segments" }, el("legend", { class: "hidden" }, "System"), of.systems.map(one)) : el("span", { class: "muted" }, of.systems[0]);
+      const switches = of.systems.length > 1 ? el("fieldset", { class: "segments" }, el("legend", { class: "hidden" }, "System"), of.systems.map(one)) : el("span", { class: "muted", title: MEANING[of.labels[of.systems[0]]] }, of.labels[of.systems[0]]);
       this.element.replaceChildren(...(libraries.length > 1 ? [several] : []), switches);
     }
     for (const radio of this.element.querySelectorAll("input")) radio.checked = radio.value === chosen;
