@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable
 
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
+from visir.files import is_there
 
 
 def parse_pairs(
@@ -57,9 +59,9 @@ def split_options(
 ) -> tuple[str, dict[str, str]]:
     """A name without its options, and the options as written.
 
-    Options follow the first question mark as `key=value`, joined by `&`; a value is taken as it stands (spaces, braces
-    and equals signs included; nothing is percent-decoded). They are part of the name on purpose: what changes the
-    vectors is then in every place where the name is.
+    Options follow a question mark (see `split_mark`) as `key=value`, joined by `&`; a value is taken as it stands
+    (spaces, braces and equals signs included; nothing is percent-decoded). They are part of the name on purpose: what
+    changes the vectors is then in every place where the name is.
 
     Args:
         name: The name with its options.
@@ -74,7 +76,7 @@ def split_options(
         >>> split_options("ViT-B-32?pretrained=openai&precision=bf16")
         ('ViT-B-32', {'pretrained': 'openai', 'precision': 'bf16'})
     """
-    bare, _, tail = name.partition("?")
+    bare, tail = split_mark(name)
     return bare, parse_pairs(
         filter(None, tail.split("&")),
         f"{name}: faults in the options after '?'",
@@ -83,3 +85,37 @@ def split_options(
         error=error,
         hint="NAME?key=value&key=value",
     )
+
+
+def split_mark(name: str) -> tuple[str, str]:
+    """A name and the text of its options, split at the question mark between them.
+
+    That is the first one, unless what stands before a later one, or the whole name, is a file or folder: a question
+    mark may stand in a path ("holidays?/model").
+
+    Example:
+        >>> split_mark("ViT-B-32?pretrained=openai"), split_mark("ViT-B-32")
+        (('ViT-B-32', 'pretrained=openai'), ('ViT-B-32', ''))
+        >>> from pathlib import Path
+        >>> Path("what?").mkdir()
+        >>> split_mark("what?"), split_mark("st:what??prompt=query")
+        (('what?', ''), ('st:what?', 'prompt=query'))
+    """
+    marks = [position for position, letter in enumerate(name) if letter == "?"]
+    for mark in (*marks, len(name)) if marks else ():
+        if any(path and is_there(path) for path in (name[:mark], name[:mark].partition(":")[2])):
+            return name[:mark], name[mark + 1 :]
+    for mark in marks:
+        if re.match("[^=/]*(=|$)", name[mark + 1 :]):
+            return name[:mark], name[mark + 1 :]
+    return name, ""
+
+
+def with_option(name: str, option: str, value: str) -> str:
+    """A name with one more option.
+
+    Example:
+        >>> with_option("MODEL", "dimension", "64"), with_option("MODEL?prompt=query", "dimension", "64")
+        ('MODEL?dimension=64', 'MODEL?prompt=query&dimension=64')
+    """
+    return f"{name}{'&' if split_mark(name)[1] else '?'}{option}={value}"

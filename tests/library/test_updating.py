@@ -18,7 +18,7 @@ from manifests import rewrite
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import load
-from visir.library import LibraryError, UpdateReport, update
+from visir.library import Library, LibraryError, UpdateReport, update
 from visir.library.layout import LibraryCard, is_library
 from visir.library.pictures import content_id
 from visir.library.removal import remove
@@ -222,6 +222,24 @@ def test_what_a_library_refuses(photos: Path, tmp_path: Path) -> None:
     assert len(LibrarySnapshot.open(at)) == 6  # an unmounted disk empties nothing
     photos.rmdir()
     assert update(aside, at).unchanged == 6  # the whole folder has moved
+
+
+def test_a_model_that_was_moved_is_named_anew(tmp_path: Path) -> None:
+    model, at = vectors_of_scenes(tmp_path), tmp_path / "library"
+    update(SCENES, at, model=model)
+    moved = tmp_path / "moved.npz"
+    (tmp_path / "vectors.npz").rename(moved)
+    with pytest.raises(LibraryError, match=f"{model}: the model of this library is not there any more") as caught:
+        Library.open(at).search("red")
+    assert "visir library update LIBRARY --model NEW_PLACE" in caught.value.hint
+    with pytest.raises(LibraryError, match="not the model that this library was made with"):
+        update(None, at, model="pixels")
+    with pytest.raises(LibraryError, match="is of --sparse None, not"):
+        update(None, at, head=moved)
+    assert update(None, at, model=f"npz:{moved}").same
+    with Library.open(at) as library:
+        assert library.model == f"npz:{moved}" and library.check() == []
+        assert len(library.search(like=library.ids[0], k=3)) == 3
 
 
 def test_a_library_inside_its_own_photos(photos: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,8 +11,9 @@ from typing import Any, Protocol, runtime_checkable
 
 from visir.encoders.base import Encoder
 from visir.encoders.families import KINDS, family_of
-from visir.encoders.loading import load
+from visir.encoders.loading import absolute_name, is_gone, load
 from visir.errors import EncoderError, MissingPackageError, raise_faults
+from visir.options import split_mark, with_option
 from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, new_folder
 from visir.storage.removal import files_below
 
@@ -87,7 +88,8 @@ class Layout:
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
     """The encoder in a folder that visir wrote; options may follow its name, where the kind has any."""
-    path, _, options = (name, "", "") if Path(name).is_dir() else name.partition("?")
+    path, options = split_mark(name)
+    is_trusted = TRUSTED in options.split("&")
     folder = Path(path)
     kind = str(read_description(folder)["kind"])
     module = KINDS.get(kind)
@@ -99,7 +101,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     if options and not hasattr(reader, "OPTIONS"):
         raise EncoderError(f"{name}: a checkpoint of kind {kind!r} has no options.", hint=f"leave out ?{options}")
     check_files(folder)
-    token = _CODE_IS_TRUSTED.set(_CODE_IS_TRUSTED.get() or TRUSTED in name.partition("?")[2].split("&"))
+    token = _CODE_IS_TRUSTED.set(_CODE_IS_TRUSTED.get() or is_trusted)
     try:
         with ENCODER.reading(folder):
             return reader.load_checkpoint(folder, device, dtype, *([options] if options else []))  # type: ignore[no-any-return]
@@ -140,9 +142,10 @@ def save_part(encoder: Encoder, folder: Path, name: str) -> dict[str, Any]:
         (folder / name).mkdir(exist_ok=True)
         encoder.save(folder / name)
         return {"folder": name}
-    name, commits = encoder.card.name, encoder.card.code_revisions
+    name, commits = absolute_name(encoder.card.name), encoder.card.code_revisions
     if commits and "code_revision=" not in name:  # its code stays the one that it was trained over
-        name += "&code_revision=" + ",".join(f"{repository}@{commit}" for repository, commit in commits.items())
+        pinned = ",".join(f"{repository}@{commit}" for repository, commit in commits.items())
+        name = with_option(name, "code_revision", pinned)
     return {"name": name, "revision": encoder.card.revision}
 
 
@@ -150,11 +153,16 @@ def load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: st
     """Bring back what `save_part` kept; a device or dtype that its family cannot use is not asked of it."""
     if "folder" in entry:
         return load(folder / entry["folder"], device=device, dtype=dtype)
-    if TRUSTED in str(entry["name"]).partition("?")[2].split("&") and not _CODE_IS_TRUSTED.get():
+    if TRUSTED in split_mark(str(entry["name"]))[1].split("&") and not _CODE_IS_TRUSTED.get():
         raise EncoderError(
             f"{folder}: it is built over {entry['name']}, which runs code of its own, and nobody has said here that it "
             "may.",
             hint=f"do you trust that code, and who made this folder? Then {folder}?{TRUSTED}",
+        )
+    if is_gone(entry["name"]):
+        raise EncoderError(
+            f"{folder}: it is built over {entry['name']}, which is not there any more.",
+            hint="move that model back, or put a link where it was: ln -s NEW_PLACE OLD_PLACE",
         )
     family = family_of(entry["name"])
     return load(

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from visir.errors import EncoderError, nearest
 from visir.files import is_there, nearest_folder
+from visir.options import split_mark
 from visir.plugins import ENCODERS as GROUP
 from visir.registry import Registry
 from visir.storage.manifest import LOG
@@ -57,7 +58,7 @@ class Family:
 
     def matches(self, name: str) -> bool:
         """Whether `name` is of this family. Looks at the file system for folders, never at the network."""
-        bare = name.partition("?")[0]  # options may follow a name, a folder or a hub name: NAME?key=value
+        bare, _ = split_mark(name)  # options may follow a name, a folder or a hub name: NAME?key=value
         if any(bare == prefix or name.startswith(f"{prefix}:") for prefix in self.prefixes):
             return True
         if self.marker and is_there(bare) and (Path(bare) / self.marker).is_file():
@@ -252,13 +253,13 @@ def family_of(name: str) -> Family:
 
 def is_path(name: str) -> bool:
     """Whether a text can only be meant as a path, whether there is one or not: "./mine", "~/mine", "a/b/c"."""
-    bare = name.partition("?")[0]
+    bare, _ = split_mark(name)
     return bare.startswith((".", "~", "/")) or (bare.count("/") > 1 and ":" not in bare.partition("/")[0])
 
 
 def no_such_folder(name: str) -> EncoderError:
     """The error for a path that leads nowhere; the hint has the nearest folder that is there."""
-    bare = name.partition("?")[0]
+    bare, _ = split_mark(name)
     near = nearest_folder(bare)
     meant = f"did you mean {near}? " if near else ""
     return EncoderError(

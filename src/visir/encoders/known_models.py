@@ -21,6 +21,7 @@ from visir.encoders.families import Family, every_family, family_of
 from visir.encoders.model_facts import KnownModel, cached_folder, facts_of_folder, has_weights
 from visir.errors import EncoderError, nearest
 from visir.files import data_directory, is_there
+from visir.options import split_mark
 
 Language = Literal["english", "any"]
 TAKES = ("image", "text", "text+image")
@@ -210,7 +211,7 @@ def _families() -> list[KnownModel]:
 
 def _of_word(word: str, listed: list[KnownModel]) -> list[KnownModel]:
     """The model of this name or folder, or those that have each of these words."""
-    bare = word.partition("?")[0]
+    bare, _ = split_mark(word)
     exact = next((model for model in listed if model.name == bare or model.name.removeprefix("st:") == bare), None)
     folder = Path(bare) if is_there(bare) and Path(bare).is_dir() else cached_folder(bare.removeprefix("st:"))
     if exact is not None:

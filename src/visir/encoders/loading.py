@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from importlib import import_module
 from os import PathLike
+from pathlib import Path
 from typing import Literal, get_args
 
 from visir.encoders.base import Encoder
@@ -14,11 +18,14 @@ from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.families import Family, family_of
 from visir.encoders.known_models import named_like, where_to_begin
 from visir.errors import EncoderError, nearest, raise_faults, require
-from visir.files import nearest_folder
+from visir.files import is_there, nearest_folder
+from visir.options import split_mark
 from visir.remote import local_path
 
 Precision = Literal["float32", "bfloat16", "float16"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
+_BEING_LOADED: ContextVar[tuple[str, ...]] = ContextVar("models being loaded", default=())
+"""The model that is being loaded, and those over which it is loaded: the outermost first."""
 
 
 def load(
@@ -65,7 +72,43 @@ def load(
     family = family_named(name)
     check_usable(name, family, device, dtype, revision)
     require_packages(family)
-    return import_module(family.module).load_family(name, device, dtype, revision)  # type: ignore[no-any-return]
+    with _not_over_itself(name):
+        return import_module(family.module).load_family(name, device, dtype, revision)  # type: ignore[no-any-return]
+
+
+@contextmanager
+def _not_over_itself(name: str) -> Iterator[None]:
+    """Refuse a model that names itself as its base, by way of others too: it would be read for ever."""
+    bare, _ = split_mark(name)
+    place = str(Path(bare).resolve()) if is_there(bare) else bare
+    outer = _BEING_LOADED.get()
+    if place in outer:
+        circle = " → ".join([*outer[outer.index(place) :], place])
+        raise EncoderError(
+            f"{bare}: it is built over itself: {circle}.",
+            hint="one of these folders names a wrong base, in adapter_config.json or visir.json; an adapter takes "
+            "another one: ADAPTER?base=NAME",
+        )
+    token = _BEING_LOADED.set((*outer, place))
+    try:
+        yield
+    finally:
+        _BEING_LOADED.reset(token)
+
+
+def absolute_name(name: str) -> str:
+    """A name with the path in it made absolute: "runs/towers", "runs/sparse?expansion=none", "onnx:FILE#tensor"."""
+    for prefix, rest in (("", name), name.partition(":")[::2]):
+        place = split_mark(rest)[0].partition("#")[0]
+        if place and is_there(place):
+            return f"{prefix}{':' if prefix else ''}{Path(place).absolute()}{rest[len(place) :]}"
+    return name
+
+
+def is_gone(name: str) -> bool:
+    """Whether the name of a model is an absolute path, and nothing is there any more."""
+    paths = [Path(split_mark(part)[0].partition("#")[0]) for part in (name, name.partition(":")[2])]
+    return any(path.is_absolute() and not is_there(path) for path in paths)
 
 
 def family_named(name: str) -> Family:

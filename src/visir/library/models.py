@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.library.layout import LibraryCard, LibraryError
+from visir.options import split_mark
 from visir.records import EncoderCard
 
 if TYPE_CHECKING:
@@ -86,8 +87,14 @@ class LibraryModels:
 
     def _load(self, name: str) -> Encoder:
         from visir.encoders import load
+        from visir.encoders.loading import is_gone
 
         if name not in self._loaded:
+            if is_gone(name):
+                raise LibraryError(
+                    f"{name}: the model of this library is not there any more.",
+                    hint="move it back; or say where it is now: visir library update LIBRARY --model NEW_PLACE",
+                )
             self._loaded[name] = load(name, device=self._device)
         return self._loaded[name]
 
@@ -111,10 +118,11 @@ class LibraryModels:
 def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | None]:
     """Model and head as they are loaded from any folder; a head given as the model is both."""
     from visir.encoders.families import CHECKPOINT_FILE
+    from visir.encoders.loading import absolute_name
 
-    first, second = _absolute(str(model)), None if head is None else _absolute(str(head))
+    first, second = absolute_name(str(model)), None if head is None else absolute_name(str(head))
     if second is None:
-        path = Path(first.partition("?")[0], CHECKPOINT_FILE)
+        path = Path(split_mark(first)[0], CHECKPOINT_FILE)
         if path.is_file():
             from visir.files import read_json
 
@@ -123,20 +131,28 @@ def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | Non
     return first, second
 
 
-def check_same_models(manifest: LibraryCard, model: str | None, head: str | None, folder: Path) -> None:
-    """A library keeps its models: vectors of two models cannot be compared."""
-    for option, name, current in (("--model", model, manifest.model), ("--sparse", head, manifest.head)):
-        if name is not None and name != current:
+def with_moved_models(card: LibraryCard, model: str | None, head: str | None, folder: Path) -> LibraryCard:
+    """The card of a library, with the new paths of models that are not where they were.
+
+    A library keeps its models, because vectors of two models cannot be compared. Whether a model that was moved is the
+    same is for `LibraryModels` to check when it loads it.
+
+    Args:
+        card: The library's.
+        model: The name that the caller gives; None to leave it as it is.
+        head: Likewise, of the sparse head.
+        folder: The library's folder.
+
+    Raises:
+        LibraryError: A name is that of another model.
+    """
+    from visir.encoders.loading import is_gone
+
+    for option, name, current in (("--model", model, card.model), ("--sparse", head, card.head)):
+        if name is not None and name != current and not (current and is_gone(current) and card.cards):
             raise LibraryError(
                 f"{folder}: this library is of {option} {current}, not {name}.",
                 hint=f"leave {option} out to update it, or make another library: --out NEW_FOLDER",
             )
-
-
-def _absolute(name: str) -> str:
-    """A name with the path in it made absolute: "runs/towers", "runs/sparse?expansion=none", "onnx:FILE#tensor"."""
-    for prefix, rest in (("", name), name.partition(":")[::2]):
-        place = re.split(r"[?#]", rest, maxsplit=1)[0]
-        if place and Path(place).exists():
-            return f"{prefix}{':' if prefix else ''}{Path(place).absolute()}{rest[len(place) :]}"
-    return name
+    moved_head = model if card.head == card.model else head
+    return replace(card, model=model or card.model, head=moved_head or card.head)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError, check_library_name, is_library
-from visir.library.models import LibraryModels, check_same_models, names_of
+from visir.library.models import LibraryModels, names_of, with_moved_models
 from visir.library.source import absolute, is_empty, place_of
 from visir.retrieval.folder import INDEX, read_index
 from visir.storage import FolderChange, is_made_by_visir, remove_own_folders
@@ -49,8 +49,8 @@ def plan_library(
         kinds = _kinds(kind, first, second, {})
         return replace(new, kinds=kinds, settings=_settings(settings or {}, kinds, {}))
     current = LibraryCard.read(folder)
-    names = names_of(model, head) if model is not None else (None, None)
-    check_same_models(current, names[0], names[1] if head is not None else None, folder)
+    names = names_of(model if model is not None else current.model, head)
+    current = with_moved_models(current, names[0] if model is not None else None, names[1] if head else None, folder)
     if kind or settings:
         kinds = _kinds(kind, current.model, current.head, current.kinds)
         same = {

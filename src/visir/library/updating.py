@@ -128,7 +128,8 @@ def update(
     Args:
         source: A folder of photos, or anything `visir.collections.open_collection` takes; None: what it was made of.
         folder: The library's folder.
-        model: A name as `visir.encoders.load` takes it. A library keeps its model: leave it out to update.
+        model: A name as `visir.encoders.load` takes it. A library keeps its model: leave it out to update, unless it
+            was moved.
         head: Likewise, a sparse head, for search by weighted words.
         kind: The kind of index ("hnsw"), or one for each form of vectors. Default: exact, and inverted for words.
         settings: Of the indexes ({"url": "http://qdrant:6333"}); each index takes those that its kind knows. A library
@@ -168,8 +169,8 @@ def update(
     if not is_library(folder):
         _check_models(models)
         _ = fitted(before, models)
-    elif loaded and before.model in loaded:
-        _ = models.dense  # an encoder in memory is checked at once: its code may have changed since
+    elif (loaded and before.model in loaded) or _are_moved(folder, before):
+        _ = models.dense, models.sparse  # one in memory, whose code may have changed since, or one that was moved
     with changing(folder, LIBRARY, busy=busy, resume=True) as change:
         sweep(change.folder)
         for name in INDEXES:
@@ -180,6 +181,12 @@ def update(
             drop_other_indexes(change, before, models)
         before = replace(before, root=str(Path(opened.collection.root).absolute()))
         return _updated(change, before, opened, models, verify, callback, started)
+
+
+def _are_moved(folder: Path, before: LibraryCard) -> bool:
+    """Whether the models of the library lie elsewhere than it says."""
+    card = LibraryCard.read(folder)
+    return (card.model, card.head) != (before.model, before.head)
 
 
 def _check_models(models: LibraryModels) -> None:

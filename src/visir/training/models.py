@@ -18,6 +18,7 @@ from visir.encoders.models.views import ImageViews
 from visir.encoders.models.with_whole import WithWhole
 from visir.encoders.towers.pretrained_backbone import LATE_INTERACTION, not_tunable
 from visir.errors import ConfigurationError
+from visir.options import split_mark
 from visir.records import Modality
 from visir.training.recipe import expand
 from visir.training.sides import FITTED_WORDS, FrozenImages, FrozenTexts
@@ -96,7 +97,7 @@ def _check_tunable(name: str) -> None:
     if family.name not in ("transformers", "sentence"):
         return
     require_packages(family)
-    bare = name.partition("?")[0]
+    bare, _ = split_mark(name)
     files = find(bare, None) if family.name == "sentence" else find_model(bare, None)
     if facts_of_folder(bare, files.folder).form == "multi-vector":
         raise not_tunable(name, LATE_INTERACTION)

@@ -18,6 +18,7 @@ from visir.encoders.composed.sums import one_side, weighted_sum
 from visir.encoders.item_parts import ItemPart
 from visir.errors import CollectionError, EncoderError
 from visir.fingerprint import hash_json
+from visir.options import with_option
 from visir.records import Items, Modality, Role, Vectors
 
 
@@ -50,7 +51,7 @@ class ComposedEncoder(ReadsApart):
         card, settings = encoder.card, {OPTION: str(rule)}
         self.card = replace(
             card,
-            name=f"{card.name}{'&' if '?' in card.name else '?'}{OPTION}={rule}",
+            name=with_option(card.name, OPTION, str(rule)),
             weights=card.weights and hash_json({"encoder": card.weights, **settings}),
             text_preprocessing={**card.text_preprocessing, **settings},
         )

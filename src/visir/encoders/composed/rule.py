@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from visir.errors import ConfigurationError
-from visir.files import is_there
+from visir.options import split_mark
 
 FORMS = 'compose="sum(0.5)": the weighted sum, 0.5 being the share of the text; "text" or "image": one of the two alone'
 """What is taken, in words."""
@@ -84,10 +84,10 @@ def split_rule(name: str) -> tuple[str, CompositionRule | None]:
         >>> split_rule("MODEL?template=a photo of {}&compose=text")
         ('MODEL?template=a photo of {}', CompositionRule(form='text', text_weight=1.0))
     """
-    bare, mark, tail = name.partition("?")
+    bare, tail = split_mark(name)
     options = tail.split("&")
     rules = [option for option in options if option.startswith(f"{OPTION}=")]
-    if not mark or not rules or is_there(name):
+    if not rules:
         return name, None
     left = "&".join(option for option in options if option not in rules)
     return f"{bare}?{left}" if left else bare, CompositionRule.parse(rules[-1].partition("=")[2])

@@ -148,6 +148,12 @@ def load_adapter(name: str, files: ModelFiles, device: str | None, dtype: str) -
     if noted and encoder.card.weights != noted:
         raise other_model(bare, base_name, [f"its weights have the hash {encoder.card.weights}, not {noted}"])
     roots = [encoder.pretrained_tower(modality).base_module() for modality in sorted(encoder.modalities)]
+    if any(_is_adapted(root) for root in roots):
+        raise EncoderError(
+            f"{bare}: its base model {base_name!r} has adapters already; one adapter over another is not read.",
+            hint="merge those into their own base (visir merge, or merge_and_unload of peft), and name the merged "
+            f"model: {bare}?base=MERGED",
+        )
     touched = []
     for root in roots:
         try:
@@ -166,6 +172,12 @@ def load_adapter(name: str, files: ModelFiles, device: str | None, dtype: str) -
     }
     encoder.card = replace(card, name=name, weights=card.weights and hash_json(made_of))
     return encoder
+
+
+def _is_adapted(root: Any) -> bool:
+    from peft.tuners.tuners_utils import BaseTunerLayer
+
+    return any(isinstance(module, BaseTunerLayer) for module in root.modules())
 
 
 def _fill(roots: Sequence[Any], tensors: Mapping[str, Tensor], where: str, base: str) -> None:

@@ -11,6 +11,7 @@ import pyarrow.compute as pc
 from visir.encoders.base import Encoder
 from visir.encoders.models.vector_files import VectorRows, read_vectors
 from visir.errors import EmbeddingError, EncoderError
+from visir.options import split_mark
 from visir.records import Embeddings, EncoderCard, Items, Modality, MultiVectorEmbeddings
 
 
@@ -110,4 +111,4 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 
     rows, content = read_vectors(name)
     card = EncoderCard(name=name, family="imported", weights=content, dtype="unknown")
-    return Imported(rows, card, Path(name.partition(":")[2].partition("?")[0]))
+    return Imported(rows, card, Path(split_mark(name)[0].partition(":")[2]))

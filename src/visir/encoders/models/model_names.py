@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from visir.errors import EncoderError, nearest
+from visir.options import with_option
 
 
 def positive_number(name: str, options: dict[str, str], key: str) -> int | None:
@@ -76,8 +77,8 @@ def refuse_code(name: str, others: Sequence[str] = ()) -> EncoderError:
     revision = "revision and a code_revision then name" if others else "revision then names"
     return EncoderError(
         f"{name}: this model needs Python code that comes with it, and nobody has said that it may run.",
-        hint=f"read the *.py files in its repository{where}; if you trust them: {name}{'&' if '?' in name else '?'}"
-        f"code=trusted (a {revision} the code that you have read)",
+        hint=f"read the *.py files in its repository{where}; if you trust them: {with_option(name, 'code', 'trusted')} "
+        f"(a {revision} the code that you have read)",
     )
 
 

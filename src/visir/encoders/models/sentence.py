@@ -19,7 +19,7 @@ from visir.encoders.models.sentence_loading import OPTIONS, SentenceRequest, mod
 from visir.encoders.models.sentence_multi_vector import is_multi_vector
 from visir.encoders.models.sentence_multi_vector import load as load_multi_vector
 from visir.errors import EncoderError
-from visir.options import split_options
+from visir.options import split_mark, split_options
 
 KINDS = {
     "SentenceTransformer": "visir.encoders.models.sentence_encoder",
@@ -131,7 +131,7 @@ def find(name: str, revision: str | None) -> ModelFiles:
         name: `st:NAME`, `NAME` or a folder; options behind it are left out.
         revision: A revision on the hub.
     """
-    bare = name.partition("?")[0].removeprefix("st:")
+    bare = split_mark(name)[0].removeprefix("st:")
     if Path(bare).expanduser().is_dir():
         return find_model(bare, revision, parts=True)
     if revision is None and bare in (PACKAGED, f"{ORGANISATION}/{PACKAGED}") and (folder := packaged_model()):

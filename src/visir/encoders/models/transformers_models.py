@@ -20,7 +20,7 @@ from visir.encoders.models.sentence_loading import model_type, refuse_cross_enco
 from visir.encoders.models.transformers_kinds import ModelKind, is_native, kind_of, model_type_of, trusted_kind
 from visir.encoders.models.transformers_refusals import incomplete, refused
 from visir.errors import EncoderError, require
-from visir.options import split_options
+from visir.options import split_mark, split_options
 
 OPTIONS = ("template", "max_length", "processor", "pooling", "patches", *CODE_OPTIONS)
 """What can follow the name: `?template=a photo of {}&max_length=35&processor=torchvision`."""
@@ -78,7 +78,7 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
 
 def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:
     """A cross-encoder of sentence-transformers, which needs no prefix; None for any other model."""
-    if model_type(find_model(name.partition("?")[0], revision)) != "CrossEncoder":
+    if model_type(find_model(split_mark(name)[0], revision)) != "CrossEncoder":
         return None
     require("sentence_transformers", extra="text", purpose=f"the cross-encoder {name}")
     return sentence.load_cross_encoder(name, device, dtype, revision)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -23,6 +24,8 @@ COLPALI_ENGINE = (
     "'mine', image=function, text=function, form='multi-vector')"
 )
 """The nearest way for models in the files of colpali-engine."""
+_COLPALI_ENGINE_DENSE = f"colpali-engine in {_OWN}"
+"""The same for those that make one vector for each input."""
 
 
 def refused(name: str, config: Mapping[str, Any], files: ModelFiles) -> EncoderError:
@@ -53,8 +56,8 @@ def nearest_way(name: str, config: Mapping[str, Any], files: ModelFiles) -> str:
     onnx = next((path for path in there if path.endswith(".onnx")), None)
     if onnx is not None:
         return f"its vision tower may be in {onnx}: onnx:FILE#TENSOR takes an ONNX file; {_OWN}"
-    if _of_colpali_engine(config):
-        return COLPALI_ENGINE
+    if (engine_class := _of_colpali_engine(config)) is not None:
+        return COLPALI_ENGINE if engine_class.startswith("Col") else _COLPALI_ENGINE_DENSE
     if _generates(config, model_type_of(config)):
         return (
             "an embedder that was trained from such a model takes the vector of its last token (VLM2Vec, GME). Save it "
@@ -89,8 +92,9 @@ def _reason(config: Mapping[str, Any]) -> str:
         return "its config.json says no model type."
     saved = ", ".join(config.get("architectures") or [])
     called = f"models of type {model_type!r}" + (f" ({saved})" if saved else "")
-    if _of_colpali_engine(config):
-        return f"{called} are late-interaction models in the files of colpali-engine, which has classes of its own."
+    if (engine_class := _of_colpali_engine(config)) is not None:
+        makes = "late-interaction models" if engine_class.startswith("Col") else "models of one vector for each input"
+        return f"{called} are {makes} in the files of colpali-engine, which has classes of its own."
     if _generates(config, model_type):
         return f"{called} write texts about images: they give no vectors to search with."
     for model_class in _classes(config):
@@ -104,14 +108,12 @@ def _reason(config: Mapping[str, Any]) -> str:
     return f"no reader for {called}: it has neither image and text features nor a pooled vector of an image."
 
 
-def _of_colpali_engine(config: Mapping[str, Any]) -> bool:
-    """Whether it was saved from a class of colpali-engine: ColPali, ColQwen2_5, ColIdefics3, …"""
+def _of_colpali_engine(config: Mapping[str, Any]) -> str | None:
+    """The class of colpali-engine that it was saved from: ColPali, ColQwen2_5, or BiQwen2, which makes one vector."""
     import transformers
 
-    return any(
-        str(name).startswith("Col") and not hasattr(transformers, str(name))
-        for name in config.get("architectures") or []
-    )
+    names = map(str, config.get("architectures") or [])
+    return next((name for name in names if re.match("(Col|Bi)[A-Z]", name) and not hasattr(transformers, name)), None)
 
 
 def _generates(config: Mapping[str, Any], model_type: str | None) -> bool:

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from visir.encoders.weights import hash_file
 from visir.errors import EmbeddingError, nearest
 from visir.files import read_lines
-from visir.options import split_options
+from visir.options import split_mark, split_options
 from visir.records import Embeddings, EncoderCard, Modality, MultiVectorEmbeddings, strings
 
 SIDES: tuple[Modality, Modality] = ("image", "text")
@@ -76,7 +76,7 @@ def read_vectors(name: str) -> tuple[dict[Modality, VectorRows], str]:
         EmbeddingError: The file holds something else; the message names the file and what it holds.
     """
     kind, _, location = name.partition(":")
-    path = Path(location.partition("?")[0])
+    path = Path(split_mark(location)[0])
     _, options = split_options(name, SIDES if kind == "npz" else (), error=EmbeddingError)
     if not (path.is_dir() if kind == "npy" else path.is_file()):
         raise EmbeddingError(f"{path}: no such {'folder' if kind == 'npy' else 'file'}.", hint="check the path")

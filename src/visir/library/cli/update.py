@@ -29,8 +29,11 @@ from visir.library.cli.parts import (
 def update(
     library: LibraryFolder,
     verify: VerifyOption = False,
+    model: Annotated[
+        str | None, typer.Option("--model", "-m", help="Where the model of the library lies now, if it was moved.")
+    ] = None,
     sparse: Annotated[
-        str | None, typer.Option(help="A sparse head over the model (visir sparsify): search by weighted words too.")
+        str | None, typer.Option(help="Where the sparse head of the library lies now, if it was moved.")
     ] = None,
     kind: KindsOption = None,
     setting: IndexSetOption = None,
@@ -48,8 +51,9 @@ def update(
 
     check_first_update_done(library)
     settings = name_value_pairs(setting)
+    models = {"model": model, "head": sparse}
     update_once(
-        library, None, head=sparse, kind=kind, settings=settings, name=name, verify=verify, device=device, loaded={}
+        library, None, **models, kind=kind, settings=settings, name=name, verify=verify, device=device, loaded={}
     )
 
 
