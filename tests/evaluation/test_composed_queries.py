@@ -37,7 +37,7 @@ def test_the_sum_by_hand(tmp_path: Path) -> None:
     encoder = compose(Colours(), "sum(0.25)")
     vectors = encode_items(encoder, task.queries, "query")
     assert isinstance(vectors, Embeddings)
-    assert vectors["q1"].tolist() == pytest.approx([0.75, 0.25, 0])
+    assert vectors["q1"].tolist() == pytest.approx([191.25, 63.75, 0])  # 255 × (0.75, 0.25, 0): as long as its parts
     assert vectors.modality == "text+image"
     assert vectors.encoder.name == "colours?compose=sum(0.25)"
     assert encode_items(compose(Colours(), "text"), task.queries)["q1"].tolist() == [0, 255, 0]  # type: ignore[index]
@@ -82,8 +82,8 @@ def test_an_item_with_one_half_alone(tmp_path: Path) -> None:
     items = Items(pa.array(["both", "text", "image"]), texts, places(["red", None, "red"]), tmp_path)
     vectors = encode_items(compose(Colours(), "sum(0.5)"), items)
     assert isinstance(vectors, Embeddings)
-    assert vectors.vectors.tolist() == [[0.5, 0.5, 0], [0, 0, 1], [1, 0, 0]]
-    with pytest.raises(CollectionError, match="1 items have no text; compose = 'text' reads nothing else"):
+    assert vectors.vectors.tolist() == [[127.5, 127.5, 0], [0, 0, 255], [255, 0, 0]]
+    with pytest.raises(CollectionError, match="1 items have no text; compose = 'text' reads nothing else: image"):
         encode_items(compose(Colours(), "text"), items)
 
 
@@ -153,6 +153,6 @@ def test_several_vectors_for_each_item(tmp_path: Path) -> None:
         form="multi-vector",
     )
     items = Items(pa.array(["a"]), pa.array(["one two three"]), places(["red"]), tmp_path)
-    vectors = encode_items(compose(rows, "sum(0.4)"), items)
+    vectors = encode_items(compose(rows, "sum(0.4)"), items, "query")
     expected = np.concatenate([np.eye(3) * 0.4 / 3, np.array([[1, 0, 0], [1, 0, 0]]) * 0.6 / 2])
     assert np.asarray(vectors.row(0)) == pytest.approx(expected, abs=1e-3)  # type: ignore[union-attr]

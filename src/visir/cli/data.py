@@ -172,8 +172,8 @@ def _print_task(source: TaskFile | TaskSet) -> None:
     for line in source.source.split("; "):
         console.print(f"  {_plain(line)}")
     console.print(
-        f"task {about['task']}: {len(source.queries):,} queries ({source.queries.modality}), "
-        f"{len(source.documents):,} documents ({source.documents.modality}), {about['judgements']:,} judgements"
+        f"task {about['task']}: {len(source.queries):,} queries ({source.queries.holding}), "
+        f"{len(source.documents):,} documents ({source.documents.holding}), {about['judgements']:,} judgements"
     )
     galleries = "the documents of the split" if source.galleries is not None else "all documents"
     excluded = "" if source.excluded is None else ", without the picture of the query"

@@ -36,7 +36,7 @@ def vectors_of_task(embeddings: list[str], task: Task) -> dict[Role, Any]:
     encoders = {name: load(vector_file(name)) for name in dict.fromkeys(files.values() or embeddings)}
     for role, items in sides.items():
         encoder = encoders[files.get(role, next(iter(encoders)))]
-        if items.modality not in encoder.modalities:
+        if items.modality not in encoder.modalities and not set(items.kinds) <= encoder.modalities:
             raise ConfigurationError(f"there are no vectors of the {items.title}.", hint=f"name one: {role}=npz:FILE")
         vectors[role] = encode_items(encoder, items, role)
     return vectors

@@ -260,7 +260,8 @@ class ImageReader:
             if isinstance(fault, CollectionError):  # the archive, or the member in it
                 raise ImageError(f"{self.where(row)}: {fault.message}", hint=fault.hint) from fault
             reason = f"{self.where(row)}: cannot be read: {fault.strerror or fault}."
-            raise ImageError(reason, hint="visir data check lists all such images") from fault
+            place = "images=FOLDER_OR_ZIP says where the pictures are; " if isinstance(fault, FileNotFoundError) else ""
+            raise ImageError(reason, hint=f"{place}visir data check lists all such images") from fault
 
     def open(self, row: int) -> Image.Image:
         """The picture, upright RGB."""

@@ -55,6 +55,7 @@ class TaskDraft(SourceDraft):
         documents: What is searched.
         judgements: (split, query, document) → grade, at least 0.
         candidates: (split, query, document) → None; empty where every document is a candidate.
+        pools: The same as a table, for a reader with very many of them; it comes before `candidates`.
         galleries: (split, document) → None; empty where all splits have the same documents.
         unjudged: (split, query) → None: queries whose answers are not published.
         excluded: (query, document) → None: documents that are no candidates of a query.
@@ -70,6 +71,7 @@ class TaskDraft(SourceDraft):
     documents: TaskSide = field(default_factory=TaskSide)
     judgements: dict[tuple[str, str, str], float] = field(default_factory=dict)
     candidates: dict[tuple[str, str, str], None] = field(default_factory=dict)
+    pools: pa.Table | None = None
     galleries: dict[tuple[str, str], None] = field(default_factory=dict)
     unjudged: dict[tuple[str, str], None] = field(default_factory=dict)
     excluded: dict[tuple[str, str], None] = field(default_factory=dict)
@@ -130,7 +132,7 @@ class TaskDraft(SourceDraft):
             self.items("queries"),
             self.items("documents"),
             pa.table([*_columns(judged), pa.array(grades, pa.float32())], schema=TASK_JUDGEMENTS),
-            pa.table(_columns(list(self.candidates)), schema=TASK_CANDIDATES) if self.candidates else None,
+            self._candidates(),
             self.task,
             self.described_source(),
             labels=self._labels(),
@@ -143,6 +145,11 @@ class TaskDraft(SourceDraft):
             notes=tuple(self.remarks),
         )
 
+    def _candidates(self) -> pa.Table | None:
+        if self.pools is not None or not self.candidates:
+            return self.pools
+        return pa.table(_columns(list(self.candidates)), schema=TASK_CANDIDATES)
+
     def _labels(self) -> pa.Table | None:
         if not self.labels:
             return None
@@ -151,16 +158,22 @@ class TaskDraft(SourceDraft):
             columns[name] = [values.get(query) for query in self.queries.ids]
         return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
+    def _path(self, row: int) -> str | None:
+        """Where a picture is. One that was not found keeps its name: an item without a path has no picture."""
+        return self.names[row] if self.paths[row] is None else self.paths[row]
+
     def items(self, side: Side) -> Items:
         """One side as items; a side on which no item has a text, or none has a picture, has no such column."""
         items = self.queries if side == "queries" else self.documents
         places = None
         if any(row is not None for row in items.pictures):
-            columns = [
-                [None if row is None else values[row] for row in items.pictures]
-                for values in (self.paths, self.archives)
-            ]
-            places = pa.table([self.column(values) for values in columns], schema=PLACES)
+            places = pa.table(
+                [
+                    self.column([None if row is None else self._path(row) for row in items.pictures]),
+                    self.column([None if row is None else self.archives[row] for row in items.pictures]),
+                ],
+                schema=PLACES,
+            )
         texts = self.column(items.texts) if places is None or any(text is not None for text in items.texts) else None
         return Items(self.column(items.ids), texts, places, self.root.absolute(), items.title or side, self.name)
 

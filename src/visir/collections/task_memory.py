@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -88,7 +89,7 @@ def read_task(
 
             - `{id: item}` or a list of items, which are then numbered from 0. An item is a text, a picture (a path, a
               PIL image, an array, bytes), or {"text": …, "image": …}. Strings that all end like the names of pictures
-              (".jpg") are pictures,
+              (".jpg") are pictures; among texts, those that name a picture that is there,
             - a DataFrame, an Arrow table, a dictionary of columns, or a list of rows as dictionaries, with the columns
               of a task's files (`_id` or `id`, `text`, `title`, `image`),
             - a `datasets.Dataset`, `Items`, or the path of a file.
@@ -141,6 +142,32 @@ def _fill(
         "candidates": _by_split(parts["candidates"], _candidate_table) if "candidates" in parts else [],
     }
     return TaskReader(draft, columns, labels).read(tables, join_titles=title == "join", drop=unknown == "drop")
+
+
+def read_items(source: Any, *, name: str = "given") -> Items:
+    """Read items that are in memory: texts, pictures, and both.
+
+    Args:
+        source: As queries and documents of `read_task`: {id: item}, a list of items, a table.
+        name: Where they come from, for error messages.
+
+    Raises:
+        CollectionError: With every fault at once: an item that holds nothing, ids that repeat, pictures that are not
+            there.
+
+    Example:
+        >>> items = read_items({"a": "a red boat", "b": {"text": "two dogs"}})
+        >>> items.ids.to_pylist(), items.holding
+        (['a', 'b'], 'text')
+    """
+    draft = TaskDraft(name, Path.cwd(), "items in memory")
+    reader = TaskReader(draft)
+    reader.read_items("documents", item_tables(source, "documents"), join_titles=False)
+    for item, picture, path in zip(draft.ids, draft.names, draft.paths, strict=True):
+        if path is None:
+            draft.fault(f"{item!r}: there is no file {picture!r}")
+    draft.raise_faults()
+    return replace(draft.items("documents"), title="items")
 
 
 def item_tables(value: Any, side: Side, columns: Mapping[str, str | None] = MappingProxyType({})) -> list[TaskTable]:
@@ -202,16 +229,40 @@ def _item_rows(value: Any, side: Side) -> Iterator[_Row]:
     else:
         raise CollectionError(f"{side}: a {type(value).__name__} holds none.", hint=f"{EXAMPLE} works")
     strings = [entry for _, _, entry in entries if isinstance(entry, str)]
-    pictures = bool(strings) and all(is_picture_name(entry) for entry in strings)
+    named = [entry for entry in strings if is_picture_name(entry)]
+    pictures = bool(named) and len(named) == len(strings)
+    if named and not pictures:
+        _check_names(named, side)
     for place, key, entry in entries:
         if isinstance(entry, Mapping) and not is_picture(entry):
             row = {str(name): content for name, content in entry.items()}
             has_id = any(name.lower() in ITEM_IDS[side] for name in row) and not isinstance(value, Mapping)
             yield place, row if has_id else {"_id": key, **row}
-        elif isinstance(entry, Path) or is_picture(entry) or (isinstance(entry, str) and pictures):
+        elif isinstance(entry, Path) or is_picture(entry) or (isinstance(entry, str) and (pictures or is_there(entry))):
             yield place, {"_id": key, "image": entry}
         else:
             yield place, {"_id": key, "text": entry}
+
+
+def is_there(text: str) -> bool:
+    """Whether a text is the path of a picture that is there.
+
+    Example:
+        >>> is_there("a dog"), is_there("nowhere.jpg")
+        (False, False)
+    """
+    return is_picture_name(text) and Path(text).expanduser().is_file()
+
+
+def _check_names(named: Sequence[str], side: Side) -> None:
+    """Raise for what may be a text or the name of a picture, among texts."""
+    unclear = [name for name in named if not any(map(str.isspace, name)) and not is_there(name)]
+    raise_faults(
+        CollectionError,
+        f"{side}: names of pictures among texts",
+        [f"{name!r}: there is no such file" for name in unclear],
+        hint='{"image": "boat.jpg"} is a picture wherever it is, {"text": "boat.jpg"} a text',
+    )
 
 
 def _is_columns(value: Mapping[Any, Any], side: Side) -> bool:

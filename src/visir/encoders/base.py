@@ -32,15 +32,13 @@ from visir.records import (
     Vectors,
     strings,
 )
+from visir.records.items import PLURALS
 
 if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.encoders.cross_encoder import CrossEncoder
     from visir.encoders.truncation import TextLimit
-
-PLURALS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image": "texts with images"}
-"""What people call the inputs of a modality."""
 
 
 class Encoder(KnownDimension, ReadsWhole, ABC):

@@ -12,18 +12,21 @@ import numpy as np
 import pyarrow.compute as pc
 
 from visir.display import Displayed
+from visir.encoders.accepted import check_accepted
 from visir.encoders.base import PLURALS, Encoder
 from visir.encoders.broken import check_broken, usable_entry
-from visir.encoders.compute import ForwardOptions, complete, dimension_of
-from visir.encoders.forms import as_dense
-from visir.encoders.item_parts import ItemPart
+from visir.encoders.compute import ForwardOptions, complete, dimension_of, entry_card
+from visir.encoders.forms import as_dense, taken
+from visir.encoders.item_parts import ItemPart, shared_part
 from visir.encoders.journal import Journal
 from visir.encoders.kept_form import kept_form
 from visir.encoders.loading import load
 from visir.encoders.sources import items_of
 from visir.encoders.store import Entry, Store
-from visir.errors import CollectionError, ConfigurationError, EmbeddingError, EncoderError, nearest, raise_faults
+from visir.errors import CollectionError, ConfigurationError, EmbeddingError, nearest, raise_faults
 from visir.records import Embeddings, Items, Modality, MultiVectorEmbeddings, Role, SparseEmbeddings, Vectors
+
+_BLOCK = 4096
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -33,7 +36,7 @@ class Encoding(Displayed):
     Attributes:
         embeddings: The vectors in the order of the items, without the broken ones.
         broken: Id to reason, of the images that were set aside.
-        computed: How many items went through the model now; 0 when everything was in the store.
+        computed: How many items have their vectors from the model now; 0 when everything was in the store.
         resumed: How many an interrupted call had left.
         seconds: Wall-clock time of the computation.
         folder: Where the vectors are kept; None where they are not.
@@ -87,8 +90,9 @@ def encode(
 
     Args:
         model: An encoder, or a name that `visir.load` takes.
-        source: A list of texts, or {id: text}; a list of pictures (PIL images, paths, arrays), or {id: picture}; one
-            picture; anything that `visir.open` takes; `Items`, a `Task`.
+        source: A list of texts, or {id: text}; a list of pictures (PIL images, paths, arrays), or {id: picture}; a list
+            or {id: item} of texts, pictures, and both ({"text": …, "image": …}); one picture; anything that
+            `visir.open` takes; `Items`, a `Task`.
         modality: Which side of a collection: "image" or "text" (captions). None takes images, where the model takes
             images and there are any.
         role: "query" or "document". It matters for models that embed the two in different ways.
@@ -173,7 +177,7 @@ def encode_detailed(
     existing = encoder.existing_vectors(items)
     if existing is not None:
         return Encoding(existing, {}, 0, 0, 0.0, None)
-    check_modality(encoder, items)
+    check_accepted(encoder, [items])
     parts = encoder.parts(items)
     if parts is not None:
         return _joined(encoder, items, parts, role, options)
@@ -199,30 +203,38 @@ def encode_detailed(
 def _joined(
     encoder: Encoder, items: Items, parts: Mapping[Modality, ItemPart], role: Role, options: EncodeOptions
 ) -> Encoding:
-    """The texts and the images of items, encoded apart and joined."""
+    """The parts of items, encoded apart and joined."""
     if not parts:
         raise CollectionError(f"{items.name}: there is nothing to encode.", hint="is the split right?")
     below = {
-        modality: encode_detailed(encoder.base_encoder(modality) or encoder, part.items, role, **options)
+        modality: encode_detailed(encoder.encoder_of(modality), part.items, role, **options)
         for modality, part in parts.items()
     }
-    ids = items.ids.to_pylist()
-    broken = {
-        name: below[modality].broken[owner]
-        for modality, part in parts.items()
-        for name, owner in zip(ids, part.owners.to_pylist(), strict=True)
-        if owner in below[modality].broken
-    }
-    embeddings = encoder.join_parts(items, parts, {modality: part.embeddings for modality, part in below.items()})
+    broken: dict[str, str] = {}
+    for modality, part in parts.items():
+        broken |= _broken_items(items, part, below[modality].broken)
+    vectors = {modality: part.embeddings for modality, part in below.items()}
     encodings = below.values()
     return Encoding(
-        embeddings,
+        encoder.join_parts(items, parts, vectors, role),
         broken,
         sum(part.computed for part in encodings),
         sum(part.resumed for part in encodings),
         sum(part.seconds for part in encodings),
         None,
     )
+
+
+def _broken_items(items: Items, part: ItemPart, broken: Mapping[str, str]) -> dict[str, str]:
+    """Id to reason, of the items whose text or image is broken."""
+    if not broken:
+        return {}
+    pairs = zip(items.ids.to_pylist(), part.owners.to_pylist(), strict=True)
+    return {name: broken[owner] for name, owner in pairs if owner in broken}
+
+
+def _key(encoder: Encoder, items: Items, role: Role, store: Store) -> str:
+    return store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None, kept_form(encoder))
 
 
 def is_stored(encoder: Encoder, items: Items, role: Role = "document", store: Store | str | Path | None = None) -> bool:
@@ -234,12 +246,16 @@ def is_stored(encoder: Encoder, items: Items, role: Role = "document", store: St
         role: "query" or "document".
         store: Where vectors are looked for, as of `EncodeOptions`.
     """
-    root = encoder.root_encoder(items.modality)
-    if encoder.precomputed or not root.card.is_versioned or not len(items):
+    if encoder.precomputed or not len(items):
         return encoder.precomputed
     place = Store(store) if isinstance(store, str | Path) else store or Store()
-    key = place.key(root.stored_card, items, role if root.distinguishes_roles else None, kept_form(root))
-    return place.find(key) is not None
+    parts = encoder.parts(items)
+    if parts is not None:
+        return all(is_stored(encoder.encoder_of(kind), part.items, role, place) for kind, part in parts.items())
+    root = encoder.root_encoder(items.modality)
+    if not root.card.is_versioned:
+        return False
+    return place.find(_key(root, items, role, place)) is not None
 
 
 def check_option_names(options: Mapping[str, object]) -> None:
@@ -249,44 +265,63 @@ def check_option_names(options: Mapping[str, object]) -> None:
     raise_faults(ConfigurationError, "encoding", faults, hint="visir.encode(model, source, batch_size=64)")
 
 
-def check_modality(encoder: Encoder, items: Items) -> None:
-    """Raise `EncoderError` when the encoder does not take items of this modality."""
-    if not encoder.modalities:
-        raise EncoderError(
-            f"{encoder.label} takes neither images nor texts.",
-            hint="give the class a method embed_images(self, images) or embed_texts(self, texts)",
-        )
-    if items.modality not in encoder.modalities:
-        raise encoder.cannot(items.modality)
-
-
 def check_not_empty(items: Items) -> None:
-    """Raise `CollectionError` when there are no items, or when an item lacks its text."""
+    """Raise `CollectionError` when there are no items."""
     if len(items) == 0:
         raise CollectionError(
             f"{items.name}: there are no {PLURALS[items.modality]} to encode.", hint="is the split right?"
         )
-    if items.texts is not None and items.texts.null_count:
-        missing = items.ids.filter(pc.is_null(items.texts))
-        raise CollectionError(f"{items.name}: {len(missing):,} {items.title} have no text, e.g. {missing[0]!s}.")
 
 
 def _encode(encoder: Encoder, items: Items, role: Role, store: Store, options: ForwardOptions) -> Encoding:
-    key = store.key(encoder.stored_card, items, role if encoder.distinguishes_roles else None, kept_form(encoder))
+    key = _key(encoder, items, role, store)
     entry, done, seconds, computed = usable_entry(store, key, items), 0, 0.0, 0
     if entry is None:
         with store.writing(key) as change:
             if change.manifest.generation == 0:  # otherwise another process finished it while this one waited
+                shared = shared_part(items)
+                below = None if shared is None else _encode(encoder, shared.items, role, store, options)
                 dimension = dimension_of(encoder.for_role(role), items)
                 with Journal(change, items.ids, dimension, {"key": key}, kept_form(encoder), encoder.label) as journal:
-                    done = journal.done
-                    computed, seconds = complete(journal, encoder.for_role(role), items, options)
+                    if shared is None or below is None:
+                        done = journal.done
+                        computed, seconds = complete(journal, encoder.for_role(role), items, options)
+                    else:
+                        _scatter(journal, encoder, items, shared, below)
+                        done, seconds = _resumed(shared, below), below.seconds
+                        computed = len(items) - done
+                if shared is not None and below is not None and below.computed:
+                    below = None  # what is mapped cannot be removed everywhere
+                    store.remove(_key(encoder, shared.items, role, store))
         entry = store.entry(key)
     check_broken(entry.broken, items, options.skip_broken)
     described = f"encoded at {entry.card['made']}"
     origin = described if computed else f"from the vector store, {described}"
     embeddings = _in_order(entry, encoder, items, origin)
     return Encoding(embeddings, entry.broken, computed, done, seconds, entry.folder, entry.card["made"])
+
+
+def _resumed(shared: ItemPart, below: Encoding) -> int:
+    """How many items have a text or image that an interrupted call had encoded."""
+    if not below.computed:
+        return len(shared.owners)
+    place = pc.index_in(shared.owners, shared.items.ids).to_numpy()
+    return int((place < below.resumed).sum())
+
+
+def _scatter(journal: Journal, encoder: Encoder, items: Items, shared: ItemPart, below: Encoding) -> None:
+    """Write the vectors of items that share their texts or images, from those of the distinct ones."""
+    embeddings = below.embeddings
+    assert not isinstance(embeddings, SparseEmbeddings), "the store keeps no weighted words"
+    distinct = embeddings.tokens if isinstance(embeddings, MultiVectorEmbeddings) else embeddings.vectors
+    rows, broken = shared.rows(embeddings), _broken_items(items, shared, below.broken)
+    for start in range(journal.done, len(items), _BLOCK):
+        block = rows[start : start + _BLOCK]
+        names = items.ids[start : start + _BLOCK].to_pylist() if broken else []
+        aside = {name: broken[name] for name in names if name in broken}
+        journal.append(start + len(block), taken(distinct, block[block >= 0]), aside)
+    journal.flush()
+    journal.finish(entry_card(encoder, items, journal.rows, below.seconds))
 
 
 def _in_order(entry: Entry, encoder: Encoder, items: Items, origin: str) -> Embeddings | MultiVectorEmbeddings:

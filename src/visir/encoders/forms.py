@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from visir.encoders.intake import Embedded
@@ -31,6 +34,67 @@ def part_of(vectors: Embedded, start: int, stop: int) -> Embedded:
         return vectors[start:stop]
     offsets = vectors.offsets[start : stop + 1]
     return TokenVectors(vectors.vectors[int(offsets[0]) : int(offsets[-1])], offsets - offsets[0])
+
+
+def joined_vectors(ids: pa.StringArray, parts: Sequence[Vectors]) -> Vectors:
+    """The vectors of items that were encoded in several parts, in the order of the items.
+
+    Args:
+        ids: The ids of all items; those without a vector are left out.
+        parts: Vectors of one form and dimension, each of other items.
+
+    Raises:
+        EncoderError: The parts differ in dimension.
+    """
+    first = parts[0]
+    sizes = {part.modality: part.dimension for part in parts}
+    if len(set(sizes.values())) > 1:
+        stated = ", ".join(f"{modality} vectors have {size} values" for modality, size in sizes.items())
+        raise EncoderError(
+            f"{first.encoder.name}: {stated}: they cannot be compared with one another.",
+            hint="name a model with one space for texts and images",
+        )
+    origin = "; ".join(dict.fromkeys(filter(None, (part.origin for part in parts))))
+    names = pa.concat_arrays([part.ids for part in parts])
+    rows = pc.index_in(ids, names)
+    left = ids.filter(rows.is_valid())
+    if isinstance(first, Embeddings):
+        vectors = np.empty((len(left), first.dimension), np.float32)
+        for part in parts:
+            assert isinstance(part, Embeddings)
+            vectors[pc.index_in(part.ids, left).to_numpy()] = part.vectors
+        return Embeddings(first.modality, left, vectors, first.encoder, origin=origin)
+    stacked = first if len(parts) == 1 else _stacked(names, parts)
+    return replace(vectors_by_rows(left, stacked, rows.drop_null().to_numpy().astype(np.int64)), origin=origin)
+
+
+def _stacked(ids: pa.StringArray, parts: Sequence[Vectors]) -> Vectors:
+    """The weighted words, or the several vectors, of all parts, one after the other."""
+    first = parts[0]
+    if isinstance(first, SparseEmbeddings):
+        from scipy.sparse import vstack
+
+        matrix = vstack([part.to_scipy() for part in parts if isinstance(part, SparseEmbeddings)])
+        return SparseEmbeddings.from_scipy(first.modality, ids, matrix, first.vocabulary, first.encoder)
+    several = TokenVectors.concatenate([part.tokens for part in parts if isinstance(part, MultiVectorEmbeddings)])
+    return MultiVectorEmbeddings(first.modality, ids, several.offsets, several.vectors, first.encoder)
+
+
+def vectors_by_rows(ids: pa.StringArray, vectors: Vectors, rows: NDArray[np.int64]) -> Vectors:
+    """The vectors of items that share vectors.
+
+    Args:
+        ids: (n,) of the items.
+        vectors: The distinct vectors.
+        rows: (n,) the row of each item.
+    """
+    if isinstance(vectors, SparseEmbeddings):
+        matrix = vectors.to_scipy()[rows]
+        return SparseEmbeddings.from_scipy(vectors.modality, ids, matrix, vectors.vocabulary, vectors.encoder)
+    if isinstance(vectors, MultiVectorEmbeddings):
+        several = vectors.tokens.take(rows)
+        return MultiVectorEmbeddings(vectors.modality, ids, several.offsets, several.vectors, vectors.encoder)
+    return Embeddings(vectors.modality, ids, np.asarray(vectors.vectors)[rows], vectors.encoder)
 
 
 def one_each(vectors: Embedded, name: str) -> NDArray[np.float32]:

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from visir.errors import EncoderError
-from visir.records import Items, Modality, Vectors
+from visir.encoders.forms import joined_vectors
+from visir.records import Items, Modality, Role, Vectors
+
+_NONE = pa.scalar(None, pa.string())
+_FEW = 20
 
 
 @dataclass(frozen=True, eq=False)
@@ -48,17 +52,33 @@ class ItemPart:
 
 
 class ReadsWhole:
-    """The part of an encoder that reads items as they are; one that reads texts and images apart overrides it."""
+    """The part of an encoder that reads items as they are; one that reads texts and images apart overrides it.
+
+    Of a side of which some items are texts, some images and some both, each kind goes through the encoder by itself. So
+    the vector of an item does not depend on what the other items hold.
+    """
+
+    def encoder_of(self, part: Modality) -> Any:
+        """The encoder of one of the `parts` of items."""
+        return self
 
     def parts(self, items: Items) -> Mapping[Modality, ItemPart] | None:
-        """The texts and the images of these items apart, where this encoder makes its vectors of theirs (`join_parts`).
+        """The parts of items of which this encoder makes their vectors (`join_parts`): each goes to its `encoder_of`.
 
-        Each part is encoded by `base_encoder` of its modality. None for an encoder that reads the items as they are.
+        These are the items of each kind; of an encoder that reads a text and an image apart, the texts and the images.
+        None where items are encoded as they are: all of them hold the same.
         """
-        return None
+        if not items.is_mixed:
+            return None
+        parts: dict[Modality, ItemPart] = {}
+        for kind, rows in items.kinds.items():
+            own = np.zeros(len(items), bool)
+            own[rows] = True
+            parts[kind] = ItemPart(items.of_kind(kind), pc.if_else(pa.array(own), items.ids, _NONE))
+        return parts
 
     def join_parts(
-        self, items: Items, parts: Mapping[Modality, ItemPart], vectors: Mapping[Modality, Vectors]
+        self, items: Items, parts: Mapping[Modality, ItemPart], vectors: Mapping[Modality, Vectors], role: Role
     ) -> Vectors:
         """The vectors of items from those of their parts.
 
@@ -66,8 +86,9 @@ class ReadsWhole:
             items: What was encoded.
             parts: What `parts` gave.
             vectors: By modality; those of broken images are missing, and so are then those of their items.
+            role: The role of the items.
         """
-        raise EncoderError(f"{type(self).__name__} reads items as they are.")
+        return replace(joined_vectors(items.ids, list(vectors.values())), modality=items.modality)
 
 
 def how_to_compose(modalities: Collection[Modality], name: str) -> str:
@@ -110,10 +131,34 @@ def part_of_items(items: Items, modality: Modality, *, precomputed: bool = False
     alone: Callable[[Items], Items] = _texts_only if modality == "text" else _images_only
     part = alone(items.take(first))
     if apart:
-        return ItemPart(part, pc.if_else(keys.is_valid(), items.ids, pa.scalar(None, pa.string())))
+        return ItemPart(part, pc.if_else(keys.is_valid(), items.ids, _NONE))
     distinct = keys.take(pa.array(first))
     owners = part.ids.take(pc.if_else(keys.is_valid(), pc.index_in(keys, distinct), pa.scalar(None, pa.int32())))
     return ItemPart(part, owners)
+
+
+def shared_part(items: Items) -> ItemPart | None:
+    """The distinct texts, images, or texts with images of items, where many items share theirs.
+
+    Choices name one photo over and over; a vector of it is enough.
+
+    Args:
+        items: Items that all hold the same.
+
+    Returns:
+        The part; None where fewer than one in twenty repeats: then it saves little, and vectors keep the bits that they
+        have in the batches of all items. None too where something else is done to each item: a shortcut, a corruption.
+    """
+    if items.injected is not None or items.corrupted is not None:
+        return None
+    columns = [column for column in (items.texts, _places(items)) if column is not None]
+    keys = columns[0] if len(columns) == 1 else pc.binary_join_element_wise(*columns, "\0\0")
+    repeated = len(keys) - pc.count_distinct(keys).as_py()
+    if keys.null_count or repeated * _FEW < len(keys):
+        return None
+    first = _first_rows(keys, np.arange(len(keys)))
+    part = items.take(first)
+    return ItemPart(part, part.ids.take(pc.index_in(keys, keys.take(pa.array(first)))))
 
 
 def _first_rows(keys: pa.StringArray, held: NDArray[np.int64]) -> NDArray[np.int64]:

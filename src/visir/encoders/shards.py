@@ -15,10 +15,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from visir.encoders.accepted import check_accepted
 from visir.encoders.base import Encoder
 from visir.encoders.broken import check_broken, is_readable_again, usable_entry
 from visir.encoders.compute import ForwardOptions, alignment, complete, dimension_of, entry_card
-from visir.encoders.encoding import check_modality, check_not_empty
+from visir.encoders.encoding import check_not_empty
 from visir.encoders.forms import part_of
 from visir.encoders.intake import Embedded
 from visir.encoders.journal import Journal
@@ -241,10 +242,15 @@ def _append(journal: Journal, folder: ShardFolder, shard: Shard, card: Mapping[s
 
 def _computing(encoder: Encoder, items: Items) -> Encoder:
     """The encoder whose vectors are kept: heads and sparse heads are cheap functions of its vectors."""
-    check_modality(encoder, items)
+    check_accepted(encoder, [items])
+    if items.is_mixed:
+        raise EncoderError(
+            f"{items.name}: the {items.title} hold {items.holding}; shards are parts of items that all hold the same.",
+            hint="encode them in one process (visir.encode), or each kind by itself: items.of_kind('text')",
+        )
     encoder = encoder.root_encoder(items.modality)
     if encoder.precomputed:
         raise EncoderError(f"{encoder.card.name}: these vectors are made already; there is nothing to divide.")
-    check_modality(encoder, items)
+    check_accepted(encoder, [items])
     encoder.check_versioned("shards are made by several processes")
     return encoder

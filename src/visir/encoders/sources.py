@@ -9,6 +9,7 @@ from typing import Any
 
 from visir.collections import open_source
 from visir.collections.picture_kinds import is_picture_name
+from visir.collections.task_memory import read_items
 from visir.encoders.base import Encoder
 from visir.errors import CollectionError, EncoderError
 from visir.records import Collection, Items, Modality, Role, Task, TaskFile, TaskSet, strings
@@ -42,6 +43,8 @@ def items_of(
     texts = None if split or images else _texts(source)
     if texts is not None:
         return Items(strings(texts), strings(texts.values()), title="texts", name="given")
+    if split is None and images is None and _is_mixed(source):
+        return read_items(source)
     opened = source if isinstance(source, Task) else _opened(source, split, images)
     if isinstance(opened, (TaskFile, TaskSet)):
         opened = opened.task(opened.tasks[0])
@@ -96,6 +99,29 @@ def _texts(source: Any) -> dict[str, str] | None:
             return None
         return dict(zip(unique_names(source), source, strict=True))
     return None
+
+
+def _is_mixed(source: Any) -> bool:
+    """Whether it is {id: item} or a list of items: texts, pictures, and both as {"text": …, "image": …}."""
+    if isinstance(source, Mapping):
+        if any(is_picture(key) for key in source):  # {picture: caption}
+            return False
+        values: list[Any] = list(source.values())
+    elif isinstance(source, (list, tuple)):
+        values = list(source)
+    else:
+        return False
+    kinds = {_kind(value) for value in values}
+    return kinds <= {"text", "image", "both"} and ("both" in kinds or len(kinds) == 2)
+
+
+def _kind(value: Any) -> str:
+    """What an item holds; "" where it is none."""
+    if is_picture(value):
+        return "image"
+    if isinstance(value, str):
+        return "text"
+    return "both" if isinstance(value, Mapping) and value and set(value) <= {"text", "image"} else ""
 
 
 def _opened(source: Any, split: str | None, images: object) -> Collection | TaskFile | TaskSet:

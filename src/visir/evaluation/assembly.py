@@ -13,7 +13,19 @@ from visir.errors import CollectionError, ConfigurationError, nearest
 from visir.evaluation.captions import Choice, choose
 from visir.evaluation.folds import cut
 from visir.evaluation.set_aside import without_items
-from visir.records import LINKS, PLAIN, SIDES, TASKS, Collection, Gallery, Items, Qrels, Task, caption_labels
+from visir.records import (
+    LINKS,
+    PLAIN,
+    SIDES,
+    TASKS,
+    Collection,
+    Gallery,
+    Items,
+    Qrels,
+    Task,
+    caption_labels,
+    label_kinds,
+)
 
 Pool = Literal["split", "collection"]
 """The source of the candidates: the evaluated split, or the whole collection."""
@@ -242,7 +254,11 @@ def _of_tasks(
 ) -> Assembly:
     source_tasks = _tasks(source, split, names)
     tasks = {
-        task.name: replace(task, qrels={relevance or task.relevances[0]: task.judgements(relevance)})
+        task.name: replace(
+            task,
+            qrels={relevance or task.relevances[0]: task.judgements(relevance)},
+            labels=label_kinds(task.queries, task.labels),
+        )
         for task in source_tasks
     }
     _check_judged(tasks.values())

@@ -30,7 +30,8 @@ def chance_of(tasks: Mapping[str, Task], names: Sequence[str]) -> dict[str, pa.T
 
     Args:
         tasks: By name: tasks with one set of judgements. Those without pools are left out.
-        names: The names of measures. Expected values are known of hit@k, all_first, item_score and group_score.
+        names: The names of measures. Expected values are known of hit@k, precision@k, all_first, item_score and
+            group_score.
 
     Returns:
         By task: `query_id` and a column for each of these measures, in the order of the measured queries.
@@ -141,6 +142,9 @@ def _expected(named: Named, choices: _Choices, tasks: Sequence[_Choices]) -> NDA
              for pool, right in zip(choices.candidates, choices.positives, strict=True)]  # fmt: skip
     if named.measure.name == "hit":
         return np.array([_hit(size, reachable, named.k or 1) for size, reachable, _ in sizes])
+    if named.measure.name == "precision":
+        k = named.k or 1
+        return np.array([min(k, size) * reachable / max(size, 1) / k for size, reachable, _ in sizes])
     if named.measure.name == "all_first":
         return np.array([_all_first(*entry) for entry in sizes])
     if not named.measure.joined:

@@ -12,10 +12,11 @@ import pyarrow as pa
 
 from visir.display import Tabular, brief
 from visir.encoders import load
+from visir.encoders.accepted import check_accepted
 from visir.encoders.base import Encoder
 from visir.encoders.composed.encoder import ComposedEncoder
 from visir.encoders.composed.rule import CompositionRule
-from visir.encoders.encoding import EncodeOptions, check_modality, encode_items
+from visir.encoders.encoding import EncodeOptions, encode_items
 from visir.errors import ConfigurationError
 from visir.evaluation.assembly import assemble
 from visir.evaluation.measures.measure import aggregate
@@ -139,7 +140,7 @@ def composed_tasks(tasks: Mapping[str, Task]) -> dict[str, Task]:
     Args:
         tasks: Tasks by name.
     """
-    return {name: task for name, task in tasks.items() if task.queries.modality == "text+image"}
+    return {name: task for name, task in tasks.items() if "text+image" in task.queries.kinds}
 
 
 def composed_system(
@@ -173,8 +174,7 @@ def composed_system(
             f"compose = {compose!r} goes with a model; given is a {type(given).__name__}.",
             hint="vectors and runs are composed already: leave compose out",
         )
-    sides = {side.modality for task in tasks.values() for side in (task.queries, task.documents)}
-    if "text+image" not in sides:
+    if not any("text+image" in side.kinds for task in tasks.values() for side in (task.queries, task.documents)):
         raise ConfigurationError(
             f"compose = {compose!r}: no query and no document of these tasks has a text and an image.",
             hint="leave compose out",
@@ -195,19 +195,20 @@ def composed_system(
     )
 
 
-def check_composed(given: Any, tasks: Mapping[str, Task]) -> None:
-    """Say how a text and an image may be composed, where a model reads them apart and nobody said it.
+def check_takes(given: Any, tasks: Mapping[str, Task]) -> None:
+    """Raise at once what a model cannot encode of the tasks, before it encodes anything.
 
     Args:
-        given: The system.
+        given: The system; what is no model, or holds vectors that exist already, is not checked.
         tasks: The tasks of the evaluation.
 
     Raises:
-        EncoderError: The model reads no texts with images, and a task has such queries.
+        EncoderError: Queries or documents hold what the model does not take. For a text and an image together, where a
+            model reads the two apart, the hint says how they may be composed.
+        CollectionError: Items hold neither a text nor an image.
     """
     if isinstance(given, Encoder) and not given.precomputed:
-        for task in composed_tasks(tasks).values():
-            check_modality(given, task.queries)
+        check_accepted(given, [side for task in tasks.values() for side in (task.queries, task.documents)])
 
 
 def _values(
@@ -221,7 +222,7 @@ def _values(
     values = {}
     for weight in weights:
         composed = ComposedEncoder(encoder, CompositionRule("sum", float(weight)))
-        queries = composed.join_parts(task.queries, parts, below)
+        queries = composed.join_parts(task.queries, parts, below, "query")
         ranks, _ = VectorSystem({"query": queries, "document": documents}).rank({task.name: [task]}, depth=1, ties="id")
         values[weight] = aggregate(per_query(ranks[task.name][0], [measure]))[measure]
     return values

@@ -15,7 +15,7 @@ from visir.encoders.cross_encoder import CrossEncoder
 from visir.errors import ConfigurationError
 from visir.evaluation.assembly import Assembly, Pool, assemble
 from visir.evaluation.chance import chance_of
-from visir.evaluation.composing import check_composed, composed_system
+from visir.evaluation.composing import check_takes, composed_system
 from visir.evaluation.cross_modal import Estimator, dcg_cm, split_names
 from visir.evaluation.first_answers import skips_first, without_first_answers
 from visir.evaluation.mteb.results import with_mteb
@@ -207,7 +207,7 @@ def evaluate(
     given = vectors_by_side(vectors, list(assembly.tasks.values()), name) if vectors is not None else system
     given = opened(given, assembly.tasks, device=device, dtype=dtype)
     given, how_chosen = composed_system(given, compose, assembly.tasks, source, split, **encoding)
-    check_composed(given, assembly.tasks)
+    check_takes(given, assembly.tasks)
     if stage is not None and not isinstance(given, Encoder):
         encoding = {name: value for name, value in encoding.items() if name not in ("store", "workers")}
     subject = system_of(given, similarity, name, **encoding)

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from visir.display import Displayed, brief, counted
 from visir.errors import ConfigurationError, ProtocolError, nearest
-from visir.evaluation.composing import check_composed, composed_system
+from visir.evaluation.composing import check_takes, composed_system
 from visir.evaluation.sources import check_open_options, open_tasks
 from visir.evaluation.submissions import FORMATS, SubmissionFormat
 from visir.evaluation.submissions.base import SubmissionPart, answers_of
@@ -110,7 +110,7 @@ def submit(
     given, _ = composed_system(
         opened(system, tasks, device=device, dtype=dtype), compose, tasks, whole, split, **encoding
     )
-    check_composed(given, tasks)
+    check_takes(given, tasks)
     subject = system_of(given, None, name, **encoding)
     unanswered = [task for task in tasks if not subject.answers(task)]
     if unanswered:

@@ -13,7 +13,7 @@ from visir.records.embeddings import Embeddings, EncoderCard
 from visir.records.gallery import Gallery, modality_of
 from visir.records.id_forms import show_id_forms
 from visir.records.items import HasImages, Items, Modality, Role
-from visir.records.labels import GROUP, IMAGE, join_labels, labels_of, query_labels
+from visir.records.labels import GROUP, HOLDS, IMAGE, join_labels, label_kinds, labels_of, query_labels
 from visir.records.multi_vector import MultiVectorEmbeddings, TokenVectors
 from visir.records.protocol import UNDECLARED, Protocol, Recall, Ties, gallery_line
 from visir.records.qrels import Qrels
@@ -31,6 +31,7 @@ from visir.records.vectors import VectorForm, Vectors
 __all__ = [
     "CAPTIONS",
     "GROUP",
+    "HOLDS",
     "IMAGE",
     "IMAGES",
     "JUDGEMENTS",
@@ -73,6 +74,7 @@ __all__ = [
     "caption_labels",
     "gallery_line",
     "join_labels",
+    "label_kinds",
     "labels_of",
     "modality_of",
     "query_labels",

@@ -23,12 +23,62 @@ from visir.records.shortcuts import Injected
 Modality = Literal["text", "image", "text+image"]
 Role = Literal["query", "document"]
 """What an item is used for. Models with prompts embed the two roles in different ways."""
+PLURALS: dict[Modality, str] = {"image": "images", "text": "texts", "text+image": "texts with images"}
+"""What people call items that hold this."""
 PLACES = pa.schema([("path", pa.string()), ("archive", pa.string())])
 """Where the bytes of an image are: a path, which is inside `archive` when that is not null."""
 
 
 class HasImages(Protocol):
     """What a reader of images needs; `Items` and `Collection` have it."""
+
+    @cached_property
+    def kinds(self) -> dict[Modality, NDArray[np.int64]]:
+        """The rows of the items that hold a text alone, an image alone, or both; kinds that no item is of are left out.
+
+        Items without a column of images are all texts, and those without a column of texts are all images. With both
+        columns, an item that has neither is of no kind.
+
+        Example:
+            >>> items = Items.of_texts({"a": "a boat", "b": "a dog"})
+            >>> {kind: rows.tolist() for kind, rows in items.kinds.items()}
+            {'text': [0, 1]}
+        """
+        if self.texts is None or self.places is None:
+            return {self.modality: np.arange(len(self))} if len(self) else {}
+        text = self.texts.is_valid().to_numpy(zero_copy_only=False)
+        image = self.places["path"].is_valid().to_numpy()
+        rows: dict[Modality, NDArray[np.int64]] = {
+            "text": np.flatnonzero(text & ~image),
+            "image": np.flatnonzero(image & ~text),
+            "text+image": np.flatnonzero(text & image),
+        }
+        return {kind: own for kind, own in rows.items() if len(own)}
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some items hold less than their columns could: a text alone or an image alone beside others."""
+        return len(self) > 0 and len(self.kinds.get(self.modality, ())) < len(self)
+
+    @property
+    def holding(self) -> str:
+        """What the items hold, in words: "text", or with counts "400 texts, 300 images, 300 texts with images"."""
+        if not self.is_mixed:
+            return self.modality
+        counts = [held(kind, len(rows)) for kind, rows in self.kinds.items()]
+        without = len(self) - sum(map(len, self.kinds.values()))
+        return ", ".join([*counts, f"{without:,} with neither"] if without else counts)
+
+    def of_kind(self, kind: Modality) -> Items:
+        """Return the items that hold exactly this, without the other column.
+
+        Args:
+            kind: "text", "image" or "text+image".
+        """
+        part = self.take(self.kinds.get(kind, np.empty(0, np.int64)))
+        return replace(
+            part, texts=part.texts if "text" in kind else None, places=part.places if "image" in kind else None
+        )
 
     @property
     def images(self) -> pa.Table:
@@ -130,14 +180,16 @@ class Items(Columnar, view="visir.reports.views.items"):
         return len(self.ids)
 
     def __repr__(self) -> str:
-        return brief(self, f"{counted(len(self), self.title)}, {self.modality}{': ' if len(self) else ''}{self.shown}")
+        holding = "" if self.is_mixed else f"{self.modality}{': ' if len(self) else ''}"
+        return brief(self, f"{counted(len(self), self.title)}, {holding}{self.shown}")
 
     @property
     def shown(self) -> str:
-        """The first few texts, or ids of images, on one line."""
+        """The first few texts, or ids of images, on one line; before it what items hold that hold different things."""
         texts = [] if self.texts is None else self.texts.slice(0, 3).drop_null().to_pylist()
         names = map(quoted, texts) if texts else self.ids.slice(0, 3).to_pylist()
-        return listed(names, len(self), limit=2 if texts else 3, width=44)
+        line = listed(names, len(self), limit=2 if texts else 3, width=44)
+        return f"{self.holding}: {line}" if self.is_mixed else line
 
     def to_arrow(self) -> pa.Table:
         """Return the columns `id` and, as far as there are any, `text`, `path` and `archive`."""
@@ -154,6 +206,54 @@ class Items(Columnar, view="visir.reports.views.items"):
         if self.places is None:
             return "text"
         return "image" if self.texts is None else "text+image"
+
+    @cached_property
+    def kinds(self) -> dict[Modality, NDArray[np.int64]]:
+        """The rows of the items that hold a text alone, an image alone, or both; kinds that no item is of are left out.
+
+        Items without a column of images are all texts, and those without a column of texts are all images. With both
+        columns, an item that has neither is of no kind.
+
+        Example:
+            >>> items = Items.of_texts({"a": "a boat", "b": "a dog"})
+            >>> {kind: rows.tolist() for kind, rows in items.kinds.items()}
+            {'text': [0, 1]}
+        """
+        if self.texts is None or self.places is None:
+            return {self.modality: np.arange(len(self))} if len(self) else {}
+        text = self.texts.is_valid().to_numpy(zero_copy_only=False)
+        image = self.places["path"].is_valid().to_numpy()
+        rows: dict[Modality, NDArray[np.int64]] = {
+            "text": np.flatnonzero(text & ~image),
+            "image": np.flatnonzero(image & ~text),
+            "text+image": np.flatnonzero(text & image),
+        }
+        return {kind: own for kind, own in rows.items() if len(own)}
+
+    @property
+    def is_mixed(self) -> bool:
+        """Whether some items hold less than their columns could: a text alone or an image alone beside others."""
+        return len(self) > 0 and len(self.kinds.get(self.modality, ())) < len(self)
+
+    @property
+    def holding(self) -> str:
+        """What the items hold, in words: "text", or with counts "400 texts, 300 images, 300 texts with images"."""
+        if not self.is_mixed:
+            return self.modality
+        counts = [held(kind, len(rows)) for kind, rows in self.kinds.items()]
+        without = len(self) - sum(map(len, self.kinds.values()))
+        return ", ".join([*counts, f"{without:,} with neither"] if without else counts)
+
+    def of_kind(self, kind: Modality) -> Items:
+        """Return the items that hold exactly this, without the other column.
+
+        Args:
+            kind: "text", "image" or "text+image".
+        """
+        part = self.take(self.kinds.get(kind, np.empty(0, np.int64)))
+        return replace(
+            part, texts=part.texts if "text" in kind else None, places=part.places if "image" in kind else None
+        )
 
     @property
     def images(self) -> pa.Table:
@@ -199,3 +299,15 @@ class Items(Columnar, view="visir.reports.views.items"):
             named = ", ".join(map(repr, unknown))
             raise CollectionError(f"{self.name or 'items'} ({self.title}): unknown ids {named}.")
         return self.take(rows.to_numpy().astype(np.int64))
+
+
+def held(kind: Modality, number: int) -> str:
+    """How many items hold this, in words.
+
+    Example:
+        >>> held("text", 1200), held("text+image", 1)
+        ('1,200 texts', '1 text with an image')
+    """
+    if number == 1 and kind == "text+image":
+        return "1 text with an image"
+    return counted(number, PLURALS[kind])

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import CollectionError
 from visir.records.columns import strings
+from visir.records.items import Items
 
 GROUP = "group"
 """The label of queries that are one item together: the two images of an example of Winoground."""
 IMAGE = "image"
 """The label that names the image of a query: queries of one image are not independent."""
+HOLDS = "holds"
+"""The label of what a query holds, where queries hold different things: "text", "image", "text+image"."""
 _QUERY = "query_id"
 
 
@@ -61,6 +65,22 @@ def labels_of(labels: pa.Table, ids: pa.StringArray) -> pa.Table:
     rows = pc.index_in(strings(ids), strings(labels[_QUERY]))
     names = [name for name in labels.column_names if name != _QUERY]
     return pa.table({_QUERY: strings(ids), **{name: strings(labels[name]).take(rows) for name in names}})
+
+
+def label_kinds(items: Items, labels: pa.Table | None) -> pa.Table | None:
+    """Return the labels of queries with one more, `HOLDS`, where some hold texts, some images, some both.
+
+    Args:
+        items: The queries.
+        labels: Their labels, in their order, or None.
+    """
+    if not items.is_mixed or (labels is not None and HOLDS in labels.column_names):
+        return labels
+    held = np.full(len(items), None, object)
+    for kind, rows in items.kinds.items():
+        held[rows] = kind
+    table = pa.table({_QUERY: items.ids}) if labels is None else labels
+    return table.append_column(HOLDS, pa.array(held, pa.string()))
 
 
 def join_labels(ids: pa.Array | pa.ChunkedArray, *tables: pa.Table | None) -> pa.Table | None:

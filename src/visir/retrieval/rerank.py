@@ -218,6 +218,12 @@ def _name(source: Content, task: str) -> str:
 def _sides(run: Run, source: Content) -> tuple[_Side, _Side]:
     """The queries and the documents of a run's task, each with the row of every entry of the run."""
     queries, documents = _items(run, source)
+    mixed = [f"the {items.title} are {items.holding}" for items in (queries, documents) if items.is_mixed]
+    if mixed:
+        raise RunError(
+            f"run {run.name} ({run.task}): {' and '.join(mixed)}; a pair is read as two texts or images.",
+            hint="leave re-ranking out: rerank=None",
+        )
     query = _rows(run, run.queries, queries.ids, "queries", _name(source, run.task))
     document = _rows(run, run.documents, documents.ids, "documents", _name(source, run.task))
     return (queries, np.repeat(query, np.diff(run.offsets))), (documents, document[run.indices])

@@ -118,8 +118,8 @@ class TaskReader:
                 cell = table.cell(number) if table.cell else None
                 if join_titles and name:
                     text = f"{name} {text or ''}".strip()
-                if (image or cell) and not text:
-                    text = None
+                if (image or cell) and not (text or "").strip():
+                    text = None  # an empty text beside a picture says nothing
                 if text is None and not image and cell is None:
                     self.draft.fault(f"{place}: {role} {item!r} has neither a text nor an image")
                     continue

@@ -16,7 +16,7 @@ from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
 from visir.encoders.intake import Embedded
 from visir.encoders.item_parts import ItemPart, part_of_items
-from visir.records import Items, Modality, Vectors
+from visir.records import Items, Modality, Role, Vectors
 
 if TYPE_CHECKING:
     from PIL.Image import Image
@@ -29,7 +29,7 @@ class ReadsApart(Encoder):
     """
 
     @abstractmethod
-    def encoder_of(self, modality: Modality) -> Encoder:
+    def encoder_of(self, part: Modality) -> Encoder:
         """The encoder of texts ("text") or of images ("image")."""
 
     @property
@@ -39,7 +39,11 @@ class ReadsApart(Encoder):
 
     @abstractmethod
     def join(
-        self, ids: pa.StringArray, vectors: Mapping[Modality, Vectors], rows: Mapping[Modality, NDArray[np.int64]]
+        self,
+        ids: pa.StringArray,
+        vectors: Mapping[Modality, Vectors],
+        rows: Mapping[Modality, NDArray[np.int64]],
+        role: Role,
     ) -> Vectors:
         """The vectors of n items, from those of their texts and images.
 
@@ -47,6 +51,7 @@ class ReadsApart(Encoder):
             ids: (n,) of the items.
             vectors: By modality, as far as any item has one.
             rows: (n,) the row in `vectors` of each item, −1 where it has none.
+            role: The role of the items.
         """
 
     @abstractmethod
@@ -69,7 +74,7 @@ class ReadsApart(Encoder):
         return parts
 
     def join_parts(
-        self, items: Items, parts: Mapping[Modality, ItemPart], vectors: Mapping[Modality, Vectors]
+        self, items: Items, parts: Mapping[Modality, ItemPart], vectors: Mapping[Modality, Vectors], role: Role
     ) -> Vectors:
         """See `Encoder.join_parts`."""
         broken = np.zeros(len(items), bool)
@@ -77,7 +82,7 @@ class ReadsApart(Encoder):
             broken |= part.broken(vectors[modality])
         left = np.flatnonzero(~broken)
         rows = {modality: part.rows(vectors[modality])[left] for modality, part in parts.items()}
-        joined = self.join(items.ids.take(pa.array(left)), vectors, rows)
+        joined = self.join(items.ids.take(pa.array(left)), vectors, rows, role)
         origin = "; ".join(dict.fromkeys(filter(None, (part.origin for part in vectors.values()))))
         return replace(joined, modality="text+image", encoder=self.card, origin=origin)
 

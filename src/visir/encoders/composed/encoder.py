@@ -11,10 +11,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from visir.display import listed
 from visir.encoders.base import Encoder
 from visir.encoders.composed.apart import ReadsApart
 from visir.encoders.composed.rule import OPTION, CompositionRule
-from visir.encoders.composed.sums import one_side, weighted_sum
+from visir.encoders.composed.sums import mean_direction, weighted_sum
+from visir.encoders.forms import vectors_by_rows
 from visir.encoders.item_parts import ItemPart
 from visir.errors import CollectionError, EncoderError
 from visir.fingerprint import hash_json
@@ -68,7 +70,7 @@ class ComposedEncoder(ReadsApart):
     def learn_dimension(self, modality: Modality, vectors: Any) -> None:
         """The encoder below checks its own vectors."""
 
-    def encoder_of(self, modality: Modality) -> Encoder:
+    def encoder_of(self, part: Modality) -> Encoder:
         """See `ReadsApart`."""
         return self.encoder
 
@@ -92,28 +94,32 @@ class ComposedEncoder(ReadsApart):
         part = parts.get(self.rule.form)
         missing = len(items) if part is None else part.owners.null_count
         if missing:
+            without = items.ids if part is None else items.ids.filter(part.owners.is_null())
             raise CollectionError(
-                f"{items.name or 'items'}: {missing:,} {items.title} have no {self.rule.form}; "
-                f"compose = {str(self.rule)!r} reads nothing else.",
+                f"{items.name or 'items'}: {missing:,} {items.title} have no {self.rule.form}; compose = "
+                f"{str(self.rule)!r} reads nothing else: {listed(without[:3].to_pylist(), missing)}.",
                 hint='compose="sum(0.5)" takes what there is',
             )
 
     def join(
-        self, ids: pa.StringArray, vectors: Mapping[Modality, Vectors], rows: Mapping[Modality, NDArray[np.int64]]
+        self,
+        ids: pa.StringArray,
+        vectors: Mapping[Modality, Vectors],
+        rows: Mapping[Modality, NDArray[np.int64]],
+        role: Role,
     ) -> Vectors:
         """See `ReadsApart`."""
         if self.rule.form != "sum":
-            return one_side(ids, vectors[self.rule.form], rows[self.rule.form])
-        return weighted_sum(ids, vectors, rows, {"text": self.rule.text_weight, "image": 1 - self.rule.text_weight})
+            return vectors_by_rows(ids, vectors[self.rule.form], rows[self.rule.form])
+        shares: dict[Modality, float] = {"text": self.rule.text_weight, "image": 1 - self.rule.text_weight}
+        return weighted_sum(ids, vectors, rows, shares, role)
 
     def join_batch(self, text: NDArray[np.float32] | None, image: NDArray[np.float32] | None) -> NDArray[np.float32]:
         """See `ReadsApart`."""
         sides = [side for side in (text, image) if side is not None]
         if self.rule.form != "sum":
             return sides[0]
-        units = [side / np.maximum(np.linalg.norm(side, axis=1, keepdims=True), 1e-12) for side in sides]
-        weight = np.float32(self.rule.text_weight)
-        return np.asarray(weight * units[0] + (np.float32(1) - weight) * units[1], np.float32)
+        return mean_direction(sides[0], sides[1], self.rule.text_weight)
 
     def existing_vectors(self, items: Items) -> Vectors | None:
         """Those of the encoder, where its vectors exist already and are of one modality."""

@@ -20,9 +20,10 @@ _SUM = re.compile(r"sum\((\d*\.?\d+)\)")
 class CompositionRule:
     """How one vector is made of a text and an image by an encoder that reads them apart.
 
-    - "sum(w)": w · t / |t| + (1 − w) · v / |v|, t the vector of the text and v that of the image. Of several vectors
-      for each item (late interaction) the vectors of both sides, so weighted that the score is the weighted mean of the
-      two MaxSim scores, each divided by its number of vectors.
+    - "sum(w)": w · t / |t| + (1 − w) · v / |v|, t the vector of the text and v that of the image, times
+      w · |t| + (1 − w) · |v|: so it is about as long as the vectors of items that have one of the two alone, which stay
+      as they are. Of several vectors for each item (late interaction) those of both sides; of a query so weighted that
+      the score is the weighted mean of the two MaxSim scores, each divided by its number of vectors.
     - "text" and "image": the vector of one of them alone: the baselines that look at half of the query.
 
     Args:

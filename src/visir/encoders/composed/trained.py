@@ -77,9 +77,9 @@ class CombinerEncoder(ReadsApart):
             dtype=cards["image"].dtype,
         )
 
-    def encoder_of(self, modality: Modality) -> Encoder:
+    def encoder_of(self, part: Modality) -> Encoder:
         """See `ReadsApart`."""
-        return self.base_encoders[modality]
+        return self.base_encoders[part]
 
     def for_role(self, role: Role) -> CombinerEncoder:
         """The same over the frozen encoders in this role."""
@@ -100,7 +100,11 @@ class CombinerEncoder(ReadsApart):
         return Embeddings(embeddings.modality, embeddings.ids, vectors, self.card, origin=embeddings.origin)
 
     def join(
-        self, ids: pa.StringArray, vectors: Mapping[Modality, Vectors], rows: Mapping[Modality, NDArray[np.int64]]
+        self,
+        ids: pa.StringArray,
+        vectors: Mapping[Modality, Vectors],
+        rows: Mapping[Modality, NDArray[np.int64]],
+        role: Role,
     ) -> Vectors:
         """See `ReadsApart`. An item that has one of the two alone has the vector of that."""
         dense = {side: np.asarray(as_dense(part).vectors) for side, part in vectors.items()}

@@ -55,8 +55,8 @@ class Imported(Encoder):
                 else vectors.embeddings(side, vectors.ids, self._cards[side], self.origin)
             )
 
-    def existing_vectors(self, items: Items) -> Embeddings | MultiVectorEmbeddings:
-        """The imported vectors of the items, in their order.
+    def existing_vectors(self, items: Items) -> Embeddings | MultiVectorEmbeddings | None:
+        """The imported vectors of the items, in their order; None where texts and images are looked up apart.
 
         Vectors of ids that are not among the items are left out (items are often one split of what was imported).
 
@@ -65,6 +65,8 @@ class Imported(Encoder):
             EncoderError: There are no vectors of this modality, or the images are corrupted.
         """
         modality, ids = items.modality, items.ids
+        if items.is_mixed and modality not in self._rows:
+            return None
         if items.corrupted is not None and modality == "image":
             raise EncoderError(
                 f"{self.card.name}: vectors made elsewhere know nothing of corrupted pictures ({items.corrupted}).",

@@ -60,9 +60,12 @@ class BlindSystem(System):
         qrels = task.judgements()
         pools = task.pools.select(qrels.queries)
         candidates = pools.documents.unique()
-        texts = task.documents.texts.take(pc.index_in(candidates, task.documents.ids)).fill_null("")
-        distinct = texts.dictionary_encode()
+        texts = task.documents.texts.take(pc.index_in(candidates, task.documents.ids))
+        distinct = texts.fill_null("").dictionary_encode()
         scores = self.model.log_likelihoods(distinct.dictionary.to_pylist())[distinct.indices.to_numpy()]
+        if texts.null_count:
+            scores = np.where(texts.is_null().to_numpy(zero_copy_only=False), scores.min(initial=0.0) - 1, scores)
+            self.notes.append(f"{texts.null_count:,} candidates have no text: {self.name} never chooses them")
         run = Run.ranked(
             self.name,
             task.name,

@@ -57,6 +57,11 @@ class Bm25System(System):
             raise ConfigurationError(
                 f"{self.name} compares texts; {items.title} are {items.modality}s.", hint="leave BM25 out"
             )
+        if items.texts.null_count:
+            note = (
+                f"{items.texts.null_count:,} of {len(items):,} {items.title} have no text: {self.name} cannot find them"
+            )
+            self.notes += [] if note in self.notes else [note]
         return [text or "" for text in items.texts.to_pylist()]
 
     def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:

@@ -115,8 +115,11 @@ class EncoderSystem(System):
         return results
 
     def fields(self) -> dict[str, Any]:
-        """Similarity, preprocessing, truncation, template, vocabulary."""
-        return self._system([]).fields()
+        """Similarity, preprocessing, truncation, template, vocabulary, composition."""
+        fields = self._system([]).fields()
+        if "text+image" not in self.encoder.modalities:  # a side of texts and images, but no item of both
+            fields["composition"] = ""
+        return fields
 
     def origins(self) -> dict[str, str]:
         """The source of the vectors."""

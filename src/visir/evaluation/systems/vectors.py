@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from visir.encoders.forms import joined_vectors
 from visir.errors import ConfigurationError
 from visir.evaluation.systems.base import System
 from visir.evaluation.systems.fields import system_fields, system_name
@@ -37,6 +39,7 @@ class VectorSystem(System):
     ) -> None:
         self.vectors = dict(vectors)
         self._roles: dict[int, str] = {}
+        self._mixed: dict[int, tuple[Items, Vectors]] = {}
         first, *others = self.vectors.values()
         for other in others:
             similarity_of(None, first, other)  # refuses two forms
@@ -73,18 +76,33 @@ class VectorSystem(System):
                         hint="expected image and text embeddings: give the pair (images, texts)",
                     )
             return self.vectors["query"], self.vectors["document"]
+        both = [self._of_kinds(items) for items in (task.queries, task.documents)]
         missing = [
-            f"{items.title} ({items.modality})"
-            for items in (task.queries, task.documents)
-            if items.modality not in self.vectors
+            f"{items.title} ({items.holding})"
+            for items, vectors in zip((task.queries, task.documents), both, strict=True)
+            if vectors is None
         ]
-        if missing:
+        if both[0] is None or both[1] is None:
             raise ConfigurationError(
                 f"task {task.name}: there are no vectors of the {' and the '.join(missing)}; "
                 f"given are vectors of modality {', '.join(self.vectors)}.",
                 hint='give both sides: {"query": embeddings, "document": embeddings}',
             )
-        return self.vectors[task.queries.modality], self.vectors[task.documents.modality]
+        return both[0], both[1]
+
+    def _of_kinds(self, items: Items) -> Vectors | None:
+        """The vectors of items; of a side of texts, images and both, each has that of its kind. None for no vectors."""
+        if items.modality in self.vectors or not items.kinds or not set(items.kinds) <= set(self.vectors):
+            return self.vectors.get(items.modality)
+        if id(items) not in self._mixed:
+            parts = []
+            for kind, rows in items.kinds.items():
+                own = self.vectors[kind]
+                ids = items.ids.take(pa.array(rows))
+                parts.append(own.select(ids.filter(pc.is_in(ids, own.ids))))
+            joined = replace(joined_vectors(items.ids, parts), modality=items.modality)
+            self._mixed[id(items)] = (items, joined)  # holding the items keeps their id() unique
+        return self._mixed[id(items)][1]
 
     def search(self, tasks: Sequence[Task], *, depth: int, ties: Ties) -> list[SearchResult]:
         """Exact search; two tasks that are each other's reverse are searched in one pass."""

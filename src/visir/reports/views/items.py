@@ -19,5 +19,5 @@ def blocks(items: Items) -> list[Block]:
     names = part.ids.to_pylist()
     shown = ShownItems([(part, names)], budget=BUDGET)
     tiles = [shown.tile(part, name) for name in names]
-    heading = facts(items.name or "Items", (len(items), items.title), items.modality)
+    heading = facts(items.name or "Items", (len(items), items.title), items.holding)
     return [heading, *([Strip(tiles, is_ranked=False, is_large=True)] if tiles else [])]

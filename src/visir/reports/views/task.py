@@ -25,6 +25,7 @@ def blocks(task: Task) -> list[Block]:
         f"of {task.source}" if task.source else "",
         f"split {task.split}" if task.split != "all" else "",
         f"{counted(len(task.queries), task.queries.title)} search {counted(len(task.documents), task.documents.title)}",
+        *(f"{items.title}: {items.holding}" for items in (task.queries, task.documents) if items.is_mixed),
         f"judgements: {', '.join(task.relevances)}",
         "" if task.pools is None else str(task.pools),
     )
