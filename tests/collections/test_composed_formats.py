@@ -123,7 +123,7 @@ def test_circo_needs_its_index(tmp_path: Path) -> None:
     assert len(visir.open(f"circo:{folder}?index=named").documents) == 5  # those that the annotations name
     file = folder / "annotations/val.json"
     write(file, [row | {"gt_img_ids": 5} for row in json.loads(file.read_text())])
-    with pytest.raises(CollectionError, match="val.json, entry 1: no gt_img_ids"):
+    with pytest.raises(CollectionError, match=r"val\.json, entry 1: no gt_img_ids"):
         visir.open(f"circo:{folder}?index=named")
 
 

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from visir.encoders.base import PLURALS, Encoder
+from visir.encoders.base import Encoder
 from visir.encoders.broken import check_broken
 from visir.encoders.forms import joined, taken
 from visir.encoders.intake import Embedded
@@ -19,6 +19,7 @@ from visir.encoders.loader import load_images
 from visir.encoders.suffixes import with_suffixes
 from visir.progress import Progress
 from visir.records import Items, Modality, TokenVectors
+from visir.records.items import PLURALS
 from visir.shortcuts.view import endings, plain_texts
 
 _WINDOW = 8

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from visir.display import Displayed
 from visir.encoders.accepted import check_accepted
-from visir.encoders.base import PLURALS, Encoder
+from visir.encoders.base import Encoder
 from visir.encoders.broken import check_broken, usable_entry
 from visir.encoders.compute import ForwardOptions, complete, dimension_of, entry_card
 from visir.encoders.forms import as_dense, taken
@@ -25,6 +25,7 @@ from visir.encoders.sources import items_of
 from visir.encoders.store import Entry, Store
 from visir.errors import CollectionError, ConfigurationError, EmbeddingError, nearest, raise_faults
 from visir.records import Embeddings, Items, Modality, MultiVectorEmbeddings, Role, SparseEmbeddings, Vectors
+from visir.records.items import PLURALS
 
 _BLOCK = 4096
 

@@ -32,54 +32,6 @@ PLACES = pa.schema([("path", pa.string()), ("archive", pa.string())])
 class HasImages(Protocol):
     """What a reader of images needs; `Items` and `Collection` have it."""
 
-    @cached_property
-    def kinds(self) -> dict[Modality, NDArray[np.int64]]:
-        """The rows of the items that hold a text alone, an image alone, or both; kinds that no item is of are left out.
-
-        Items without a column of images are all texts, and those without a column of texts are all images. With both
-        columns, an item that has neither is of no kind.
-
-        Example:
-            >>> items = Items.of_texts({"a": "a boat", "b": "a dog"})
-            >>> {kind: rows.tolist() for kind, rows in items.kinds.items()}
-            {'text': [0, 1]}
-        """
-        if self.texts is None or self.places is None:
-            return {self.modality: np.arange(len(self))} if len(self) else {}
-        text = self.texts.is_valid().to_numpy(zero_copy_only=False)
-        image = self.places["path"].is_valid().to_numpy()
-        rows: dict[Modality, NDArray[np.int64]] = {
-            "text": np.flatnonzero(text & ~image),
-            "image": np.flatnonzero(image & ~text),
-            "text+image": np.flatnonzero(text & image),
-        }
-        return {kind: own for kind, own in rows.items() if len(own)}
-
-    @property
-    def is_mixed(self) -> bool:
-        """Whether some items hold less than their columns could: a text alone or an image alone beside others."""
-        return len(self) > 0 and len(self.kinds.get(self.modality, ())) < len(self)
-
-    @property
-    def holding(self) -> str:
-        """What the items hold, in words: "text", or with counts "400 texts, 300 images, 300 texts with images"."""
-        if not self.is_mixed:
-            return self.modality
-        counts = [held(kind, len(rows)) for kind, rows in self.kinds.items()]
-        without = len(self) - sum(map(len, self.kinds.values()))
-        return ", ".join([*counts, f"{without:,} with neither"] if without else counts)
-
-    def of_kind(self, kind: Modality) -> Items:
-        """Return the items that hold exactly this, without the other column.
-
-        Args:
-            kind: "text", "image" or "text+image".
-        """
-        part = self.take(self.kinds.get(kind, np.empty(0, np.int64)))
-        return replace(
-            part, texts=part.texts if "text" in kind else None, places=part.places if "image" in kind else None
-        )
-
     @property
     def images(self) -> pa.Table:
         """Columns `id`, `path` and `archive`, one row per image."""

@@ -167,7 +167,7 @@ def _candidates(row: Mapping[str, Any]) -> tuple[list[str], list[str | None], st
         return [], [], f"{len(strings):,} tgt_text for {len(given):,} tgt_img_path"
     if not strings:
         return [], [], "there are no candidates (tgt_text, tgt_img_path)"
-    names = [_name(name) for name in given] if any(given) else [None] * len(strings)
+    names: list[str | None] = [_name(name) for name in given] if any(given) else [None] * len(strings)
     return strings, names, ""
 
 

@@ -102,7 +102,10 @@ def profile(
     with Progress("measuring tasks", sum(len(task.skills) for task in chosen), "tasks") as advance:
         for task in chosen:
             for row in _measured(task, encoder, other, protocols, cast(EncodeOptions, encoding)):
-                (scores if isinstance(row, SkillScore) else left_out).append(row)  # type: ignore[attr-defined]
+                if isinstance(row, SkillScore):
+                    scores.append(row)
+                else:
+                    left_out.append(row)
             advance(len(task.skills))
     if not scores:
         reasons = list(dict.fromkeys(row.reason for row in left_out))
@@ -195,7 +198,7 @@ def _measured(
             rows.append(_left_out(task, skill, lacking[skill.name]))
             continue
         measured = own[skill.name]
-        key = hash_json([list(row) for row in measured.protocol])[:12]
+        key = hash_json(dict(measured.protocol))[:12]
         protocols[key] = measured.protocol
         rows.append(_score(task, skill, measured, beside.get(skill.name), blind.get(skill.name), key))
     return rows
