@@ -124,7 +124,7 @@ class ModelProfile(Tabular, Plotted, view="visir.reports.views.profile"):
         beside = f", beside {self.reference}" if self.reference else ""
         return brief(
             self,
-            f"{self.model}: {counted(len(self.scores), 'tasks')} of {len(self.abilities)} abilities{beside}",
+            f"{self.model}: {counted(len(self.scores), 'tasks')} of {counted(len(self.abilities), 'abilities')}{beside}",
             *shown,
             self.summary,
             f"left out: {len(self.left_out)}" if self.left_out else "",
