@@ -54,7 +54,7 @@ def test_a_table_and_a_page_and_nothing_else(tmp_path: Path, monkeypatch: pytest
 
 
 def test_json_has_scores_and_what_is_left_out() -> None:
-    values = say(profile, "bow", *SMALL, "--reference", "none", "--json").json
+    values = say(profile, "bow", *SMALL, "--reference", "none", "--json", "--quiet").json
     assert [row["name"] for row in values["scores"]] == ["scenes/paraphrase-text"]
     row = values["scores"][0]
     assert row["chance"] == 0.5 and row["reference"] is None and 0 <= row["score"] <= 1

@@ -42,7 +42,7 @@ def profile(
         typer.Option(
             "--data",
             metavar="SOURCE",
-            help="Your own data: a collection, a task, a folder with a folder for each class. Repeatable.",
+            help="A collection, a task, or a folder with a folder for each class: your own data. Repeatable.",
             rich_help_panel=DATA,
             show_default=False,
         ),

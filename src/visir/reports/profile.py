@@ -82,7 +82,7 @@ def profile_page(profile: ModelProfile, command: str = "") -> Page:
     """The page of a profile."""
     best = profile.by_strength
     lead = f"Every task that data is at hand for, the strongest first, in percent. {_explained(profile)}"
-    extremes = inline("Strongest: <b>{}</b>, {}. Weakest: <b>{}</b>, {}.", *_in_words(best[0]), *_in_words(best[-1]))
+    extremes = inline("Strongest: <b>{}</b> ({}). Weakest: <b>{}</b> ({}).", *_in_words(best[0]), *_in_words(best[-1]))
     overview: list[Block] = [Paragraph(lead, "lead"), Paragraph(extremes), strength_figure(profile)]
     sections = [Section("overview", "At a glance", overview)]
     for ability in profile.abilities:
@@ -141,7 +141,7 @@ def _columns(profile: ModelProfile, by_name: bool = False) -> list[Column]:
         *((Column("blind", 1),) if _has_blind(profile) else ()),
         *((Column(profile.reference, 1), Column("difference", 1, signed=True)) if profile.reference else ()),
         *(Column("measure"), Column("queries", 0)),
-        *((Column("data"),) if _has_several_sources(profile) and not by_name else ()),
+        *(() if by_name else (Column("what it is"),)),
     ]
 
 
@@ -151,22 +151,22 @@ def _cells(row: SkillScore, profile: ModelProfile, by_name: bool = False) -> lis
     if profile.reference:
         compared = [_scaled(row.reference), None if apart is None else 100 * apart.mean]
     return [
-        row.name if by_name else row.title,
+        row.name if by_name or _has_several_sources(profile) else row.skill,
         100 * row.strength,
         *(100 * row.score, between(100 * row.low, 100 * row.high, _PERCENT), 100 * row.chance),
         *((_scaled(row.blind),) if _has_blind(profile) else ()),
         *compared,
         *(f"{MEASURES.get(row.measure, row.measure)} of {row.candidates}", row.queries),
-        *((row.source,) if _has_several_sources(profile) and not by_name else ()),
+        *(() if by_name else (row.title,)),
     ]
-
-
-def _has_blind(profile: ModelProfile) -> bool:
-    return any(row.blind is not None for row in profile.scores)
 
 
 def _has_several_sources(profile: ModelProfile) -> bool:
     return len({row.source for row in profile.scores}) > 1
+
+
+def _has_blind(profile: ModelProfile) -> bool:
+    return any(row.blind is not None for row in profile.scores)
 
 
 def _scaled(value: float | None) -> float | None:
@@ -174,4 +174,7 @@ def _scaled(value: float | None) -> float | None:
 
 
 def _in_words(row: SkillScore) -> tuple[str, str]:
-    return row.title, f"{100 * row.score:.1f} % of {counted(row.queries, 'queries')} (chance {100 * row.chance:.1f} %)"
+    return (
+        row.skill,
+        f"{row.title}: {100 * row.score:.1f} % of {counted(row.queries, 'queries')}, chance {100 * row.chance:.1f} %",
+    )

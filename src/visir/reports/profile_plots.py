@@ -13,8 +13,8 @@ from visir.studies.profile.result import ModelProfile, SkillScore
 if TYPE_CHECKING:
     from visir.reports.plot import Plot
 
-_LONGEST = 54
-"""Letters of a title that are shown."""
+_LONGEST = 40
+"""Letters of a name that are shown."""
 _FLOOR = -20.0
 """Strengths below this are drawn at it."""
 
@@ -32,7 +32,7 @@ def strength_dots(profile: ModelProfile) -> Plot:
         position += count + 1.4
     lowest = min([0.0, *(_percent(row, value) for row in profile.scores for value in (row.score, row.low))])
     left = max(_FLOOR, lowest) - 1.5
-    with drawing(7.4, 1.0 + 0.235 * position) as (figure, axes):
+    with drawing(5.2, 1.0 + 0.235 * position) as (figure, axes):
         axes.axvline(0, color=FAINT, linewidth=1.2, linestyle=DASHES[2], zorder=1)
         for place, row in zip(places, profile.scores, strict=True):
             if row.reference is not None:
@@ -79,6 +79,5 @@ def _drawn(row: SkillScore, value: float) -> float:
 
 
 def _label(row: SkillScore, several: bool) -> str:
-    title = one_line(row.title)
-    shown = f"{row.source}: {title}" if several else title
+    shown = one_line(row.name if several else row.skill)
     return shown if len(shown) <= _LONGEST else f"{shown[: _LONGEST - 1]}…"

@@ -122,9 +122,10 @@ class ModelProfile(Tabular, Plotted, view="visir.reports.views.profile"):
             for title, row in (("strongest", best[0]), ("weakest", best[-1]))
         ]
         beside = f", beside {self.reference}" if self.reference else ""
+        counts = f"{counted(len(self.scores), 'tasks')} of {counted(len(self.abilities), 'abilities')}"
         return brief(
             self,
-            f"{self.model}: {counted(len(self.scores), 'tasks')} of {len(self.abilities)} abilities{beside}",
+            f"{self.model}: {counts}{beside}",
             *shown,
             self.summary,
             f"left out: {len(self.left_out)}" if self.left_out else "",
