@@ -63,6 +63,6 @@ def test_labels_are_a_csv_that_overwrites_nothing(tmp_path: Path) -> None:
     shown = say(classify, photos, "-m", "colours", "--classes", "red,green,blue", "--out", out)
     assert shown.status == 0 and "labels of 2 pictures" in shown.text and out.read_text().count("\n") == 3
     again = say(classify, photos, "-m", "colours", "--classes", "red,green", "--out", out)
-    assert again.status == 2 and "there is such a file already" in again.text
+    assert again.status == 2 and "exists already" in again.text
     shown = say(classify, photos, "-m", "colours", "--classes", "red,blue", "--json")
     assert [row["class"] for row in shown.json] == ["red", "blue"]

@@ -48,6 +48,22 @@ def test_table_card_and_files(vectors: Path, tmp_path: Path) -> None:
     assert say(evaluate, SCENES, "--embeddings", vectors, "--out", out, "--replace").status == 0
 
 
+def test_the_blind_baseline_is_saved_beside_the_result(tmp_path: Path) -> None:
+    source, out = "scenes:30?task=choice&size=64", tmp_path / "out"
+    pools = visir.open(source).task("i2t").pools
+    queries = pools.queries.take(pools.query_rows).to_pylist()
+    lines = [
+        f"{query} Q0 {text} {place % 2 + 1} {-place} x"
+        for place, (query, text) in enumerate(zip(queries, pools.documents.to_pylist(), strict=True))
+    ]
+    (tmp_path / "mine.trec").write_text("\n".join(lines))
+    run = f"i2t={tmp_path / 'mine.trec'}"
+    said = say(evaluate, source, "--run", run, "--blind", "scenes:60?size=64&seed=5", "--out", out)
+    assert said.status == 0, said.text
+    assert load(out / "blind").system.startswith("blind (3-grams of")
+    assert visir.compare(out / "blind", out).systems[1] == load(out).system
+
+
 def test_runs_from_files(vectors: Path, tmp_path: Path) -> None:
     out, second, third = (tmp_path / name for name in ("first", "second", "third"))
     say(evaluate, SCENES, "--embeddings", vectors, "--out", out)

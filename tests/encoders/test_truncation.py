@@ -35,7 +35,7 @@ from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.towers.words import WordVocabulary
 from visir.encoders.truncation import truncate_texts
 from visir.errors import EncoderError
-from visir.evaluation.truncation import read_texts
+from visir.evaluation.text_reading import read_texts
 
 # --- the helper -------------------------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from scipy.stats import t as student
 
 import visir
 from visir.errors import VisirError
-from visir.evaluation.crossed import crossed_test, rsum_by_image
+from visir.evaluation.crossed import crossed_interval, crossed_test, rsum_by_image
 from visir.records import Collection, Embeddings, EncoderCard
 
 
@@ -19,10 +19,13 @@ def test_by_hand() -> None:
     # Degrees of freedom (4/3)² / ((1/3)²/2 + 1²/1) = 1.778 / 1.0556 = 1.684.
     expected = 2 * student.sf(3 / np.sqrt(4 / 3), (16 / 9) / (1 / 18 + 1))
     assert crossed_test(differences) == pytest.approx(expected, rel=1e-12)
+    half = student.ppf(0.975, (16 / 9) / (1 / 18 + 1)) * np.sqrt(4 / 3)
+    assert crossed_interval(differences) == pytest.approx((3 - half, 3 + half), rel=1e-12)
 
 
 def test_nothing_differs_or_everything_by_the_same() -> None:
     assert crossed_test(np.zeros((3, 5))) == 1.0 and np.isnan(crossed_test(np.ones((3, 5))))
+    assert np.isnan(crossed_interval(np.ones((3, 5)))).all()
     with pytest.raises(VisirError, match="1 seeds and 5 images"):
         crossed_test(np.zeros((1, 5)))
 

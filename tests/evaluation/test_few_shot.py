@@ -13,7 +13,6 @@ from visir.evaluation.classification.accuracy import (
     over_draws,
     per_class,
     top,
-    wilson,
 )
 from visir.evaluation.classification.shot_probe import FIXED, STRENGTHS, probe_scores
 from visir.evaluation.classification.shots import first_of_each, folds_of_shots, shuffled_by_class
@@ -68,13 +67,14 @@ def test_intervals() -> None:
     from scipy.stats import binomtest, ttest_1samp
 
     expected = binomtest(7, 30).proportion_ci(0.95, method="wilson")
-    value = wilson(7, 30)
+    value = top(judged(np.eye(2)[[0] * 7 + [1] * 23], np.zeros(30, np.int64)), 1)
     assert (value.low, value.high) == pytest.approx((expected.low, expected.high), abs=1e-12)
     shares = np.array([0.5, 0.52, 0.55, 0.49, 0.6])
     ends = ttest_1samp(shares, 0).confidence_interval(0.95)
     value = over_draws(shares)
     assert (value.low, value.high) == pytest.approx((ends.low, ends.high), abs=1e-12)
     assert value.deviation == pytest.approx(shares.std(ddof=1))
+    assert np.isnan([over_draws(np.full(3, 0.5)).low, over_draws(np.full(3, 0.5)).high]).all()  # no spread, no interval
     draws = Predictions.stacked([judged(np.eye(2), np.array([0, 1])), judged(np.eye(2), np.array([0, 0]))])
     assert top(draws, 1).mean == 0.75
 

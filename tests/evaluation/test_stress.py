@@ -16,6 +16,7 @@ from stress_toys import Reader, coloured
 from visir.encoders import Store
 from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation import evaluate
+from visir.evaluation.by_label import by_label
 from visir.evaluation.significance import corrected, paired_t
 from visir.evaluation.stress.merging import merged
 from visir.evaluation.stress.stress import stress
@@ -40,6 +41,14 @@ def collection(tmp_path: Path) -> Collection:
 def study(collection: Collection, tmp_path: Path, **options: object) -> Stress:
     given = {"perturbations": TYPOS, "corruptions": [], "store": Store(tmp_path / "store"), **options}
     return stress(collection, Reader(), **given)  # type: ignore[arg-type]
+
+
+def test_results_have_the_labels_of_their_queries(collection: Collection, tmp_path: Path) -> None:
+    languages = pa.array(["en", "de"] * collection.images.num_rows)
+    labelled = replace(collection, captions=collection.captions.append_column("language", languages))
+    outcome = study(labelled, tmp_path, perturbations=["char_swap"]).effect("char_swap").outcome
+    rows = by_label(outcome.result, "language", ["hit@1"]).rows
+    assert [(row.label, row.queries) for row in rows] == [("en", 24), ("de", 24)]
 
 
 def test_every_number_is_that_of_an_evaluation(collection: Collection, tmp_path: Path) -> None:

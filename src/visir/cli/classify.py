@@ -128,30 +128,33 @@ def classify(
         workers=workers,
     )
     if isinstance(result, PictureLabels):
-        _show_labels(result, out)
+        _show_labels(result, out, replace)
     else:
         _show(result, out)
 
 
 def _check_out(out: Path | None, replace: bool) -> None:
     """Refuse a place that is taken before anything is encoded."""
-    from visir.errors import VisirError
-    from visir.reports.saving import CLASSIFICATION
-    from visir.storage import check_new_folder
+    from visir.evaluation.classification.files import CLASSIFICATION
+    from visir.storage import check_new_file, check_new_folder
 
     if out is None:
         return
-    if out.is_file():
-        raise VisirError(f"{out}: there is such a file already.", hint="name a new one; visir never overwrites files")
-    if out.suffix.lower() != ".csv":
-        check_new_folder(out, CLASSIFICATION, replace=replace)
+    if out.suffix.lower() == ".csv":
+        check_new_file(out, replace=replace)
+    check_new_folder(_report_folder(out), CLASSIFICATION, replace=replace)
+
+
+def _report_folder(out: Path) -> Path:
+    """Where the report of a measured classification goes; beside labels.csv it is "labels"."""
+    return out.with_suffix("") if out.suffix.lower() == ".csv" else out
 
 
 def _show(result: Classification, out: Path | None) -> None:
     from visir.reports.classification import accuracies_table, best_key, classes_table, classification_protocol
     from visir.reports.saving import save_classification
 
-    folder = None if out is None else out.with_suffix("") if out.suffix.lower() == ".csv" else out
+    folder = None if out is None else _report_folder(out)
     if folder is not None:
         save_classification(result, folder, command=command_line())
     output.answer(result.to_dict())
@@ -163,12 +166,12 @@ def _show(result: Classification, out: Path | None) -> None:
         output.note(f"report: {folder / _PAGE}")
 
 
-def _show_labels(labels: PictureLabels, out: Path | None) -> None:
+def _show_labels(labels: PictureLabels, out: Path | None, replace: bool) -> None:
     from visir.reports.views.picture_labels import labels_table
 
     output.answer(labels.to_arrow().to_pylist())
     if out is not None:
-        labels.save(out)
+        labels.save(out, replace=replace)
     elif not output.wants_json() and not sys.stdout.isatty():
         output.line(labels.to_csv().rstrip("\n"))
         return

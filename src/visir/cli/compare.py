@@ -37,7 +37,8 @@ def compare(
         list[Path],
         typer.Argument(
             metavar="RESULT…",
-            help="Folders that visir evaluate --out wrote, or runs with --qrels; the first is the baseline.",
+            help="Folders that visir evaluate --out or visir classify --out wrote, or runs with --qrels; the first "
+            "is the baseline.",
         ),
     ],
     qrels: Annotated[
@@ -68,7 +69,7 @@ def compare(
     Results of different protocols are refused with the list of differences, unless each is allowed by name.
     """
     from visir.evaluation.compare import compare as compare_results
-    from visir.evaluation.results import load as load_result
+    from visir.evaluation.contestants import result_in
     from visir.reports import comparison_table
 
     if qrels is not None:
@@ -84,7 +85,7 @@ def compare(
         output.facts(comparison=comparison)
         output.table(comparison_table(comparison))
         return
-    loaded = [load_result(folder) for folder in results]
+    loaded = [result_in(folder) for folder in results]
     if published is not None:
         _beside_published(loaded, published, system, collection, tolerance)
         if len(loaded) == 1:

@@ -39,6 +39,8 @@ if TYPE_CHECKING:
 
 
 PROTOCOL, SECOND = "Protocol", "Second stage"
+_BLIND = "blind"
+"""The folder of the blind baseline inside that of the result."""
 
 
 @examples(
@@ -239,8 +241,17 @@ def evaluate(
     if blind is not None:
         from visir.evaluation.systems.blind import BlindSystem
 
-        ties = evaluated.protocol.ties
-        baseline = evaluate_source(opened, BlindSystem(blind), task, split=split, measures=measure, ties=ties)
+        baseline = evaluate_source(
+            opened,
+            BlindSystem(blind),
+            task,
+            split=split,
+            relevance=relevance,
+            recall=evaluated.protocol.recall,
+            ties=evaluated.protocol.ties,
+            depth=depth,
+            measures=measure,
+        )
     _show(evaluated, opened, out, _curve(model), by, baseline)
 
 
@@ -329,8 +340,7 @@ def _show(
     by: list[str] | None = None,
     blind: Evaluation | None = None,
 ) -> None:
-    from visir.evaluation.result_files import RESULT
-    from visir.evaluation.results import write_result
+    from visir.evaluation.result_files import RESULT, write_result
     from visir.reports import card_table, measures_table, write_report
     from visir.reports.label_sections import paired_differences
     from visir.reports.views import by_label, label_differences
@@ -339,7 +349,9 @@ def _show(
     result = evaluation.result
     if out is not None:  # before anything is printed: whoever pipes the table into `head` loses nothing
         with new_folder(out, RESULT, replace=True) as change:
-            write_result(change, evaluation)
+            write_result(change, result, evaluation.runs, evaluation.qrels)
+            if blind is not None:
+                write_result(change, blind.result, blind.runs, blind.qrels, f"{_BLIND}/")
             write_report(
                 change.file("report.html"),
                 result,
@@ -352,6 +364,7 @@ def _show(
                     "result.json": "protocol, aggregates, versions, timing",
                     **{f"per_query_{task}.parquet": f"every measure of every query, {task}" for task in result.tasks},
                     **{f"run_{task}.parquet": f"what the search answered, {task}" for task in result.tasks},
+                    **({f"{_BLIND}/result.json": "the same of the blind baseline"} if blind is not None else {}),
                 },
             )
     labelled = [shown.by(label) for label in by or [] for shown in (evaluation, blind) if shown is not None]

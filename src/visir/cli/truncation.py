@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
 from visir.cli import output
-from visir.cli.options import DeviceOption, MeasureOption, ModelOption, SplitOption
+from visir.cli.options import (
+    BatchSizeOption,
+    DeviceOption,
+    DtypeOption,
+    ImagesOption,
+    MeasureOption,
+    ModelOption,
+    SourceArgument,
+    SplitOption,
+    single_or_all,
+)
 from visir.cli.verbs import examples
 
 
@@ -16,19 +26,17 @@ from visir.cli.verbs import examples
     "visir truncation captions.csv --model all-MiniLM-L6-v2 --count-only",
 )
 def truncation(
-    collection: Annotated[
-        str,
-        typer.Argument(
-            metavar="COLLECTION", help="A file or folder in any known format, FORMAT:PATH.", show_default=False
-        ),
-    ],
+    collection: SourceArgument,
     model: ModelOption,
     split: SplitOption = None,
+    images: ImagesOption = None,
     measure: MeasureOption = None,
     count_only: Annotated[
         bool, typer.Option("--count-only", help="Count tokens and words; encode and search nothing.")
     ] = False,
     device: DeviceOption = None,
+    dtype: DtypeOption = "float32",
+    batch_size: BatchSizeOption = None,
 ) -> None:
     """Say what truncation costs.
 
@@ -38,7 +46,18 @@ def truncation(
     from visir.evaluation.truncation_cost import truncation as measured
     from visir.reports.views import truncation as view
 
-    outcome = measured(collection, model, split=split, measures=measure, evaluate=not count_only, device=device)
+    options: dict[str, Any] = {"batch_size": batch_size} if batch_size else {}
+    outcome = measured(
+        collection,
+        model,
+        split=split,
+        measures=measure,
+        evaluate=not count_only,
+        images=single_or_all(images),
+        device=device,
+        dtype=dtype,
+        **options,
+    )
     tables = view.tables(outcome)
     parts = {"by_truncation": outcome.by_truncation, "by_length": outcome.by_length, "differences": outcome.differences}
     rows = {name: part.to_arrow().to_pylist() for name, part in parts.items() if part is not None}

@@ -35,6 +35,7 @@ AnySource: TypeAlias = Collection | TaskFile | TaskSet
 _FOLDERS = {
     "library": "visir.library.library:Library.open",
     "result": "visir.evaluation.results:load_evaluation",
+    "classification": "visir.evaluation.classification.files:load_classification",
     "index": "visir.retrieval.kinds:open_index",
 }
 """What opens the folders that later rooms made: kind of folder → its function."""
@@ -71,7 +72,7 @@ def open(
             - a task: `{"queries": …, "documents": …, "qrels": …}`, where each is a dictionary, a list, a data frame, a
               data set or a file (`visir.collections.task_memory.read_task` lists the forms),
             - a file of results of mteb (`NFCorpus.json`), which becomes `MtebResults`,
-            - a library, or the folder of a result or of an index, that visir made.
+            - a library, or the folder of a result, of a classification or of an index, that visir made.
 
             A collection that is open already is returned as it is.
         images: Where the pictures are: a folder, zip or tar, or a list of them. By default they are looked for beside
@@ -86,7 +87,7 @@ def open(
 
     Returns:
         A `Collection`; a `TaskFile` for a task with queries and documents of its own, a `TaskSet` for several; a
-        `Library`, an `Evaluation` or an index for folders that visir made.
+        `Library`, an `Evaluation`, a `Classification` or an index for folders that visir made.
 
     Raises:
         CollectionError: With all faults of the source at once.

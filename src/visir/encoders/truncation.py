@@ -5,11 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import TypeVar
 
 from visir.errors import EncoderError
 
 _WORD = re.compile(r"\S+")
-_AT_ONCE = 1024  # texts tokenised in one call, so that memory stays bounded
+_AT_ONCE = 1024
+Value = TypeVar("Value")
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,11 @@ def truncate_texts(
         EncoderError: There is no room for the ending alone.
     """
 
-    def whole(heads: list[str]) -> list[bool]:
-        blocks = (heads[start : start + _AT_ONCE] for start in range(0, len(heads), _AT_ONCE))
-        return [fit for block in blocks for fit in fits([f"{head} {ending}" for head in block])]
+    def whole(heads: list[str]) -> Sequence[bool]:
+        return fits([f"{head} {ending}" for head in heads])
 
     result = list(texts)
-    too_long = [row for row, fit in enumerate(whole(result)) if not fit]
+    too_long = [row for row, fit in enumerate(in_blocks(whole, result)) if not fit]
     if not too_long:
         return result
     if not all(whole([""])):
@@ -65,16 +66,39 @@ def truncate_texts(
             hint="a larger max_length in the encoder's name, a shorter template, "
             "or shortcuts on the images alone (on=images)",
         )
-    ends = {row: _ends(result[row]) for row in too_long}
-    fitting, failing = dict.fromkeys(too_long, 0), {row: len(ends[row]) - 1 for row in too_long}
-    while unsettled := [row for row in too_long if failing[row] - fitting[row] > 1]:
-        middles = [(fitting[row] + failing[row]) // 2 for row in unsettled]
-        heads = [result[row][: ends[row][middle]] for row, middle in zip(unsettled, middles, strict=True)]
-        for row, middle, fit in zip(unsettled, middles, whole(heads), strict=True):
-            (fitting if fit else failing)[row] = middle
-    for row in too_long:
-        result[row] = result[row][: ends[row][fitting[row]]]
+    ends = [_ends(result[row]) for row in too_long]
+    lasts = last_fitting([result[row] for row in too_long], ends, whole)
+    for row, places, last in zip(too_long, ends, lasts, strict=True):
+        result[row] = result[row][: places[last]]
     return result
+
+
+def last_fitting(
+    texts: Sequence[str], ends: Sequence[Sequence[int]], fits: Callable[[list[str]], Sequence[bool]]
+) -> list[int]:
+    """For each text, the last of the places where it may be cut so that what is before it fits.
+
+    Args:
+        texts: (n,) texts that do not fit whole.
+        ends: Of each text the places where it may be cut, ascending, from 0 to its length.
+        fits: For each of several heads of texts, whether it fits.
+
+    Returns:
+        (n,) the number of a place in `ends`; 0 where nothing fits.
+    """
+    fitting, failing = [0] * len(texts), [len(places) - 1 for places in ends]
+    while unsettled := [row for row in range(len(texts)) if failing[row] - fitting[row] > 1]:
+        middles = [(fitting[row] + failing[row]) // 2 for row in unsettled]
+        heads = [texts[row][: ends[row][middle]] for row, middle in zip(unsettled, middles, strict=True)]
+        for row, middle, fit in zip(unsettled, middles, in_blocks(fits, heads), strict=True):
+            (fitting if fit else failing)[row] = middle
+    return fitting
+
+
+def in_blocks(function: Callable[[list[str]], Sequence[Value]], texts: Sequence[str]) -> list[Value]:
+    """What a function says of each of many texts, called with at most 1,024 of them, so that memory stays bounded."""
+    blocks = (list(texts[start : start + _AT_ONCE]) for start in range(0, len(texts), _AT_ONCE))
+    return [value for block in blocks for value in function(block)]
 
 
 def _ends(text: str) -> list[int]:

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import CollectionError, ConfigurationError, nearest
+from visir.evaluation.broken_items import without_items
 from visir.evaluation.captions import Choice, choose
 from visir.evaluation.folds import cut
-from visir.evaluation.set_aside import without_items
 from visir.records import (
     LINKS,
     PLAIN,
@@ -171,8 +171,8 @@ def _of_collection(part: Collection, whole: Collection, options: _Options, items
         ids = broken(items["image"])
         if not len(ids):
             return assembly
-        left, note = _set_aside(part, ids)
-        rebuilt = _of_collection(left, _set_aside(whole, ids)[0], options, items)
+        left, note = _without_images(part, ids)
+        rebuilt = _of_collection(left, _without_images(whole, ids)[0], options, items)
         return replace(rebuilt, notes=(*note, *rebuilt.notes))
 
     chosen = choose(part, options.captions)
@@ -238,7 +238,7 @@ def _task(name: str, part: Collection, options: _Options, items: Mapping[str, It
     )
 
 
-def _set_aside(collection: Collection, ids: pa.StringArray) -> tuple[Collection, list[str]]:
+def _without_images(collection: Collection, ids: pa.StringArray) -> tuple[Collection, list[str]]:
     """The collection without these images and their captions, and a note."""
     left = pc.invert(pc.is_in(collection.images["id"], ids))
     missing = collection.images["id"].filter(pc.invert(left)).to_pylist()

@@ -34,7 +34,7 @@ def clusters_of(result: Result, task: str) -> NDArray[Any] | None:
     rows = pc.index_in(result.per_query[task]["query_id"].combine_chunks(), result.captions["id"].combine_chunks())
     if rows.null_count:
         return None
-    return _codes(result.captions["image_id"].combine_chunks().take(rows))
+    return name_codes(result.captions["image_id"].combine_chunks().take(rows))
 
 
 def labels_clusters(result: Result, task: str) -> list[str]:
@@ -48,23 +48,28 @@ def labels_clusters(result: Result, task: str) -> list[str]:
     return [name for name in (IMAGE, GROUP) if name in known]
 
 
-def _codes(names: pa.Array) -> NDArray[np.int64]:
-    """A number for each name; a query without one is alone."""
-    codes = names.dictionary_encode().indices
-    numbers: NDArray[np.int64] = codes.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+def name_codes(names: pa.Array) -> NDArray[np.int64]:
+    """A number for each name; a query without one is alone.
+
+    Args:
+        names: (n,) the image or item of each query; null for none.
+    """
+    numbers: NDArray[np.int64] = (
+        names.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
+    )
     alone = np.flatnonzero(numbers < 0)
-    numbers[alone] = numbers.max(initial=0) + 1 + np.arange(len(alone))
+    numbers[alone] = numbers.max(initial=-1) + 1 + np.arange(len(alone))
     return numbers
 
 
 def _joined(columns: list[pa.Array]) -> NDArray[np.int64]:
     """The components of queries that share a value in any of the columns."""
     if len(columns) == 1:
-        return _codes(columns[0])
+        return name_codes(columns[0])
     from scipy.sparse import coo_array
     from scipy.sparse.csgraph import connected_components
 
-    first, second = (_codes(column) for column in columns)
+    first, second = (name_codes(column) for column in columns)
     ends = int(first.max(initial=-1)) + 1
     size = ends + int(second.max(initial=-1)) + 1
     graph = coo_array((np.ones(len(first), bool), (first, ends + second)), shape=(size, size))

@@ -147,12 +147,13 @@ def compare_results(
     names = _measures(results, measures, tasks)
     owners = None if unit == "caption" else _owners(results, tasks, unit)
     differences: list[Difference] = []
-    informed, clustered = _informed(results), False
+    informed = _informed(results)
+    clusters = {task: clusters_of(informed, task) for task in tasks}
+    dependent = [task for task in tasks if clusters[task] is not None]
     for other, label in zip(results[1:], labels[1:], strict=True):
         for task in tasks:
             rows = paired_rows(first, other, task)
-            groups = None if unit == "caption" else clusters_of(informed, task)
-            clustered = clustered or groups is not None
+            groups = None if unit == "caption" else clusters[task]
             for name in names:
                 gaps = _values(other, task, name)[rows] - _values(first, task, name)
                 outcome = paired_test(test, gaps, groups, seed=seed)
@@ -188,12 +189,12 @@ def compare_results(
     return Comparison(
         tuple(labels),
         corrected_differences,
-        _test_in_words(test, informed, tasks, clustered, seed),
+        _test_in_words(test, informed, [] if unit == "caption" else dependent, seed),
         correction,
         sum(not difference.untested for difference in corrected_differences),
         allowed,
         system_differences,
-        (*contestants.notes, *_doubts(unit, owners, tasks), *untested_notes(corrected_differences)),
+        (*contestants.notes, *_doubts(unit, owners, tasks, dependent), *untested_notes(corrected_differences)),
     )
 
 
@@ -233,13 +234,16 @@ def _owners(results: Sequence[Result], tasks: Sequence[str], unit: Unit | None) 
     return None
 
 
-def _doubts(unit: Unit | None, owners: Mapping[str, str] | None, tasks: Sequence[str]) -> list[str]:
-    """Warnings about a test over captions."""
-    if owners is not None or "t2i" not in tasks:
+def _doubts(
+    unit: Unit | None, owners: Mapping[str, str] | None, tasks: Sequence[str], dependent: Sequence[str]
+) -> list[str]:
+    """Warnings about a test over captions, or over other queries of one image or item."""
+    if owners is not None or not (dependent or "t2i" in tasks):
         return []
+    queries = "captions" if "t2i" in tasks else "queries"
     why = "as asked for" if unit == "caption" else "because the results do not say which image a caption belongs to"
     return [
-        f"captions of one image are taken for independent, {why}: p-values are too small and intervals too narrow "
+        f"{queries} of one image are taken for independent, {why}: p-values are too small and intervals too narrow "
         "(in simulations 19 to 56 % of false positives where 5 % are promised)"
     ]
 
@@ -326,10 +330,10 @@ def paired_rows(first: Result, other: Result, task: str) -> NDArray[np.int64]:
     return rows
 
 
-def _test_in_words(test: TestName, result: Result, tasks: Sequence[str], clustered: bool, seed: int) -> str:
+def _test_in_words(test: TestName, result: Result, clustered: Sequence[str], seed: int) -> str:
     name = {"t": "t-test", "randomisation": f"randomisation test (seed {seed})"}[test]
     over = "images, captions of one image together" if clustered else "queries"
-    if clustered and any(labels_clusters(result, task) for task in tasks):
+    if any(labels_clusters(result, task) for task in clustered):
         over = "images and items, queries of one together"
     return f"two-sided paired {name} over {over}; 95 % intervals (t)"
 

@@ -91,9 +91,10 @@ class Comparison(Tabular, Plotted, view="visir.reports.views.comparison"):
     def __getitem__(self, name: tuple[str, ...]) -> Difference:
         """The difference of a system in a measure: `comparison["b", "t2i R@1"]`, `comparison["b", "nDCG@10"]`."""
         system, measure = name
-        first, _, rest = measure.partition(" ")
         tasks = list(dict.fromkeys(difference.task for difference in self.differences))
-        task, typed = (first, rest) if rest and first in tasks else (tasks[0] if len(tasks) == 1 else "", measure)
+        named = [task for task in tasks if measure.startswith(f"{task} ")]
+        task = (named or tasks)[0] if named or len(tasks) == 1 else ""
+        typed = measure.removeprefix(f"{task} ")
         for difference in self.differences:
             if (difference.system, difference.task) == (system, task) and is_called(difference.measure, typed):
                 return difference

@@ -9,6 +9,9 @@ from typing import Any
 
 from visir.collections import read_qrels
 from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.classification.as_result import as_result
+from visir.evaluation.classification.files import CLASSIFICATION, load_classification
+from visir.evaluation.classification.result import Classification
 from visir.evaluation.gallery_check import check
 from visir.evaluation.plain_runs import evaluate_run
 from visir.evaluation.result_files import is_result
@@ -16,6 +19,7 @@ from visir.evaluation.results import Evaluation, load
 from visir.evaluation.systems.given import is_run
 from visir.records import Gallery, Result, Run
 from visir.retrieval.formats import read_run
+from visir.storage import is_made_by_visir
 
 USUAL = ("nDCG@10", "AP", "RR", "R@10")
 """The measures of runs when nothing is named."""
@@ -82,9 +86,12 @@ def _is_answers(value: Mapping[Any, Any]) -> bool:
 
 
 def _result(value: Any, name: str | None) -> Result:
-    result = value.result if isinstance(value, Evaluation) else value
     if isinstance(value, (str, Path)) and not (is_run(value) and not is_result(value)):
-        result = load(value)
+        result: Any = result_in(value)
+    elif isinstance(value, Classification):
+        result = as_result(value)
+    else:
+        result = value.result if isinstance(value, Evaluation) else value
     if not isinstance(result, Result):
         what = f"{str(value)!r}" if isinstance(value, (str, Path)) else f"a {type(value).__name__}"
         raise ConfigurationError(
@@ -92,6 +99,20 @@ def _result(value: Any, name: str | None) -> Result:
             hint="visir.compare(first, second, qrels='qrels.txt'); results are what visir.evaluate returns or saved",
         )
     return result if name is None else replace(result, system=name)
+
+
+def result_in(folder: str | Path) -> Result:
+    """Read the result of a folder, whether it is of `visir evaluate` or of `visir classify`.
+
+    Args:
+        folder: The folder, or its `result.json`.
+
+    Raises:
+        VisirError: There is no result, or it is damaged.
+    """
+    if is_made_by_visir(folder, CLASSIFICATION.name):
+        return as_result(load_classification(folder))
+    return load(folder)
 
 
 def _run(value: Any, name: str | None) -> Run:

@@ -49,15 +49,17 @@ def crossed_interval(differences: Floats, level: float = 0.95) -> tuple[float, f
         level: The confidence level, in (0, 1).
 
     Returns:
-        (low, high).
+        (low, high); (NaN, NaN) where there is no spread.
 
     Raises:
         VisirError: There are fewer than two seeds or images.
     """
+    error, degrees = _error(differences)
+    if error == 0:
+        return float("nan"), float("nan")
     from scipy.stats import t as student
 
-    error, degrees = _error(differences)
-    half = float(student.ppf((1 + level) / 2, degrees)) * error if error else 0.0
+    half = float(student.ppf((1 + level) / 2, degrees)) * error
     return float(differences.mean()) - half, float(differences.mean()) + half
 
 

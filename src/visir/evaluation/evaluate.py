@@ -7,18 +7,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import pyarrow.compute as pc
-
 from visir.encoders import load, load_cross_encoder
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.errors import ConfigurationError
 from visir.evaluation.assembly import Assembly, Pool, assemble
 from visir.evaluation.chance import chance_of
-from visir.evaluation.composing import check_takes, composed_system
+from visir.evaluation.composed_system import check_takes, composed_system
 from visir.evaluation.cross_modal import Estimator, dcg_cm, split_names
 from visir.evaluation.first_answers import skips_first, without_first_answers
 from visir.evaluation.mteb.results import with_mteb
+from visir.evaluation.notes import equal_vectors, missing_positives, same_items
 from visir.evaluation.options import check_options, check_plain
 from visir.evaluation.plain_runs import evaluate_run
 from visir.evaluation.protocol_lines import candidates_line, queries_line
@@ -30,19 +29,8 @@ from visir.evaluation.systems import AnySystem, EncoderSystem, RunSystem, System
 from visir.evaluation.systems.given import FORMS, opened, vectors_by_side
 from visir.evaluation.systems.vectors import dense
 from visir.evaluation.task_defaults import measures_of, ties_of
-from visir.evaluation.truncation import truncation_of
-from visir.records import (
-    Gallery,
-    MultiVectorEmbeddings,
-    Protocol,
-    Ranks,
-    Recall,
-    SparseEmbeddings,
-    Task,
-    Ties,
-    Vectors,
-    join_labels,
-)
+from visir.evaluation.text_reading import reading_of
+from visir.records import Gallery, Protocol, Recall, Ties
 from visir.retrieval.rerank import Fusion, Tail
 from visir.retrieval.vectors import Similarity
 
@@ -234,9 +222,9 @@ def evaluate(
         fields["composition"] += f", {how_chosen}"
     depths = [part.depth for parts in ranks.values() for part in parts if part.depth is not None]
     fields.setdefault("depth", min(depths) if depths else None)
-    notes += [line for task in assembly.tasks.values() for line in _same_items(task)]
+    notes += [line for task in assembly.tasks.values() for line in same_items(task)]
     notes += subject.notes[noted:]
-    notes += _equal_vectors(subject)
+    notes += equal_vectors(subject)
     label = name or subject.name
     if stage is not None:
         content = assembly.tasks if assembly.collection is None else assembly.collection
@@ -259,10 +247,11 @@ def evaluate(
         **(fields | _conditions(assembly.carried, conditions)),
     )
     notes += missing_positives(assembly.folds, ranks)
-    reading_notes, reading_labels = (
-        truncation_of(subject.encoder, assembly.tasks) if isinstance(subject, EncoderSystem) else ([], {})
-    )
-    notes += reading_notes
+    labels = {name: [task.labels] for name, task in assembly.tasks.items()}
+    if isinstance(subject, EncoderSystem):
+        reading_notes, of_reading = reading_of(subject.encoder, assembly.tasks)
+        notes += reading_notes
+        labels = {name: [*tables, of_reading.get(name)] for name, tables in labels.items()}
     started = time.perf_counter()
     further = None
     if cutoffs:
@@ -274,86 +263,16 @@ def evaluate(
         further = {task: dcg_cm(runs[task], assembly.qrels[task], cutoffs, judge) for task in assembly.folds}
         if "(circular)" in estimator_line:
             notes.append("dcg_cm is circular: the system under test says itself what its wrong answers are worth")
-    labels = {task.name: task.labels for task in assembly.tasks.values() if task.labels is not None}
     result = score(label, ranks, protocol, measures=names, further=further, labels=labels, timing=timing, notes=notes)
     result.timing["measure"] = time.perf_counter() - started
     chance = chance_of(assembly.tasks, result.measures)
-    joined_labels = {
-        task: joined
-        for task, table in result.per_query.items()
-        if (joined := join_labels(table["query_id"], assembly.tasks[task].labels, reading_labels.get(task))) is not None
-    }
-    result = replace(result, captions=assembly.captions, origins=subject.origins(), labels=joined_labels, chance=chance)
+    result = replace(result, captions=assembly.captions, origins=subject.origins(), chance=chance)
     return Evaluation(result, runs, dict(assembly.qrels))
 
 
 def _named(model: Any, device: str | None, dtype: str) -> Any:
     """A further model, if it is named: "self" is the system under test."""
     return load(model, device=device, dtype=dtype) if isinstance(model, str) and model != "self" else model
-
-
-def _equal_vectors(subject: System) -> list[str]:
-    """A note for each side whose vectors are all the same: a collapsed model has numbers too, and they mean nothing."""
-    if not isinstance(subject, (VectorSystem, EncoderSystem)):
-        return []
-    return [
-        f"all {len(vectors):,} {side} vectors are equal: the order of the answers is that of the ids, not of a model"
-        for side, vectors in subject.by_modality().items()
-        if len(vectors) > 1 and _all_equal(vectors)
-    ]
-
-
-def _all_equal(vectors: Vectors) -> bool:
-    if isinstance(vectors, SparseEmbeddings):
-        return False
-    matrix = vectors.vectors
-    if isinstance(vectors, MultiVectorEmbeddings):
-        count = int(vectors.counts[0])
-        if (vectors.counts != count).any():
-            return False
-        matrix = matrix.reshape(len(vectors), count * vectors.dimension)
-    return bool((matrix[0] == matrix[1]).all() and (matrix[0] == matrix).all())
-
-
-def _same_items(task: Task) -> list[str]:
-    """A note when queries are documents too: a search then finds the query itself."""
-    if task.queries.modality != task.documents.modality or task.gallery.ids is None:
-        return []
-    if task.pools is not None or task.excluded is not None or task.skip_first:
-        return []
-    same = int(pc.sum(pc.is_in(task.measured_queries(), task.gallery.ids)).as_py() or 0)
-    note = f"{task.name}: {same:,} queries have the id of a document; where it is the same item, it finds itself first"
-    return [note] if same else []
-
-
-def missing_positives(folds: Mapping[str, Sequence[Task]], ranks: Mapping[str, Sequence[Ranks]]) -> list[str]:
-    """Notes on queries that cannot succeed: without a positive, or with positives outside the gallery.
-
-    Args:
-        folds: By task: one task per fold.
-        ranks: By task: the ranks of each fold.
-
-    Returns:
-        The notes.
-    """
-    notes = []
-    for name, tasks in folds.items():
-        without = sum(int((part.positives == 0).sum()) for part in ranks[name])
-        if without:
-            notes.append(f"{name}: {without:,} queries have no positive; they count as failed")
-        outside = 0
-        for task in tasks:
-            if task.gallery.ids is not None:
-                qrels = task.judgements()
-                listed = pc.is_in(qrels.documents, task.gallery.ids).to_numpy(zero_copy_only=False)
-                outside += int(((qrels.grades > 0) & ~listed).sum())
-            if task.pools is not None:
-                unpooled = int(pc.sum(pc.invert(pc.is_in(task.measured_queries(), task.pools.queries))).as_py() or 0)
-                if unpooled:
-                    notes.append(f"{name}: {unpooled:,} judged queries have no pool; they count as failed")
-        if outside:
-            notes.append(f"{name}: {outside:,} positives are outside the gallery and cannot be found")
-    return notes
 
 
 def _conditions(carried: Mapping[str, Any], declared: Mapping[str, Any] | None) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
+from visir.evaluation.clusters import name_codes
 from visir.evaluation.measures import parse
 from visir.records import GROUP
 
@@ -40,7 +40,8 @@ def join_queries(
             continue
         present = [task for task in joined if named.name in joined[task].column_names]
         for tasks in [present] if scope == "all" else [[task] for task in present]:
-            codes, sizes = _codes([items[task] for task in tasks])
+            codes = name_codes(pa.concat_arrays([items[task].cast(pa.string()) for task in tasks]))
+            sizes = [len(items[task]) for task in tasks]
             values = np.concatenate([joined[task][named.name].to_numpy() for task in tasks])
             lowest = np.full(int(codes.max(initial=-1)) + 1, np.inf)
             np.minimum.at(lowest, codes, values)
@@ -60,14 +61,3 @@ def item_names(labels: pa.Table | None, queries: int) -> pa.Array:
     if labels is None or GROUP not in labels.column_names:
         return pa.nulls(queries, pa.string())
     return labels[GROUP].combine_chunks()
-
-
-def _codes(items: Sequence[pa.Array]) -> tuple[NDArray[np.int64], list[int]]:
-    """A number for the item of each query over all tasks, and the number of queries of each task."""
-    names = pa.concat_arrays([part.cast(pa.string()) for part in items])
-    codes: NDArray[np.int64] = (
-        names.dictionary_encode().indices.fill_null(-1).to_numpy(zero_copy_only=False).astype(np.int64)
-    )
-    alone = np.flatnonzero(codes < 0)
-    codes[alone] = codes.max(initial=-1) + 1 + np.arange(len(alone))
-    return codes, [len(part) for part in items]

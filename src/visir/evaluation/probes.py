@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from visir.display import Displayed, Plotted, Tabular, brief, counted
 from visir.encoders import encode_dense, load
 from visir.errors import EmbeddingError, VisirError, require
+from visir.evaluation.intervals import share_interval
 from visir.evaluation.latent_facts import ROLES, Role
 from visir.evaluation.linear_probe import held_out_hits
 from visir.evaluation.probe_examples import SOURCES, Examples, Source, deal, examples_of, groups_of, in_order
@@ -345,12 +346,9 @@ def _too_few(folds: int) -> VisirError:
 
 
 def _reading(hits: NDArray[np.bool_], labels: NDArray[np.int64]) -> ProbeReading:
-    from scipy.stats import binomtest
-
-    right, total = int(hits.sum()), len(hits)
-    interval = binomtest(right, total).proportion_ci(0.95, method="wilson")
-    chance = float(np.bincount(labels).max()) / total
-    return ProbeReading(right / total, float(interval.low), float(interval.high), chance, total)
+    low, high = share_interval(hits)
+    chance = float(np.bincount(labels).max()) / len(hits)
+    return ProbeReading(float(hits.mean()), low, high, chance, len(hits))
 
 
 def _facts(examples: Sequence[Examples], readings: Sequence[ProbeReading]) -> tuple[ProbedFact, ...]:

@@ -1,18 +1,31 @@
-"""The files of a result folder: which folder is one, and what its tables are."""
+"""Results on disk: plain open files in one folder, written atomically.
+
+    result.json              protocol, aggregates, versions, timing, notes, and the list of files
+    per_query_{task}.parquet query_id and one column per measure
+    run_{task}.parquet       the answers of the search (`visir.retrieval.formats`)
+    qrels_{task}.parquet     the judgements: query_id, document_id, grade
+    labels_{task}.parquet    query_id and one column per label, for tasks whose queries have labels
+    chance_{task}.parquet    query_id and the expected value of measures under random scores, for tasks with pools
+    captions.parquet         id, image_id of the captions that took part, in the source's order
+
+The folder appears when it is complete, and what is read back has the same values.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.errors import VisirError
 from visir.files import read_json
-from visir.records import Qrels, Run
-from visir.retrieval.formats import read_run
-from visir.storage import FolderKind, check_version
+from visir.records import Protocol, Qrels, Result, Run
+from visir.retrieval.formats import read_run, write_run
+from visir.storage import FolderChange, FolderKind, check_version
 
 FORMAT = 2
 RESULT = FolderKind("result", "a result", remedy="evaluate again: visir evaluate … --out FOLDER")
@@ -49,6 +62,80 @@ def open_result(given: str | Path) -> tuple[Path, dict[str, Any]]:
     path = folder / "result.json"
     check_version(content["visir_result"], FORMAT, path, what="result", remedy=RESULT.remedy)
     return folder, content
+
+
+def write_result(
+    change: FolderChange, result: Result, runs: Mapping[str, Run], qrels: Mapping[str, Qrels], folder: str = ""
+) -> None:
+    """Write the files of a result into a folder that is being created.
+
+    Args:
+        change: The folder that is being created.
+        result: The result.
+        runs: The runs by task.
+        qrels: The judgements by task.
+        folder: A folder inside, with a slash at its end, or "".
+    """
+    files: list[str] = []
+
+    def table(name: str, content: pa.Table) -> None:
+        pq.write_table(content, change.file(folder + name), compression="zstd")
+        files.append(name)
+
+    for task, values in result.per_query.items():
+        table(f"per_query_{task}.parquet", values)
+    for task, run in runs.items():
+        write_run(run, change.file(f"{folder}run_{task}.parquet"))
+        files.append(f"run_{task}.parquet")
+    for task, judged in qrels.items():
+        queries = judged.queries.take(pa.array(np.repeat(np.arange(len(judged)), np.diff(judged.offsets))))
+        columns = {"query_id": queries, "document_id": judged.documents, "grade": judged.grades}
+        table(f"qrels_{task}.parquet", pa.table(columns).replace_schema_metadata({"relevance": judged.name}))
+    for kind, tables in (("labels", result.labels), ("chance", result.chance)):
+        for task, content in tables.items():
+            table(f"{kind}_{task}.parquet", content)
+    if result.captions is not None:
+        table("captions.parquet", result.captions)
+    change.write_json(f"{folder}result.json", {"visir_result": FORMAT, **result.to_dict(), "files": files})
+
+
+def read_result(folder: Path, content: Mapping[str, Any]) -> Result:
+    """Read a result from its files.
+
+    Args:
+        folder: The folder.
+        content: What its `result.json` says; see `open_result`.
+
+    Raises:
+        VisirError: A file is missing, or the protocol was altered.
+    """
+    protocol = Protocol.from_dict(content["protocol"])
+    if protocol.fingerprint != content["protocol_fingerprint"]:
+        raise VisirError(
+            f"{folder / 'result.json'}: the protocol was altered after the evaluation (its hash does not fit).",
+            hint="evaluate again; a number must not travel with another protocol",
+        )
+
+    def by_task(kind: str) -> dict[str, pa.Table]:
+        return {
+            name.removeprefix(kind).removesuffix(".parquet"): read_table(folder / name)
+            for name in content["files"]
+            if name.startswith(kind)
+        }
+
+    return Result(
+        content["system"],
+        protocol,
+        by_task("per_query_"),
+        content["aggregates"],
+        content["versions"],
+        content["timing"],
+        tuple(content["notes"]),
+        read_table(folder / "captions.parquet") if "captions.parquet" in content["files"] else None,
+        content.get("origins", {}),
+        by_task("labels_"),
+        by_task("chance_"),
+    )
 
 
 def read_table(path: Path) -> pa.Table:

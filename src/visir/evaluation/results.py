@@ -1,26 +1,13 @@
-"""What an evaluation gives, and results on disk: plain open files in one folder, written atomically.
-
-    result.json              protocol, aggregates, versions, timing, notes, and the list of files
-    per_query_{task}.parquet query_id and one column per measure
-    run_{task}.parquet       the answers of the search (`visir.retrieval.formats`)
-    qrels_{task}.parquet     the judgements: query_id, document_id, grade
-    labels_{task}.parquet    query_id and one column per label, for tasks whose queries have labels
-    chance_{task}.parquet    query_id and the expected value of measures under random scores, for tasks with pools
-    captions.parquet         id, image_id of the captions that took part, in the source's order
-
-The folder appears when it is complete. `load` gives back the same values.
-"""
+"""What an evaluation gives, and how it is saved and loaded again."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular
@@ -29,11 +16,10 @@ from visir.evaluation.by_label import ByLabel, by_label
 from visir.evaluation.label_differences import LabelDifferences, label_differences
 from visir.evaluation.measures import Named, read_measure
 from visir.evaluation.mteb.results import write_mteb
-from visir.evaluation.result_files import FORMAT, RESULT, open_result, read_table, runs_and_qrels
+from visir.evaluation.result_files import RESULT, open_result, read_result, runs_and_qrels, write_result
 from visir.evaluation.typical_measures import typical_measures
 from visir.records import Protocol, Qrels, Result, Run
-from visir.retrieval.formats import write_run
-from visir.storage import FolderChange, new_folder
+from visir.storage import new_folder
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,8 +177,10 @@ class Evaluation(Tabular, Plotted, view="visir.reports.views.evaluation"):
         Raises:
             VisirError: No task has such a label with two values, or the measure was not measured.
         """
-        column = typical_measures(self.result)[0] if measure is None else self._column(self.tasks[0], measure)
-        return label_differences(self.result, label, column, reference)
+        names = typical_measures(self.result) if measure is None else [self._column(self.tasks[0], measure)]
+        if not names:
+            raise VisirError(f"{self.system}: no measure has a mean.", hint='visir.evaluate(…, measures=["R@1"])')
+        return label_differences(self.result, label, names[0], reference)
 
     def __getitem__(self, name: str | tuple[str, str]) -> float:
         task, measure = name if isinstance(name, tuple) else self._split(name)
@@ -288,51 +276,10 @@ def save(
         True
     """
     if isinstance(result, Evaluation):
-        return save(result.result, folder, runs=result.runs, qrels=result.qrels, replace=replace)
+        runs, qrels, result = result.runs, result.qrels, result.result
     with new_folder(folder, RESULT, replace=replace) as change:
-        write_result(change, result, runs=runs, qrels=qrels)
+        write_result(change, result, runs or {}, qrels or {})
     return Path(folder)
-
-
-def write_result(
-    change: FolderChange,
-    result: Result | Evaluation,
-    *,
-    runs: Mapping[str, Run] | None = None,
-    qrels: Mapping[str, Qrels] | None = None,
-) -> None:
-    """Write the files of a result into a folder that is being created; see `save`.
-
-    Args:
-        change: The folder that is being created.
-        result: The result, or the evaluation with its runs and judgements.
-        runs: The runs by task, if `result` is a `Result`.
-        qrels: The judgements by task, if `result` is a `Result`.
-    """
-    if isinstance(result, Evaluation):
-        write_result(change, result.result, runs=result.runs, qrels=result.qrels)
-        return
-    files: list[str] = []
-
-    def table(name: str, content: pa.Table) -> None:
-        pq.write_table(content, change.file(name), compression="zstd")
-        files.append(name)
-
-    for task, values in result.per_query.items():
-        table(f"per_query_{task}.parquet", values)
-    for task, run in (runs or {}).items():
-        write_run(run, change.file(f"run_{task}.parquet"))
-        files.append(f"run_{task}.parquet")
-    for task, judged in (qrels or {}).items():
-        queries = judged.queries.take(pa.array(np.repeat(np.arange(len(judged)), np.diff(judged.offsets))))
-        columns = {"query_id": queries, "document_id": judged.documents, "grade": judged.grades}
-        table(f"qrels_{task}.parquet", pa.table(columns).replace_schema_metadata({"relevance": judged.name}))
-    for kind, tables in (("labels", result.labels), ("chance", result.chance)):
-        for task, content in tables.items():
-            table(f"{kind}_{task}.parquet", content)
-    if result.captions is not None:
-        table("captions.parquet", result.captions)
-    change.write_json("result.json", {"visir_result": FORMAT, **result.to_dict(), "files": files})
 
 
 def load(folder: str | Path) -> Result:
@@ -349,37 +296,7 @@ def load(folder: str | Path) -> Result:
     """
     folder, content = open_result(folder)
     with RESULT.reading(folder, "result.json"):
-        return _result(folder, content)
-
-
-def _result(folder: Path, content: dict[str, Any]) -> Result:
-    protocol = Protocol.from_dict(content["protocol"])
-    if protocol.fingerprint != content["protocol_fingerprint"]:
-        raise VisirError(
-            f"{folder / 'result.json'}: the protocol was altered after the evaluation (its hash does not fit).",
-            hint="evaluate again; a number must not travel with another protocol",
-        )
-
-    def by_task(kind: str) -> dict[str, pa.Table]:
-        return {
-            name.removeprefix(kind).removesuffix(".parquet"): read_table(folder / name)
-            for name in content["files"]
-            if name.startswith(kind)
-        }
-
-    return Result(
-        content["system"],
-        protocol,
-        by_task("per_query_"),
-        content["aggregates"],
-        content["versions"],
-        content["timing"],
-        tuple(content["notes"]),
-        read_table(folder / "captions.parquet") if "captions.parquet" in content["files"] else None,
-        content.get("origins", {}),
-        by_task("labels_"),
-        by_task("chance_"),
-    )
+        return read_result(folder, content)
 
 
 def load_evaluation(folder: str | Path) -> Evaluation:

@@ -17,7 +17,7 @@ from visir.evaluation.joined_queries import join_queries
 from visir.evaluation.measures import DEFAULT_MEASURES, aggregate, measure, parse, rsum
 from visir.evaluation.measures.measure import recalls_of
 from visir.evaluation.typical_measures import CHOICES
-from visir.records import TASKS, Protocol, Ranks, Recall, Result, labels_of
+from visir.records import TASKS, Protocol, Ranks, Recall, Result, join_labels
 
 MODELLING = ("torch", "transformers", "open_clip", "sentence_transformers", "onnxruntime")
 """Packages that are listed among the versions only if they were imported."""
@@ -30,7 +30,7 @@ def score(
     *,
     measures: Sequence[str] | None = None,
     further: Mapping[str, pa.Table] | None = None,
-    labels: Mapping[str, pa.Table] | None = None,
+    labels: Mapping[str, Sequence[pa.Table | None]] | None = None,
     timing: Mapping[str, float] | None = None,
     notes: Sequence[str] = (),
     beyond_depth: bool = False,
@@ -47,7 +47,7 @@ def score(
         measures: Names, as people type them; "rsum" stands for its three recalls. None takes the default ones, as far
             as the rankings are deep enough; a note lists those left out. A named measure that looks deeper is refused.
         further: For each task a table with `query_id` and more per-query columns (`dcg_cm@10`), joined by id.
-        labels: For each task the labels of its queries; measures of items need them.
+        labels: For each task tables with labels of its queries, joined by id; measures of items need them.
         timing: Seconds by stage.
         notes: Notes for the reader.
         beyond_depth: Whether a measure may look deeper than the rankings reach; what is deeper counts as not found.
@@ -80,8 +80,12 @@ def score(
         if further and task in further:
             table = _join(table, further[task])
         per_query[task] = table
-    ordered = {name: labels_of(table, per_query[name]["query_id"]) for name, table in (labels or {}).items()}
-    per_query = join_queries(per_query, ordered, names)
+    of_queries = {
+        name: joined_labels
+        for name, tables in (labels or {}).items()
+        if (joined_labels := join_labels(per_query[name]["query_id"], *tables)) is not None
+    }
+    per_query = join_queries(per_query, of_queries, names)
     for task, parts in ranks.items():
         table = per_query[task]
         ends = np.cumsum([0, *(len(part) for part in parts)])
@@ -94,7 +98,9 @@ def score(
         missing = ", ".join(name for name in recalls if name not in names)
         further_notes.append(f"no rsum: it needs {missing}")
     every_note = (*notes, *further_notes)
-    return Result(system, protocol, per_query, aggregates, versions(), dict(timing or {}), every_note, labels=ordered)
+    return Result(
+        system, protocol, per_query, aggregates, versions(), dict(timing or {}), every_note, labels=of_queries
+    )
 
 
 def versions() -> dict[str, str]:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from visir.display import Displayed, brief, counted
 from visir.errors import ConfigurationError, ProtocolError, nearest
-from visir.evaluation.composing import check_takes, composed_system
+from visir.evaluation.composed_system import check_takes, composed_system
 from visir.evaluation.sources import check_open_options, open_tasks
 from visir.evaluation.submissions import FORMATS, SubmissionFormat
 from visir.evaluation.submissions.base import SubmissionPart, answers_of

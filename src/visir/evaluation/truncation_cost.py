@@ -17,7 +17,7 @@ from visir.evaluation.evaluate import evaluate as evaluate_source
 from visir.evaluation.label_differences import LabelDifferences
 from visir.evaluation.results import Evaluation
 from visir.evaluation.sources import open_tasks
-from visir.evaluation.truncation import CUT, LENGTH, TRUNCATION, WHOLE, read_texts, texts_of
+from visir.evaluation.text_reading import CUT, LENGTH, TRUNCATION, WHOLE, read_texts, texts_of
 from visir.records import Task
 
 

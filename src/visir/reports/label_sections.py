@@ -24,18 +24,24 @@ def label_sections(result: Result) -> list[Section]:
     Args:
         result: The result.
     """
-    names = dict.fromkeys(name for labels in result.labels.values() for name in labels.column_names[1:])
     sections: list[Section] = []
-    for label in names:
-        shown = by_label(result, label)
-        if label in (GROUP, IMAGE) or not 1 < len({row.label for row in shown.rows}) <= _MOST:
-            continue
-        blocks: list[Block] = [by_label_view.table(shown)]
+    for label in _grouping_labels(result):
+        blocks: list[Block] = [by_label_view.table(by_label(result, label))]
         differences = paired_differences(result, label)
         if differences is not None:
             blocks += [differences_view.table(differences), Figures(_maps(differences))]
         sections.append(Section(f"by-{len(sections)}", f"By {label}", blocks))
     return sections
+
+
+def _grouping_labels(result: Result) -> list[str]:
+    """The labels that a page can show; counted first, because measuring thousands of groups takes long."""
+    values: dict[str, set[str | None]] = {}
+    for labels in result.labels.values():
+        for label in labels.column_names[1:]:
+            if label not in (GROUP, IMAGE):
+                values.setdefault(label, set()).update(labels[label].unique().to_pylist())
+    return [label for label, distinct in values.items() if 1 < len(distinct) <= _MOST]
 
 
 def paired_differences(result: Result, label: str) -> LabelDifferences | None:

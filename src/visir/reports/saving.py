@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.errors import VisirError
+from visir.evaluation.classification.files import CLASSIFICATION, PREDICTIONS, VALUES
 from visir.evaluation.classification.result import Classification
 from visir.evaluation.granularity import GranularityStudy
 from visir.evaluation.probes import ProbeResult
@@ -26,7 +27,6 @@ from visir.storage import FolderChange, FolderKind, new_folder
 STRESS = FolderKind("stress", "a stress report")
 PROBES = FolderKind("probes", "a probe report")
 GRANULARITY = FolderKind("granularity", "a report of granularity")
-CLASSIFICATION = FolderKind("classification", "a report of a classification")
 
 
 def save_stress(study: Stress, folder: Path) -> None:
@@ -130,15 +130,15 @@ def save_classification(result: Classification, folder: Path, *, command: str = 
         command: The command that made it, for the page.
     """
     with new_folder(folder, CLASSIFICATION, replace=True) as change:
-        change.write_json("classification.json", result.to_dict())
+        change.write_json(VALUES, result.to_dict())
         change.write("classification.csv", to_csv(tidy_accuracies(result)).encode())
         change.write("classes.csv", to_csv(classes_table(result, best_key(result))).encode())
-        pq.write_table(result.predicted(), change.file("predictions.parquet"), compression="zstd")
+        pq.write_table(result.predicted(), change.file(PREDICTIONS), compression="zstd")
         beside = {
-            "classification.json": "every number of this page, and the protocol",
+            VALUES: "every number of this page, and the protocol",
             "classification.csv": "the accuracies",
             "classes.csv": "the table of classes",
-            "predictions.parquet": "every prediction: picture, class, method, shots, draw, predicted, rank",
+            PREDICTIONS: "every prediction: picture, class, method, shots, draw, predicted, rank",
         }
         page = change.file("classification.html")
         write_classification_report(page, result, command=command, beside=beside)

@@ -52,7 +52,7 @@ class FolderKind:
         version: Of the kind's own layout; raise it when a folder changes such that another visir misreads it.
         error: What is raised over it.
         exists: The hint where one is to be made and there is one already.
-        kept: What is said of the work done so far when a disk refuses a change that the same command goes on with.
+        progress: What is said of the work done so far when a disk refuses a change that the same command goes on with.
     """
 
     name: str

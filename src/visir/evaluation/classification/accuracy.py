@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+
+from visir.evaluation.intervals import share_interval
+from visir.evaluation.significance import mean_interval
 
 Codes = NDArray[np.int64]
 _BLOCK = 1 << 22
@@ -87,24 +89,23 @@ def top(predictions: Predictions, k: int) -> Estimate:
     The interval of one draw is Wilson's, over pictures. That of several draws is Student's t over draws: the pictures
     that are predicted stay the same, other shots are drawn.
     """
-    hits = predictions.ranks <= k
-    if len(hits) == 1:
-        return wilson(int(hits.sum()), hits.shape[1])
-    return over_draws(hits.mean(axis=1))
+    return _share(predictions.ranks <= k)
 
 
 def mean_per_class(predictions: Predictions, truth: Codes, classes: int, *, seed: int = 0) -> Estimate:
     """The mean over classes of the share of pictures that are predicted rightly; classes without pictures are left out.
 
-    The interval of one draw is a bootstrap over the pictures of each class.
+    The interval of one draw is a bootstrap over the pictures of each class; there is none where every class is either
+    always or never right, because then a bootstrap has no spread.
     """
     shares, counts = per_class(predictions, truth, classes)
     seen = counts > 0
     if len(shares) > 1:
         return over_draws(shares[:, seen].mean(axis=1))
     drawn = np.random.default_rng(seed).binomial(counts[seen], shares[0, seen], (2_000, int(seen.sum())))
-    low, high = np.quantile((drawn / counts[seen]).mean(axis=1), [0.025, 0.975])
-    return Estimate(float(shares[0, seen].mean()), float(low), float(high))
+    means = (drawn / counts[seen]).mean(axis=1)
+    low, high = np.quantile(means, [0.025, 0.975]).tolist() if np.ptp(means) else (float("nan"), float("nan"))
+    return Estimate(float(shares[0, seen].mean()), low, high)
 
 
 def per_class(predictions: Predictions, truth: Codes, classes: int) -> tuple[NDArray[np.float64], Codes]:
@@ -118,9 +119,7 @@ def per_class(predictions: Predictions, truth: Codes, classes: int) -> tuple[NDA
 def class_estimate(predictions: Predictions, truth: Codes, code: int) -> Estimate:
     """The share of the pictures of one class that are predicted rightly."""
     hits = predictions.predicted[:, truth == code] == code
-    if hits.shape[1] == 0:
-        return Estimate(float("nan"), float("nan"), float("nan"))
-    return wilson(int(hits.sum()), hits.shape[1]) if len(hits) == 1 else over_draws(hits.mean(axis=1))
+    return _share(hits) if hits.shape[1] else Estimate(float("nan"), float("nan"), float("nan"))
 
 
 def confusion(predictions: Predictions, truth: Codes, classes: int) -> Codes:
@@ -131,20 +130,14 @@ def confusion(predictions: Predictions, truth: Codes, classes: int) -> Codes:
     return counts
 
 
-def wilson(hits: int, total: int) -> Estimate:
-    """A share with Wilson's 95 % interval."""
-    z = 1.959963984540054
-    share = hits / total
-    middle = (share + z * z / (2 * total)) / (1 + z * z / total)
-    half = z / (1 + z * z / total) * sqrt(share * (1 - share) / total + z * z / (4 * total * total))
-    return Estimate(share, max(0.0, middle - half), min(1.0, middle + half))
+def _share(hits: NDArray[np.bool_]) -> Estimate:
+    """The share of (draws, n) hits: Wilson's interval over the pictures of one draw, or that over several draws."""
+    if len(hits) > 1:
+        return over_draws(hits.mean(axis=1))
+    return Estimate(float(hits.mean()), *share_interval(hits[0]))
 
 
 def over_draws(shares: NDArray[np.float64]) -> Estimate:
-    """The mean over draws with the 95 % interval of Student's t."""
-    from scipy.stats import t
-
-    deviation = float(shares.std(ddof=1))
-    half = float(t.ppf(0.975, len(shares) - 1)) * deviation / sqrt(len(shares))
-    mean = float(shares.mean())
-    return Estimate(mean, max(0.0, mean - half), min(1.0, mean + half), deviation)
+    """The mean over draws with the 95 % interval of Student's t; no interval where all draws are equal."""
+    low, high = np.clip(mean_interval(shares), 0.0, 1.0).tolist()
+    return Estimate(float(shares.mean()), low, high, float(shares.std(ddof=1)))

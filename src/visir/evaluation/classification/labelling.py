@@ -18,6 +18,7 @@ from visir.evaluation.classification.templates import Templates
 from visir.evaluation.classification.tip_adapter import SCALE
 from visir.evaluation.classification.zero_shot import cosines
 from visir.records import Collection
+from visir.storage import new_file
 
 BEST = 3
 """How many classes of each picture a table has."""
@@ -84,19 +85,19 @@ class PictureLabels(Tabular, view="visir.reports.views.picture_labels"):
             columns[f"share{number}"] = np.take_along_axis(shares, at, 1)[:, 0].round(6)
         return pa.table(columns)
 
-    def save(self, file: str | Path) -> Path:
-        """Write the table as CSV; a file that is there is never overwritten.
+    def save(self, file: str | Path, *, replace: bool = False) -> Path:
+        """Write the table as CSV, whole or not at all.
+
+        Args:
+            file: A new file.
+            replace: Whether it may take the place of a file that is there.
 
         Raises:
-            VisirError: The file is there already.
+            FolderError: The file is there already.
         """
-        path = Path(file)
-        try:
-            with path.open("x", encoding="utf-8", newline="") as stream:
-                stream.write(self.to_csv())
-        except FileExistsError as fault:
-            raise VisirError(f"{path}: there is such a file already.", hint="name a new one") from fault
-        return path
+        with new_file(file, replace=replace) as path:
+            path.write_text(self.to_csv(), encoding="utf-8", newline="")
+        return Path(file)
 
 
 def label_pictures(pictures: Collection, features: Features, names: ClassNames, templates: Templates) -> PictureLabels:

@@ -51,10 +51,8 @@ def protocol_of(
     methods = {method for method, _ in keys}
     in_prompts = f"names in prompts from {names.origin}"
     rows = [
-        (
-            "pictures",
-            f"{collection.name} · {part.collection.fingerprint[:12]}: {len(part.codes):,} of {split or 'all'}",
-        ),
+        ("pictures", f"{collection.name} · {part.collection.fingerprint[:12]}: {len(part.codes):,}"),
+        ("split", split or "all"),
         ("classes", f"{len(names):,}, from {labelled.where}" + (f"; {in_prompts}" if features.has_texts else "")),
         ("model", features.name),
     ]
@@ -66,7 +64,8 @@ def protocol_of(
     if methods & set(FEW_SHOT):
         counts = ", ".join("all" if count == ALL else str(count) for count in shots)
         rows += [
-            ("shots", f"{counts} of each class of {train}, {draws} draws, seed {seed}; fewer shots are among more"),
+            ("shots", f"{counts} of each class; fewer shots are among more"),
+            ("drawn", f"{draws} times from {train}, seed {seed}"),
             ("settings", _settings(tuning, validation)),
         ]
     if "linear-probe" in methods:

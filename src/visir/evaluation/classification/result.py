@@ -87,7 +87,7 @@ class Classification(
 
     def __repr__(self) -> str:
         best = [
-            f"{method_title(row.method, row.shots)}: {100 * row.top1.mean:.1f} % ({_ends(row.top1)})"
+            f"{method_title(row.method, row.shots)}: {100 * row.top1.mean:.1f} %{_ends(row.top1)}"
             for row in self.accuracies
         ]
         shown = best if len(best) <= 3 else [*best[:2], f"… {len(best) - 3} more", best[-1]]
@@ -220,6 +220,7 @@ class Classification(
             "accuracies": [_plain(asdict(row)) for row in self.accuracies],
             "protocol": dict(self.protocol),
             "notes": list(self.notes),
+            "seed": self.seed,
         }
 
 
@@ -231,7 +232,7 @@ def method_title(method: str, shots: int) -> str:
 
 
 def _ends(estimate: Estimate) -> str:
-    return f"{100 * estimate.low:.1f} to {100 * estimate.high:.1f}"
+    return "" if isnan(estimate.low) else f" ({100 * estimate.low:.1f} to {100 * estimate.high:.1f})"
 
 
 def _plain(value: Any) -> Any:

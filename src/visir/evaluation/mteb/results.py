@@ -16,6 +16,7 @@ from visir.display import Displayed, brief
 from visir.errors import VisirError
 from visir.evaluation.mteb.meta import model_name
 from visir.files import json_bytes, read_text
+from visir.storage import write_new
 
 CUTOFFS = (1, 3, 5, 10, 20, 100, 1000)
 NAMES = {"ndcg": "ndcg", "map": "map", "recall": "recall", "precision": "precision", "mrr": "mrr", "hit": "hit_rate",
@@ -91,11 +92,10 @@ def write_mteb(
     path = place / f"{name}.json"
     if path.exists():
         raise VisirError(f"{path}: there is such a file.", hint="name another folder, model or revision")
-    place.mkdir(parents=True, exist_ok=True)
-    with path.open("xb") as file:
-        file.write(json_bytes(content))
-    if not (place / "model_meta.json").exists():
-        (place / "model_meta.json").write_bytes(json_bytes(_meta(called, revision or "visir")))
+    about = place / "model_meta.json"
+    for file, values in ((about, _meta(called, revision or "visir")), (path, content)):
+        if file is path or not file.exists():  # what is known of the model may come from mteb itself
+            write_new(file, json_bytes(values))
     return path
 
 

@@ -159,7 +159,8 @@ def stress(
         estimator=None if judge is None else judge.line,
         **fields,
     )
-    measured = _Measuring(subject.name, protocol, qrels, judge)
+    labels = {name: [task.labels] for name, task in tasks.items()}
+    measured = _Measuring(subject.name, protocol, qrels, labels, judge)
     outcomes: list[ConditionOutcome] = []
     for task, conditions in names.items():
         for perturbation in conditions:
@@ -199,11 +200,12 @@ def stress(
 
 @dataclass(frozen=True, eq=False)
 class _Measuring:
-    """Turn answers into results, always with the same judgements, recall and estimator."""
+    """Turn answers into results, always with the same judgements, labels, recall and estimator."""
 
     system: str
     protocol: Protocol
     qrels: Mapping[str, Qrels]
+    labels: Mapping[str, Sequence[pa.Table | None]]
     judge: Estimator | None
 
     def result(self, searched: Mapping[str, SearchResult], description: str | None) -> Result:
@@ -215,7 +217,8 @@ class _Measuring:
             }
         names = [*(f"{self.protocol.recall}@{k}" for k in RSUM_CUTOFFS), "mean_rank"]
         protocol = self.protocol.changed(perturbation=description)
-        return score(self.system, ranks, protocol, measures=names, further=further)
+        labels = {name: self.labels[name] for name in ranks}
+        return score(self.system, ranks, protocol, measures=names, further=further, labels=labels)
 
 
 def _called(name: str, task: str) -> tuple[str, str]:

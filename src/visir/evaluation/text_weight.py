@@ -1,8 +1,7 @@
-"""Composed queries in an evaluation: how a model answers them, and the weight of the text, chosen on validation."""
+"""The weight of the text in a query of text and image, chosen on a validation split."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -12,7 +11,6 @@ import pyarrow as pa
 
 from visir.display import Tabular, brief
 from visir.encoders import load
-from visir.encoders.accepted import check_accepted
 from visir.encoders.base import Encoder
 from visir.encoders.composed.encoder import ComposedEncoder
 from visir.encoders.composed.rule import CompositionRule
@@ -29,11 +27,10 @@ from visir.records import Task
 WEIGHTS = tuple(number / 20 for number in range(21))
 """0, 0.05, …, 1."""
 MEASURE = "mrr"
-_CHOSEN_ON = re.compile(r"sum\(\s*(?P<split>[A-Za-z][\w.+-]*)\s*\)")
 
 
 @dataclass(frozen=True, repr=False)
-class ChosenWeight(Tabular, view="visir.reports.views.composing"):
+class ChosenWeight(Tabular, view="visir.reports.views.chosen_weight"):
     """The weight of the text that does best on a split.
 
     Attributes:
@@ -141,74 +138,6 @@ def composed_tasks(tasks: Mapping[str, Task]) -> dict[str, Task]:
         tasks: Tasks by name.
     """
     return {name: task for name, task in tasks.items() if "text+image" in task.queries.kinds}
-
-
-def composed_system(
-    given: Any,
-    compose: CompositionRule | str | None,
-    tasks: Mapping[str, Task],
-    source: Any,
-    split: str | None,
-    **encoding: Any,
-) -> tuple[Any, str]:
-    """The system of an evaluation, with the rule by which it composes queries.
-
-    Args:
-        given: The system.
-        compose: "sum(0.5)", "text", "image"; "sum(val)" chooses the weight on that split; None leaves it to the model.
-        tasks: The tasks of the evaluation.
-        source: The source, for the other split.
-        split: The split that is measured.
-        **encoding: Options of `visir.encoders.encode_items`.
-
-    Returns:
-        The system, and what the protocol says of the choice; "" without one.
-
-    Raises:
-        ConfigurationError: The system is no model, or no query or document has a text and an image.
-    """
-    if compose is None:
-        return given, ""
-    if not isinstance(given, Encoder):
-        raise ConfigurationError(
-            f"compose = {compose!r} goes with a model; given is a {type(given).__name__}.",
-            hint="vectors and runs are composed already: leave compose out",
-        )
-    if not any("text+image" in side.kinds for task in tasks.values() for side in (task.queries, task.documents)):
-        raise ConfigurationError(
-            f"compose = {compose!r}: no query and no document of these tasks has a text and an image.",
-            hint="leave compose out",
-        )
-    match = _CHOSEN_ON.fullmatch(str(compose).strip())
-    if match is None:
-        return ComposedEncoder(given, CompositionRule.parse(compose)), ""
-    if match["split"] in (split or "all").split("+") or split in (None, "all"):
-        raise ConfigurationError(
-            f"compose = {compose!r}: the weight is chosen on {match['split']!r}, which is measured too "
-            f"({'split ' + repr(split) if split else 'all splits'}).",
-            hint="measure another split: split=…",
-        )
-    chosen = choose_weight(source, given, match["split"], tasks=list(composed_tasks(tasks)), **encoding)
-    return (
-        ComposedEncoder(given, CompositionRule.parse(chosen.compose)),
-        f"weight chosen on {chosen.split} by {chosen.measure}",
-    )
-
-
-def check_takes(given: Any, tasks: Mapping[str, Task]) -> None:
-    """Raise at once what a model cannot encode of the tasks, before it encodes anything.
-
-    Args:
-        given: The system; what is no model, or holds vectors that exist already, is not checked.
-        tasks: The tasks of the evaluation.
-
-    Raises:
-        EncoderError: Queries or documents hold what the model does not take. For a text and an image together, where a
-            model reads the two apart, the hint says how they may be composed.
-        CollectionError: Items hold neither a text nor an image.
-    """
-    if isinstance(given, Encoder) and not given.precomputed:
-        check_accepted(given, [side for task in tasks.values() for side in (task.queries, task.documents)])
 
 
 def _values(

@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.encoders.truncation import TextLimit
+from visir.encoders.truncation import TextLimit, in_blocks, last_fitting
 from visir.encoders.unspaced import UNSPACED
 from visir.records import Items, Task
 
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
 TRUNCATION, LENGTH = "truncation", "tokens"
 """The labels of queries: whether the model reads all of a text, and how many tokens it has."""
 WHOLE, CUT = "whole", "cut"
-_AT_ONCE = 4_096
 _MARGIN = 2
 _WORD = re.compile(rf"[{UNSPACED}]|[^\s{UNSPACED}]+")
 """A word: what stands between white space; a character of the scripts that put none between words."""
@@ -73,23 +72,13 @@ def read_texts(texts: Sequence[str], limit: TextLimit, *, count_all: bool = True
     room = limit.tokens - (limit.count([""])[0] if texts else 0) - _MARGIN
     tokens = np.zeros(len(texts), np.int64)
     rows = [row for row, text in enumerate(texts) if count_all or len(text.encode()) > room]
-    for start in range(0, len(rows), _AT_ONCE):
-        part = rows[start : start + _AT_ONCE]
-        tokens[part] = limit.count([texts[row] for row in part])
+    tokens[rows] = in_blocks(limit.count, [texts[row] for row in rows])
     cut = tokens > limit.tokens
     words, words_read = np.zeros(len(texts), np.int64), np.zeros(len(texts), np.int64)
-    too_long = np.flatnonzero(cut).tolist()
-    ends = {row: [0, *(word.end() for word in _WORD.finditer(texts[row]))] for row in too_long}
-    fitting, failing = dict.fromkeys(too_long, 0), {row: len(ends[row]) - 1 for row in too_long}
-    while unsettled := [row for row in too_long if failing[row] - fitting[row] > 1]:
-        for start in range(0, len(unsettled), _AT_ONCE):
-            part = unsettled[start : start + _AT_ONCE]
-            middles = [(fitting[row] + failing[row]) // 2 for row in part]
-            heads = [texts[row][: ends[row][middle]] for row, middle in zip(part, middles, strict=True)]
-            for row, middle, fits in zip(part, middles, limit.fits(heads), strict=True):
-                (fitting if fits else failing)[row] = middle
-    for row in too_long:
-        words[row], words_read[row] = len(ends[row]) - 1, fitting[row]
+    too_long = [texts[row] for row in np.flatnonzero(cut).tolist()]
+    ends = [[0, *(word.end() for word in _WORD.finditer(text))] for text in too_long]
+    words[cut] = [len(places) - 1 for places in ends]
+    words_read[cut] = last_fitting(too_long, ends, limit.fits)
     return TextReading(limit.tokens, tokens, cut, words, words_read)
 
 
@@ -101,7 +90,7 @@ def length_bands(tokens: NDArray[np.int64], limit: int) -> list[str]:
     return [names[place] for place in np.searchsorted(edges, tokens, side="left")]
 
 
-def truncation_of(encoder: Encoder, tasks: Mapping[str, Task]) -> tuple[list[str], dict[str, pa.Table]]:
+def reading_of(encoder: Encoder, tasks: Mapping[str, Task]) -> tuple[list[str], dict[str, pa.Table]]:
     """Notes on texts that the encoder does not read whole, and labels of the queries among them.
 
     Args:
@@ -116,24 +105,25 @@ def truncation_of(encoder: Encoder, tasks: Mapping[str, Task]) -> tuple[list[str
         return [], {}
     notes: dict[str, None] = {}
     labels: dict[str, pa.Table] = {}
-    readings: dict[int, TextReading] = {}
+    readings: list[tuple[Items, pa.StringArray, TextReading]] = []
     for name, task in tasks.items():
-        for items in (task.queries, task.documents):
+        for items, ids in ((task.queries, task.measured_queries()), (task.documents, task.gallery.ids)):
             if items.texts is None or not len(items):
                 continue
-            ids = task.measured_queries() if items is task.queries else task.gallery.ids
-            shown = items if ids is None else items.select(ids)
-            reading = readings.get(id(items))
+            ids = items.ids if ids is None else ids
+            reading = next((known for same, read, known in readings if same is items and read.equals(ids)), None)
             if reading is None:
-                reading = readings[id(items)] = read_texts(texts_of(shown), limit, count_all=False)
+                reading = read_texts(texts_of(items.select(ids)), limit, count_all=False)
+                readings.append((items, ids, reading))
             if not reading.cut.any():
                 continue
-            notes[_note(reading, shown)] = None
+            notes[_note(reading, items.title)] = None
             if items is task.queries:
-                full = read_texts(texts_of(shown), limit)
-                kinds = [CUT if cut else WHOLE for cut in full.cut]
-                bands = length_bands(full.tokens, limit.tokens)
-                columns = {"query_id": shown.ids, TRUNCATION: pa.array(kinds), LENGTH: pa.array(bands)}
+                short = np.flatnonzero(reading.tokens == 0)  # not counted yet
+                tokens = reading.tokens.copy()
+                tokens[short] = in_blocks(limit.count, texts_of(items.select(ids.take(pa.array(short)))))
+                kinds = np.where(reading.cut, CUT, WHOLE).tolist()
+                columns = {"query_id": ids, TRUNCATION: kinds, LENGTH: length_bands(tokens, limit.tokens)}
                 labels[name] = pa.table(columns)
     return list(notes), labels
 
@@ -143,9 +133,9 @@ def texts_of(items: Items) -> list[str]:
     return [text or "" for text in ([] if items.texts is None else items.texts.to_pylist())]
 
 
-def _note(reading: TextReading, items: Items) -> str:
+def _note(reading: TextReading, title: str) -> str:
     count, total = int(reading.cut.sum()), len(reading.cut)
     return (
-        f"{count:,} of {total:,} {items.title} ({100 * count / total:.1f} %) are longer than the {reading.limit} "
+        f"{count:,} of {total:,} {title} ({100 * count / total:.1f} %) are longer than the {reading.limit} "
         f"tokens that the model reads; {100 * reading.words_lost:.1f} % of the words of these are not read"
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from visir.evaluation.composing import ChosenWeight
+from visir.evaluation.text_weight import ChosenWeight
 from visir.reports.blocks import Block
 from visir.reports.table import Column, Table
 
