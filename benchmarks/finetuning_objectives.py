@@ -68,7 +68,7 @@ STUDIES: Mapping[str, tuple[str, Sequence[str]]] = {
     "probes": ("scenes-vse", ("selection.keep=last",)),
 }
 """A study's recipe, and what it changes for every row."""
-SCENES = "scenes:2000?seed=1&size=64"
+SCENES = "scenes:1000?seed=1&size=64"
 """What is probed: scenes that no training used."""
 SIGNIFICANT = 0.05
 
@@ -116,7 +116,7 @@ def retrieval_rows(trials: Mapping[str, Sequence[DualEncoderTrial]], out: Path) 
 
 def probe_table(trials: Mapping[str, Sequence[DualEncoderTrial]], quick: bool, out: Path) -> list[list[str]]:
     """The head and a row for each objective: what of the facts of each role is in the vectors, in percent."""
-    scenes = SCENES.replace("2000", "300") if quick else SCENES
+    scenes = SCENES.replace("1000", "300") if quick else SCENES
     means = {
         row: [probe(scenes, str(trial.folder(out) / CHECKPOINT)).roles for trial in some]
         for row, some in trials.items()
