@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import isnan, nan
 from pathlib import Path
 from typing import Any
@@ -112,7 +112,7 @@ class ModelProfile(Tabular, Plotted, view="visir.reports.views.profile"):
     reference: str
     scores: tuple[SkillScore, ...]
     left_out: tuple[LeftOutTask, ...] = ()
-    protocols: Mapping[str, tuple[tuple[str, str], ...]] = ()  # type: ignore[assignment]
+    protocols: Mapping[str, tuple[tuple[str, str], ...]] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
