@@ -60,7 +60,7 @@ def small_clip(folder: Path) -> Path:
 def choices(folder: Path, pictures: int, items: int) -> Any:
     """The choice task: `items` rows for each picture."""
     rng = np.random.default_rng(0)
-    reader = ImageReader(visir.open(f"scenes:{pictures}?size=256"))
+    reader = ImageReader(visir.open(f"scenes:{pictures}?size=224"))
     photos = [folder / f"{row}.jpg" for row in range(pictures)]
     for row, photo in enumerate(photos):
         reader.open(row).save(photo)

@@ -14,7 +14,7 @@ from composed_toys import Colours, paint
 
 import visir
 from visir.errors import CollectionError, ConfigurationError, EncoderError, ImageError, RunError
-from visir.records import Task
+from visir.records import Embeddings, EncoderCard, Task
 
 
 def source(folder: Path, **changes: Any) -> dict[str, Any]:
@@ -130,7 +130,7 @@ def test_a_picture_that_is_not_there_is_no_absent_picture(tmp_path: Path) -> Non
     assert any("1 documents could not be encoded and were set aside: d3" in note for note in evaluation.result.notes)
 
 
-def test_items_of_nothing_and_unclear_names(tmp_path: Path) -> None:
+def test_items_of_nothing_and_names_among_texts(tmp_path: Path) -> None:
     given = source(tmp_path)
     given["documents"] |= {"x": {"text": None, "image": None}, "y": {"text": "", "image": None}}
     with pytest.raises(CollectionError, match="document 'x' has neither a text nor an image"):
@@ -138,11 +138,10 @@ def test_items_of_nothing_and_unclear_names(tmp_path: Path) -> None:
     empty = source(tmp_path)
     empty["documents"]["d1"] = {"text": "  ", "image": str(tmp_path / "red.png")}  # says nothing: a picture alone
     assert visir.open(empty).task("it2it").documents.holding == "2 texts, 1 image, 1 text with an image"
-    unclear = {"queries": {"q": "red"}, "documents": {"d1": "boat.jpg", "d2": "two dogs"}, "qrels": {"q": ["d2"]}}
-    with pytest.raises(CollectionError, match=r"'boat\.jpg': there is no such file"):
-        visir.open(unclear)
-    unclear["documents"] = {"d1": str(tmp_path / "red.png"), "d2": "two dogs"}
-    assert visir.open(unclear).task("t2it").documents.holding == "1 text, 1 image"
+    named = {"queries": {"q": "red"}, "documents": {"d1": "boat.jpg", "d2": "two dogs"}, "qrels": {"q": ["d2"]}}
+    assert visir.open(named).task("t2t").documents.holding == "text"  # no such file: a text
+    named["documents"] = {"d1": str(tmp_path / "red.png"), "d2": "two dogs"}
+    assert visir.open(named).task("t2it").documents.holding == "1 text, 1 image"
 
 
 def test_search_of_all_kinds(tmp_path: Path) -> None:
@@ -156,6 +155,17 @@ def test_search_of_all_kinds(tmp_path: Path) -> None:
     assert ">green<" in page  # among pictures, a document of text shows its text
 
 
+def open_all(task: Any, texts: dict[str, list[float]], rows: dict[str, list[float]]) -> Any:
+    """The same from a system whose vectors of a side are all under what its columns hold."""
+    from visir.evaluation.systems import VectorSystem
+
+    card = EncoderCard("given", "test", revision="1")
+    sides = {"text": texts, "image": {"d1": rows["d1"]}, "text+image": rows}
+    given = {kind: Embeddings(kind, list(own), np.array(list(own.values()), np.float32), card)  # type: ignore[arg-type]
+             for kind, own in sides.items()}  # fmt: skip
+    return visir.evaluate(task, VectorSystem(given), measures=["R@1"])
+
+
 def test_given_vectors_by_kind(tmp_path: Path) -> None:
     given = source(tmp_path)
     given["documents"].pop("d3")
@@ -167,6 +177,8 @@ def test_given_vectors_by_kind(tmp_path: Path) -> None:
     roles = {"query": {name: texts[name] for name in ("q1", "q2")}, "document": rows}
     by_role = visir.evaluate(task, vectors=roles, measures=["R@1"])
     assert by_kind["R@1"] == by_role["R@1"] == 1
+    two = open_all(task, texts, rows)
+    assert two["R@1"] == 1
     with pytest.raises(ConfigurationError, match=r"no vectors of the documents \(2 texts, 1 image, 1 text"):
         visir.evaluate(visir.open(source(tmp_path, queries={"q1": "red"}, qrels={"q1": ["d1"]})),
                        vectors={"image": {"d1": rows["d1"]}, "text": texts})  # fmt: skip

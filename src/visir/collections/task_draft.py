@@ -158,23 +158,18 @@ class TaskDraft(SourceDraft):
             columns[name] = [values.get(query) for query in self.queries.ids]
         return pa.table({name: pa.array(values, pa.string()) for name, values in columns.items()})
 
-    def _path(self, row: int) -> str | None:
-        """Where a picture is. One that was not found keeps its name: an item without a path has no picture."""
-        return self.names[row] if self.paths[row] is None else self.paths[row]
-
     def items(self, side: Side) -> Items:
         """One side as items; a side on which no item has a text, or none has a picture, has no such column."""
         items = self.queries if side == "queries" else self.documents
-        places = None
+        places, has_texts = None, any(text is not None for text in items.texts)
         if any(row is not None for row in items.pictures):
-            places = pa.table(
-                [
-                    self.column([None if row is None else self._path(row) for row in items.pictures]),
-                    self.column([None if row is None else self.archives[row] for row in items.pictures]),
-                ],
-                schema=PLACES,
-            )
-        texts = self.column(items.texts) if places is None or any(text is not None for text in items.texts) else None
+            # Beside texts, a picture that was not found keeps its name: an item without a path has no picture there.
+            paths = [name if path is None and has_texts else path
+                     for name, path in zip(self.names, self.paths, strict=True)]  # fmt: skip
+            columns = [[None if row is None else values[row] for row in items.pictures]
+                       for values in (paths, self.archives)]  # fmt: skip
+            places = pa.table([self.column(values) for values in columns], schema=PLACES)
+        texts = self.column(items.texts) if places is None or has_texts else None
         return Items(self.column(items.ids), texts, places, self.root.absolute(), items.title or side, self.name)
 
 

@@ -229,10 +229,7 @@ def _item_rows(value: Any, side: Side) -> Iterator[_Row]:
     else:
         raise CollectionError(f"{side}: a {type(value).__name__} holds none.", hint=f"{EXAMPLE} works")
     strings = [entry for _, _, entry in entries if isinstance(entry, str)]
-    named = [entry for entry in strings if is_picture_name(entry)]
-    pictures = bool(named) and len(named) == len(strings)
-    if named and not pictures:
-        _check_names(named, side)
+    pictures = bool(strings) and all(is_picture_name(entry) for entry in strings)
     for place, key, entry in entries:
         if isinstance(entry, Mapping) and not is_picture(entry):
             row = {str(name): content for name, content in entry.items()}
@@ -252,17 +249,6 @@ def is_there(text: str) -> bool:
         (False, False)
     """
     return is_picture_name(text) and Path(text).expanduser().is_file()
-
-
-def _check_names(named: Sequence[str], side: Side) -> None:
-    """Raise for what may be a text or the name of a picture, among texts."""
-    unclear = [name for name in named if not any(map(str.isspace, name)) and not is_there(name)]
-    raise_faults(
-        CollectionError,
-        f"{side}: names of pictures among texts",
-        [f"{name!r}: there is no such file" for name in unclear],
-        hint='{"image": "boat.jpg"} is a picture wherever it is, {"text": "boat.jpg"} a text',
-    )
 
 
 def _is_columns(value: Mapping[Any, Any], side: Side) -> bool:

@@ -92,8 +92,11 @@ class VectorSystem(System):
 
     def _of_kinds(self, items: Items) -> Vectors | None:
         """The vectors of items; of a side of texts, images and both, each has that of its kind. None for no vectors."""
-        if items.modality in self.vectors or not items.kinds or not set(items.kinds) <= set(self.vectors):
-            return self.vectors.get(items.modality)
+        whole = self.vectors.get(items.modality)
+        if not items.is_mixed or not items.kinds or not set(items.kinds) <= set(self.vectors):
+            return whole
+        if whole is not None and pc.all(pc.is_in(items.ids, whole.ids)).as_py():
+            return whole
         if id(items) not in self._mixed:
             parts = []
             for kind, rows in items.kinds.items():
