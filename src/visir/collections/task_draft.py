@@ -165,7 +165,7 @@ class TaskDraft(SourceDraft):
         if any(row is not None for row in items.pictures):
             # Beside texts, a picture that was not found keeps its name: an item without a path has no picture there.
             paths = [name if path is None and has_texts else path
-                     for name, path in zip(self.names, self.paths, strict=True)]  # fmt: skip
+                     for name, path in zip(self.names or self.paths, self.paths, strict=True)]  # fmt: skip
             columns = [[None if row is None else values[row] for row in items.pictures]
                        for values in (paths, self.archives)]  # fmt: skip
             places = pa.table([self.column(values) for values in columns], schema=PLACES)

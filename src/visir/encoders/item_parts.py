@@ -14,7 +14,6 @@ from numpy.typing import NDArray
 from visir.encoders.forms import joined_vectors
 from visir.records import Items, Modality, Role, Vectors
 
-_NONE = pa.scalar(None, pa.string())
 _FEW = 20
 
 
@@ -74,7 +73,9 @@ class ReadsWhole:
         for kind, rows in items.kinds.items():
             own = np.zeros(len(items), bool)
             own[rows] = True
-            parts[kind] = ItemPart(items.of_kind(kind), pc.if_else(pa.array(own), items.ids, _NONE))
+            parts[kind] = ItemPart(
+                items.of_kind(kind), pc.if_else(pa.array(own), items.ids, pa.scalar(None, pa.string()))
+            )
         return parts
 
     def join_parts(
@@ -131,7 +132,7 @@ def part_of_items(items: Items, modality: Modality, *, precomputed: bool = False
     alone: Callable[[Items], Items] = _texts_only if modality == "text" else _images_only
     part = alone(items.take(first))
     if apart:
-        return ItemPart(part, pc.if_else(keys.is_valid(), items.ids, _NONE))
+        return ItemPart(part, pc.if_else(keys.is_valid(), items.ids, pa.scalar(None, pa.string())))
     distinct = keys.take(pa.array(first))
     owners = part.ids.take(pc.if_else(keys.is_valid(), pc.index_in(keys, distinct), pa.scalar(None, pa.int32())))
     return ItemPart(part, owners)

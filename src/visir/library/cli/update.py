@@ -30,10 +30,11 @@ def update(
     library: LibraryFolder,
     verify: VerifyOption = False,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="Where the model of the library lies now, if it was moved.")
+        str | None, typer.Option("--model", "-m", help="A model: where that of the library lies now, if it was moved.")
     ] = None,
     sparse: Annotated[
-        str | None, typer.Option(help="Where the sparse head of the library lies now, if it was moved.")
+        str | None,
+        typer.Option(help="A sparse head over the model: where that of the library lies now, if it was moved."),
     ] = None,
     kind: KindsOption = None,
     setting: IndexSetOption = None,
