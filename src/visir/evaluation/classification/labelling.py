@@ -18,7 +18,7 @@ from visir.evaluation.classification.templates import Templates
 from visir.evaluation.classification.tip_adapter import SCALE
 from visir.evaluation.classification.zero_shot import cosines
 from visir.records import Collection
-from visir.storage import new_file
+from visir.storage import write_new
 
 BEST = 3
 """How many classes of each picture a table has."""
@@ -95,8 +95,7 @@ class PictureLabels(Tabular, view="visir.reports.views.picture_labels"):
         Raises:
             FolderError: The file is there already.
         """
-        with new_file(file, replace=replace) as path:
-            path.write_text(self.to_csv(), encoding="utf-8", newline="")
+        write_new(file, self.to_csv().encode(), replace=replace)
         return Path(file)
 
 
