@@ -18,7 +18,7 @@ from visir.evaluation.classification.templates import Templates
 from visir.evaluation.classification.tip_adapter import SCALE
 from visir.evaluation.classification.zero_shot import cosines
 from visir.records import Collection
-from visir.storage import write_new
+from visir.storage import new_file
 
 BEST = 3
 """How many classes of each picture a table has."""
@@ -95,7 +95,8 @@ class PictureLabels(Tabular, view="visir.reports.views.picture_labels"):
         Raises:
             FolderError: The file is there already.
         """
-        write_new(file, self.to_csv().encode(), replace=replace)
+        with new_file(file, replace=replace) as path:
+            path.write_bytes(self.to_csv().encode())
         return Path(file)
 
 
