@@ -176,9 +176,16 @@ def token_counts(tokenizer: Any, texts: Sequence[str], *, special: bool = True) 
 
     Takes a tokenizer of transformers, whose state it changes: hold the lock.
     """
-    # verbose=False: it would warn of texts that are longer than the model's limit, and that is the question here.
-    ids = tokenizer(texts, add_special_tokens=special, padding=False, truncation=False, verbose=False)["input_ids"]
-    return [len(tokens) for tokens in ids]
+    encoded = tokenizer(
+        texts,
+        add_special_tokens=special,
+        padding=False,
+        truncation=False,
+        return_attention_mask=False,  # this and the next take a quarter of the time, and nobody looks at them
+        return_token_type_ids=False,
+        verbose=False,  # it would warn of texts that are longer than the model's limit, and that is the question here
+    )
+    return [len(tokens) for tokens in encoded["input_ids"]]
 
 
 def vocabulary_hash(tokenizer: Any) -> str:

@@ -1,4 +1,7 @@
-"""An n-gram model of captions: which words follow which, with Kneser and Ney's smoothing. It is learnt in seconds."""
+"""An n-gram model of captions: which words follow which, with Kneser and Ney's smoothing. It is learnt in seconds.
+
+Why it is no library's: `docs/background/dependencies.md`, "Not taken".
+"""
 
 from __future__ import annotations
 
