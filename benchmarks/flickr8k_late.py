@@ -51,7 +51,7 @@ STUDY: dict[str, tuple[str, str, tuple[str, ...]]] = {
     "late": ("late interaction", "flickr8k-late", ()),
 }
 """Name -> what the table calls it, its recipe, and what is changed in it."""
-BASELINE = "heads"
+BASELINE = "heads-bow"
 FACTORS = (2, 4)
 """Token pooling: a half and a quarter of a photo's vectors."""
 TEST = "test"
