@@ -17,7 +17,8 @@ from visir.errors import VisirError
 from visir.evaluation.published import open_table
 from visir.sessions.description import Statistic, StatisticCell, describe, suppressed
 from visir.sessions.description import session_log as log_module
-from visir.sessions.description.intervals import Moments, mean, share, standardised, wilson
+from visir.sessions.description.intervals import Moments, mean, share, standardised
+from visir.wilson import wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
 

@@ -6,6 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.evaluation.significance import mean_and_error, mean_interval
+from visir.wilson import wilson
 
 
 def interval_of(values: object, clusters: object = None, *, level: float = 0.95) -> tuple[float, float]:
@@ -59,7 +60,4 @@ def share_interval(values: object, clusters: object = None, *, level: float = 0.
             if error > 0:
                 count = min(float(len(array)), share * (1 - share) / error**2)
             z = float(student.ppf((1 + level) / 2, freedom))
-    centre = (share + z**2 / (2 * count)) / (1 + z**2 / count)
-    half = z * np.sqrt(share * (1 - share) / count + z**2 / (4 * count**2)) / (1 + z**2 / count)
-    low, high = max(0.0, float(centre - half)), min(1.0, float(centre + half))
-    return (0.0 if share == 0 else low), (1.0 if share == 1 else high)
+    return wilson(share, count, z)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from visir.sessions.description.intervals import quantile, wilson
+from visir.sessions.description.intervals import quantile
 from visir.sessions.description.session_log import SessionLog
 from visir.sessions.description.statistic import Statistic, StatisticCell
+from visir.wilson import wilson
 
 
 def devices_per_customer(log: SessionLog) -> Statistic:

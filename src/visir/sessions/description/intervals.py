@@ -16,12 +16,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.sessions.description.statistic import StatisticCell
+from visir.wilson import wilson
 
 CONFIDENCE = 0.95
 DRAWS = 4000
@@ -106,23 +106,6 @@ def mean(moments: Moments, *, support: int) -> StatisticCell:
         float(chdtri(2 * k, probability)) / (2 * counts) for k, probability in ((counts, 1 - tail), (counts + 1, tail))
     )
     return StatisticCell(value, value * low, value * high, support=support)
-
-
-def wilson(p: float, n: float, z: float) -> tuple[float, float]:
-    """Wilson's interval of a share; it stays in [0, 1] and is never a point.
-
-    Args:
-        p: The share, 0–1.
-        n: Of how many; need not be whole.
-        z: Quantile of the interval.
-
-    Example:
-        >>> [round(end, 3) for end in wilson(0.5, 100, 1.96)]
-        [0.404, 0.596]
-    """
-    middle = (p + z * z / (2 * n)) / (1 + z * z / n)
-    half = z / (1 + z * z / n) * sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    return min(p, max(0.0, middle - half)), max(p, min(1.0, middle + half))
 
 
 def quantile(units: int) -> float:

@@ -6,10 +6,11 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 
-from visir.sessions.description.intervals import Moments, quantile, wilson
+from visir.sessions.description.intervals import Moments, quantile
 from visir.sessions.description.outcome_shares import OUTCOMES
 from visir.sessions.description.session_log import SessionLog
 from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow
+from visir.wilson import wilson
 
 PERCENTILES = (50, 90)
 _SHORT, _PER_DECADE = 20, 16
