@@ -203,6 +203,23 @@ def test_choices_and_other_tasks_of_ones_own(tmp_path: Path) -> None:
         profiled("colours", str(folder))
 
 
+def test_sides_of_texts_and_pictures_are_retrieval_and_nothing_is_composed(tmp_path: Path) -> None:
+    for colour in ("red", "blue"):
+        picture(colour, 0, 5).save(tmp_path / f"{colour}.png")
+    task = visir.open(
+        {
+            "queries": {"q1": "red", "q2": {"image": tmp_path / "blue.png"}},
+            "documents": {"d1": {"image": tmp_path / "red.png"}, "d2": "a blue thing"},
+            "qrels": {"q1": ["d1"], "q2": ["d2"]},
+        }
+    )
+    own = profiled("colours", task)
+    assert [(row.ability, row.score) for row in own.scores] == [("retrieval", 1.0)]
+    assert "colours + " not in str(own.protocols) and "sum(0.5)" not in str(own.protocols)
+    with pytest.raises(VisirError, match="pixels reads no texts"):
+        profiled("pixels", task)
+
+
 def test_data_at_hand_takes_part_and_what_is_broken_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("VISIR_DATA", str(tmp_path))
     folder = tmp_path / "mnist"

@@ -48,7 +48,7 @@ def composed_system(
             f"compose = {compose!r} goes with a model; given is a {type(given).__name__}.",
             hint="vectors and runs are composed already: leave compose out",
         )
-    if not any("text+image" in side.kinds for task in tasks.values() for side in (task.queries, task.documents)):
+    if not any_of_both(tasks):
         raise ConfigurationError(
             f"compose = {compose!r}: no query and no document of these tasks has a text and an image.",
             hint="leave compose out",
@@ -67,6 +67,15 @@ def composed_system(
         ComposedEncoder(given, CompositionRule.parse(chosen.compose)),
         f"weight chosen on {chosen.split} by {chosen.measure}",
     )
+
+
+def any_of_both(tasks: Mapping[str, Task]) -> bool:
+    """Whether some query or document has a text and an image.
+
+    Args:
+        tasks: The tasks of an evaluation.
+    """
+    return any("text+image" in side.kinds for task in tasks.values() for side in (task.queries, task.documents))
 
 
 def check_takes(given: Any, tasks: Mapping[str, Task]) -> None:

@@ -110,7 +110,7 @@ def _skills_of_task(name: str, task: Task, alone: bool) -> list[Skill]:
         measure = "item_score" if "group_score" in task.measures else "all_first"
         short = "choice" if alone else f"choice-{_NAMES.get(name, name)}"
         return [Skill(short, f"{title}, of a few", "composition", name, measure)]
-    composed = task.queries.modality == "text+image"
+    composed = "text+image" in task.queries.kinds
     measure = next((measure for measure in task.measures if base_of(measure) == "hit"), "hit@1")
     return [Skill(_NAMES.get(name, name), title, "composition" if composed else "retrieval", name, measure)]
 

@@ -198,7 +198,7 @@ def _measured(
             rows.append(_left_out(task, skill, lacking[skill.name]))
             continue
         measured = own[skill.name]
-        key = hash_json(dict(measured.protocol))[:12]
+        key = hash_json({"protocol": measured.protocol})[:12]
         protocols[key] = measured.protocol
         rows.append(_score(task, skill, measured, beside.get(skill.name), blind.get(skill.name), key))
     return rows

@@ -14,6 +14,7 @@ from visir.encoders.composed.rule import CompositionRule
 from visir.evaluation.assembly import assemble
 from visir.evaluation.chance import mean_chance
 from visir.evaluation.clusters import clusters_of
+from visir.evaluation.composed_system import any_of_both
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.systems import EncoderSystem
 from visir.evaluation.systems.blind import BlindSystem
@@ -43,10 +44,8 @@ class SearchTask(ProfileTask):
     def missing(self, source: Any, skill: Skill, encoder: Encoder) -> str:
         """What of the queries and the documents the model does not read."""
         task = self._tasks(source, [skill])[skill.task]
-        sides = [task.queries.modality, task.documents.modality]
-        alone = {"text+image"} & encoder.modalities
-        needed = [part for side in sides if not (side == "text+image" and alone) for part in side.split("+")]
-        return unread(needed, encoder)
+        kinds = {*task.queries.kinds, *task.documents.kinds} - ({"text+image"} & encoder.modalities)
+        return unread([part for kind in kinds for part in kind.split("+")], encoder)
 
     def measure(self, source: Any, skills: Sequence[Skill], encoder: Encoder, **encoding: Any) -> dict[str, Measured]:
         """Search once for all skills, and take their measures."""
@@ -110,7 +109,6 @@ class SearchTask(ProfileTask):
 
 def _composed(encoder: Encoder, tasks: Mapping[str, Task]) -> Encoder:
     """The encoder, which can also answer queries of a text and an image, where there are some."""
-    both = any("text+image" in (task.queries.modality, task.documents.modality) for task in tasks.values())
-    if not both or "text+image" in encoder.modalities:
+    if not any_of_both(tasks) or "text+image" in encoder.modalities:
         return encoder
     return ComposedEncoder(encoder, CompositionRule.parse(COMPOSE))
