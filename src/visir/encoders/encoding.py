@@ -319,8 +319,8 @@ def _scatter(journal: Journal, encoder: Encoder, items: Items, shared: ItemPart,
     for start in range(journal.done, len(items), _BLOCK):
         block = rows[start : start + _BLOCK]
         names = items.ids[start : start + _BLOCK].to_pylist() if broken else []
-        aside = {name: broken[name] for name in names if name in broken}
-        journal.append(start + len(block), taken(distinct, block[block >= 0]), aside)
+        unreadable = {name: broken[name] for name in names if name in broken}
+        journal.append(start + len(block), taken(distinct, block[block >= 0]), unreadable)
     journal.flush()
     journal.finish(entry_card(encoder, items, journal.rows, below.seconds))
 
