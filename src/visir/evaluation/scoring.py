@@ -38,7 +38,8 @@ def score(
     """Measure the ranks of each task under a protocol.
 
     With folds, the aggregate of a measure is the mean of the folds' aggregates, as in the 5-fold protocol of COCO (for
-    `median_rank` the mean of the medians). rsum is added if the protocol's recall is measured at 1, 5 and 10.
+    `median_rank` the mean of the medians). rsum is added if the protocol's recall is measured at 1, 5 and 10. Where the
+    default measures lack one of these, a note says so.
 
     Args:
         system: The name of the system.
@@ -94,7 +95,9 @@ def score(
     if set(recalls) <= set(names):
         for key, value in rsum(aggregates, protocol.recall).items():
             aggregates.setdefault(key, {})["rsum"] = value
-    elif CHOICES[0] not in names and not per_query.keys().isdisjoint(TASKS):  # rsum is defined for these tasks only
+    elif (
+        measures is None and CHOICES[0] not in names and not per_query.keys().isdisjoint(TASKS)
+    ):  # rsum is defined for these tasks only
         missing = ", ".join(name for name in recalls if name not in names)
         further_notes.append(f"no rsum: it needs {missing}")
     every_note = (*notes, *further_notes)

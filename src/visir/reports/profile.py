@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from visir.display import counted, listed
@@ -30,14 +30,15 @@ def profile_table(profile: ModelProfile) -> Table:
     """All tasks in one table, ability by ability, the strongest first."""
     rows: list[list[Cell]] = [[row.ability, *_cells(row, profile, by_name=True)] for row in profile.scores]
     columns = [Column("ability"), *_columns(profile, by_name=True)]
-    notes = [f"In percent. {_explained(profile)}", f"{profile.summary}.", *_missing(profile.scores, profile)]
+    notes = [f"In percent. {_explained(profile)}", f"{profile.summary}.", *profile.notes]
+    notes += _remarks(profile.scores, profile)
     return Table.of(columns, rows, caption=f"What {profile.model} can do", notes=notes)
 
 
 def ability_table(profile: ModelProfile, ability: str) -> Table:
     """The tasks of one ability."""
     rows = [_cells(row, profile) for row in profile.of(ability)]
-    return Table.of(_columns(profile), rows, notes=_missing(profile.of(ability), profile))
+    return Table.of(_columns(profile), rows, notes=_remarks(profile.of(ability), profile))
 
 
 def left_out_table(profile: ModelProfile) -> Table:
@@ -118,7 +119,7 @@ def _how(profile: ModelProfile) -> list[Block]:
     ]  # fmt: skip
     if profile.reference:
         words.append(("difference", f"the model minus {profile.reference}, over the same queries"))
-    by_model = _grouped(profile.scores, "blind_by")
+    by_model = _grouped(profile.scores, lambda row: [row.blind_by])
     words += [(f"blind, by {model}", ", ".join(names)) for model, names in by_model.items()]
     blocks: list[Block] = [Definitions(words)]
     for key, rows in profile.protocols.items():
@@ -166,21 +167,27 @@ def _cells(row: SkillScore, profile: ModelProfile, by_name: bool = False) -> lis
     ]
 
 
-def _missing(scores: Sequence[SkillScore], profile: ModelProfile) -> list[str]:
-    """Why cells are empty: a line for each reason."""
+def _remarks(scores: Sequence[SkillScore], profile: ModelProfile) -> list[str]:
+    """Why cells are empty, and what a reader must know of some tasks: a line for each."""
     lines = []
-    for field, title in (("reference_missing", profile.reference), ("blind_missing", "blind")):
-        for reason, names in _grouped(scores, field).items():
-            tasks = listed(names, len(names), limit=_NAMES, width=_LONGEST)
-            lines.append(f"{title}: no value in {counted(len(names), 'tasks')} ({tasks}): {reason}.")
-    return lines
+    for title, reasons in (
+        (profile.reference, _grouped(scores, lambda row: [row.reference_missing])),
+        ("blind", _grouped(scores, lambda row: [row.blind_missing])),
+    ):
+        for reason, names in reasons.items():
+            lines.append(f"{title}: no value in {counted(len(names), 'tasks')} ({_listed(names)}): {reason}.")
+    return lines + [f"{_listed(names)}: {note}." for note, names in _grouped(scores, lambda row: row.notes).items()]
 
 
-def _grouped(scores: Sequence[SkillScore], field: str) -> dict[str, list[str]]:
-    """The names of tasks by a text that is known of them."""
+def _listed(names: Sequence[str]) -> str:
+    return listed(names, len(names), limit=_NAMES, width=_LONGEST)
+
+
+def _grouped(scores: Sequence[SkillScore], texts: Callable[[SkillScore], Iterable[str]]) -> dict[str, list[str]]:
+    """The names of tasks by texts that are known of them."""
     names: dict[str, list[str]] = {}
     for row in scores:
-        if text := getattr(row, field):
+        for text in filter(None, texts(row)):
             names.setdefault(text, []).append(row.name)
     return names
 

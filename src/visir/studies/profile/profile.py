@@ -23,12 +23,12 @@ from visir.evaluation.significance import mean_interval
 from visir.evaluation.sources import check_open_options, open_tasks
 from visir.fingerprint import hash_json
 from visir.progress import Progress
-from visir.studies.profile.at_hand import captions_at_hand, data_at_hand
+from visir.studies.profile.at_hand import DataAtHand, captions_at_hand, data_at_hand
 from visir.studies.profile.generated import generated_tasks
 from visir.studies.profile.own_data import tasks_of
 from visir.studies.profile.result import LeftOutTask, ModelProfile, ScoreDifference, SkillScore, in_order
 from visir.studies.profile.selection import select, wanted_names
-from visir.studies.profile.skill import Floor, Measured, Skill
+from visir.studies.profile.skill import ABILITIES, Floor, Measured, Skill
 from visir.studies.profile.task import ProfileTask, reason_of
 
 REFERENCE = "colours"
@@ -63,7 +63,7 @@ def profile(
         model: A model or its name.
         data: Your own data: whatever `visir.open` takes, a list of such names, or {name: source}. Measured is its split
             "test", or "val" where there is no such split, or everything ("photos.csv?split=train" names another).
-        reference: A model that stands beside; None or "none" for none.
+        reference: A model that stands beside; None or "none" for none. The model itself is none.
         tasks: Which tasks: an ability ("retrieval", "composition", "language", "classification", "robustness"), a
             source ("scenes"), or one task ("scenes/typos"); several as a list. None takes all.
         scenes: How many pictures each task of generated scenes has; 0 leaves them out.
@@ -93,18 +93,20 @@ def profile(
     if scenes < 0:
         raise ConfigurationError(f"scenes = {scenes}: a number of pictures, or 0 for none.")
     names = wanted_names(tasks)
+    encoder = load(model, device=device, dtype=dtype)
     blind = (captions_at_hand() if at_hand else "") if blind is None else blind
     every = [*(generated_tasks(scenes) if scenes else []), *_own_tasks(data, blind)]
     left_out: list[LeftOutTask] = []
-    if at_hand:
-        every += _tasks_at_hand(left_out, blind)
-    chosen = select(every, names, [row.source for row in left_out])
-    if not chosen:
+    known = data_at_hand() if at_hand else []
+    every += _tasks_at_hand(known, names, left_out, blind)
+    chosen = select(every, names, [data_set.name for data_set, _ in known])
+    if not chosen and not left_out:
         raise ConfigurationError("there is no task to measure.", hint="give data, or scenes=200 (--scenes 200)")
-    if names:
-        left_out = [row for row in left_out if row.source in names]
-    encoder = load(model, device=device, dtype=dtype)
     other = _reference(reference, device, dtype)
+    notes = []
+    if other is not None and other.card.fingerprint == encoder.card.fingerprint:
+        notes.append(f"no reference: {other.card.name} is the model itself; another one: reference=MODEL (--reference)")
+        other = None
     scores: list[SkillScore] = []
     protocols: dict[str, tuple[tuple[str, str], ...]] = {}
     language_models = cache(language_model)  # several tasks have the same
@@ -120,7 +122,7 @@ def profile(
         reasons = list(dict.fromkeys(row.reason for row in left_out))
         raise VisirError(f"{encoder.card.name}: no task could be measured: {reasons[0]}", hint="; ".join(reasons[1:4]))
     shown = "" if other is None else other.card.name
-    return ModelProfile(encoder.card.name, shown, in_order(scores), tuple(left_out), protocols)
+    return ModelProfile(encoder.card.name, shown, in_order(scores), tuple(left_out), protocols, tuple(notes))
 
 
 def _reference(reference: Any, device: str | None, dtype: str) -> Encoder | None:
@@ -169,10 +171,14 @@ def _short_name(source: Any, opened: Any) -> str:
     return re.sub(r"[^\w.-]+", "-", name).strip("-") or "mine"
 
 
-def _tasks_at_hand(left_out: list[LeftOutTask], blind: str) -> list[ProfileTask]:
-    """The tasks of known data sets; one that cannot be read is left out with the reason."""
+def _tasks_at_hand(
+    data_sets: Iterable[tuple[DataAtHand, Path]], names: Sequence[str], left_out: list[LeftOutTask], blind: str
+) -> list[ProfileTask]:
+    """The tasks of known data sets that may be asked for; one that cannot be read is left out with the reason."""
     every: list[ProfileTask] = []
-    for known, folder in data_at_hand():
+    for known, folder in data_sets:
+        if names and not {known.name, *ABILITIES} & {name.partition("/")[0] for name in names}:
+            continue
         try:
             made = tasks_of(known.name, known.open(folder), blind)
         except VisirError as fault:

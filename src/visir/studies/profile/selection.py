@@ -20,13 +20,13 @@ def wanted_names(tasks: Sequence[str] | str | None) -> tuple[str, ...]:
     return tuple(name.strip() for names in listed for name in names.split(",") if name.strip())
 
 
-def select(tasks: Iterable[ProfileTask], names: Sequence[str], unread: Sequence[str] = ()) -> list[ProfileTask]:
+def select(tasks: Iterable[ProfileTask], names: Sequence[str], sources: Sequence[str] = ()) -> list[ProfileTask]:
     """The tasks with the skills that are asked for.
 
     Args:
         tasks: All tasks.
         names: Of `wanted_names`; () takes all.
-        unread: Sources that could not be read: they are known, and have no tasks.
+        sources: Further sources that are known, and were not read: they have no tasks here.
 
     Raises:
         ConfigurationError: A name is unknown; all are listed, each with the nearest.
@@ -40,11 +40,17 @@ def select(tasks: Iterable[ProfileTask], names: Sequence[str], unread: Sequence[
     given = list(tasks)
     if not names:
         return given
-    sources = dict.fromkeys([*(task.source for task in given), *unread])
+    read = dict.fromkeys(task.source for task in given)
+    unread = [source for source in sources if source not in read]
     single = [f"{task.source}/{skill.name}" for task in given for skill in task.skills]
-    known = [*ABILITIES, *sources, *single]
-    faults = [f"unknown task {name!r} ({nearest(name, known)})" for name in names if name not in known]
-    about = f"abilities: {', '.join(ABILITIES)}; data: {', '.join(sources)}; one task: {single[0] if single else ''}"
+    known = [*ABILITIES, *read, *unread, *single]
+    faults = [
+        f"unknown task {name!r} ({nearest(name, known)})"
+        for name in names
+        if name not in known and name.partition("/")[0] not in unread
+    ]
+    about = f"abilities: {', '.join(ABILITIES)}; data: {', '.join([*read, *unread])}"
+    about += f"; one task: {single[0]}" if single else ""
     raise_faults(ConfigurationError, "tasks", faults, hint=about)
     chosen = []
     for task in given:
