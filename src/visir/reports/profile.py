@@ -28,8 +28,9 @@ _PERCENT = Column("", 1)
 
 def profile_table(profile: ModelProfile) -> Table:
     """All tasks in one table, ability by ability, the strongest first."""
-    rows: list[list[Cell]] = [[row.ability, *_cells(row, profile, by_name=True)] for row in profile.scores]
-    columns = [Column("ability"), *_columns(profile, by_name=True)]
+    blind = _has_blind(profile.scores)
+    rows: list[list[Cell]] = [[row.ability, *_cells(row, profile, blind, by_name=True)] for row in profile.scores]
+    columns = [Column("ability"), *_columns(profile, blind, by_name=True)]
     notes = [f"In percent. {_explained(profile)}", f"{profile.summary}.", *profile.notes]
     notes += _remarks(profile.scores, profile)
     return Table.of(columns, rows, caption=f"What {profile.model} can do", notes=notes)
@@ -37,8 +38,9 @@ def profile_table(profile: ModelProfile) -> Table:
 
 def ability_table(profile: ModelProfile, ability: str) -> Table:
     """The tasks of one ability."""
-    rows = [_cells(row, profile) for row in profile.of(ability)]
-    return Table.of(_columns(profile), rows, notes=_remarks(profile.of(ability), profile))
+    blind = _has_blind(profile.of(ability))
+    rows = [_cells(row, profile, blind) for row in profile.of(ability)]
+    return Table.of(_columns(profile, blind), rows, notes=_remarks(profile.of(ability), profile))
 
 
 def left_out_table(profile: ModelProfile) -> Table:
@@ -138,21 +140,21 @@ def _explained(profile: ModelProfile) -> str:
     return f"{text} The reference is {profile.reference}." if profile.reference else text
 
 
-def _columns(profile: ModelProfile, by_name: bool = False) -> list[Column]:
+def _columns(profile: ModelProfile, blind: bool, by_name: bool = False) -> list[Column]:
     """What matters most stands first: a narrow screen shows no more."""
     return [
         Column("task"),
         Column("strength", 0),
         *(Column("score", 1), Column("95 % interval", 1), Column("chance", 1)),
-        *((Column("blind", 1),) if _has_blind(profile) else ()),
+        *((Column("blind", 1),) if blind else ()),
         *((Column(profile.reference, 1), Column("difference", 1, signed=True)) if profile.reference else ()),
-        *(Column("measure"), Column("queries", 0)),
-        *(() if by_name else (Column("what it is"),)),
+        *((Column("measure"), Column("queries", 0)) if by_name else (Column("what it is, and what is counted"),)),
     ]
 
 
-def _cells(row: SkillScore, profile: ModelProfile, by_name: bool = False) -> list[Cell]:
+def _cells(row: SkillScore, profile: ModelProfile, blind: bool, by_name: bool = False) -> list[Cell]:
     apart = row.difference
+    measure = f"{MEASURES.get(row.measure, row.measure)} of {row.candidates}"
     compared: list[Cell] = []
     if profile.reference:
         compared = [_scaled(row.reference), None if apart is None else 100 * apart.mean]
@@ -160,10 +162,9 @@ def _cells(row: SkillScore, profile: ModelProfile, by_name: bool = False) -> lis
         row.name if by_name or _has_several_sources(profile) else row.skill,
         100 * row.strength,
         *(100 * row.score, between(100 * row.low, 100 * row.high, _PERCENT), 100 * row.chance),
-        *((_scaled(row.blind),) if _has_blind(profile) else ()),
+        *((_scaled(row.blind),) if blind else ()),
         *compared,
-        *(f"{MEASURES.get(row.measure, row.measure)} of {row.candidates}", row.queries),
-        *(() if by_name else (row.title,)),
+        *((measure, row.queries) if by_name else (f"{row.title}: {measure}, {counted(row.queries, 'queries')}",)),
     ]
 
 
@@ -196,8 +197,8 @@ def _has_several_sources(profile: ModelProfile) -> bool:
     return len({row.source for row in profile.scores}) > 1
 
 
-def _has_blind(profile: ModelProfile) -> bool:
-    return any(row.blind is not None or row.blind_missing for row in profile.scores)
+def _has_blind(scores: Sequence[SkillScore]) -> bool:
+    return any(row.blind is not None or row.blind_missing for row in scores)
 
 
 def _scaled(value: float | None) -> float | None:
