@@ -179,3 +179,16 @@ def test_code_that_comes_with_a_model_runs_only_when_the_name_says_so(saved: dic
 def test_a_tower_of_such_a_model_is_not_tuned(saved: dict[str, Path]) -> None:
     with pytest.raises(EncoderError, match="that takes pictures cannot be tuned here"):
         load(saved["clip"], device="cpu").pretrained_tower("text")
+
+
+def test_a_model_without_a_limit_reads_all_of_a_text(saved: dict[str, Path], tmp_path: Path) -> None:
+    """transformers writes 10³⁰ where a tokenizer has no limit."""
+    folder = tmp_path / "unlimited"
+    shutil.copytree(saved["qwen"], folder)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": 10**30}))
+    path = folder / "sentence_bert_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "max_seq_length": None}))
+    encoder = load(folder, device="cpu")
+    assert SentenceTransformer(str(folder), device="cpu").max_seq_length == 10**30 and encoder.text_limit() is None
+    assert encode_items(encoder, Items.of_texts({"a": "a dog"}, title="texts"), "query").vectors.shape[0] == 1

@@ -119,7 +119,9 @@ def _entries(source: Any) -> Iterator[_Entry]:
             yield _Entry(where, entry[0], entry[1])
         elif isinstance(entry, Mapping):
             raise CollectionError(
-                f"{where} is a dictionary.", hint="make a table of it: visir.open(pandas.DataFrame(entries))"
+                f"{where} is a dictionary with the keys {', '.join(map(repr, entry))}.",
+                hint="an item of a text and a picture has the keys 'text' and 'image'; for other columns make a table: "
+                "visir.open(pandas.DataFrame(entries))",
             )
         else:
             raise CollectionError(

@@ -18,6 +18,8 @@ WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.onnx", "*.msgpack")
 LONGEST = 4 * 2**20
 """Bytes of a configuration that is read: no model's is longer."""
 _LICENCE = re.compile(r"^licen[sc]e:\s*['\"]?([\w.+-]+)", re.MULTILINE)
+_SEVERAL = re.compile(r"\bcol(pali|qwen|modernvbert|smol|bert)|hf_colbert|\bblip-?2")
+"""Models of several vectors for each input, by their type and class."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +43,8 @@ class KnownModel:
         group: The heading under which it is listed.
         source: Where the facts were verified: "mteb", "hub", "open_clip", or files that were read.
         architecture: What its configuration calls it; for models whose files were read.
+        refusal: Why it cannot be read here, by its configuration; "" where nothing speaks against it. For models of
+            transformers whose files were read.
     """
 
     name: str
@@ -59,6 +63,7 @@ class KnownModel:
     group: str = ""
     source: str = ""
     architecture: str = ""
+    refusal: str = ""
 
 
 def facts_of_folder(name: str, folder: Path) -> KnownModel:
@@ -97,6 +102,7 @@ def facts_of_folder(name: str, folder: Path) -> KnownModel:
         remote_code="auto_map" in config,
         source="its files",
         architecture=architecture,
+        refusal=_refusal(name, folder) if family.name == "transformers" else "",
     )
 
 
@@ -156,6 +162,14 @@ def _architecture(folder: Path, config: Mapping[str, Any]) -> str:
     return str(names[0]) if isinstance(names, list) and names else ""
 
 
+def _refusal(name: str, folder: Path) -> str:
+    if any(find_spec(package) is None for package in ("torch", "transformers")):
+        return ""
+    from visir.encoders.models.transformers_models import refusal_of
+
+    return refusal_of(name, folder)
+
+
 def _sides(config: Mapping[str, Any]) -> tuple[bool, bool]:
     """Whether a configuration has a text side and an image side; neither where it does not say."""
     text = any(key in config for key in ("text_config", "vocab_size", "text_cfg"))
@@ -177,7 +191,7 @@ def _vector_form(folder: Path, config: Mapping[str, Any]) -> str:
             declared, "multi-vector" if "pylate" in kinds or "MultiVector" in kinds else "dense"
         )
     names = f"{config.get('model_type', '')} {config.get('architectures', '')}".lower()
-    if re.search(r"\bcol(pali|qwen|modernvbert|smol|bert)|hf_colbert", names) or config.get("form") == "multi-vector":
+    if _SEVERAL.search(names) or config.get("form") == "multi-vector":
         return "multi-vector"
     return "sparse" if config.get("kind") == "sparse" else "dense"
 

@@ -31,6 +31,7 @@ from visir.records import Modality, Role
 from visir.storage import Scratch
 
 MODULES_FILE = "modules.json"
+_UNLIMITED = 2**31
 
 
 class SentenceTower(PretrainedTower):
@@ -191,9 +192,12 @@ def sentence_limit(model: Any, prompt: str, template: str) -> TextLimit | None:
 
 
 def limit_of(model: Any) -> int | None:
-    """Tokens a text may have; None for bags of word vectors, which read all of it."""
+    """Tokens a text may have; None for models that read all of it, as bags of word vectors do.
+
+    A tokenizer without a limit says 10³⁰ (`VERY_LARGE_INTEGER` of transformers).
+    """
     limit = model.max_seq_length
-    return None if limit is None or limit == float("inf") else int(limit)
+    return None if limit is None or limit > _UNLIMITED else int(limit)
 
 
 def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:

@@ -49,6 +49,7 @@ def facts(model: KnownModel) -> Table:
         ["architecture", model.architecture or None],
         ["family", model.family],
         ["runs code from its page", f"yes: it is loaded as {model.name}?code=trusted" if model.remote_code else "no"],
+        *([["cannot be read here", model.refusal]] if model.refusal else []),
         ["packages are installed", model.installed],
         ["on this machine", model.here],
         ["facts from", model.source or None],
