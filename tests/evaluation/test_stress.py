@@ -51,6 +51,43 @@ def test_results_have_the_labels_of_their_queries(collection: Collection, tmp_pa
     assert [(row.label, row.queries) for row in rows] == [("en", 24), ("de", 24)]
 
 
+def test_each_value_of_a_label_has_its_own_change(collection: Collection, tmp_path: Path) -> None:
+    """In English stand the captions that say a mixture; in German those that say "red", which is no use before either.
+
+    Whatever the perturbation, the numbers of a language are those of a study of its captions alone over all pictures,
+    and those of one language for all are those of the study.
+    """
+    count = collection.images.num_rows
+    languages = pa.array([value for _ in range(count) for value in ("en", None)])
+    labelled = replace(collection, captions=collection.captions.append_column("language", languages))
+    found = study(labelled, tmp_path)
+    by = found.by("language")
+    assert [(row.perturbation, row.value) for row in by.rows] == [
+        (name, value) for name in TYPOS for value in ("en", "(none)")
+    ]
+    for effect in found.effects:
+        is_english = np.array([query.endswith("#0") for query in effect.queries.to_pylist()])
+        for value, chosen in (("en", is_english), ("(none)", ~is_english)):
+            row = by[effect.name, value]
+            before, after = effect.before[chosen].mean(), effect.after[chosen].mean()
+            assert (row.change.before, row.change.after, row.change.queries) == (before, after, count)
+            assert row.coverage == effect.outcome.changed[chosen].mean()
+            assert row.change.percent == pytest.approx(100 * (after - before) / before)
+    swapped = by["char_swap", "en"]
+    low, high = swapped.change.percent_interval
+    assert low <= swapped.change.percent <= high and low < 0
+    alone = pa.array(["en"] * (2 * count))
+    whole = study(replace(collection, captions=collection.captions.append_column("language", alone)), tmp_path)
+    for row, effect in zip(whole.by("language").rows, whole.effects, strict=True):
+        np.testing.assert_equal(row.change, effect.overall)
+    assert by.to_pandas()["percent"].tolist() == pytest.approx([row.change.percent for row in by.rows])
+    assert "by language" in by.to_markdown()
+    with pytest.raises(VisirError, match="there is no label 'langauge'"):
+        found.by("langauge")
+    with pytest.raises(VisirError, match="no query has labels"):
+        study(collection, tmp_path, perturbations=["char_swap"]).by("language")
+
+
 def test_every_number_is_that_of_an_evaluation(collection: Collection, tmp_path: Path) -> None:
     """The slow way as the referee: the whole perturbed collection evaluated by itself."""
     found = stress(collection, _never_zero(), perturbations=TYPOS, corruptions=[], store=Store(tmp_path / "store"))

@@ -32,6 +32,7 @@ from visir.reports.blocks import (
 )
 from visir.reports.examples import Answer, Example, ExampleQueries, first_ranks
 from visir.reports.gallery import GalleryEntry, QueryGallery, Strip, Tile
+from visir.reports.label_sections import grouping_labels
 from visir.reports.page import Page, Section, write_page
 from visir.reports.shown import ShownItems, first_captions
 from visir.reports.stress_plots import degradation_bars, similarity_map
@@ -39,6 +40,7 @@ from visir.reports.stress_tables import effects_table, jaccard_table
 from visir.reports.svg import themed
 from visir.reports.tables import card_table
 from visir.reports.thumbnails import Thumbnail, thumbnails
+from visir.reports.views import stress_by_label as by_label_view
 from visir.reports.words import meaning
 from visir.robustness.corruptions import corrupt, pictures
 
@@ -94,6 +96,9 @@ def write_stress_report(
                         short="What breaks it")]  # fmt: skip
     if collection is not None:
         sections.append(Section("worst", "Worst hit", _worst(study, collection)))
+    for number, label in enumerate(grouping_labels(study.plain)):
+        blocks: list[Block] = [replace(by_label_view.table(study.by(label)), caption="")]
+        sections.append(Section(f"by-{number}", f"By {label}", blocks))
     if study.jaccard is not None:
         sections.append(
             Section("same", "Do perturbations break the same captions?", _overlap(study), short="The same captions?")

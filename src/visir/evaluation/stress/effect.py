@@ -197,6 +197,19 @@ def effects(
     return measured
 
 
+def rsum_changes(before: Floats, after: Sequence[Floats], clusters: object, *, seed: int) -> list[RsumChange]:
+    """How rsum changes over a set of queries under several perturbations, all from one resampling.
+
+    Args:
+        before: (n,) each query's rsum before, in points.
+        after: For each perturbation: (n,) each query's rsum after.
+        clusters: (n,) the image of each query; None where every query is an image.
+        seed: The seed of the resampling.
+    """
+    sums = resampled_sums(np.stack([np.ones(len(before)), before, *after], axis=1), clusters, seed=seed)
+    return [_change(before, values, sums[:, 0], sums[:, 1], sums[:, 2 + number]) for number, values in enumerate(after)]
+
+
 def rsum_by_query(result: Result, task: str) -> Floats:
     """Sum each query's recalls at 1, 5 and 10.
 

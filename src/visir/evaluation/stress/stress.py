@@ -171,7 +171,7 @@ def stress(
             timing["perturb"] = timing.get("perturb", 0.0) + time.perf_counter() - condition_started
             searched = plain[task]
             if changed.any():
-                perturbed = replace(tasks[task], queries=queries, condition=perturbation)
+                perturbed = replace(tasks[task], queries=queries, condition=perturbation, labels=None)
                 searched = merged(searched, subject.checked_search([perturbed], depth=DEPTH, ties=ties)[0])
             title, family = _called(perturbation, task)
             result = measured.result({task: searched}, description)

@@ -11,6 +11,7 @@ from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, nearest
 from visir.evaluation.saved import Saved
 from visir.evaluation.significance import TestName, corrected
+from visir.evaluation.stress.by_label import StressByLabel, effects_by_label
 from visir.evaluation.stress.effect import ConditionOutcome, Effect, effects
 from visir.evaluation.stress.jaccard import Jaccard, jaccard
 from visir.records import Collection, Protocol, Qrels, Result, Run
@@ -86,6 +87,22 @@ class Stress(Tabular, Plotted, Saved, view="visir.reports.views.stress", writer=
         raise ConfigurationError(
             f"{self.system}: no effect of {name!r}.", hint=nearest(name, [effect.name for effect in self.effects])
         )
+
+    def by(self, label: str, *, seed: int = 0) -> StressByLabel:
+        """The effects for each value of a label of the queries: by language.
+
+        Args:
+            label: The name of the label.
+            seed: The seed of the intervals.
+
+        Returns:
+            One row for each perturbation and value: the rsum before and after, the change and its 95 % interval.
+
+        Raises:
+            VisirError: No query has such a label.
+        """
+        rows = effects_by_label(self.plain, self.effects, self.images, label, seed=seed)
+        return StressByLabel(self.system, self.collection, label, rows)
 
     def under(self, percent: float) -> list[Effect]:
         """The effects that leave less than a given share of the unperturbed rsum, over all queries.

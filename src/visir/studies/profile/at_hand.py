@@ -18,14 +18,12 @@ class DataAtHand:
         name: What a profile calls it.
         path: Where it is.
         images: Where its pictures are, when they are not beside it; without them it takes no part.
-        blind: Captions of which the language model of the blind baseline is made.
         ability: What its tasks show, where that is another ability than tasks of this kind usually show.
     """
 
     name: str
     path: str
     images: str = ""
-    blind: str = ""
     ability: str = ""
 
     def is_there(self, folder: Path) -> bool:
@@ -44,19 +42,16 @@ class DataAtHand:
         images = str(folder / self.images) if self.images else None
         return open_source(str(folder / self.path), images=images)
 
-    def blind_model(self, folder: Path) -> str:
-        """The name of the language model; "" where its captions are not there."""
-        return str(folder / self.blind) if self.blind and (folder / self.blind).is_file() else ""
-
 
 _FLICKR8K = "flickr8k/images_test_224.zip"
 _COCO = "coco/images_154_256.zip"
-_CAPTIONS = "flickr8k/Flickr8k.token.txt.xz"
+CAPTIONS = "flickr8k/Flickr8k.token.txt.xz"
+"""Captions of which the language model of the blind baseline is made."""
 
 DATA_SETS = (
     DataAtHand("flickr8k", "flickr8k/dataset_flickr8k.karpathy_schema.json.xz", _FLICKR8K),
-    DataAtHand("sugarcrepe-pp", "choice/sugarcrepe_pp", _COCO, _CAPTIONS),
-    DataAtHand("valse", "choice/valse", _COCO, _CAPTIONS),
+    DataAtHand("sugarcrepe-pp", "choice/sugarcrepe_pp", _COCO),
+    DataAtHand("valse", "choice/valse", _COCO),
     DataAtHand("flickr8k-cn", "multilingual/flickr8k-cn", _FLICKR8K, ability="language"),
     DataAtHand("mnist", "mnist"),
 )
@@ -70,3 +65,13 @@ def data_at_hand(folder: Path | None = None) -> list[tuple[DataAtHand, Path]]:
     """
     place = data_directory() if folder is None else folder
     return [(known, place) for known in DATA_SETS if known.is_there(place)]
+
+
+def captions_at_hand(folder: Path | None = None) -> str:
+    """Captions for a language model; "" where there are none.
+
+    Args:
+        folder: The folder; None takes `VISIR_DATA`.
+    """
+    file = (data_directory() if folder is None else folder) / CAPTIONS
+    return str(file) if file.is_file() else ""
