@@ -15,8 +15,7 @@ from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import EncodeOptions
 from visir.errors import ConfigurationError, VisirError
-from visir.evaluation.intervals import interval_of
-from visir.evaluation.significance import mean_interval
+from visir.evaluation.intervals import difference_interval, interval_of
 from visir.evaluation.sources import check_open_options, open_tasks
 from visir.fingerprint import hash_json
 from visir.progress import Progress
@@ -224,7 +223,7 @@ def _score(
     difference = None
     if beside is not None and len(beside.values) == len(own.values):
         apart = own.values - beside.values
-        difference = ScoreDifference(float(apart.mean()), *mean_interval(apart, own.clusters))
+        difference = ScoreDifference(float(apart.mean()), *difference_interval(own.values, beside.values, own.clusters))
     return SkillScore(
         task.source,
         skill.name,
