@@ -137,7 +137,8 @@ def test_a_log_of_ones_own_takes_the_place_of_the_thesiss(tmp_path: Path, monkey
     generate(tmp_path / "sessions/shop-log", 3_000)
     found = compare_cells(name, read_study(name), "full", run(read_study(name), name, "full", tmp_path / "out", jobs=1))
     assert found.states == {"done": 3}
-    assert found.count("reproduced") + found.count("not reproduced") == 15
+    # 5 devices, 3 columns; the rates of the two rarest are hardly known and not standardised
+    assert found.count("reproduced") + found.count("not reproduced") == 13
     # The share of smartphones among sessions without a purchase is planted as printed, 58.09 %.
     states = {(one.system, one.label): one.state for one in found.values}
     assert states["Non-purchase sessions (%)", "Smartphone"] == "reproduced"

@@ -77,10 +77,10 @@ def test_a_score_its_chance_its_interval_and_its_strength(tmp_path: Path) -> Non
     assert row.strength == pytest.approx(2 / 3) and row.between(0.0) == pytest.approx(-1 / 3)
     assert (row.low, row.high) == share_interval([1, 1, 1, 0], ["red", "green", "blue", "grey"])  # by picture
     assert row.difference is not None and row.difference.mean == 0.75
-    # The differences 1, 1, 1, 0 have the mean 3/4 and the standard error 1/4: Student's t with 3 degrees of freedom.
-    assert row.difference.low == pytest.approx(0.75 - 3.182446 * 0.25, abs=1e-5)
+    # Three hits gained, none lost, half a query more of each outcome: (3.5 − 0.5) / 6 = 1/2 (Agresti and Min).
+    assert row.difference.low == pytest.approx(0.5 - 1.959964 * (3.5 + 0.5 - 3**2 / 6) ** 0.5 / 6, abs=1e-5)
     assert dict(result.protocols[row.protocol])["galleries t2i"].startswith("4 images")
-    assert result.summary == "above chance: 0 of 2; better than bad: 0 of 2, worse: 0"
+    assert result.summary == "above chance: 1 of 2; better than bad: 0 of 2, worse: 0"
     assert repr(result).splitlines()[0] == "ModelProfile(good: 2 tasks of 1 ability, beside bad)"
 
 

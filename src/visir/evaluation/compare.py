@@ -14,10 +14,11 @@ from visir.errors import ConfigurationError, ProtocolError, VisirError, nearest,
 from visir.evaluation.clusters import clusters_of, labels_clusters
 from visir.evaluation.comparison import Comparison, Difference, untested_notes
 from visir.evaluation.contestants import USUAL, Contestants, contestants_of
+from visir.evaluation.intervals import difference_interval
 from visir.evaluation.measures import MEASURES, Named, base_of, read_measure
 from visir.evaluation.measures.measure import recalls_of
 from visir.evaluation.scoring import canonical
-from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
+from visir.evaluation.significance import Correction, TestName, corrected, paired_test
 from visir.evaluation.typical_measures import CHOICES
 from visir.records import Protocol, Result, labels_of
 
@@ -155,9 +156,9 @@ def compare_results(
             rows = paired_rows(first, other, task)
             groups = None if unit == "caption" else clusters[task]
             for name in names:
-                gaps = _values(other, task, name)[rows] - _values(first, task, name)
-                outcome = paired_test(test, gaps, groups, seed=seed)
-                low, high = mean_interval(gaps, groups)
+                values, baseline = _values(other, task, name)[rows], _values(first, task, name)
+                outcome = paired_test(test, values - baseline, groups, seed=seed)
+                low, high = difference_interval(values, baseline, groups)
                 value, before = other.mean(task, name), first.mean(task, name)
                 lower_is_better = base_of(name) in MEASURES and MEASURES.get(base_of(name)).best == "low"
                 differences.append(

@@ -15,8 +15,9 @@ from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.comparison import Comparison, Difference, untested_notes
 from visir.evaluation.evaluate import evaluate as evaluate_system
+from visir.evaluation.intervals import difference_interval
 from visir.evaluation.measures import MEASURES, base_of
-from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
+from visir.evaluation.significance import Correction, TestName, corrected, paired_test
 from visir.products.opening import open_catalogue
 from visir.products.relevance import SETTINGS, Setting
 from visir.products.saved_models import systems_of
@@ -154,8 +155,9 @@ class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluati
     ) -> Comparison:
         """Differences between systems, paired by category, corrected over all comparisons.
 
-        A category that is a query in several splits is one observation with all its values (a cluster): its splits
-        share the habits of the models and the difficulty of the category, so they are no independent evidence.
+        A category that is a query in several splits is one observation, the mean of its values: its splits share the
+        habits of the models and the difficulty of the category, so they are no independent evidence. So differences are
+        means over categories; those of the tables are over the queries of each split.
 
         Args:
             pairs: (baseline, system); None takes every pair.
@@ -183,8 +185,8 @@ class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluati
         return Comparison(
             tuple(self.systems),
             tuple(differences),
-            f"two-sided paired {'t-test' if test == 't' else f'randomisation test (seed {seed})'} over categories, the "
-            f"splits of one category together; 95 % intervals (t)",
+            f"two-sided paired {'t-test' if test == 't' else f'randomisation test (seed {seed})'} over categories, "
+            f"each the mean of its splits; 95 % intervals",
             correction,
             sum(not difference.untested for difference in differences),
             {},
@@ -196,15 +198,15 @@ class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluati
         self, setting: Setting, baseline: str, system: str, name: str, test: TestName, seed: int
     ) -> Difference:
         pairs = _paired(self._trials_of(baseline, setting), self._trials_of(system, setting))
-        gaps = np.concatenate([second.values(name) - first.values(name) for first, second in pairs])
-        queries = pa.concat_arrays([first.task.judgements().queries for first, _ in pairs])
-        groups = queries.dictionary_encode().indices.to_numpy()
-        outcome = paired_test(test, gaps, groups, seed=seed)
-        low, high = mean_interval(gaps, groups)
-        value, before = _means(pairs, name)
+        categories = pa.concat_arrays([first.task.judgements().queries for first, _ in pairs])
+        first, second = (
+            mean_by_category(np.concatenate([pair[side].values(name) for pair in pairs]), categories) for side in (0, 1)
+        )
+        outcome = paired_test(test, second - first, seed=seed)
+        low, high = difference_interval(second, first)
+        value, before, gap, p = float(second.mean()), float(first.mean()), float((second - first).mean()), outcome.p
         lower = base_of(name) in MEASURES and MEASURES.get(base_of(name)).best == "low"
         better = value < before if lower else value > before
-        gap, p = float(gaps.mean()), outcome.p
         return Difference(setting, name, system, baseline, value, before, gap, low, high, p, p, better, outcome.reason)
 
     def _trials_of(self, system: str, setting: Setting) -> tuple[Trial, ...]:
@@ -326,7 +328,16 @@ def _paired(first: Sequence[Trial], second: Sequence[Trial]) -> list[tuple[Trial
     return [(trial, by_task[id(trial.task)]) for trial in first if id(trial.task) in by_task]
 
 
-def _means(pairs: Sequence[tuple[Trial, Trial]], name: str) -> tuple[float, float]:
-    """Of the second and of the first of each pair: the means over all queries."""
-    first, second = (np.concatenate([pair[side].values(name) for pair in pairs]) for side in (0, 1))
-    return float(second.mean()), float(first.mean())
+def mean_by_category(values: NDArray[np.float64], categories: pa.StringArray) -> NDArray[np.float64]:
+    """The mean over its splits of each category: one observation, however many splits it is a query of.
+
+    Args:
+        values: (n,) a value per category and split.
+        categories: (n,) the category of each.
+
+    Returns:
+        (categories,) the means, in the order of the first values.
+    """
+    codes = categories.dictionary_encode().indices.to_numpy()
+    means: NDArray[np.float64] = np.bincount(codes, values) / np.bincount(codes)
+    return means
