@@ -154,7 +154,7 @@ def test_what_was_not_changed_is_not_resampled() -> None:
     rng = np.random.default_rng(0)
     before = rng.choice([100.0, 200.0, 300.0], 40)
     after = np.where(rng.random(40) < 0.4, 0.0, before)
-    (change,) = rsum_changes(before, [after], np.repeat(np.arange(20), 2), 0)
+    (change,) = rsum_changes(before, [after], np.repeat(np.arange(20), 2), seed=0)
     assert (change.queries, change.images, change.is_too_few) == (40, 20, False)
     assert change.percent_interval[0] < change.percent < change.percent_interval[1] < 0
     assert change.interval_in_words.startswith("95 % interval -")
@@ -162,7 +162,7 @@ def test_what_was_not_changed_is_not_resampled() -> None:
 
 def test_fewer_than_ten_images_are_too_few_for_an_interval() -> None:
     before, after = np.full(18, 300.0), np.r_[np.zeros(9), np.full(9, 300.0)]
-    (change,) = rsum_changes(before, [after], np.arange(18) // 2, 0)
+    (change,) = rsum_changes(before, [after], np.arange(18) // 2, seed=0)
     assert (change.images, change.percent) == (9, -50.0)
     assert np.isnan([*change.points_interval, *change.percent_interval]).all()
     assert change.interval_in_words == "too few images for an interval"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import isnan
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -199,27 +200,14 @@ def effects(
     before = rsum_by_query(plain, task)
     after = [rsum_by_query(outcome.result, task) for outcome in outcomes]
     owners = np.arange(len(before)) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
-    changes = rsum_changes(before, after, owners, seed)
+    changes = rsum_changes(before, after, owners, seed=seed)
     measured = []
     for outcome, values, overall in zip(outcomes, after, changes, strict=True):
         part = outcome.changed
-        on_changed = rsum_changes(before[part], [values[part]], owners[part], seed)[0] if part.any() else None
+        on_changed = rsum_changes(before[part], [values[part]], owners[part], seed=seed)[0] if part.any() else None
         p = paired_test(test, values - before, clusters, seed=seed).p
         measured.append(Effect(outcome, overall, on_changed, p, p, before, values))
     return measured
-
-
-def rsum_changes(before: Floats, after: Sequence[Floats], clusters: object, *, seed: int) -> list[RsumChange]:
-    """How rsum changes over a set of queries under several perturbations, all from one resampling.
-
-    Args:
-        before: (n,) each query's rsum before, in points.
-        after: For each perturbation: (n,) each query's rsum after.
-        clusters: (n,) the image of each query; None where every query is an image.
-        seed: The seed of the resampling.
-    """
-    sums = resampled_sums(np.stack([np.ones(len(before)), before, *after], axis=1), clusters, seed=seed)
-    return [_change(before, values, sums[:, 0], sums[:, 1], sums[:, 2 + number]) for number, values in enumerate(after)]
 
 
 def rsum_by_query(result: Result, task: str) -> Floats:
@@ -237,7 +225,7 @@ def rsum_by_query(result: Result, task: str) -> Floats:
     return total
 
 
-def rsum_changes(before: Floats, after: Sequence[Floats], owners: NDArray[np.int64], seed: int) -> list[RsumChange]:
+def rsum_changes(before: Floats, after: Sequence[Floats], owners: NDArray[Any], *, seed: int) -> list[RsumChange]:
     """The changes from one rsum to several over the same queries, all from one resampling of their images.
 
     Args:
