@@ -166,7 +166,7 @@ def test_fewer_than_ten_images_are_too_few_for_an_interval() -> None:
     assert (change.images, change.percent) == (9, -50.0)
     assert np.isnan([*change.points_interval, *change.percent_interval]).all()
     assert change.interval_in_words == "too few images for an interval"
-    (more,) = rsum_changes(before, [after], np.r_[np.arange(16) // 2, 8, 9], 0)
+    (more,) = rsum_changes(before, [after], np.r_[np.arange(16) // 2, 8, 9], seed=0)
     assert more.images == 10 and not np.isnan(more.percent_interval).any()
 
 
