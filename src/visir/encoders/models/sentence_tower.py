@@ -31,6 +31,8 @@ from visir.records import Modality, Role
 from visir.storage import Scratch
 
 MODULES_FILE = "modules.json"
+UNLIMITED = 10**9
+"""From here on a number of tokens is no limit: transformers writes 10**30 for a tokenizer without one."""
 
 
 class SentenceTower(PretrainedTower):
@@ -191,9 +193,9 @@ def sentence_limit(model: Any, prompt: str, template: str) -> TextLimit | None:
 
 
 def limit_of(model: Any) -> int | None:
-    """Tokens a text may have; None for bags of word vectors, which read all of it."""
+    """Tokens a text may have; None where all of it is read: bags of word vectors, tokenizers without a limit."""
     limit = model.max_seq_length
-    return None if limit is None or limit == float("inf") else int(limit)
+    return None if limit is None or limit >= UNLIMITED else int(limit)
 
 
 def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:
