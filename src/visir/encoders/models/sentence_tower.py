@@ -21,6 +21,7 @@ from visir.encoders.models.model_files import (
     read_small_files,
 )
 from visir.encoders.models.pretrained_towers import part, random_weights, recompute_activations
+from visir.encoders.models.sentence_inputs import as_texts
 from visir.encoders.models.tokens import pad, token_counts, vocabulary_hash
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
@@ -112,9 +113,8 @@ class SentenceTower(PretrainedTower):
     def _tokenise(self, texts: Sequence[str]) -> dict[str, Any]:
         model = self.network.model
         with self._lock:  # a fast tokenizer changes its padding state in place
-            encoded: dict[str, Any] = model.preprocess(
-                [self._template.replace("{}", text) for text in texts], prompt=default_prompt(model) or None
-            )
+            filled = as_texts([self._template.replace("{}", text) for text in texts], model)
+            encoded: dict[str, Any] = model.preprocess(filled, prompt=default_prompt(model) or None)
         return encoded
 
 
