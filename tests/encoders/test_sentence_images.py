@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny_multi_vector
 import tiny_sentence
 import tiny_transformers as tiny
 from PIL import Image
@@ -114,6 +115,13 @@ def test_the_cards(saved: dict[str, Path]) -> None:
     assert qwen.card.image_preprocessing["chat_template"] == qwen.card.text_preprocessing["chat_template"]
     assert qwen.batch_size == 8 and clip.batch_size == 64
     assert load(saved["vit"], device="cpu").card.text_preprocessing == {}
+
+
+def test_a_tokenizer_without_a_limit(tmp_path: Path) -> None:
+    encoder = load(tiny_multi_vector.save_qwen3(tmp_path / "model"), device="cpu")  # transformers writes 10**30
+    assert encoder.card.text_preprocessing["max_length"] is None
+    vectors = encode_items(encoder, Items.of_texts({"a": "a dog"}), store=tmp_path / "store").vectors
+    assert np.abs(vectors - encoder.encode_texts(["a dog"])).max() <= 1e-5
 
 
 def test_a_picture_that_is_too_narrow_is_named(saved: dict[str, Path], tmp_path: Path) -> None:

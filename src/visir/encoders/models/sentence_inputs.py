@@ -37,8 +37,11 @@ def takes_messages(model: Any) -> bool:
 
 
 def as_texts(texts: Sequence[str], model: Any) -> list[Any]:
-    """Texts as the library takes them: one that looks like the address of a picture stays a text."""
-    if not model.supports("image"):
+    """Texts as the library takes them: one that looks like an address, or names a file, stays a text.
+
+    The library guesses what a string is: it would fetch addresses of pictures, videos and sounds, and open files.
+    """
+    if set(model.modalities) == {"text"}:
         return list(texts)
     from sentence_transformers.base.modality import infer_modality
 
