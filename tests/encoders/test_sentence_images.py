@@ -16,7 +16,7 @@ from PIL import Image
 from sentence_transformers import SentenceTransformer
 
 from visir.collections.images import to_rgb
-from visir.encoders import encode_items
+from visir.encoders import encode_items, own_code
 from visir.encoders.loading import load
 from visir.encoders.models.joined import JoinedTexts
 from visir.errors import EncoderError, ImageError
@@ -153,7 +153,9 @@ def test_prompts_by_name(saved: dict[str, Path]) -> None:
         load(f"st:{saved['clip']}?prompt=query", device="cpu")
 
 
-def test_code_that_comes_with_a_model_runs_only_when_the_name_says_so(saved: dict[str, Path], tmp_path: Path) -> None:
+def test_code_that_comes_with_a_model_runs_only_when_the_name_says_so(
+    saved: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy = Path(shutil.copytree(saved["clip"], tmp_path / "copy"))
     parts = json.loads((copy / "modules.json").read_text())
     parts[0]["type"] = "own.Towers"
@@ -172,6 +174,7 @@ def test_code_that_comes_with_a_model_runs_only_when_the_name_says_so(saved: dic
     joined = JoinedTexts([load("bow:16"), encoder])
     (copy.parent / "joined").mkdir()
     joined.save(copy.parent / "joined")
+    monkeypatch.setattr(own_code, "_named", set())  # as in a new process, where nobody has named the model
     with pytest.raises(EncoderError, match="runs code of its own, and nobody has said here that it may") as caught:
         load(copy.parent / "joined", device="cpu")
     assert f"{copy.parent / 'joined'}?code=trusted" in caught.value.hint
