@@ -26,7 +26,7 @@ from visir.encoders.models.model_files import ModelFiles, loading, no_progress_b
 from visir.encoders.models.model_names import CODE_OPTIONS, positive_number, refuse_code, template_of, trusted_code
 from visir.encoders.models.processor_values import processor_values
 from visir.encoders.models.retrieval_processor import check_no_marks
-from visir.encoders.models.sentence_inputs import as_texts
+from visir.encoders.models.sentence_inputs import PictureShapes, as_texts
 from visir.encoders.models.sentence_tower import UNLIMITED
 from visir.encoders.models.token_pieces import token_pieces
 from visir.encoders.models.tokens import check_saved_tokenizer, token_counts, vocabulary_hash
@@ -60,6 +60,7 @@ class SentenceMultiVectorEncoder(Encoder):
         self.modalities = frozenset(modality for modality, taken in _TAKEN.items() if model.supports(taken))
         self.dimension = int(model.get_embedding_dimension())
         self._template = str(card.text_preprocessing.get("template", "{}"))
+        self._shapes = PictureShapes.of(model)
         self._role: Role = "document"
 
     def for_role(self, role: Role) -> SentenceMultiVectorEncoder:
@@ -69,6 +70,12 @@ class SentenceMultiVectorEncoder(Encoder):
         encoder = copy(self)
         encoder._role = role
         return encoder
+
+    def preprocess(self, image: Image) -> Pixels:
+        """The RGB picture itself: the library sees the whole batch."""
+        self._check_takes("image")
+        self._shapes.check(image)
+        return image  # type: ignore[return-value]  # what pixels are is the encoder's affair
 
     def embed_images(self, batch: Sequence[Pixels]) -> TokenVectors:
         """(t, dimension) vectors of each picture."""
