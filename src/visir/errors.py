@@ -98,6 +98,10 @@ class EncoderError(VisirError):
     """A model cannot be found, loaded, or used in the way asked for."""
 
 
+class TextError(EncoderError):
+    """A text that a model cannot read."""
+
+
 class EmbeddingError(VisirError):
     """Vectors are malformed: NaN, zero, wrong dimension, unknown or duplicate ids."""
 

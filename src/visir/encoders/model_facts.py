@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
@@ -12,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from visir.encoders.families import CHECKPOINT_FILE, KINDS, family_of
-from visir.errors import EncoderError
+from visir.errors import EncoderError, VisirError
+from visir.files import is_there, read_json
 
 WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.onnx", "*.msgpack")
 LONGEST = 4 * 2**20
@@ -110,7 +110,8 @@ def cached_folder(hub_name: str) -> Path | None:
     """Where the hub's cache on this machine has files of a model; None without any. Imports nothing."""
     home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
     hub = Path(os.environ.get("HF_HUB_CACHE", home / "hub"))
-    snapshots = sorted((hub / f"models--{hub_name.replace('/', '--')}" / "snapshots").glob("*"))
+    place = hub / f"models--{hub_name.replace('/', '--')}"
+    snapshots = sorted((place / "snapshots").glob("*")) if is_there(place) else []
     return next((folder for folder in reversed(snapshots) if has_weights(folder)), snapshots[-1] if snapshots else None)
 
 
@@ -143,12 +144,14 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LONGEST:
             raise ValueError(f"{path.stat().st_size:,} bytes")
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_json(path)
         if not isinstance(value, dict | list):
             raise ValueError("neither an object nor a list")
-    except (ValueError, OSError) as fault:
+    except (VisirError, ValueError, OSError) as fault:
+        why = fault.message if isinstance(fault, VisirError) else str(fault)
         raise EncoderError(
-            f"{path}: this configuration cannot be read ({fault}).", hint="copy the model's folder again"
+            f"{path}: this configuration cannot be read ({why.removeprefix(f'{path}: ')}).",
+            hint="copy the model's folder again",
         ) from fault
     return value if isinstance(value, dict) else {"modules": value}
 
