@@ -18,17 +18,19 @@ class DataAtHand:
         name: What a profile calls it.
         path: Where it is.
         images: Where its pictures are, when they are not beside it; without them it takes no part.
+        splits: Where its division into splits is, when its own files do not say it; other pictures are left out.
         ability: What its tasks show, where that is another ability than tasks of this kind usually show.
     """
 
     name: str
     path: str
     images: str = ""
+    splits: str = ""
     ability: str = ""
 
     def is_there(self, folder: Path) -> bool:
         """Whether its files are in a folder."""
-        return all((folder / place).exists() for place in (self.path, self.images) if place)
+        return all((folder / place).exists() for place in (self.path, self.images, self.splits) if place)
 
     def open(self, folder: Path) -> Any:
         """Open it.
@@ -40,7 +42,8 @@ class DataAtHand:
             VisirError: Its files are not what they should be.
         """
         images = str(folder / self.images) if self.images else None
-        return open_source(str(folder / self.path), images=images)
+        options = {"splits": folder / self.splits, "unlisted": "drop"} if self.splits else {}
+        return open_source(str(folder / self.path), images=images, **options)
 
 
 _FLICKR8K = "flickr8k/images_test_224.zip"
@@ -52,7 +55,7 @@ DATA_SETS = (
     DataAtHand("flickr8k", "flickr8k/dataset_flickr8k.karpathy_schema.json.xz", _FLICKR8K),
     DataAtHand("sugarcrepe-pp", "choice/sugarcrepe_pp", _COCO),
     DataAtHand("valse", "choice/valse", _COCO),
-    DataAtHand("flickr8k-cn", "multilingual/flickr8k-cn", _FLICKR8K, ability="language"),
+    DataAtHand("flickr8k-cn", "multilingual/flickr8k-cn", _FLICKR8K, splits="flickr8k", ability="language"),
     DataAtHand("mnist", "mnist"),
 )
 
