@@ -42,7 +42,7 @@ class DataAtHand:
             VisirError: Its files are not what they should be.
         """
         images = str(folder / self.images) if self.images else None
-        options = {"splits": folder / self.splits, "unlisted": "drop"} if self.splits else {}
+        options: dict[str, Any] = {"splits": folder / self.splits, "unlisted": "drop"} if self.splits else {}
         return open_source(str(folder / self.path), images=images, **options)
 
 
