@@ -45,8 +45,8 @@ def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
             `{id: image}`; a DataFrame or an Arrow table; anything with a length whose entries are such pairs, as the
             data sets of torchvision. An image is a path, a PIL picture, an array (height, width, 3), or encoded bytes.
         name: The name of the collection.
-        **columns: Of a table: the columns of images, captions, ids, caption ids and splits, where they have no usual
-            names (`image`, `caption`, `id`, `caption_id`, `split_column`).
+        **columns: Of a table: the columns of images, captions, ids, caption ids, splits and languages, where they have
+            no usual names (`image`, `caption`, `id`, `caption_id`, `split_column`, `language_column`).
 
     Raises:
         CollectionError: For anything else; for files that are not there, all at once.

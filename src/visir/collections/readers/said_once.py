@@ -1,0 +1,49 @@
+"""What an image has only one of, where several rows are of one image: its split, its class."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from visir.collections.draft import SourceDraft
+
+
+@dataclass
+class SaidOnce:
+    """Joins what the rows of an image say of it. An empty cell says nothing; two different values are a fault.
+
+    Args:
+        draft: Takes the faults.
+        said: By image and column the first value that is not empty, and its place.
+
+    Example:
+        >>> from pathlib import Path
+        >>> from visir.collections.draft import Draft
+        >>> said = SaidOnce(Draft("toy", Path(), "rows"))
+        >>> said("a.jpg", "label", "red ", "line 2"), said("a.jpg", "label", "", "line 3")
+        ('red', 'red')
+        >>> said("a.jpg", "label", "blue", "line 4"), said.draft.faults
+        ('red', ["a.jpg: label 'red' in line 2, but 'blue' in line 4; an image has one"])
+    """
+
+    draft: SourceDraft
+    said: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
+
+    def __call__(self, image: str, column: str, value: Any, place: str) -> Any:
+        """The value of an image, without white space at its ends.
+
+        Args:
+            image: The id of the image.
+            column: What it is: "split", or a column of classes.
+            value: What a row says; None or "" is nothing.
+            place: Where the row is: "line 7".
+        """
+        value = value.strip() if isinstance(value, str) else value
+        if value is None or value == "":
+            return self.said.get((image, column), (value,))[0]
+        first, first_place = self.said.setdefault((image, column), (value, place))
+        if first != value:
+            self.draft.fault(
+                f"{image}: {column} {first!r} in {first_place}, but {value!r} in {place}; an image has one"
+            )
+        return first
