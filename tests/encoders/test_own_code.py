@@ -16,6 +16,7 @@ import visir
 from manifests import content_of, rewrite
 from verbs import say
 from visir.cli.index_search import search_command as search_index
+from visir.cli.search import search as search_photos
 from visir.encoders import own_code
 from visir.encoders.checkpoints import write_description
 from visir.encoders.loading import load
@@ -132,6 +133,11 @@ def test_an_index_lets_no_code_run_on_the_command_line(index: Path, name: str, m
     assert f"{index}: it names the model {name}" in said.text and f"--model '{name}'" in said.text
     say(search_index, index, "a dog", "--device", "cpu", "--model", name)
     assert marker.exists()  # the user named it
+
+
+def test_a_search_beside_an_index_lets_no_code_run(index: Path, photos: Path, name: str, marker: Path) -> None:
+    said = say(search_photos, photos, "a dog", "--index", index, "--device", "cpu")
+    assert said.status == 2 and not marker.exists() and f"{index}: it names the model {name}" in said.text
 
 
 def test_an_updated_library_lets_no_code_run(library: Path, photos: Path, marker: Path) -> None:
