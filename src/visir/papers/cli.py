@@ -203,8 +203,10 @@ def _run_lines(comparison: StudyComparison) -> list[str]:
     lines += [f"  not run: {reason}: {'; '.join(dict.fromkeys(of))}" for reason, of in rows.items()]
     printed = [value for value in comparison.values if value.published is not None]
     if missing := comparison.not_measured:
-        lines.append(f"  {len(printed) - sum(missing.values())} of {len(printed)} printed values measured; without one:")
-        lines += [f"    {count}: {reason}" for reason, count in missing.items()]
+        lines.append(
+            f"  {len(printed) - sum(missing.values())} of {len(printed)} printed values measured; without one:"
+        )
+        lines += [f"    {number}: {reason}" for reason, number in missing.items()]
     return lines
 
 

@@ -17,7 +17,7 @@ GROUPS = {
     "typos": ("char_swap", "missing_char", "extra_char", "nearby_char"),
 }
 """Labels of thesis Table 5.3 that are means of perturbations (which they are is in the notes of the table)."""
-_NO_LOG = "the authors released no log of it"
+_NO_LOG = "no log of it is at hand"
 
 
 class LogsExperiment(Experiment):
@@ -62,7 +62,7 @@ class LogsExperiment(Experiment):
         for task in ("i2t", "t2i"):
             path = folder / task / "none.parquet"
             if not path.is_file():
-                notes.append(f"{task}: the authors released no unperturbed log")
+                notes.append(f"{task}: no unperturbed log is at hand")
                 continue
             evaluation = evaluate_log(read(path))
             values |= values_of(evaluation.result.aggregates, context.row)
@@ -71,7 +71,7 @@ class LogsExperiment(Experiment):
             reading = nearest_reading(evaluation, context)
             explained += [reading] if reading else []
         if not protocol:
-            raise InsufficientDataError("the authors released no unperturbed log")
+            raise InsufficientDataError("no unperturbed log is at hand")
         return Measurement(values, provenance, protocol, " ".join(explained), tuple(dict.fromkeys(notes)))
 
     def _perturbed(self, folder: Path, provenance: dict[str, str], context: ExperimentContext) -> Measurement:
@@ -79,7 +79,7 @@ class LogsExperiment(Experiment):
 
         paths = sorted((folder / "t2i").glob("*.parquet"))
         if not paths:
-            raise InsufficientDataError("the authors released no log of text to image")
+            raise InsufficientDataError("no log of text to image is at hand")
         logs = {path.stem: evaluate_log(read(path)).result for path in paths}
         rsums = {name: result.mean("t2i", "rsum") for name, result in logs.items()}
         if "none" in rsums:
@@ -106,8 +106,8 @@ class LogsExperiment(Experiment):
         perturbed = sorted(path.stem for path in (folder / "t2i").glob("*.parquet") if path.stem != PLAIN)
         if not (folder / "t2i" / f"{PLAIN}.parquet").is_file():
             raise InsufficientDataError(
-                f"the authors released no unperturbed log of text to image, from which changes are measured; "
-                f"{_logs_of(perturbed)}"
+                "changes are measured from the unperturbed log of text to image, which is not at hand"
+                + (f"; {_logs_of(perturbed)}" if perturbed else "")
             )
         study = stress_logs(folder)
         similarity = study.jaccard
