@@ -166,8 +166,8 @@ data = "generated"
 description = "Sixty scenes."
 hours = 0.01
 cells = [
-    { system = "I" },
-    { system = "II", set = ["shortcuts.kind=unique", "shortcuts.digits=sklearn"] },
+    { system = "VSE++, I" },
+    { system = "VSE++, II", set = ["shortcuts.kind=unique", "shortcuts.digits=sklearn"] },
 ]
 
 [smoke.defaults]
