@@ -126,6 +126,12 @@ class StudyComparison(Tabular, view="visir.papers.reports.comparison_view"):
         return Counter(cell.state for cell in self.cells)
 
     @property
+    def not_measured(self) -> dict[str, int]:
+        """Why printed values were not measured → how many, of rows that were run or have no data; most first."""
+        reasons = (value.reason for value in self.values if value.state == "not run" and value.published is not None)
+        return dict(Counter(reasons).most_common())
+
+    @property
     def row_annotations(self) -> tuple[tuple[str, str], ...]:
         """(row, sentence) for rows whose ranking ends early; see `visir.papers.annotations`."""
         return row_annotations(self.study, self.cells)
@@ -202,9 +208,7 @@ def _value(
         state: ValueState = "failed" if "failed" in states else "not run"
         reason = next((cell.reason for cell in cells if cell.reason), "")
         if "done" in states:
-            task = label.partition(" ")[0]
-            notes = [note for cell in cells for note in cell.measured.notes if note.startswith(task)]
-            reason = notes[0] if notes else "not among what was measured"
+            reason = _why_missing(label, [note for cell in cells for note in cell.measured.notes])
         return ValueComparison(*key, published, None, None, 0, None, state, reason or "not run", doubt)
     ours = float(np.mean(values))
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
@@ -217,6 +221,12 @@ def _value(
     # As decimal numbers: 1.05 is within 5 % of 1, whatever binary makes of it.
     state = "reproduced" if abs(relative) <= TOLERANCE + 1e-12 else "not reproduced"
     return ValueComparison(*key, published, ours, spread, len(values), relative, state, "", doubt)
+
+
+def _why_missing(label: str, notes: Sequence[str]) -> str:
+    """The first note about a label ("t2i typos: …"), or about its task ("t2i: …")."""
+    about = (note for name in (label, label.partition(" ")[0]) for note in notes if note.startswith(f"{name}:"))
+    return next(about, "not among what was measured")
 
 
 def _pairs(study: Study, published: Mapping[ValueKey, float], means: Mapping[ValueKey, float]) -> tuple[PairOrder, ...]:

@@ -16,7 +16,6 @@ from visir.training.recipe import Recipe, expand
 
 CURVES = {"λ": "ltd multiplier", "reconstruction": "ltd", "contrastive": "contrastive"}
 """The curves of a training (LTD, Figure 2): label → its name in the log of steps."""
-_LAST = 0.02  # of the steps: one batch differs more from the next than the curve moves within that
 
 
 class TrainExperiment(Experiment):
@@ -29,7 +28,7 @@ class TrainExperiment(Experiment):
         set: Changes to it, "section.key=value".
         judgements: Further judgements (CxC) to attach.
         relevance: The judgements that count, instead of the links.
-        curves: Whether to measure where λ and the losses ended, and the largest λ.
+        curves: Whether to measure where the losses ended, and what λ did.
     """
 
     experiment: Literal["train"] = "train"
@@ -83,9 +82,10 @@ class TrainExperiment(Experiment):
 
 
 def _curves(folder: Path) -> dict[str, float]:
-    """Where the curves of a training ended: means over its last steps; validation rsum of the last epoch."""
+    """The course of a training (`visir.training.course`), and the validation rsum of the last epoch."""
     from visir.files import read_json
     from visir.studies.trial import CHECKPOINT
+    from visir.training.course import curve_end, multiplier_course
     from visir.training.folder import CURVE_FILE
     from visir.training.step_log import STEPS_FILE, read_steps
 
@@ -95,7 +95,6 @@ def _curves(folder: Path) -> dict[str, float]:
     for label, key in CURVES.items():
         series = [value for step in steps if (value := (step.losses | step.facts).get(key)) is not None]
         if series:
-            values[f"{label}, last"] = float(np.mean(series[-max(1, int(_LAST * len(series))) :]))
-            if label == "λ":
-                values["λ, largest"] = float(max(series))
+            curve_values = np.array(series, np.float64)
+            values |= multiplier_course(curve_values) if label == "λ" else {f"{label}, last": curve_end(curve_values)}
     return values

@@ -63,8 +63,9 @@ def notes_of(comparison: StudyComparison) -> list[str]:
     notes = [comparison.study.scale(comparison.scale).description, DATA[comparison.data]]
     seeds = sorted({cell.seed for cell in comparison.cells if cell.state == "done"})
     notes.append(f"seeds {', '.join(map(str, seeds))}" if seeds else "nothing was run")
-    left_out = comparison.count("not run")
-    notes += [f"{left_out} printed values were not run at this scale"] if left_out else []
+    left_out = comparison.not_measured
+    notes += [f"{sum(left_out.values())} printed values were not run at this scale"] if left_out else []
+    notes += [f"{count}: {reason}" for reason, count in left_out.items() if reason != "not run"]
     notes += ["?: the printed value is doubtful (visir papers show)"] if any(value.doubt for value in values) else []
     notes += sorted({f"failed: {value.reason}" for value in values if value.state == "failed"})
     notes += insufficient_data(comparison)
