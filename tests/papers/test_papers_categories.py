@@ -123,6 +123,27 @@ def test_several_catalogues_stand_for_one_printed_row(tmp_path: Path) -> None:
         read_study(toy(tmp_path / "toy.toml", "thesis-table-7-1", row))
 
 
+def test_two_readings_stand_for_one_printed_system() -> None:
+    assert row_of("BM25 · plurals taken off") == "BM25"
+    cells = [cell(one, i2t_R1=value) for one, value in (("VSE++", 1), ("VSE++ · other", 3), ("Ours", 2))]
+    found = compare_cells("x", study(data="other"), "full", cells)
+    printed = {one.system: one.published for one in found.values if one.label == "i2t R@1"}
+    assert printed == {"Ours": 38.9, "VSE++": 41.3, "VSE++ · other": 41.3}
+    # VSE++ is printed above Ours; the two readings have one printed value, so they are no pair.
+    assert [(one.higher, one.same) for one in found.measured_pairs] == [("VSE++", False), ("VSE++ · other", True)]
+
+
+@pytest.mark.parametrize("scale", ["smoke", "replica", "full"])
+def test_bm25_stands_beside_clip_ita_in_both_readings(scale: str) -> None:
+    by_row: dict[str, dict[str, str | None]] = {}
+    for one in read_study("thesis-table-7-1").experiments(scale):
+        assert isinstance(one, CategoriesExperiment)
+        by_row.setdefault(one.collection, {})[one.system] = one.baseline
+    for collection, systems in by_row.items():
+        assert "CLIP-ITA" in systems, collection
+        assert systems["BM25"] == "bm25:plain" and systems["BM25 · plurals taken off"] == "bm25", collection
+
+
 def test_models_are_trained_once_for_all_studies_and_errors_add_up(tmp_path: Path) -> None:
     seen, trees, depths = (tmp_path / f"{one}.toml" for one in ("seen", "trees", "depths"))
     parts = [

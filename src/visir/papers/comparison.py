@@ -155,7 +155,7 @@ def compare_cells(name: str, study: Study, scale: str, cells: Sequence[TableCell
         cells: Its cells.
     """
     data = study.scale(scale).data
-    published = study.published_numbers(_collections(cells))
+    published = study.published_numbers(_rows(cells))
     values = _values(study, data, published, cells)
     means = {(value.system, value.collection, value.label): value.ours for value in values if value.ours is not None}
     checks: list[TrendCheck] = []
@@ -172,8 +172,8 @@ def compare_cells(name: str, study: Study, scale: str, cells: Sequence[TableCell
     )
 
 
-def _collections(cells: Sequence[TableCell]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(cell.collection for cell in cells))
+def _rows(cells: Sequence[TableCell]) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys((cell.system, cell.collection) for cell in cells))
 
 
 def _values(
@@ -194,7 +194,7 @@ def _values(
             for label in dict.fromkeys(label for cell in row_cells for label in cell.measured.values)
         ]
         keys = list(dict.fromkeys([*measured, *keys] if study.text_values else [*keys, *measured]))
-    doubts = study.doubts(_collections(cells))
+    doubts = study.doubts(_rows(cells))
     return tuple(_value(key, published.get(key), by_row.get(key[:2], []), data, doubts.get(key, "")) for key in keys)
 
 

@@ -100,7 +100,7 @@ def _context(
     table = study.table()
     row, decimals = None, 2
     if isinstance(table, Published):
-        row, decimals = table.row(cell.system, row_of(cell.collection)), table.decimals
+        row, decimals = table.row(row_of(cell.system), row_of(cell.collection)), table.decimals
     return ExperimentContext(folder, shared, cell.seed, row, decimals, judged, locks)
 
 

@@ -129,49 +129,53 @@ class Study(Settings):
         """The published table; None for a figure."""
         return None if self.published is None else open_table(self.published)
 
-    def published_numbers(self, collections: Sequence[str] = ()) -> dict[ValueKey, float]:
+    def published_numbers(self, rows: Sequence[tuple[str, str]] = ()) -> dict[ValueKey, float]:
         """Every published number; of a figure, what its text prints, or the values behind it where they are available.
 
         A plain table names no collections: where cells do, its numbers are repeated for each of these. Numbers of other
-        tables are repeated for every collection that stands for theirs (`row_of`).
+        tables are repeated for every collection, and for every system, that stands for theirs (`row_of`).
 
         Args:
-            collections: The collections of the cells.
+            rows: (system, collection) of the cells.
         """
         numbers = published_numbers(self.table(), self.systems_in)
         text_values = {
             (system, collection, label): value
-            for collection in collections or ("",)
+            for collection in _collections(rows)
             for system, part in self.text_values.items()
             for label, value in part.items()
         }
-        return self._for_collections(numbers, collections) or text_values or plotted_numbers(self.figure)
+        return self._for_rows(numbers, rows) or text_values or plotted_numbers(self.figure)
 
-    def doubts(self, collections: Sequence[str] = ()) -> dict[ValueKey, str]:
+    def doubts(self, rows: Sequence[tuple[str, str]] = ()) -> dict[ValueKey, str]:
         """Why some of the published numbers cannot be right.
 
         Args:
-            collections: The collections of the cells.
+            rows: (system, collection) of the cells.
         """
-        return self._for_collections(doubts_of(self.table(), self.systems_in), collections)
+        return self._for_rows(doubts_of(self.table(), self.systems_in), rows)
 
-    def _for_collections(self, values: dict[ValueKey, T], collections: Sequence[str]) -> dict[ValueKey, T]:
+    def _for_rows(self, values: dict[ValueKey, T], rows: Sequence[tuple[str, str]]) -> dict[ValueKey, T]:
         if isinstance(self.table(), PlainTable):
             return {
                 (system, collection, label): value
-                for collection in collections or ("",)
+                for collection in _collections(rows)
                 for (system, _, label), value in values.items()
             }
-        stand_ins: dict[str, list[str]] = {}
-        for collection in collections:
-            stand_ins.setdefault(row_of(collection), []).append(collection)
-        rows: dict[tuple[str, str], dict[str, T]] = {}
+        collections: dict[str, list[str]] = {}
+        for collection in _collections(rows):
+            collections.setdefault(row_of(collection), []).append(collection)
+        readings: dict[tuple[str, str], list[str]] = {}
+        for system, collection in rows:
+            readings.setdefault((row_of(system), collection), []).append(system)
+        printed: dict[tuple[str, str], dict[str, T]] = {}
         for (system, published, label), value in values.items():
-            rows.setdefault((system, published), {})[label] = value
+            printed.setdefault((system, published), {})[label] = value
         return {
-            (system, collection, label): value
-            for (system, published), part in rows.items()
-            for collection in stand_ins.get(published, [published])
+            (reading, collection, label): value
+            for (system, published), part in printed.items()
+            for collection in collections.get(published, [published])
+            for reading in readings.get((system, collection), [system])
             for label, value in part.items()
         }
 
@@ -249,6 +253,11 @@ def _experiment(settings: Mapping[str, Any], where: str) -> tuple[Experiment | N
         return None, [f"{where}: {fault}" for fault in explain_faults(kind, error, {})]
 
 
+def _collections(rows: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """The collections of rows, each once; "" where there are no rows."""
+    return tuple(dict.fromkeys(collection for _, collection in rows)) or ("",)
+
+
 def _faults_of_cells(study: Study, scale: str) -> list[str]:
     faults = []
     seen: set[tuple[str, str]] = set()
@@ -272,7 +281,7 @@ def _faults_of_row(study: Study, experiment: Experiment) -> list[str]:
         return []
     table = study.table()
     collection = "" if isinstance(table, PlainTable) else row_of(experiment.collection)
-    if table is None or (experiment.system, collection) in systems_of(table, study.systems_in):
+    if table is None or (row_of(experiment.system), collection) in systems_of(table, study.systems_in):
         return []
     return [f"{study.published} has no row {experiment.system!r}, {experiment.collection!r}"]
 

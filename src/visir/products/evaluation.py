@@ -218,7 +218,7 @@ class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluati
 
 def evaluate(
     catalogue: Catalogue | str | Path,
-    systems: Sequence[CategorySystem | str | Path] = ("bm25",),
+    systems: Sequence[CategorySystem | str | Path] = ("bm25", "bm25:plain"),
     splits: Sequence[Split] | None = None,
     *,
     folds: int = 5,
@@ -237,8 +237,8 @@ def evaluate(
 
     Args:
         catalogue: What is searched: a catalogue, or anything that `open_catalogue` takes.
-        systems: Baselines by name ("bm25", "text:NAME", "clip:NAME"), folders of trained models (`train`), or systems
-            of your own. A model is tested on the fold that it was not trained on.
+        systems: Baselines by name ("bm25", "bm25:plain", "text:NAME", "clip:NAME"), folders of trained models
+            (`train`), or systems of your own. A model is tested on the fold that it was not trained on.
         splits: Only their test parts are searched; their training parts say which categories are seen. None cuts the
             catalogue into `folds`.
         folds: Into how many folds the products are cut.

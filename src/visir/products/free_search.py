@@ -64,8 +64,8 @@ def search(
     Args:
         catalogue: What is searched: a catalogue, or anything that `open_catalogue` takes.
         query: The words.
-        system: The folder of a trained model (`visir products train`), or a baseline: "bm25", "text:NAME",
-            "clip:NAME".
+        system: The folder of a trained model (`visir products train`), or a baseline: "bm25", "bm25:plain",
+            "text:NAME", "clip:NAME".
         k: How many products the answer has at most.
         device: Where encoders run; None takes the best there is.
         store: Where vectors are kept; None takes the cache of the user.
