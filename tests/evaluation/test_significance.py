@@ -20,6 +20,7 @@ from visir.evaluation.significance import (
     paired_t,
     paired_test,
     randomisation,
+    wilcoxon,
 )
 
 RNG = np.random.default_rng(3)
@@ -254,6 +255,28 @@ def test_corrections_by_hand() -> None:
     assert corrected(p, "bonferroni") == pytest.approx([0.03, 0.12, 0.09])
     assert corrected(p, "holm") == pytest.approx([0.03, 0.06, 0.06])
     assert corrected(p, "none") == pytest.approx(p)
+
+
+def test_benjamini_and_hochberg_by_hand() -> None:
+    """p = .01, .04, .03 (m = 3): .01·3/1 = .03; .03·3/2 = .045, lowered to the next; .04·3/3 = .04."""
+    assert corrected([0.01, 0.04, 0.03], "bh") == pytest.approx([0.03, 0.04, 0.04])
+    assert corrected([0.01, np.nan, 0.04], "bh") == pytest.approx([0.02, np.nan, 0.04], nan_ok=True)
+    assert np.isnan(corrected([np.nan], "bh")).all() and len(corrected([], "bh")) == 0
+
+
+def test_signed_ranks_by_hand() -> None:
+    """3, −1, 4 (and 0): ranks 2, 1, 3; the ranks of one sign sum to 5 and 1. Of 8 assignments 4 are as uneven."""
+    assert wilcoxon([3, 0, -1, 4]).p == 4 / 8
+    assert wilcoxon([0, 0]).p == 1.0
+    assert paired_test("wilcoxon", [1.0]).reason == "there is only one query"
+    differences, images = RNG.normal(0.1, 1, size=200), np.repeat(np.arange(50), 4)
+    theirs = scipy.stats.wilcoxon(differences.reshape(50, 4).mean(axis=1))
+    outcome = paired_test("wilcoxon", differences, images)
+    assert outcome.p == pytest.approx(theirs.pvalue)
+    assert outcome.how == "Wilcoxon signed-rank test over 50 images (captions of one image together)"
+    # one query that is 1,000 times as large does not decide
+    few = np.r_[np.linspace(0.5, 1.5, 30), -1_000]
+    assert wilcoxon(few).p < 0.001 < paired_t(few).p
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))

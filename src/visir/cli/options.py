@@ -133,7 +133,7 @@ MeasureOption = Annotated[
 ]
 CorrectionOption = Annotated[
     str,
-    typer.Option(help="For several tests at once: holm, bonferroni or none.", autocompletion=complete_correction),
+    typer.Option(help="For several tests at once: holm, bonferroni, bh or none.", autocompletion=complete_correction),
 ]
 PublishedOption = Annotated[
     str | None,

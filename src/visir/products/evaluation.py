@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 
@@ -13,11 +13,10 @@ from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.evaluation.comparison import Comparison, Difference, untested_notes
+from visir.evaluation.comparison import Comparison, Difference
 from visir.evaluation.evaluate import evaluate as evaluate_system
-from visir.evaluation.intervals import difference_interval
-from visir.evaluation.measures import MEASURES, base_of
-from visir.evaluation.significance import Correction, TestName, corrected, paired_test
+from visir.evaluation.paired_difference import INTERVALS, in_words, notes_of, paired_difference, with_correction
+from visir.evaluation.significance import Correction, TestName
 from visir.products.opening import open_catalogue
 from visir.products.relevance import SETTINGS, Setting
 from visir.products.saved_models import systems_of
@@ -162,7 +161,7 @@ class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluati
         Args:
             pairs: (baseline, system); None takes every pair.
             measures: What is compared.
-            test: "t" or a randomisation test; see `visir.evaluation.significance`.
+            test: "t", "randomisation" or "wilcoxon"; see `visir.evaluation.significance`.
             correction: For how many comparisons there are.
             seed: Of the randomisation test.
 
@@ -171,43 +170,41 @@ class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluati
         """
         chosen = list(combinations(self.systems, 2)) if pairs is None else list(pairs)
         differences: list[Difference] = []
+        units: dict[str, int] = {}
         for setting in self.settings:
             for baseline, system in chosen:
                 if (baseline, setting) not in self.trials or (system, setting) not in self.trials:
                     continue
                 differences += [self._difference(setting, baseline, system, name, test, seed) for name in measures]
+                units[setting] = len(self._categories(setting, baseline, system).unique())
         if not differences:
             raise ConfigurationError("nothing to compare: fewer than two systems share a setting.")
-        adjusted = corrected([difference.p for difference in differences], correction)
-        differences = [
-            replace(difference, p_corrected=float(p)) for difference, p in zip(differences, adjusted, strict=True)
-        ]
+        tested = with_correction(differences, correction)
         return Comparison(
             tuple(self.systems),
-            tuple(differences),
-            f"two-sided paired {'t-test' if test == 't' else f'randomisation test (seed {seed})'} over categories, "
-            f"each the mean of its splits; 95 % intervals",
+            tested,
+            f"{in_words(test, seed)} over categories, each the mean of its splits; {INTERVALS}",
             correction,
-            sum(not difference.untested for difference in differences),
+            sum(not difference.untested for difference in tested),
             {},
             {},
-            untested_notes(differences),
+            notes_of(tested, units, test),
         )
 
     def _difference(
         self, setting: Setting, baseline: str, system: str, name: str, test: TestName, seed: int
     ) -> Difference:
         pairs = _paired(self._trials_of(baseline, setting), self._trials_of(system, setting))
-        categories = pa.concat_arrays([first.task.judgements().queries for first, _ in pairs])
+        categories = self._categories(setting, baseline, system)
         first, second = (
             mean_by_category(np.concatenate([pair[side].values(name) for pair in pairs]), categories) for side in (0, 1)
         )
-        outcome = paired_test(test, second - first, seed=seed)
-        low, high = difference_interval(second, first)
-        value, before, gap, p = float(second.mean()), float(first.mean()), float((second - first).mean()), outcome.p
-        lower = base_of(name) in MEASURES and MEASURES.get(base_of(name)).best == "low"
-        better = value < before if lower else value > before
-        return Difference(setting, name, system, baseline, value, before, gap, low, high, p, p, better, outcome.reason)
+        return paired_difference(setting, name, (system, baseline), second, first, test=test, seed=seed)
+
+    def _categories(self, setting: Setting, baseline: str, system: str) -> pa.StringArray:
+        """The category of each query of the splits that both systems answered."""
+        pairs = _paired(self._trials_of(baseline, setting), self._trials_of(system, setting))
+        return pa.concat_arrays([first.task.judgements().queries for first, _ in pairs])
 
     def _trials_of(self, system: str, setting: Setting) -> tuple[Trial, ...]:
         if (system, setting) not in self.trials:

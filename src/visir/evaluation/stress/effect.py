@@ -188,7 +188,7 @@ def effects(
         plain: The unperturbed result.
         outcomes: The outcomes, over the same queries.
         clusters: (n,) the image of each query, in the order of the results; None where every query is an image.
-        test: "t" or "randomisation".
+        test: "t", "randomisation" or "wilcoxon".
         seed: The seed of the resampling and of the test.
 
     Returns:

@@ -177,11 +177,11 @@ def standardised(groups: Sequence[Moments]) -> list[StatisticCell]:
     Args:
         groups: Sums over visitors, per group.
     """
-    kept = [group for group in groups if not group.is_small]
-    rates = np.array([group.y / group.n for group in kept])
+    standing = [group for group in groups if not group.is_small]
+    rates = np.array([group.y / group.n for group in standing])
     if len(rates) < 2 or rates.std() <= 1e-12:
         return [StatisticCell(None) for _ in groups]
-    worth = np.array([group.effective for group in kept])
+    worth = np.array([group.effective for group in standing])
     drawn = np.random.default_rng(0).beta(rates * worth + 0.5, (1 - rates) * worth + 0.5, (DRAWS, len(rates)))
     ends = np.quantile(_standard(drawn), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
     z = _standard(rates[None])[0]
