@@ -170,6 +170,12 @@ def region_figure(regions: WordRegions, picture: Thumbnail, *, title: str = "", 
                 f'<path d="M0 0H{side:.1f}V{height:.1f}H0Z{holes}" fill="#000" fill-opacity=".45" fill-rule="evenodd"/>'
                 f'<path d="{holes}" fill="none" stroke="var(--plot-2, #D55E00)" stroke-width="2"/>'
             )
+        elif not regions.missing:  # a token beside the picture matches this word best: a prompt of the model
+            parts.append(
+                f'<path d="M0 0H{side:.1f}V{height:.1f}H0Z" fill="#000" fill-opacity=".75"/>'
+                f'<text x="{side / 2:.1f}" y="{height / 2:.1f}" font-size="12" fill="#fff" text-anchor="middle">'
+                "no part of the picture</text>"
+            )
         parts.append(
             f'<text x="0" y="{height + 16:.1f}" font-size="13" fill="currentColor">{escape(_cut(word.word))}</text>'
             f'<text x="0" y="{height + 30:.1f}" font-size="11" fill="{_FAINT}">{word.score:.2f}</text></g>'

@@ -18,8 +18,8 @@ from visir.collections.draft import Draft
 from visir.collections.readers.columns import CAPTION_COLUMNS, CLASS_COLUMNS, one_column
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
-from visir.collections.readers.said_once import SaidOnce
 from visir.collections.readers.task_files import part_of
+from visir.collections.readers.value_per_image import ValuePerImage
 from visir.errors import CollectionError, MissingPackageError
 from visir.files import read_json
 from visir.options import split_options
@@ -73,7 +73,7 @@ def read(
     named = None not in names and len(set(names)) == len(names)
     captions_of: dict[str, int] = {}
     row_of: dict[str, int] = {}
-    said = SaidOnce(draft)
+    per_image = ValuePerImage(draft)
     labels: list[dict[str, str | None]] = []
     for row in rows:
         if columns["id"] and row["id"] is None:
@@ -87,9 +87,9 @@ def read(
             draft.add_image(identifier, None, row["split"])
             draft.paths.append(row["member"])
             draft.archives.append(row["file"])
-        said(identifier, "split", row["split"], f"row {row['row']}")
+        per_image(identifier, "split", row["split"], f"row {row['row']}")
         labels[row_of[identifier]] |= {
-            name: said(identifier, name, label, f"row {row['row']}") for name, label in row["labels"].items()
+            name: per_image(identifier, name, label, f"row {row['row']}") for name, label in row["labels"].items()
         }
         texts, ids = row["texts"], row["caption_ids"]
         if ids and len(ids) != len(texts):

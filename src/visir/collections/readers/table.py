@@ -20,8 +20,8 @@ from visir.collections.readers.columns import first_columns, one_column
 from visir.collections.readers.delimited import TextLayout, first_cells, is_text_table, text_layout
 from visir.collections.readers.names import SPLITS
 from visir.collections.readers.rows import is_table, read_rows
-from visir.collections.readers.said_once import SaidOnce
 from visir.collections.readers.sniffing import plain_name, plain_stem
+from visir.collections.readers.value_per_image import ValuePerImage
 from visir.errors import CollectionError, VisirError
 
 COLUMN_OPTIONS = (
@@ -205,7 +205,7 @@ class DraftFiller:
     differing: dict[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.said = SaidOnce(self.draft)
+        self.per_image = ValuePerImage(self.draft)
 
     def add(self, rows: Iterable[tuple[str, dict[str, Any]]], where: str = "") -> None:
         """All rows of one table; facts are attached once they are complete."""
@@ -240,15 +240,15 @@ class DraftFiller:
         split = self.split
         if columns.split and row.get(columns.split):
             split = SPLITS.get(str(row[columns.split]).lower(), str(row[columns.split]))
-        draft.splits[image.row] = self.said(identifier, "split", split, place) or ""
+        draft.splits[image.row] = self.per_image(identifier, "split", split, place) or ""
         texts = [text for column in columns.captions for text in _texts(row.get(column))]
         ids = _texts(row.get(columns.caption_id), str) if columns.caption_id else []
         languages = (
             _languages(row.get(columns.language), len(texts)) if columns.language and texts else [None] * len(texts)
         )
-        for what, found in (("caption ids", ids), ("languages", languages)):
-            if found and len(found) != len(texts):
-                draft.fault(f"{place}: {len(texts)} captions, but {len(found)} {what}")
+        for what, cells in (("caption ids", ids), ("languages", languages)):
+            if cells and len(cells) != len(texts):
+                draft.fault(f"{place}: {len(texts)} captions, but {len(cells)} {what}")
                 return
         for number, text in enumerate(texts):
             if not isinstance(text, str):
@@ -265,7 +265,7 @@ class DraftFiller:
             image = self.images[identifier] = _Image(len(self.draft.ids), place, facts)
             self.draft.add_image(identifier, name)
         for column in [column for column in facts if column.lower() in usual.CLASS_COLUMNS]:
-            image.facts[column] = facts[column] = self.said(identifier, column, facts[column], place)
+            image.facts[column] = facts[column] = self.per_image(identifier, column, facts[column], place)
         if facts is not image.facts:
             for column in facts.keys() | image.facts.keys():
                 if column not in self.differing and not _same(facts.get(column), image.facts.get(column)):

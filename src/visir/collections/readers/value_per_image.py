@@ -9,25 +9,25 @@ from visir.collections.draft import SourceDraft
 
 
 @dataclass
-class SaidOnce:
+class ValuePerImage:
     """Joins what the rows of an image say of it. An empty cell says nothing; two different values are a fault.
 
     Args:
         draft: Takes the faults.
-        said: By image and column the first value that is not empty, and its place.
+        values: By image and column the first value that is not empty, and its place.
 
     Example:
         >>> from pathlib import Path
         >>> from visir.collections.draft import Draft
-        >>> said = SaidOnce(Draft("toy", Path(), "rows"))
-        >>> said("a.jpg", "label", "red ", "line 2"), said("a.jpg", "label", "", "line 3")
+        >>> values = ValuePerImage(Draft("toy", Path(), "rows"))
+        >>> values("a.jpg", "label", "red ", "line 2"), values("a.jpg", "label", "", "line 3")
         ('red', 'red')
-        >>> said("a.jpg", "label", "blue", "line 4"), said.draft.faults
+        >>> values("a.jpg", "label", "blue", "line 4"), values.draft.faults
         ('red', ["a.jpg: label 'red' in line 2, but 'blue' in line 4; an image has one"])
     """
 
     draft: SourceDraft
-    said: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
+    values: dict[tuple[str, str], tuple[Any, str]] = field(default_factory=dict)
 
     def __call__(self, image: str, column: str, value: Any, place: str) -> Any:
         """The value of an image, without white space at its ends.
@@ -40,8 +40,8 @@ class SaidOnce:
         """
         value = value.strip() if isinstance(value, str) else value
         if value is None or value == "":
-            return self.said.get((image, column), (value,))[0]
-        first, first_place = self.said.setdefault((image, column), (value, place))
+            return self.values.get((image, column), (value,))[0]
+        first, first_place = self.values.setdefault((image, column), (value, place))
         if first != value:
             self.draft.fault(
                 f"{image}: {column} {first!r} in {first_place}, but {value!r} in {place}; an image has one"
