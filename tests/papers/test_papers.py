@@ -125,15 +125,15 @@ def test_a_value_within_five_percent_is_reproduced() -> None:
 
 
 def test_other_data_is_never_called_reproduced_but_ordered() -> None:
-    # Printed: VSE++ above Ours in all six. Here it is above in i2t R@1, equal in t2i R@1 (not strictly above: swapped).
+    # Printed: VSE++ above Ours in all six. Here it is above in i2t R@1, equal in t2i R@1, which is neither order.
     cells = [cell("Ours", i2t_R1=38.9, t2i_R1=29.9), cell("VSE++", i2t_R1=41.3, t2i_R1=29.9)]
     for data in ("generated", "other"):
         found = compare_cells("x", study(data=data), "full", cells)
         assert found.count("reproduced") == 0
         assert found.count("not judged") == 4
-        assert [(one.label, one.higher, one.same) for one in found.measured_pairs] == [
+        assert [(one.label, one.higher, one.agrees) for one in found.measured_pairs] == [
             ("i2t R@1", "VSE++", True),
-            ("t2i R@1", "VSE++", False),
+            ("t2i R@1", "VSE++", None),
         ]
         assert len(found.pairs) == 6
 
@@ -153,42 +153,17 @@ def test_groups_and_labels_say_which_pairs_there_are() -> None:
     # Six labels in each of two rows, no ties: 15 pairs each.
     labels = compare_cells("x", study(pairs="labels"), "full", [cell("Ours", i2t_R1=1, i2t_R5=2)])
     assert len(labels.pairs) == 30
-    assert [(one.higher, one.lower, one.same) for one in labels.measured_pairs] == [("i2t R@5", "i2t R@1", True)]
-
-
-def test_the_three_answers() -> None:
-    same = compare_cells("x", study(), "full", [cell("Ours", i2t_R1=38.9), cell("VSE++", i2t_R1=60)])
-    other = compare_cells("x", study(data="other"), "full", [cell("Ours", i2t_R1=9), cell("VSE++", i2t_R1=8)])
-    first, second, third = verdicts([same, other])
-    # One of two values within 5 %, the one pair in order.
-    assert (first.answer, first.reason) == ("partly", "1 of 2 values within 5 %, 1 of 1 pairs in the printed order")
-    assert (second.answer, second.reason) == ("no", "0 of 1 pairs in the printed order")
-    assert third.answer == "not looked at"
-    generated = compare_cells("x", study(data="generated"), "full", [cell("Ours", i2t_R1=1), cell("VSE++", i2t_R1=2)])
-    assert [one.answer for one in verdicts([generated])] == ["not looked at"] * 3
-    assert "on generated data, which answers nothing, 1 of 1 pairs" in verdicts([generated])[1].reason
-
-
-def test_generalisable_is_one_order_on_scenes_and_on_single_objects() -> None:
-    scenes = compare_cells("x", study(), "full", [cell("Ours", i2t_R1=1, t2i_R1=1), cell("VSE++", i2t_R1=2, t2i_R1=2)])
-    objects = compare_cells(
-        "y",
-        study(object_centric=["COCO"]),
-        "full",
-        [cell("Ours", i2t_R1=5, t2i_R1=9), cell("VSE++", i2t_R1=6, t2i_R1=3)],
-    )
-    third = verdicts([objects], counterpart=[scenes])[2]
-    # VSE++ is ahead on both kinds by i2t R@1; by t2i R@1 on scenes only.
-    assert (third.answer, third.reason) == ("partly", "1 of 2 pairs of systems in one order on all collections")
+    assert [(one.higher, one.lower, one.agrees) for one in labels.measured_pairs] == [("i2t R@5", "i2t R@1", True)]
 
 
 def test_the_tree_goes_from_task_to_collection() -> None:
     found = compare_cells("x", study(), "full", [cell("Ours", i2t_R1=38.9, t2i_R1=90), cell("VSE++", i2t_R1=41.3)])
     assert [
-        (one.task, one.kind, one.collection, one.reproduced, one.judged, one.in_order, one.pairs) for one in tree(found)
+        (one.task, one.kind, one.collection, one.reproduced, one.judged, one.in_order, one.counted, one.pairs)
+        for one in tree(found)
     ] == [
-        ("text to image", "scene-centric", "COCO", 0, 1, 0, 0),
-        ("image to text", "scene-centric", "COCO", 2, 2, 1, 1),
+        ("text to image", "scene-centric", "COCO", 0, 1, 0, 0, 0),
+        ("image to text", "scene-centric", "COCO", 2, 2, 1, 1, 1),
     ]
 
 
@@ -215,7 +190,8 @@ def test_the_authors_logs_reproduce_their_tables(tmp_path: Path) -> None:
     one = read_study("thesis-table-5-3")
     found = compare_cells("t", one, "logs", run(one, "t", "logs", tmp_path, jobs=1))
     assert (found.count("reproduced"), found.count("not reproduced"), found.count("failed")) == (19, 0, 0)
-    assert found.pairs_in_order == len(found.measured_pairs) == 41
+    # Six differences of 41 are within what other images would change.
+    assert (found.pairs_in_order, len(found.counted_pairs), len(found.measured_pairs)) == (35, 35, 41)
     three = read_study("brittleness-table-3")
     third = compare_cells("t3", three, "logs", run(three, "t3", "logs", tmp_path, jobs=1))
     said = dict(third.explained)
@@ -250,9 +226,9 @@ def test_what_the_papers_say_of_their_figures_is_looked_at_in_their_own_numbers(
         "η 0.1: when the bound is met λ falls to 0"
     ]
     assert "the dual loss reconstructs more than η 0.2 (a lower loss)" in {one.statement for one in second.trend_checks}
-    first = verdicts([found, second])[0]
-    assert first.answer == "not looked at", "quoted numbers answer nothing"
-    assert "of the authors' own numbers, which answers nothing, 55 of 57 trend checks" in first.reason
+    order = verdicts([found, second])[1]
+    assert order.answer == "not looked at", "quoted numbers answer nothing"
+    assert "of the authors' own numbers, which answers nothing, 55 of 57 that count agree" in order.reason
 
 
 def test_what_a_row_betrays_is_said_with_its_cause() -> None:

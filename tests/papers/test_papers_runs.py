@@ -138,7 +138,7 @@ def test_the_verb_from_list_to_report(tmp_path: Path, monkeypatch: pytest.Monkey
     compared = said("compare", path, "--out", out)
     assert "not judged" in compared
     assert "reproduced  " not in compared
-    assert "replicable (other real data): not looked at: no other real data was used" in compared
+    assert "the same order on other real data: not looked at: no other real data was used" in compared
     listed = said("list", "--out", out)
     assert "smoke 2/2, logs 0/16, full 0/16" in listed
     shown = said("show", "ltd-table-3")

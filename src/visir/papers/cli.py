@@ -143,7 +143,7 @@ def compare_command(
     scale: Annotated[str | None, typer.Option(help="The scale. Default: every one that was run.")] = None,
     out: Out = _OUT,
 ) -> None:
-    """Compare measured with published values: values, orders, the three verdicts, and the nearest reading."""
+    """Compare measured with published values: values, orders, the verdicts, and the nearest reading."""
     _require_torch()
     from visir.papers.reports.tables import tables_of
     from visir.papers.surface import comparisons, show

@@ -8,6 +8,8 @@ from itertools import combinations, pairwise
 from math import ceil, factorial
 from typing import TYPE_CHECKING
 
+from visir.studies.draws import SURE
+
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
@@ -38,6 +40,16 @@ class TrendCheck:
     numbers: str
     chance: float = 0.5
     sure: float | None = None
+
+    @property
+    def agrees(self) -> bool | None:
+        """Whether it holds for certain, or for certain not; None where the draws leave it open, or there are none.
+
+        A statement *counts* where this is not None.
+        """
+        if self.holds is None or self.sure is None or 1 - SURE < self.sure < SURE:
+            return None
+        return self.sure >= SURE
 
 
 def rising(values: Sequence[float]) -> bool:

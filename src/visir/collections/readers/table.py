@@ -264,7 +264,9 @@ class DraftFiller:
         if image is None:
             image = self.images[identifier] = _Image(len(self.draft.ids), place, facts)
             self.draft.add_image(identifier, name)
-        for column in [column for column in facts if column.lower() in usual.CLASS_COLUMNS]:
+        # The class of a picture; beside captions such a column may be of each caption.
+        classes = [] if self.columns.captions else [column for column in facts if column.lower() in usual.CLASS_COLUMNS]
+        for column in classes:
             image.facts[column] = facts[column] = self.per_image(identifier, column, facts[column], place)
         if facts is not image.facts:
             for column in facts.keys() | image.facts.keys():

@@ -5,7 +5,12 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Literal
 
+import numpy as np
+
 from visir.papers.published_values import nearest_reading, values_of
+from visir.papers.query_draws import query_draws
+from visir.records import PLAIN
+from visir.studies.draws import Draws
 from visir.studies.experiment import Experiment, ExperimentContext, InsufficientDataError, Measurement
 from visir.training.recipe import expand
 
@@ -56,6 +61,7 @@ class LogsExperiment(Experiment):
         from visir.evaluation.brittleness_runs import evaluate_log, read
 
         values: dict[str, float] = {}
+        draws: dict[str, Draws] = {}
         protocol: dict[str, str] = {}
         explained: list[str] = []
         notes: list[str] = []
@@ -66,13 +72,14 @@ class LogsExperiment(Experiment):
                 continue
             evaluation = evaluate_log(read(path))
             values |= values_of(evaluation.result.aggregates, context.row)
+            draws |= query_draws(evaluation.result, context.row)
             protocol |= dict(evaluation.result.protocol.card())
             notes += evaluation.result.notes
             reading = nearest_reading(evaluation, context)
             explained += [reading] if reading else []
         if not protocol:
             raise InsufficientDataError("no unperturbed log is at hand")
-        return Measurement(values, provenance, protocol, " ".join(explained), tuple(dict.fromkeys(notes)))
+        return Measurement(values, provenance, protocol, " ".join(explained), tuple(dict.fromkeys(notes)), draws=draws)
 
     def _perturbed(self, folder: Path, provenance: dict[str, str], context: ExperimentContext) -> Measurement:
         from visir.evaluation.brittleness_runs import evaluate_log, read
@@ -81,27 +88,32 @@ class LogsExperiment(Experiment):
         if not paths:
             raise InsufficientDataError("no log of text to image is at hand")
         logs = {path.stem: evaluate_log(read(path)).result for path in paths}
+        logs = {"rsum" if name == PLAIN else name: result for name, result in logs.items()}
         rsums = {name: result.mean("t2i", "rsum") for name, result in logs.items()}
-        if "none" in rsums:
-            rsums["rsum"] = rsums.pop("none")
+        draws = {name: query_draws(result, None)["t2i rsum"] for name, result in logs.items()}
         notes = []
         for group, parts in GROUPS.items():
             there = [part for part in parts if part in rsums]
             if len(there) == len(parts):
                 rsums[group] = sum(rsums[part] for part in parts) / len(parts)
+                draws[group] = np.mean([draws[part] for part in parts], axis=0)
             else:
                 notes.append(f"t2i {group}: is the mean of {', '.join(parts)}; {_logs_of(there)}")
         printed = set(rsums) if context.row is None else set(context.row.values["t2i"])
         notes += [f"t2i {name}: {_NO_LOG}" for name in sorted(printed - set(rsums) - set(GROUPS))]
         protocol = dict(next(iter(logs.values())).protocol.card())
         return Measurement(
-            {f"t2i {name}": value for name, value in rsums.items()}, provenance, protocol, notes=tuple(notes)
+            {f"t2i {name}": value for name, value in rsums.items()},
+            provenance,
+            protocol,
+            notes=tuple(notes),
+            draws={f"t2i {name}": values for name, values in draws.items()},
         )
 
     def _jaccard(self, folder: Path, provenance: dict[str, str]) -> Measurement:
         from visir.evaluation.stress.jaccard import GROUPS as SETS
         from visir.evaluation.stress.logs import stress_logs
-        from visir.records import PLAIN
+        from visir.papers.stress_draws import jaccard_draws
 
         perturbed = sorted(path.stem for path in (folder / "t2i").glob("*.parquet") if path.stem != PLAIN)
         if not (folder / "t2i" / f"{PLAIN}.parquet").is_file():
@@ -117,7 +129,9 @@ class LogsExperiment(Experiment):
         reason = f"logs of {len(similarity.names)} of {THIRTEEN} perturbations, so not the printed mean over all pairs"
         partial = {} if len(similarity.names) == THIRTEEN else dict.fromkeys(values, reason)
         notes = [*study.notes, *([reason] if partial else [])]
-        return Measurement(values, provenance, dict(study.protocol.card()), notes=tuple(notes), not_judged=partial)
+        draws = {f"t2i {group}": drawn for group, drawn in jaccard_draws(study).items()}
+        protocol = dict(study.protocol.card())
+        return Measurement(values, provenance, protocol, notes=tuple(notes), not_judged=partial, draws=draws)
 
 
 def _logs_of(perturbations: list[str]) -> str:

@@ -9,6 +9,7 @@ import numpy as np
 
 from visir.evaluation.results import Evaluation
 from visir.papers.published_values import nearest_reading, values_of
+from visir.papers.query_draws import query_draws
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 from visir.studies.shared_training import PriorTraining, train_once
 from visir.studies.shortcut_setups import WITH, WITHOUT
@@ -52,8 +53,11 @@ class TrainExperiment(Experiment):
         if self.relevance != "links":
             evaluation = self._judged_otherwise(folder, recipe, context)
         values = values_of(evaluation.result.aggregates, context.row)
+        draws = query_draws(evaluation.result, context.row)
         if (folder / WITH).is_dir():
-            values["with rsum"] = load_evaluation(folder / WITH).result.mean("both", "rsum")
+            with_shortcuts = load_evaluation(folder / WITH).result
+            values["with rsum"] = with_shortcuts.mean("both", "rsum")
+            draws["with rsum"] = query_draws(with_shortcuts, None)["both rsum"]
         if self.curves:
             values |= _curves(folder)
         protocol = evaluation.result.protocol
@@ -64,6 +68,7 @@ class TrainExperiment(Experiment):
             dict(protocol.card()),
             nearest_reading(evaluation, context),
             tuple(evaluation.result.notes),
+            draws=draws,
         )
 
     def _judged_otherwise(self, folder: Path, recipe: Recipe, context: ExperimentContext) -> Evaluation:
