@@ -111,6 +111,11 @@ def test_what_an_image_has_one_of_is_a_fault_where_rows_differ(tmp_path: Path) -
         "image,caption,label,split\na.jpg,one,cat,train\na.jpg,two,dog,test\n"
         "b.jpg,three,,\nb.jpg,four,cow ,val\nb.jpg,five,cow,val\n"
     )
+    with pytest.raises(
+        CollectionError, match=r"1 fault.*\n.*a.jpg: split 'train' in line 2, but 'test' in line 3; an image"
+    ):
+        open_collection(table)  # beside captions a label may be of each caption
+    table.write_text("image,label,split\na.jpg,cat,train\na.jpg,dog,test\nb.jpg,,\nb.jpg,cow ,val\nb.jpg,cow,val\n")
     with pytest.raises(CollectionError) as fault:
         open_collection(table)
     assert "a.jpg: split 'train' in line 2, but 'test' in line 3; an image has one" in str(fault.value)

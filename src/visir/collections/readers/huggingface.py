@@ -74,7 +74,6 @@ def read(
     captions_of: dict[str, int] = {}
     row_of: dict[str, int] = {}
     per_image = ValuePerImage(draft)
-    of_captions: dict[str, None] = {}
     labels: list[dict[str, str | None]] = []
     for row in rows:
         if columns["id"] and row["id"] is None:
@@ -89,11 +88,11 @@ def read(
             draft.paths.append(row["member"])
             draft.archives.append(row["file"])
         per_image(identifier, "split", row["split"], f"row {row['row']}")
-        for name, label in row["labels"].items():
-            if row["texts"] and labels[row_of[identifier]].setdefault(name, label) != label:
-                of_captions[name] = None  # beside captions such a column may be of each caption
-            elif not row["texts"]:
-                labels[row_of[identifier]][name] = per_image(identifier, name, label, f"row {row['row']}")
+        several = bool(row["texts"])
+        labels[row_of[identifier]] |= {
+            name: per_image(identifier, name, label, f"row {row['row']}", several=several)
+            for name, label in row["labels"].items()
+        }
         texts, ids = row["texts"], row["caption_ids"]
         if ids and len(ids) != len(texts):
             draft.fault(f"{row['row']}: {len(texts)} captions, but {len(ids)} caption ids")
@@ -106,8 +105,11 @@ def read(
             captions_of[identifier] += 1
             draft.add_caption(own, text, identifier)
     draft.names = []
-    draft.notes += [f"column {name!r} is left out: it differs between the rows of an image" for name in of_captions]
-    of_images = {name: names for name, names in columns["labels"].items() if name not in of_captions}
+    draft.notes += [
+        f"column {name!r} is left out: it differs between the rows of an image ({differs})"
+        for name, differs in per_image.of_captions.items()
+    ]
+    of_images = {name: names for name, names in columns["labels"].items() if name not in per_image.of_captions}
     if of_images:
         draft.facts = _facts(of_images, labels)
     return draft

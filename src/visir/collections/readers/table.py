@@ -212,6 +212,7 @@ class DraftFiller:
         noted = set(self.differing)
         for place, row in rows:
             self._add_row(f"{where}{place}", row)
+        self.differing |= self.per_image.of_captions
         self.draft.facts = _facts(
             [
                 {"image_id": identifier} | {k: v for k, v in image.facts.items() if k not in self.differing}
@@ -264,10 +265,10 @@ class DraftFiller:
         if image is None:
             image = self.images[identifier] = _Image(len(self.draft.ids), place, facts)
             self.draft.add_image(identifier, name)
-        # The class of a picture; beside captions such a column may be of each caption.
-        classes = [] if self.columns.captions else [column for column in facts if column.lower() in usual.CLASS_COLUMNS]
-        for column in classes:
-            image.facts[column] = facts[column] = self.per_image(identifier, column, facts[column], place)
+        several = bool(self.columns.captions)
+        for column in [column for column in facts if column.lower() in usual.CLASS_COLUMNS]:
+            value = self.per_image(identifier, column, facts[column], place, several=several)
+            image.facts[column] = facts[column] = value
         if facts is not image.facts:
             for column in facts.keys() | image.facts.keys():
                 if column not in self.differing and not _same(facts.get(column), image.facts.get(column)):
