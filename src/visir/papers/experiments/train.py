@@ -10,6 +10,7 @@ import numpy as np
 from visir.evaluation.results import Evaluation
 from visir.papers.published_values import nearest_reading, values_of
 from visir.papers.query_draws import query_draws
+from visir.papers.validation_choice import choose
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 from visir.studies.shared_training import PriorTraining, train_once
 from visir.studies.shortcut_setups import WITH, WITHOUT
@@ -27,6 +28,8 @@ class TrainExperiment(Experiment):
     Args:
         recipe: A recipe of `visir train`.
         set: Changes to it, "section.key=value".
+        choices: Further changes, of which the validation split chooses one list (`visir.papers.validation_choice`); the
+            test split of that training alone is measured.
         judgements: Further judgements (CxC) to attach.
         relevance: The judgements that count, instead of the links.
         curves: Whether to measure where the losses ended, and what λ did.
@@ -35,20 +38,26 @@ class TrainExperiment(Experiment):
     experiment: Literal["train"] = "train"
     recipe: str
     set: tuple[str, ...] = ()
+    choices: tuple[tuple[str, ...], ...] = ()
     judgements: str | None = None
     relevance: str = "links"
     curves: bool = False
 
     def describe(self) -> str:
         """See `Experiment.describe`."""
-        return f"visir train {self.recipe}" + "".join(f" --set {change}" for change in self.set)
+        chosen = f", the best of {len(self.choices)} by validation" if self.choices else ""
+        return f"visir train {self.recipe}" + "".join(f" --set {change}" for change in self.set) + chosen
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
         from visir.evaluation.results import load_evaluation
 
-        recipe = PriorTraining(recipe=self.recipe, set=self.set).resolved(context.seed)
-        folder = train_once(recipe, context)
+        training, chosen = PriorTraining(recipe=self.recipe, set=self.set), {}
+        if self.choices:
+            recipe, folder, chosen["chosen"] = choose(training, self.choices, context)
+        else:
+            recipe = training.resolved(context.seed)
+            folder = train_once(recipe, context)
         evaluation = load_evaluation(folder / WITHOUT)
         if self.relevance != "links":
             evaluation = self._judged_otherwise(folder, recipe, context)
@@ -61,7 +70,7 @@ class TrainExperiment(Experiment):
         if self.curves:
             values |= _curves(folder)
         protocol = evaluation.result.protocol
-        provenance = {"system": recipe.name, "collection": protocol.collection}
+        provenance = {"system": recipe.name, "collection": protocol.collection, **chosen}
         return Measurement(
             values,
             {**provenance, "fingerprint": protocol.collection_fingerprint[:12]},
