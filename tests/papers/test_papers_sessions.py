@@ -87,7 +87,7 @@ def test_a_column_that_there_is_not_is_a_failure_with_the_nearest(tmp_path: Path
     assert cell.reason.startswith(said)
     path.write_text(path.read_text().replace(str(first), "generated:many").replace('mapping = "events"\n', ""))
     (cell,), _ = ran(path, "replica", tmp_path / "out")
-    assert cell.reason == "'generated:many': 'many' is no number of sessions.\n  → generated:40000"
+    assert "'many' is no number of sessions\n  → generated:40000" in cell.reason
 
 
 def test_sessions_are_found_once_and_another_log_is_another_folder(tmp_path: Path) -> None:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.errors import VisirError
+from visir.errors import VisirError, raise_faults
 from visir.files import json_bytes, read_bytes, read_json
 from visir.fingerprint import hash_json
+from visir.options import split_options
 from visir.storage import FolderKind, locked, put, remove_folder
 from visir.studies.data_requirements import data_requirement, data_requirements
 from visir.studies.experiment import Experiment, ExperimentContext
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from visir.sessions.description.jackknife import Values
 
 GENERATED = "generated:"
-"""A generated log of so many sessions: "generated:40000"; its seed is the cell's."""
+"""A generated log of so many sessions: "generated:40000"; its seed is the cell's. Chances of the shop may follow:
+"generated:40000?logs_in_at_checkout=0.7"."""
+_CHANCES = ("identified", "logs_in", "logs_in_at_checkout")
 MAPPING = "mapping.toml"
 _SESSIONS, _LOCK = "log", "lock"
 _DESCRIBED, _LEFT_OUT = "described/described.json", "described/leave-one-out.json"
@@ -29,7 +33,8 @@ class SessionLogExperiment(Experiment):
     """A cell of a study about the sessions of a log.
 
     Args:
-        log: "generated:40000", a name of `data_requirements.toml`, or a file or folder.
+        log: "generated:40000" (with `?logs_in_at_checkout=0.7`, or another chance of `Shop`), a name of
+            `data_requirements.toml`, or a file or folder.
         mapping: How it is read: a preset of `visir sessions make`, or a TOML file. By default a folder that `visir
             intent generate` wrote (events/, mapping.toml) is read by its own mapping, anything else by the preset of
             its name.
@@ -44,7 +49,7 @@ class SessionLogExperiment(Experiment):
         Args:
             counts: The counts.json of the sessions.
         """
-        name = f"generated log, {_count(self.log):,} sessions" if self.generated else self.log
+        name = f"generated log, {_described(self.log)}" if self.generated else self.log
         return {"system": self.system, "collection": name}
 
     def protocol(self, counts: dict[str, Any]) -> dict[str, str]:
@@ -79,7 +84,7 @@ def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) ->
     same place has another folder.
     """
     from visir.sessions import load_mapping, preset, sessionise
-    from visir.sessions.simulator import generate
+    from visir.sessions.simulator import Shop, generate
 
     folder = context.shared / "sessions" / _folder_name(experiment, context)
     with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
@@ -87,7 +92,8 @@ def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) ->
             return folder
         if experiment.generated:
             raw = folder / "raw"
-            generate(raw, _count(experiment.log), seed=context.seed, replace=True)
+            count, chances = _generated(experiment.log)
+            generate(raw, count, seed=context.seed, shop=replace(Shop(), **chances), replace=True)
             sessionise(raw / "events", load_mapping(raw / MAPPING), folder / _SESSIONS)
             remove_folder(raw)
         else:
@@ -129,7 +135,9 @@ def _describe_once(folder: Path, context: ExperimentContext) -> None:
 
 def _folder_name(experiment: SessionLogExperiment, context: ExperimentContext) -> str:
     if experiment.generated:
-        return f"generated-{_count(experiment.log)}-seed{context.seed}"
+        count, chances = _generated(experiment.log)
+        shop = "".join(f"-{name}-{value:g}" for name, value in sorted(chances.items()))
+        return f"generated-{count}{shop}-seed{context.seed}"
     events, mapping = experiment.source()
     files = sorted(file for file in events.rglob("*") if file.is_file()) if events.is_dir() else [events]
     identity = {
@@ -141,11 +149,24 @@ def _folder_name(experiment: SessionLogExperiment, context: ExperimentContext) -
     return f"{words}-{hash_json(identity)[:10]}"
 
 
-def _count(log: str) -> int:
-    number = log.removeprefix(GENERATED)
-    if not number.isdecimal():
-        raise VisirError(f"{log!r}: {number!r} is no number of sessions.", hint="generated:40000")
-    return int(number)
+def _generated(log: str) -> tuple[int, dict[str, Any]]:
+    """How many sessions a generated log has, and the chances of its shop that are not the default."""
+    number, chances = split_options(log.removeprefix(GENERATED), _CHANCES, error=VisirError)
+    faults = [] if number.isdecimal() else [f"{number!r} is no number of sessions"]
+    values: dict[str, Any] = {}
+    for name, text in chances.items():
+        try:
+            values[name] = float(text)
+        except ValueError:
+            faults.append(f"{name}={text}: no number")
+    raise_faults(VisirError, log, faults, hint="generated:40000, generated:40000?logs_in_at_checkout=0.7")
+    return int(number), values
+
+
+def _described(log: str) -> str:
+    """A generated log in words."""
+    count, chances = _generated(log)
+    return ", ".join([f"{count:,} sessions", *(f"{name} {value:g}" for name, value in chances.items())])
 
 
 def _waiting(folder: Path) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -11,6 +11,7 @@ from pydantic import Field
 from visir.errors import VisirError
 from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
+from visir.sessions.examples import CountedPages, DwellTimes, SettingFrom
 from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, sessions_of
 from visir.storage import locked, put
 from visir.studies.draws import Draws
@@ -42,6 +43,11 @@ class PredictExperiment(SessionLogExperiment):
         sessions: At most so many; all by default.
         min_pages: Pages that a session must have. Fewer pages have fewer steps: the last is two before, and never the
             eleventh.
+        counted_pages: Which pages count; see `visir.sessions.examples.Sample`. The thesis (6.5.1) leaves out sessions
+            of fewer than twelve pages: "all".
+        setting_from: What the setting follows from. The thesis (6.3) gives a session with a later login to the
+            customer: "session".
+        dwell_times: Which dwell times are known at a step.
         folds: Of the cross-validation, grouped by person.
     """
 
@@ -52,14 +58,25 @@ class PredictExperiment(SessionLogExperiment):
     features: Literal["baseline", "extended"] = "extended"
     sessions: Annotated[int, Field(gt=0)] | None = None
     min_pages: Annotated[int, Field(ge=3)] = 12
+    counted_pages: CountedPages = "before order"
+    setting_from: SettingFrom = "start"
+    dwell_times: DwellTimes = "left pages"
     folds: Annotated[int, Field(ge=2)] = 10
 
     def describe(self) -> str:
         """See `Experiment.describe`."""
-        return f"visir sessions predict, {self.setting}, {self.folds} folds, on {self.log}"
+        readings = {
+            "counted-pages": self.counted_pages,
+            "setting-from": self.setting_from,
+            "dwell-times": self.dwell_times,
+        }
+        options = "".join(f' --{name} "{value}"' for name, value in readings.items())
+        return f"visir sessions predict{options}, {self.setting}, {self.folds} folds, on {self.log}"
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
+        from visir.sessions.prediction.measures import all_bought
+
         folder = sessions_of(self, context)
         study = self._study(folder, context)
         summary, counts = read_json(study / _SUMMARY), counts_of(folder)
@@ -74,14 +91,25 @@ class PredictExperiment(SessionLogExperiment):
             }
         elif self.quantity == "all bought":
             steps = sorted({row["step"] for row in summary["rows"]})
-            values = _all_bought(drawn["purchases"] / drawn["sessions"], steps)
+            scores = all_bought(drawn["purchases"] / drawn["sessions"])
+            values = {
+                MEASURES[measure] + _STEP.format(step): 100 * value
+                for measure, value in scores.items()
+                for step in steps
+            }
         elif self.quantity == "importance":
             part = summary["importance"].get("impurity", {}).get(self.setting, {})
             values = {name: 100 * value for name, value in part.items()}
         else:
             values = {_STEP.format(step): 100 * share for step, share in summary["static_share"].items()}
         bought = f"{drawn['sessions']:,}, {drawn['purchases']:,} with a purchase"
-        facts = {f"{self.setting} sessions": f"{bought}, of at least {self.min_pages} pages before an order"}
+        pages = "before an order" if self.counted_pages == "before order" else "in all"
+        facts = {f"{self.setting} sessions": f"{bought}, of at least {self.min_pages} pages {pages}"}
+        facts["setting from"] = {
+            "start": "the first request",
+            "session": "the whole session, logins later on included",
+        }[self.setting_from]
+        facts["dwell times"] = f"of {self.dwell_times}"
         facts |= {"folds": f"{self.folds}, grouped by person"}
         facts |= {f"version of {name}": version for name, version in summary["card"]["versions"].items()}
         return Measurement(
@@ -116,7 +144,15 @@ class PredictExperiment(SessionLogExperiment):
         from visir.sessions.prediction.study import STUDY, StudyPlan, load_study, run_study
         from visir.sessions.prediction.summary import summarise
 
-        sample = Sample(self.setting, self.sessions, context.seed, self.min_pages)
+        sample = Sample(
+            self.setting,
+            self.sessions,
+            context.seed,
+            self.min_pages,
+            self.counted_pages,
+            self.setting_from,
+            self.dwell_times,
+        )
         plan = StudyPlan((sample,), folds=self.folds, schemes=("grouped",), seed=context.seed)
         key = hash_json({"sample": sample.to_dict(), "folds": self.folds, "seed": context.seed})[:10]
         out = folder / f"predict-{self.setting}-{key}"
@@ -131,12 +167,3 @@ class PredictExperiment(SessionLogExperiment):
                 cells = run_study(folder / "log", plan, out)
                 put(out, STUDY, {_SUMMARY: json_bytes(summarise(load_study(out)[0], cells).to_json())})
         return out
-
-
-def _all_bought(share: float, steps: Sequence[int]) -> dict[str, float]:
-    """What calling every session a purchase scores where `share` of them are: F1 = 2 · share / (1 + share).
-
-    It ranks nothing, so its ROC-AUC is ½ and its PR-AUC the share; it names no chance that could be off.
-    """
-    scores = {"f1": 2 * share / (1 + share), "roc_auc": 0.5, "pr_auc": share}
-    return {MEASURES[measure] + _STEP.format(step): 100 * value for measure, value in scores.items() for step in steps}
