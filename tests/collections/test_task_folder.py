@@ -162,7 +162,7 @@ def test_pools_by_split(tmp_path: Path) -> None:
 
 def test_all_faults_at_once_with_file_and_line(tmp_path: Path) -> None:
     corpus = [*CORPUS, {"_id": "d1", "text": "again"}, {"text": "x"}, {"_id": "d4"}, {"_id": "d5", "text": 5}]
-    qrels = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td1\t2\nq9\td2\t1\nq2\td8\tmany\nq2\td2\t-1\nq2\n"
+    qrels = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td1\t2\nq9\td2\t1\nq2\td8\tmany\nq2\td2\tinf\nq2\n"
     folder = make(tmp_path / "t", corpus_jsonl=lines(corpus) + "{\n", qrels__test_tsv=qrels)
     with pytest.raises(CollectionError) as raised:
         opened(folder)
@@ -176,8 +176,8 @@ def test_all_faults_at_once_with_file_and_line(tmp_path: Path) -> None:
         "qrels/test.tsv, line 3: query 'q1' and document 'd1' are judged twice, with the grades 1 and 2",
         "qrels/test.tsv, line 4: unknown query 'q9'",
         "qrels/test.tsv, line 5: unknown document 'd8'",
-        "qrels/test.tsv, line 5: a grade must be a number of at least 0, found 'many'",
-        "qrels/test.tsv, line 6: a grade must be a number of at least 0, found '-1'",
+        "qrels/test.tsv, line 5: a grade must be a finite number, found 'many'",
+        "qrels/test.tsv, line 6: a grade must be a finite number, found 'inf'",
         "qrels/test.tsv, line 7: 1 values for 3 columns",
     ]
     report = check(str(folder))
