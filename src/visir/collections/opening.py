@@ -14,6 +14,7 @@ from visir.collections.formats import FORMATS, JUDGEMENTS
 from visir.collections.in_memory import read_memory, table_in_memory
 from visir.collections.judgements.pairs import judge
 from visir.collections.readers.choice_table import has_choices, read_memory_choices
+from visir.collections.readers.gc_paused import gc_paused
 from visir.collections.readers.huggingface import from_dataset, load_from_hub
 from visir.collections.readers.locate import place_images
 from visir.collections.readers.mteb_tasks import is_mteb_task, read_mteb_task
@@ -283,7 +284,8 @@ def task_in_memory(value: Any, images: object, options: Mapping[str, Any]) -> Ta
     known = FORMATS.get("beir").resolve({key: option for key, option in options.items() if key != "name"})
     given = {key: option for key, option in known.items() if key not in ("subset", "only")}
     reading = read_task if is_task(value) else read_task_set
-    draft = reading(value, name=str(options.get("name") or ""), **given)
+    with gc_paused():
+        draft = reading(value, name=str(options.get("name") or ""), **given)
     place_images(draft, images)
     return draft
 

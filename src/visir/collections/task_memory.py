@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import cache, partial
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any
@@ -185,7 +186,8 @@ def item_tables(value: Any, side: Side, columns: Mapping[str, str | None] = Mapp
         return [_of_file(value, side, image)]
     rows = list(_item_rows(value, side))
     held = HeldPictures()
-    places = [_place(row, place, side, (image,) if image else IMAGES, held) for place, row in rows]
+    named = cache(partial(_image_column, names=(image,) if image else IMAGES))  # rows have the same few columns
+    places = [_place(row, place, side, named(tuple(row)), held) for place, row in rows]
     if all(place is None for place in places):
         return [TaskTable(side, lambda report: iter(rows))]
     archive = str(held.write()) if len(held) else None
@@ -197,9 +199,13 @@ def item_tables(value: Any, side: Side, columns: Mapping[str, str | None] = Mapp
     return [TaskTable(side, lambda report: iter(rows), cell=cell, names_too=True)]
 
 
-def _place(row: dict[str, Any], place: str, side: Side, names: Sequence[str], held: HeldPictures) -> int | str | None:
+def _image_column(columns: tuple[str, ...], *, names: Sequence[str]) -> str | None:
+    """The column of pictures: the one with the first of these names; None where there is none."""
+    return next((column for name in names for column in columns if column.lower() == name.lower()), None)
+
+
+def _place(row: dict[str, Any], place: str, side: Side, column: str | None, held: HeldPictures) -> int | str | None:
     """The number of a picture in memory, or the path of a file that is there; it leaves the row. None for any other."""
-    column = next((column for name in names for column in row if column.lower() == name.lower()), None)
     picture = None if column is None else row[column]
     if column is None or picture is None:
         return None
@@ -230,10 +236,11 @@ def _item_rows(value: Any, side: Side) -> Iterator[_Row]:
         raise CollectionError(f"{side}: a {type(value).__name__} holds none.", hint=f"{EXAMPLE} works")
     strings = [entry for _, _, entry in entries if isinstance(entry, str)]
     pictures = bool(strings) and all(is_picture_name(entry) for entry in strings)
+    by_key = isinstance(value, Mapping)
     for place, key, entry in entries:
         if isinstance(entry, Mapping) and not is_picture(entry):
             row = {str(name): content for name, content in entry.items()}
-            has_id = any(name.lower() in ITEM_IDS[side] for name in row) and not isinstance(value, Mapping)
+            has_id = not by_key and any(name.lower() in ITEM_IDS[side] for name in row)
             yield place, row if has_id else {"_id": key, **row}
         elif isinstance(entry, Path) or is_picture(entry) or (isinstance(entry, str) and (pictures or is_there(entry))):
             yield place, {"_id": key, "image": entry}
