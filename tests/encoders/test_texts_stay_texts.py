@@ -5,6 +5,7 @@ sentence-transformers guesses what a string is: it fetches addresses of pictures
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -26,6 +27,7 @@ import visir
 from visir.collections.images import to_rgb
 from visir.encoders import encode_items, load_cross_encoder
 from visir.encoders.loading import load
+from visir.errors import EncoderError
 from visir.records import Items, Role, strings
 
 ENDINGS = ("png", "JPG", "jpeg", "gif", "bmp", "tiff", "webp", "mp4", "mov", "mkv", "mp3", "wav", "flac")
@@ -159,6 +161,24 @@ def test_re_rankers_read_addresses_as_texts(tmp_path: Path, asked: tuple[list[st
     if kind == "pictures":
         same(texts, [to_rgb(tiny.photos()[1])] * len(texts))
     assert paths == []
+
+
+@pytest.mark.parametrize("mark", ["<|image_pad|>", "<|video_pad|>"])
+def test_a_mark_that_stands_for_a_picture_is_refused(saved: Callable[[str], Path], tmp_path: Path, mark: str) -> None:
+    text, picture = f"a {mark} dog", to_rgb(tiny.photos()[1])
+    kind = "picture" if "image" in mark else "video"
+    said = rf"has {re.escape(mark)} in it, which stands for a {kind} in this model"
+    for name in ("qwen", "qwen3", "multi"):
+        encoder = load(saved(name), device="cpu")
+        with pytest.raises(EncoderError, match=said):
+            encoder.encode_texts(["a dog", text])
+        with pytest.raises(EncoderError, match=said):
+            encoder.embed_texts_with_images([text], [encoder.preprocess(picture)])
+    scorer = load_cross_encoder(tiny_sentence.save_picture_re_ranker(tmp_path / "model"), device="cpu")
+    with pytest.raises(EncoderError, match=said):
+        scorer.score([text], ["a dog"])
+    with pytest.raises(EncoderError, match=said):
+        scorer.item_tokens("text+image", [text], [scorer.preprocess(picture)])
 
 
 def test_a_library_is_searched_for_addresses(

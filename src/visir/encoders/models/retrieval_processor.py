@@ -227,13 +227,13 @@ class RetrievalProcessor:
         return str(self.tokenizer.decode(self._texts([text], role)["input_ids"][0]))
 
 
-def check_no_marks(texts: Sequence[str], mark: str) -> None:
+def check_no_marks(texts: Sequence[str], mark: str, kind: str = "picture") -> None:
     """Raise `TextError` for a text that has the mark of a picture in it: the model would wait for the picture."""
     for text in texts:
         if mark in text:
             shown = text if len(text) < 60 else f"{text[:57]}…"
             raise TextError(
-                f"the text {shown!r} has {mark} in it, which stands for a picture in this model.",
+                f"the text {shown!r} has {mark} in it, which stands for a {kind} in this model.",
                 hint=f"take it out, or write it apart: {mark[0]} {mark[1:]}",
             )
 

@@ -14,7 +14,7 @@ from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.model_names import CODE_OPTIONS
-from visir.encoders.models.sentence_inputs import SentencePictures, as_texts, modalities_of, takes_messages
+from visir.encoders.models.sentence_inputs import SentencePictures, as_texts, check_marks, modalities_of, takes_messages
 from visir.encoders.models.sentence_loading import SentenceRequest
 from visir.encoders.models.sentence_tower import default_prompt
 from visir.errors import EncoderError
@@ -78,6 +78,8 @@ class SentenceCrossEncoder(CrossEncoder):
 
     def text_tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """The texts themselves."""
+        if self._pictures is not None:
+            check_marks(texts, self._model)
         return [_Item(text=text) for text in texts]
 
     def item_tokens(
@@ -85,6 +87,8 @@ class SentenceCrossEncoder(CrossEncoder):
     ) -> list[Tokens]:
         """The items themselves."""
         if texts is not None and batch is not None:
+            if self._pictures is not None:
+                check_marks(texts, self._model)
             return [_Item(text, pixels) for text, pixels in zip(texts, batch, strict=True)]
         return super().item_tokens(modality, texts, batch)
 

@@ -16,7 +16,14 @@ from visir.encoders.inputs import Pixels
 from visir.encoders.intake import Embedded
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.model_files import loading
-from visir.encoders.models.sentence_inputs import SentencePictures, as_texts, modalities_of, takes_messages, to_model
+from visir.encoders.models.sentence_inputs import (
+    SentencePictures,
+    as_texts,
+    check_marks,
+    modalities_of,
+    takes_messages,
+    to_model,
+)
 from visir.encoders.models.sentence_loading import SentenceRequest
 from visir.encoders.models.sentence_tower import SentenceTower, limit_of, sentence_limit, sentence_room
 from visir.encoders.models.tokens import token_counts
@@ -195,6 +202,8 @@ class SentenceEncoder(Encoder):
         return self._prompts[self._role]
 
     def _filled(self, texts: Sequence[str]) -> list[str]:
+        if "image" in self.modalities:
+            check_marks(texts, self._model)
         return [self._template.replace("{}", text) for text in texts]
 
     def _texts(self, texts: Sequence[str]) -> list[Any]:

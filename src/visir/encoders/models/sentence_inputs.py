@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.image_processors import check_sliver
 from visir.encoders.models.processor_values import processor_values
+from visir.encoders.models.retrieval_processor import check_no_marks
 from visir.errors import ImageError
 from visir.records import Modality
 
@@ -35,6 +36,14 @@ def modalities_of(model: Any) -> frozenset[Modality]:
 def takes_messages(model: Any) -> bool:
     """Whether the library writes every input as a message of a chat: prompts then stand before pictures too."""
     return "message" in model.modalities
+
+
+def check_marks(texts: Sequence[str], model: Any) -> None:
+    """Raise `EncoderError` for a text with a mark that stands for a picture or a video in this model."""
+    for kind in ("image", "video"):
+        mark = getattr(model.processor, f"{kind}_token", None)
+        if isinstance(mark, str) and mark:
+            check_no_marks(texts, mark, "picture" if kind == "image" else kind)
 
 
 def as_texts(texts: Sequence[str], model: Any) -> list[Any]:

@@ -25,8 +25,7 @@ from visir.encoders.models.model_code import other_repositories
 from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar, read_configuration, read_modules
 from visir.encoders.models.model_names import CODE_OPTIONS, positive_number, refuse_code, template_of, trusted_code
 from visir.encoders.models.processor_values import processor_values
-from visir.encoders.models.retrieval_processor import check_no_marks
-from visir.encoders.models.sentence_inputs import PictureShapes, as_texts
+from visir.encoders.models.sentence_inputs import PictureShapes, as_texts, check_marks
 from visir.encoders.models.sentence_tower import UNLIMITED
 from visir.encoders.models.token_pieces import token_pieces
 from visir.encoders.models.tokens import check_saved_tokenizer, token_counts, vocabulary_hash
@@ -153,9 +152,7 @@ class SentenceMultiVectorEncoder(Encoder):
         return features, features["attention_mask"].bool()
 
     def _filled(self, texts: Sequence[str]) -> list[str]:
-        mark = getattr(self._model.processor, "image_token", None)
-        if isinstance(mark, str):
-            check_no_marks(texts, mark)
+        check_marks(texts, self._model)
         return [self._template.replace("{}", text) for text in texts]
 
     def _check_takes(self, modality: Modality) -> None:
