@@ -53,6 +53,23 @@ def test_a_model_is_broken_and_the_gate_says_so(model: Path, tmp_path: Path) -> 
     assert again.status == 2 and "holds a study already" in again.text
 
 
+def test_what_a_perturbation_costs_by_language(tmp_path: Path) -> None:
+    source = "scenes:12?size=64&language=en+de"
+    options = ("-m", "colours", "--perturbations", "char_swap", "--by", "language")
+    shown = say(stress, source, *options, "--out", tmp_path / "out")
+    assert shown.status == 0, shown.text
+    assert "by language" in shown.text and "de" in shown.text
+    assert "By language" in (tmp_path / "out" / "stress.html").read_text("utf-8")
+    (values,) = say(stress, source, *options, "--json", "--quiet").json["studies"]
+    rows = values["by"]["language"]
+    assert [(row["perturbation"], row["language"], row["queries"]) for row in rows] == [
+        ("char_swap", "en", 60),
+        ("char_swap", "de", 60),
+    ]
+    missing = say(stress, SCENES, "-m", "no-such-model", "--by", "language")
+    assert missing.status == 2 and "no query has labels" in missing.text  # before the model is looked for
+
+
 def test_the_gate_passes(model: Path) -> None:
     said = say(stress, SCENES, "-m", model, "--perturbations", "shuffle_all_words", "--fail-under", 100)
     assert said.status == 0 and "passes: at least 100 % of rsum is left" in said.text

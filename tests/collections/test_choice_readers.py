@@ -14,7 +14,7 @@ from verbs import say
 from visir.cli.evaluate import evaluate
 from visir.collections import open_source
 from visir.collections.images import ImageReader
-from visir.errors import CollectionError
+from visir.errors import CollectionError, ImageError
 from visir.records import TaskFile, TaskSet
 
 
@@ -185,16 +185,126 @@ def test_cola(tmp_path: Path) -> None:
     }
 
 
-def test_eqben(tmp_path: Path) -> None:
-    row = {"image0": "eqbensd/1/a.png", "image1": "eqbensd/1/b.png", "caption0": "a", "caption1": "b"}
-    write(tmp_path / "subset.json", [row, {**row, "image0": "eqbenyoucook2/a.npy", "image1": "eqbenyoucook2/b.npy"}])
+EQBEN_ROW = {"image0": "eqbensd/1/a.png", "image1": "eqbensd/1/b.png", "caption0": "a", "caption1": "b"}
+
+
+def eqben(folder: Path) -> Path:
+    """Two items: pictures, and frames of YouCook2 as arrays, which OpenCV holds blue first."""
+    frames = {"image0": "eqbenyoucook2/v/a.npy", "image1": "eqbenyoucook2/v/b.npy"}
+    write(folder / "subset.json", [EQBEN_ROW, {**EQBEN_ROW, **frames}])
     for name in ("a.png", "b.png"):
-        picture(tmp_path / "image_subset" / "eqbensd" / "1" / name)
-    source = open_source(str(tmp_path))
+        picture(folder / "image_subset" / "eqbensd" / "1" / name)
+    place = folder / "image_subset" / "eqbenyoucook2" / "v"
+    place.mkdir(parents=True)
+    for name, colour in (("a", (250, 20, 10)), ("b", (10, 20, 250))):
+        frame = np.zeros((4, 6, 3), np.uint8)
+        frame[3, 5] = colour
+        np.save(place / f"{name}.npy", frame if name == "a" else np.asfortranarray(frame))
+    return folder
+
+
+def test_eqben(tmp_path: Path) -> None:
+    source = open_source(str(eqben(tmp_path)))
     assert isinstance(source, TaskSet)
     task = source.task("i2t")
-    assert task.labels is not None and task.labels["category"].to_pylist() == ["eqbensd", "eqbensd"]
-    assert "1 items whose pictures are NumPy files" in source.source
+    assert task.labels is not None
+    assert task.labels["category"].to_pylist() == ["eqbensd", "eqbensd", "eqbenyoucook2", "eqbenyoucook2"]
+    assert task.labels["image"].to_pylist()[2] == "eqbenyoucook2/v/a.npy"
+    pictures = ImageReader(task.queries)
+    assert pictures.open(2).size == (6, 4)
+    assert [pictures.open(row).getpixel((5, 3)) for row in (2, 3)] == [(10, 20, 250), (250, 20, 10)]  # red last in them
+    report = visir.check(str(tmp_path))
+    assert report.ok and report.decoded == 4
+    assert visir.check(str(tmp_path), decode=False).ok
+
+
+def test_an_array_that_is_no_frame_is_named(tmp_path: Path) -> None:
+    place = eqben(tmp_path) / "image_subset" / "eqbenyoucook2" / "v"
+    whole = (place / "a.npy").read_bytes()
+    for content, reason in (
+        (whole[:-1], "truncated or longer"),
+        (whole + b"x", "truncated or longer"),
+        (whole[:20], "not a NumPy file"),
+        (b"", "not a NumPy file"),
+        (b"\x89PNG", "not a NumPy file"),
+    ):
+        (place / "a.npy").write_bytes(content)
+        with pytest.raises(ImageError, match=rf"eqbenyoucook2/v/a.npy.*{reason}"):
+            ImageReader(open_source(str(tmp_path)).task("i2t").queries).open(2)
+    for array in (np.zeros((4, 6), np.uint8), np.zeros((4, 6, 3), np.float32), np.array([{}], object)):
+        np.save(place / "a.npy", array, allow_pickle=True)
+        with pytest.raises(ImageError, match=r"a frame has height × width × 3 values of type uint8"):
+            ImageReader(open_source(str(tmp_path)).task("i2t").queries).open(2)
+    with pytest.raises(ImageError, match="over the limit"):
+        np.save(place / "a.npy", np.zeros((4, 6, 3), np.uint8))
+        ImageReader(open_source(str(tmp_path)).task("i2t").queries, max_pixels=20).open(2)
+
+
+def test_eqben_of_the_challenge_cannot_be_measured(tmp_path: Path) -> None:
+    write(tmp_path / "ann.json", [{"image": "eqbensd/1/a.png", "caption": "a"}])
+    with pytest.raises(
+        CollectionError, match=r"ann.json has single pairs in random order, without their items"
+    ) as fault:
+        open_source(f"eqben:{tmp_path}")
+    assert "eqben_subset_10percent_final.json" in fault.value.hint
+    write(tmp_path / "ann.json", [{**EQBEN_ROW, "image1": "eqbenyoucook2/b.npy"}])
+    with pytest.raises(CollectionError, match=r"ann.json, item 0: one picture is a NumPy file, and the other is not"):
+        open_source(f"eqben:{tmp_path}")
+
+
+CLASSES = ["square white plate", "round table", "red cup"]
+COLA_ROWS = [
+    ["vg/1.jpg", {"plate": ["white", "square"]}, [1, 0, 0], [1, 0, 0]],
+    ["vg/2.jpg", {"plate": ["white", "round"]}, [0, 0, 0], [1, 1, 0]],
+    ["vg/3.jpg", {"table": ["round"]}, [1, 1, 0], [1, 1, 1]],
+    ["vg/4.jpg", {"cup": ["red"]}, [0, 0, 1], [1, 0, 0]],
+    ["vg/5.jpg", {"table": ["round"]}, [0, 1, 0], [0, 0, 0]],
+]
+"""Pictures, what is in them, which classes they show, and of which classes they are in the difficult set."""
+
+
+@pytest.mark.parametrize("form", ["by name", "in a list", "without objects"])
+def test_cola_of_single_objects(tmp_path: Path, form: str) -> None:
+    """Plate: pictures 1 to 4, right are 1 and 3. Table: 2 and 3, right is 3 (5 is outside). Cup: nothing right."""
+    file = tmp_path / "COLA_singleobjects_benchmark_GQA.json"
+    rows = [[row[0], *row[2:]] for row in COLA_ROWS] if form == "without objects" else COLA_ROWS
+    write(file, [CLASSES, rows] if form == "in a list" else {"labels": CLASSES, "data": rows})
+    for number in range(1, 6):
+        picture(tmp_path / "vg" / f"{number}.jpg")
+    source = open_source(str(file))
+    assert isinstance(source, TaskFile)
+    task = source.task("t2i")
+    assert task.queries.texts is not None and task.queries.texts.to_pylist() == CLASSES[:2]
+    assert task.judgements().to_dict() == {"0": {"0": 1.0, "2": 1.0}, "1": {"2": 1.0}}
+    assert task.pools is not None
+    assert [task.pools.candidates(query) for query in ("0", "1")] == [["0", "1", "2", "3"], ["1", "2"]]
+    note = "1 of 3 classes not counted: no picture of their difficult set shows them"
+    assert task.notes == (note,) and note in source.source
+    assert ImageReader(task.documents).open(4).size == (8, 6)
+    # Scores of the plate: 1 < 2 < 3 < 4, so its right ones are third and last: (1/2 + 2/4)/2. Of the table: 2 before 3.
+    vectors = {"image": {"0": [1.0, 0], "1": [0.8, 0.6], "2": [0.6, 0.8], "3": [0, 1.0], "4": [1.0, 0]}}
+    texts = {"0": [0.0, 1.0], "1": [1.0, 0.0]}
+    evaluation = visir.evaluate(source, vectors={**vectors, "text": texts})
+    assert evaluation.values("t2i", "map").tolist() == pytest.approx([(1 / 2 + 2 / 4) / 2, 1 / 2])
+    assert evaluation.result.protocol.ties == "pessimistic"
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        ({"labels": CLASSES}, "no labels and data in it"),
+        ({"labels": [["white"], "plate"], "data": []}, r"class 0: expected a text such as .*found \"\['white'\]"),
+        ({"labels": CLASSES, "data": [["1.jpg", {}, [1, 0], [1, 0]]]}, r"picture 0: expected .* for 3 classes"),
+        ({"labels": CLASSES, "data": [["1.jpg", {}, [1, 0, 2], [1, 0, 0]]]}, r"picture 0: expected"),
+        ({"labels": CLASSES, "data": COLA_ROWS[3:4]}, "no judgements in it"),
+    ],
+)
+def test_cola_of_single_objects_refuses_what_it_is_not(tmp_path: Path, content: object, reason: str) -> None:
+    file = tmp_path / "COLA_singleobjects_benchmark_GQA.json"
+    write(file, content)
+    with pytest.raises(CollectionError, match=reason) as fault:
+        open_source(str(file), images="none")
+    assert "labels and data" not in reason or "github.com/arijitray1993/COLA" in fault.value.hint
 
 
 def aro(folder: Path) -> Path:
@@ -217,6 +327,8 @@ def test_aro_shows_the_box_of_an_item(tmp_path: Path) -> None:
     assert shown.size == (4, 3) and set(shown.getdata()) == {(0, 200, 0)}
     whole = open_source(f"{tmp_path / 'aro'}?crop=no")
     assert ImageReader(whole.queries).open(0).size == (8, 6)
+    assert visir.check(str(tmp_path / "aro")).sizes == "4–4 × 3–3 pixels"  # what is checked is what is shown
+    assert visir.check(str(tmp_path / "aro"), decode=False).ok
     assert source.labels is not None and source.labels["attributes"].to_pylist() == ["red_white", None]
 
 
@@ -230,11 +342,14 @@ def test_aro_order(tmp_path: Path) -> None:
     assert task.pools is not None and len(task.pools.candidates("coco_order/0")) == 5
 
 
-@pytest.mark.parametrize("name", ["winoground", "sugarcrepe", "sugarcrepe-pp", "valse", "aro", "cola", "eqben"])
+@pytest.mark.parametrize(
+    "name", ["winoground", "sugarcrepe", "sugarcrepe-pp", "valse", "aro", "cola", "cola-single", "eqben"]
+)
 def test_a_wrong_layout_is_refused(name: str, tmp_path: Path) -> None:
     write(tmp_path / "other.json", {"a": 1})
+    place = tmp_path / "other.json" if name == "cola-single" else tmp_path
     with pytest.raises(CollectionError, match="no ") as fault:
-        open_source(f"{name}:{tmp_path}")
+        open_source(f"{name}:{place}")
     assert "http" in fault.value.hint
 
 

@@ -231,3 +231,11 @@ def test_a_check_that_finds_nothing_wrong(tmp_path: Path) -> None:
     assert [(finding.level, finding.kind, finding.examples) for finding in report.findings] == [
         ("note", "queries without judgements", ("'q3'",))
     ]
+
+
+@pytest.mark.parametrize("lacking", ["corpus.jsonl", "queries.jsonl"])
+def test_a_folder_that_lacks_a_part_is_known_without_its_format(tmp_path: Path, lacking: str) -> None:
+    folder = make(tmp_path / "t")
+    (folder / lacking).unlink()
+    with pytest.raises(CollectionError, match=f"no {lacking.partition('.')[0]}"):
+        open_source(folder)

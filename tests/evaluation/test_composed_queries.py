@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pytest
-from composed_toys import Colours, mixing, paint, places
+from composed_toys import COLOURS, Colours, mixing, paint, places
 
 import visir
 from visir.encoders import compose, encode_items
 from visir.encoders.composed.rule import CompositionRule
 from visir.errors import CollectionError, ConfigurationError, EncoderError
 from visir.evaluation import choose_weight
-from visir.records import Embeddings, Items
+from visir.records import Embeddings, Items, Qrels, Task, TaskFile, Ties
 
 
 @pytest.mark.parametrize(
@@ -130,6 +132,95 @@ def test_the_weight_is_chosen_on_another_split(tmp_path: Path) -> None:
     assert chosen.to_markdown().splitlines()[3].split() == ["|", "0.5", "|", "1.0000", "|", "chosen", "|"]
     evaluation = visir.evaluate(source, Colours(), split="test", compose="sum(val)")
     assert evaluation.result.protocol.composition == "sum(0.5), weight chosen on val by mrr"
+
+
+CHOICES = {"q1": ("green", "more red"), "q2": ("green", "more red , please"), "q3": ("red", "more blue")}
+"""Each chooses between cyan and yellow; cyan is right."""
+
+
+def choices(folder: Path, ties: Ties) -> TaskFile:
+    paint(folder)
+    pictures, texts = zip(*CHOICES.values(), strict=True)
+    pairs = [(query, colour) for query in CHOICES for colour in ("cyan", "yellow")]
+    queries, documents = zip(*pairs, strict=True)
+    return TaskFile(
+        "choices",
+        Items(pa.array(list(CHOICES)), pa.array(texts), places(pictures), folder, "queries", "choices"),
+        Items(pa.array(list(COLOURS)), None, places(list(COLOURS)), folder, "images", "choices"),
+        pa.table({"split": ["val"] * 3, "query_id": list(CHOICES), "document_id": ["cyan"] * 3, "grade": [1.0] * 3}),
+        candidates=pa.table({"split": ["val"] * 6, "query_id": queries, "document_id": documents}),
+        ties=ties,
+    )
+
+
+def test_equal_scores_count_as_the_task_says(tmp_path: Path) -> None:
+    """The picture of q1 and q2, green, is as near to cyan as to yellow: by id that is right, as a choice it is wrong.
+
+    By id: 2/3 by pictures, 1/3 at 0.5 (red and blue, of q3, are as near to both), 1/3 by texts. As choices: 0, 0, 1/3.
+    """
+    options = {"weights": (0, 0.5, 1), "measure": "hit@1"}
+    by_id = choose_weight(choices(tmp_path, "id"), Colours(), **options)  # type: ignore[arg-type]
+    strict = choose_weight(choices(tmp_path, "pessimistic"), Colours(), **options)  # type: ignore[arg-type]
+    assert (by_id.compose, by_id.values) == ("sum(0)", pytest.approx({0: 2 / 3, 0.5: 1 / 3, 1: 1 / 3}))
+    assert (strict.compose, strict.values) == ("sum(1)", pytest.approx({0: 0, 0.5: 0, 1: 1 / 3}))
+    told = choose_weight(choices(tmp_path, "id"), Colours(), ties="pessimistic", **options)  # type: ignore[arg-type]
+    assert told.values == strict.values
+
+
+class TwiceJudged:
+    """Judged twice: "links" has what the text asks for, "likeness" the colour of the picture itself."""
+
+    name, tasks = "twice judged", ("it2i",)
+
+    def __init__(self, source: TaskFile) -> None:
+        self.source = source
+        self.splits = source.splits
+
+    def split(self, name: str | None) -> TwiceJudged:
+        return TwiceJudged(self.source.split(name))
+
+    def task(self, name: str) -> Task:
+        task = self.source.task(name)
+        alike = {"q1": "red", "q2": "blue", "q3": "green"}
+        judged = task.judgements().queries.to_pylist()
+        likeness = Qrels.of(judged, [alike[query] for query in judged], name="likeness")
+        return replace(task, qrels={"links": task.judgements(), "likeness": likeness})
+
+
+def test_the_judgements_that_are_measured_choose_the_weight(tmp_path: Path) -> None:
+    source = TwiceJudged(mixing(tmp_path))
+    weights = (0, 0.5, 1)
+    assert choose_weight(source, Colours(), weights=weights).compose == "sum(0.5)"
+    chosen = choose_weight(source, Colours(), weights=weights, relevance="likeness")
+    # q3: green is right: first by the picture, equal to red behind yellow at 0.5 and before it by id, and by the text
+    # behind red, yellow, and the equal blue and cyan.
+    assert (chosen.compose, chosen.values) == ("sum(0)", pytest.approx({0: 1, 0.5: 1 / 2, 1: 1 / 5}))
+    evaluation = visir.evaluate(source, Colours(), split="test", relevance="likeness", compose="sum(val)")
+    # Green stays first as long as 1 − w > 1/√2; of the weights that do, 0.25 is the nearest to 0.5.
+    assert evaluation.result.protocol.composition == "sum(0.25), weight chosen on val by mrr"
+    with pytest.raises(CollectionError, match="unknown relevance 'alike'"):
+        choose_weight(source, Colours(), relevance="alike")
+
+
+def both_sides(folder: Path) -> TaskFile:
+    """Documents have a picture and a text, too."""
+    source = mixing(folder)
+    texts = pa.array(["blue", "red", "green", None, "red"])
+    documents = replace(source.documents, texts=texts)
+    return replace(source, documents=documents)
+
+
+@pytest.mark.parametrize(
+    "options", [{}, {"ties": "optimistic"}, {"similarity": "dot"}, {"both": True}, {"first": True}]
+)
+def test_a_weight_has_the_value_that_its_evaluation_has(tmp_path: Path, options: dict[str, Any]) -> None:
+    source = both_sides(tmp_path) if options.pop("both", False) else mixing(tmp_path)
+    source = replace(source, skip_first=options.pop("first", False))
+    weights = (0, 0.2, 0.5, 0.9, 1)
+    chosen = choose_weight(source, Colours(), "val", weights=weights, **options)
+    for weight in weights:
+        measured = visir.evaluate(source, Colours(), split="val", compose=f"sum({weight})", **options)
+        assert chosen.values[weight] == measured[f"{measured.tasks[0]} MRR"]
 
 
 @pytest.mark.parametrize("split", ["val", "val+test", None])

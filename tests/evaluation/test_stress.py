@@ -18,6 +18,7 @@ from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation import evaluate
 from visir.evaluation.by_label import by_label
 from visir.evaluation.significance import corrected, paired_t
+from visir.evaluation.stress.effect import rsum_changes
 from visir.evaluation.stress.merging import merged
 from visir.evaluation.stress.stress import stress
 from visir.evaluation.stress.study import Stress, with_correction
@@ -49,6 +50,43 @@ def test_results_have_the_labels_of_their_queries(collection: Collection, tmp_pa
     outcome = study(labelled, tmp_path, perturbations=["char_swap"]).effect("char_swap").outcome
     rows = by_label(outcome.result, "language", ["hit@1"]).rows
     assert [(row.label, row.queries) for row in rows] == [("en", 24), ("de", 24)]
+
+
+def test_each_value_of_a_label_has_its_own_change(collection: Collection, tmp_path: Path) -> None:
+    """In English stand the captions that say a mixture; in German those that say "red", which is no use before either.
+
+    Whatever the perturbation, the numbers of a language are those of a study of its captions alone over all pictures,
+    and those of one language for all are those of the study.
+    """
+    count = collection.images.num_rows
+    languages = pa.array([value for _ in range(count) for value in ("en", None)])
+    labelled = replace(collection, captions=collection.captions.append_column("language", languages))
+    found = study(labelled, tmp_path)
+    by = found.by("language")
+    assert [(row.perturbation, row.value) for row in by.rows] == [
+        (name, value) for name in TYPOS for value in ("en", "(none)")
+    ]
+    for effect in found.effects:
+        is_english = np.array([query.endswith("#0") for query in effect.queries.to_pylist()])
+        for value, chosen in (("en", is_english), ("(none)", ~is_english)):
+            row = by[effect.name, value]
+            before, after = effect.before[chosen].mean(), effect.after[chosen].mean()
+            assert (row.change.before, row.change.after, row.change.queries) == (before, after, count)
+            assert row.coverage == effect.outcome.changed[chosen].mean()
+            assert row.change.percent == pytest.approx(100 * (after - before) / before)
+    swapped = by["char_swap", "en"]
+    low, high = swapped.change.percent_interval
+    assert low <= swapped.change.percent <= high and low < 0
+    alone = pa.array(["en"] * (2 * count))
+    whole = study(replace(collection, captions=collection.captions.append_column("language", alone)), tmp_path)
+    for row, effect in zip(whole.by("language").rows, whole.effects, strict=True):
+        np.testing.assert_equal(row.change, effect.overall)
+    assert by.to_pandas()["percent"].tolist() == pytest.approx([row.change.percent for row in by.rows])
+    assert "by language" in by.to_markdown()
+    with pytest.raises(VisirError, match="there is no label 'langauge'"):
+        found.by("langauge")
+    with pytest.raises(VisirError, match="no query has labels"):
+        study(collection, tmp_path, perturbations=["char_swap"]).by("language")
 
 
 def test_every_number_is_that_of_an_evaluation(collection: Collection, tmp_path: Path) -> None:
@@ -109,6 +147,27 @@ def test_typos_hurt_those_they_touch(collection: Collection, tmp_path: Path) -> 
     lost = effect.before - effect.after
     assert lost[worst[0]] == lost.max() and len({effect.queries[at].as_py()[:3] for at in worst}) == len(worst)
     assert any("zero vector" in note for note in found.notes)  # "red" without its e is no word
+
+
+def test_what_was_not_changed_is_not_resampled() -> None:
+    """Of few changed queries among many, a draw from all images may hold none; a draw from their own images has all."""
+    rng = np.random.default_rng(0)
+    before = rng.choice([100.0, 200.0, 300.0], 40)
+    after = np.where(rng.random(40) < 0.4, 0.0, before)
+    (change,) = rsum_changes(before, [after], np.repeat(np.arange(20), 2), seed=0)
+    assert (change.queries, change.images, change.is_too_few) == (40, 20, False)
+    assert change.percent_interval[0] < change.percent < change.percent_interval[1] < 0
+    assert change.interval_in_words.startswith("95 % interval -")
+
+
+def test_fewer_than_ten_images_are_too_few_for_an_interval() -> None:
+    before, after = np.full(18, 300.0), np.r_[np.zeros(9), np.full(9, 300.0)]
+    (change,) = rsum_changes(before, [after], np.arange(18) // 2, seed=0)
+    assert (change.images, change.percent) == (9, -50.0)
+    assert np.isnan([*change.points_interval, *change.percent_interval]).all()
+    assert change.interval_in_words == "too few images for an interval"
+    (more,) = rsum_changes(before, [after], np.r_[np.arange(16) // 2, 8, 9], seed=0)
+    assert more.images == 10 and not np.isnan(more.percent_interval).any()
 
 
 def test_pictures_are_queries_over_plain_captions(collection: Collection, tmp_path: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from papers_logs import FIVE, log, ran
 
+from visir.files import read_json
 from visir.papers.reports.figures import figures_of
 from visir.papers.reports.grid import grids
 from visir.papers.reports.tables import notes_of, tables_of
@@ -76,6 +78,13 @@ def test_figures_6_6_and_6_7_share_one_prediction_study_that_goes_on(
     assert (baseline["ROC-AUC, step 0"], bought["ROC-AUC, step 0"]) == (50, 50)
     assert baseline["step 0"] == pytest.approx(bought["step 0"], abs=0.5)
     assert "calibration error, step 0" not in bought
+    # The draws of F1 have the interval that the study itself gives.
+    (summary,) = out.glob("shared/sessions/generated-3000-seed0/predict-anonymous-*/summary.json")
+    rows = [row for row in read_json(summary)["rows"] if (row["model"], row["feature_set"]) == ("rf", "extended")]
+    for row in rows:
+        low, high = np.quantile(cells[1].measured.draws[f"step {row['step']}"], [0.025, 0.975])
+        assert (high - low) / 2 == pytest.approx(50 * (row["high"] - row["low"]), rel=0.15)
+    assert cells[2].measured.draws == {}
     (kept,) = out.glob("shared/sessions/generated-3000-seed0/predict-anonymous-*/cells")
     assert len(list(kept.glob("*fold*.json"))) == 2 * 3
     made = grids(found, notes_of(found))

@@ -7,6 +7,7 @@ import pytest
 from intent_log import folder_of, random_log
 
 from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.significance import corrected
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
 from visir.sessions.prediction.encoding import MISSING, Scaling, expanded, for_trees
@@ -92,7 +93,15 @@ def test_the_summary_has_means_intervals_and_corrected_comparisons(study: Path) 
     assert row.means["f1"] == pytest.approx(np.mean(values))
     assert row.low < row.means["f1"] < row.high
     assert len(summary.comparisons) == 2 * 2 * 2 * 3  # measures, settings, models, steps
-    assert all(comparison.p <= comparison.corrected <= 1 for comparison in summary.comparisons)
+    tested = [one for one in summary.comparisons if not np.isnan(one.p)]
+    assert all(one.p <= one.corrected <= 1 for one in tested)
+    # F1 against a baseline that calls every session a purchase is shown, and not tested
+    untested = {(one.measure, one.setting, one.step) for one in summary.comparisons if np.isnan(one.p)}
+    assert ("f1", "anonymous", 0) in untested and not any(measure == "roc_auc" for measure, *_ in untested)
+    for setting in ("anonymous", "identified"):  # one family, of both measures
+        family = [one for one in tested if one.setting == setting]
+        assert {one.measure for one in family} == {"f1", "roc_auc"}
+        assert [one.corrected for one in family] == pytest.approx(corrected([one.p for one in family]).tolist())
     assert summary.static_share[0] == pytest.approx(1)
     assert summary.static_share[2] < 1
     assert {one.setting for one in summary.optimism} == {"anonymous", "identified"}

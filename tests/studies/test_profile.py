@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import gzip
 import json
+import lzma
 import struct
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -13,13 +16,18 @@ from PIL import Image
 
 import visir
 from class_toys import class_folder, colour_model, picture
-from visir.errors import CollectionError, ConfigurationError, VisirError
+from visir.encoders.base import Encoder
+from visir.errors import CollectionError, ConfigurationError, EncoderError, VisirError
+from visir.evaluation.assembly import Assembly, assemble
 from visir.evaluation.chance import mean_chance
 from visir.evaluation.intervals import share_interval
-from visir.records import Collection, Items, Pools, Qrels, Task
+from visir.evaluation.language import LanguageModel, language_model
+from visir.records import Collection, EncoderCard, Items, Pools, Qrels, Task
 from visir.reports.page import page_bytes
 from visir.reports.profile import profile_page, profile_table
-from visir.studies.profile.at_hand import DATA_SETS
+from visir.studies.profile import profile as profile_call
+from visir.studies.profile import search_task
+from visir.studies.profile.at_hand import CAPTIONS, DATA_SETS, DataAtHand
 from visir.studies.profile.generated import generated_tasks
 from visir.studies.profile.own_data import tasks_of
 from visir.studies.profile.result import ModelProfile, ScoreDifference, SkillScore, in_order
@@ -69,10 +77,10 @@ def test_a_score_its_chance_its_interval_and_its_strength(tmp_path: Path) -> Non
     assert row.strength == pytest.approx(2 / 3) and row.between(0.0) == pytest.approx(-1 / 3)
     assert (row.low, row.high) == share_interval([1, 1, 1, 0], ["red", "green", "blue", "grey"])  # by picture
     assert row.difference is not None and row.difference.mean == 0.75
-    # The differences 1, 1, 1, 0 have the mean 3/4 and the standard error 1/4: Student's t with 3 degrees of freedom.
-    assert row.difference.low == pytest.approx(0.75 - 3.182446 * 0.25, abs=1e-5)
+    # Three hits gained, none lost, half a query more of each outcome: (3.5 − 0.5) / 6 = 1/2 (Agresti and Min).
+    assert row.difference.low == pytest.approx(0.5 - 1.959964 * (3.5 + 0.5 - 3**2 / 6) ** 0.5 / 6, abs=1e-5)
     assert dict(result.protocols[row.protocol])["galleries t2i"].startswith("4 images")
-    assert result.summary == "above chance: 0 of 2; better than bad: 0 of 2, worse: 0"
+    assert result.summary == "above chance: 1 of 2; better than bad: 0 of 2, worse: 0"
     assert repr(result).splitlines()[0] == "ModelProfile(good: 2 tasks of 1 ability, beside bad)"
 
 
@@ -106,6 +114,110 @@ def test_equal_scores_count_against_a_model() -> None:
     }
     assert all(row.strength <= 0 for row in rows.values())
     assert rows["winoground-text"].blind == 0 and rows["winoground-group"].blind is None
+
+
+class _Breaks(Encoder):
+    """Reads pictures and texts, and fails at a text."""
+
+    card = EncoderCard("breaks", "test", revision="1")
+    dimension = 4
+
+    def embed_images(self, images: Sequence[Image.Image]) -> np.ndarray:
+        return np.ones((len(images), 4), np.float32)
+
+    def embed_texts(self, texts: Sequence[str]) -> np.ndarray:
+        raise EncoderError("breaks: no texts today.", hint="ask tomorrow")
+
+
+def test_an_empty_cell_of_the_reference_has_its_reason(tmp_path: Path) -> None:
+    data = {"mine": pictures(tmp_path / "photos")}
+    for reference, reason in (
+        (_Breaks(), "breaks: no texts today; ask tomorrow"),
+        ("pixels", "pixels reads no texts"),
+    ):
+        result = profiled(model_of("good", RIGHT_BUT_ONE), data, reference=reference)
+        assert [row.reference for row in result.scores] == [None, None]
+        assert {row.reference_missing for row in result.scores} == {reason}
+        line = f"{result.reference}: no value in 2 tasks (mine/text-to-image, mine/image-to-text): {reason}."
+        assert line in profile_table(result).notes
+        assert line in page_bytes(profile_page(result)).decode()
+        assert {entry["reference_missing"] for entry in result.to_dict()["scores"]} == {reason}
+        assert set(result.to_pandas()["reference_missing"]) == {reason}
+    alone = profiled(model_of("good", RIGHT_BUT_ONE), data)
+    assert {row.reference_missing for row in alone.scores} == {""}
+
+
+def choice_table(folder: Path) -> Path:
+    """The foil of each caption has its words backwards, which captions never have."""
+    folder.mkdir()
+    lines = ["image,caption,foil"]
+    for name in NAMES[:3]:
+        picture(name, 0, 0).save(folder / f"{name}.png")
+        lines.append(f"{name}.png,a picture of something {name},{name} something of picture a")
+    (folder / "choices.csv").write_text("\n".join(lines))
+    return folder / "choices.csv"
+
+
+def test_choices_of_ones_own_have_a_blind_floor(tmp_path: Path) -> None:
+    captions = tmp_path / "captions.csv"
+    colours = [name for name in NAMES[:3] for _ in range(3)]
+    captions.write_text(
+        "image,caption\n" + "\n".join(f"{n}.png,a picture of something {c}" for n, c in enumerate(colours))
+    )
+    source = str(choice_table(tmp_path / "mine"))
+    (row,) = profiled("colours", source, blind=str(captions)).scores
+    assert (row.skill, row.chance, row.blind, row.blind_missing) == ("choice", 0.5, 1.0, "")
+    assert row.blind_by == "3-grams of captions"
+    page = page_bytes(profile_page(profiled("colours", source, blind=str(captions)))).decode()
+    assert "blind, by 3-grams of captions" in page
+    (row,) = profiled("colours", source, blind=str(tmp_path / "mine")).scores
+    assert row.blind is None and row.score == 0  # a bag of colours sees no order; its row is measured all the same
+    assert "no captions, of which a language model could be made" in row.blind_missing
+
+
+def test_a_floor_that_cannot_be_computed_is_said_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    result = profiled("colours", "scenes:12?task=winoground&size=64")
+    reasons = {row.skill: row.blind_missing for row in result.scores}
+    pictures_too = "a model of texts alone cannot choose among pictures"
+    assert reasons == {
+        "choice-image-to-text": "no language model is at hand: blind=NAME (--blind NAME), gpt2 or a file of captions",
+        "choice-text-to-image": pictures_too,
+        "group": pictures_too,
+    }
+    notes = " ".join(profile_table(result).notes)
+    assert "blind" in [column.name for column in profile_table(result).columns]
+    assert "blind: no value in 1 task (scenes-winoground/choice-image-to-text): no language model is at hand" in notes
+    two = ", ".join(row.name for row in result.scores if row.blind_missing == pictures_too)
+    assert f"blind: no value in 2 tasks ({two}): {pictures_too}." in notes
+    captions = tmp_path / CAPTIONS
+    captions.parent.mkdir()
+    with lzma.open(captions, "wt") as stream:
+        stream.writelines(f"{n}.jpg#{m}\tThere is a red fish in a pond .\n" for n in range(20) for m in range(5))
+    monkeypatch.setenv("VISIR_DATA", str(tmp_path))
+    result = visir.profile("colours", "scenes:12?task=winoground&size=64", scenes=0, reference=None)
+    assert result["choice-image-to-text"].blind == 0  # the likelier caption of two is that of both pictures
+    assert "Flickr8k" in result["choice-image-to-text"].blind_by
+
+
+def test_what_tasks_share_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    assembled: list[object] = []
+
+    def counted(name: str) -> LanguageModel:
+        opened.append(name)
+        return language_model(name)
+
+    def assembling(*arguments: Any, **options: Any) -> Assembly:
+        assembled.append(options["tasks"])
+        return assemble(*arguments, **options)
+
+    monkeypatch.setattr(profile_call, "language_model", counted)
+    monkeypatch.setattr(search_task, "assemble", assembling)
+    result = profiled("colours", scenes=12, tasks="scenes/choice,scenes/winoground-text,scenes/winoground-image",
+                      reference="bow")  # fmt: skip
+    assert {row.blind is None for row in result.scores} == {True, False}
+    assert opened == ["scenes:1000?seed=2"]
+    assert assembled == [["i2t"], ["i2t", "t2i"]]  # once for each source
 
 
 def test_a_model_without_texts_is_measured_on_pictures_alone() -> None:
@@ -239,6 +351,18 @@ def test_data_at_hand_takes_part_and_what_is_broken_is_named(tmp_path: Path, mon
     assert {row.source for row in result.scores} == {"mnist"}
     (left,) = [row for row in result.left_out if row.source == "valse"]
     assert left.name == "valse/all" and str(tmp_path / valse.path) in left.reason
+
+
+@pytest.mark.parametrize("known", DATA_SETS, ids=lambda known: known.name)
+def test_each_data_set_at_hand_can_be_measured(known: DataAtHand, data_dir: Path) -> None:
+    """Its test part has pictures that are there."""
+    if not known.is_there(data_dir):
+        pytest.skip(f"no {known.name} in {data_dir}")
+    opened = known.open(data_dir)
+    if known.name.startswith("flickr8k"):
+        test = opened.split("test")
+        assert len(test.images) == 1000 and len(test.captions) == 5000
+        assert visir.encode("pixels", test.sample(5)).vectors.shape[0] == 5
 
 
 def test_a_wrong_place_of_ones_own_data_is_an_error(tmp_path: Path) -> None:

@@ -69,6 +69,16 @@ def profile(
         bool,
         typer.Option("--at-hand/--no-at-hand", help="Known data sets under VISIR_DATA too.", rich_help_panel=DATA),
     ] = True,
+    blind: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help="A language model that chooses without looking, beside choices of known data sets and your own: a "
+            "collection of captions to learn from, or gpt2. Default: captions under VISIR_DATA.",
+            show_default=False,
+            rich_help_panel=DATA,
+        ),
+    ] = None,
     device: DeviceOption = None,
     dtype: DtypeOption = "float32",
     batch_size: BatchSizeOption = None,
@@ -94,6 +104,7 @@ def profile(
         tasks=tasks,
         scenes=scenes,
         at_hand=at_hand,
+        blind=blind,
         device=device,
         dtype=dtype,
         batch_size=batch_size,

@@ -80,6 +80,15 @@ def stress(
     images: ImagesOption = None,
     gallery: GalleryOption = "split",
     recall: RecallOption = "hit",
+    by: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="LABEL",
+            help="A label of the queries: what each perturbation costs for each of its values, such as language. "
+            "Repeatable.",
+            show_default=False,
+        ),
+    ] = None,
     estimator: Annotated[
         str | None, typer.Option(help="A model that estimates the gains of dcg_cm: what wrong answers are worth.")
     ] = None,
@@ -136,8 +145,10 @@ def stress(
     studies: list[Stress] = []
     parts: list[Collection] = []
     where = single_or_all(images)
-    for source in collections:
-        opened = open_collection(source, images=where)
+    every = [open_collection(source, images=where) for source in collections]
+    for opened in every:
+        _check_labels(opened, by or [])
+    for opened in every:
         for name in model or [""]:
             system: Any
             if runs is not None:
@@ -165,7 +176,7 @@ def stress(
             )
             parts.append(opened if gallery == "collection" else opened.split(split))
     studies = with_correction(_told_apart(studies))
-    _show(studies, parts, out, fail_under)
+    _show(studies, parts, out, fail_under, by or [])
     if fail_under is not None:
         failed = [(study, effect) for study in studies for effect in study.under(fail_under)]
         for study, effect in failed:
@@ -207,7 +218,19 @@ def _slug(name: str) -> str:
     return re.sub(r"[^\w.-]+", "-", Path(name).name or name).strip("-") or "system"
 
 
-def _show(studies: list[Stress], parts: list[Collection], out: Path | None, fail_under: float | None) -> None:
+def _check_labels(collection: Collection, labels: list[str]) -> None:
+    """Refuse a label that no query has before anything is searched."""
+    from visir.evaluation.by_label import check_label
+    from visir.records import caption_labels
+
+    known = caption_labels(collection.captions)
+    for label in labels:
+        check_label(label, [] if known is None else known.column_names[1:], collection.name)
+
+
+def _show(
+    studies: list[Stress], parts: list[Collection], out: Path | None, fail_under: float | None, by: list[str]
+) -> None:
     from visir.reports import to_markdown
     from visir.reports.stress_tables import (
         as_dict,
@@ -217,9 +240,12 @@ def _show(studies: list[Stress], parts: list[Collection], out: Path | None, fail
         plain_table,
         refined_table,
     )
+    from visir.reports.views import stress_by_label
     from visir.storage import changing
 
+    labelled = [[study.by(label) for label in by] for study in studies]
     tables = [effects_table(study) for study in studies]
+    tables += [stress_by_label.table(shown) for of_study in labelled for shown in of_study]
     if len(studies) > 1:
         tables += [decrease_table(studies), plain_table(studies)]
     if len({study.collection for study in studies}) > 1:
@@ -238,7 +264,10 @@ def _show(studies: list[Stress], parts: list[Collection], out: Path | None, fail
             if len(studies) > 1:
                 change.write(_TABLES, "\n\n".join(to_markdown(table) for table in tables).encode())
                 pages.append(out / _TABLES)
-    output.answer({"studies": [as_dict(study) for study in studies], "pages": pages})
+    rows = [{shown.label: shown.to_arrow().to_pylist() for shown in of_study} for of_study in labelled]
+    more: list[dict[str, Any]] = [{"by": of_study} if by else {} for of_study in rows]
+    plain = [{**as_dict(study), **added} for study, added in zip(studies, more, strict=True)]
+    output.answer({"studies": output.plain(plain), "pages": pages})
     for table in tables:
         output.table(table)
     for page in pages:

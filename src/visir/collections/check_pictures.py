@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 
 from visir.collections.findings import Report
 from visir.collections.images import SCENE, ImageReader, decode, readable
+from visir.collections.picture_fragments import file_of
 from visir.errors import VisirError
 from visir.progress import Progress
 from visir.records import Collection
@@ -49,7 +50,9 @@ def check_pictures(report: Report, images: pa.Table, root: Path, *, decoding: bo
         gone = [
             f"{row['id']!r} ({row['path']})"
             for row in rows
-            if row["archive"] is None and not row["path"].startswith(SCENE) and not (root / row["path"]).is_file()
+            if row["archive"] is None
+            and not row["path"].startswith(SCENE)
+            and not (root / file_of(row["path"])).is_file()
         ]
         report.add("error", "pictures that are not where they should be", gone)
         return

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from visir.collections.draft import NOT_LOOKED_FOR, SourceDraft
-from visir.collections.picture_parts import Part, with_part
+from visir.collections.picture_fragments import Part, part_fragment
 from visir.collections.task_draft import Side, TaskDraft
 from visir.errors import CollectionError
 from visir.records.labels import GROUP, IMAGE
@@ -27,7 +27,6 @@ class ChoiceItem:
         captions: The id of each caption, and its text.
         right: For each picture the positions of its right captions.
         labels: What is known of the item: "category", …
-        crop: The part of its only picture that belongs to the item, as (left, top, width, height); None for all of it.
     """
 
     id: str
@@ -35,7 +34,6 @@ class ChoiceItem:
     captions: Mapping[str, str]
     right: Sequence[Sequence[int]]
     labels: Mapping[str, str | None]
-    crop: Part | None = None
 
     def choices(self, task: str) -> Iterator[tuple[str, list[str], list[str]]]:
         """Each query of the item in one task, with its candidates and those that are right.
@@ -93,6 +91,7 @@ class ChoiceDraft(SourceDraft):
         *,
         cells: Sequence[tuple[str, str]] = (),
         crop: Part | None = None,
+        fragment: str = "",
     ) -> None:
         """Add one item.
 
@@ -103,21 +102,25 @@ class ChoiceDraft(SourceDraft):
             right: For each picture the positions of its right captions.
             labels: What is known of it.
             cells: Where the pictures are known to be, as (path, archive).
-            crop: The part of the only picture that belongs to the item.
+            crop: The part of the pictures that belongs to the item, as (left, top, width, height); None for all of it.
+            fragment: What stands behind the paths of the pictures and says how their files are read.
         """
         if identifier in self.items:
             self.fault(f"item {identifier!r} stands twice")
             return
         rows = {}
+        fragment += "" if crop is None else part_fragment(crop)
         for number, (key, name) in enumerate(pictures.items()):
             picture = f"{identifier}/{key}" if key else identifier
             rows[picture] = len(self.ids)
             self.ids.append(picture)
             self.names.append(None if cells else name)
-            self.paths.append(cells[number][0] if cells else None)
+            self.paths.append(f"{cells[number][0]}{fragment}" if cells else None)
+            if fragment:
+                self.fragments[rows[picture]] = fragment
             self.archives.append(cells[number][1] if cells else None)
         texts = {f"{identifier}/{key}": text for key, text in captions.items()}
-        self.items[identifier] = ChoiceItem(identifier, rows, texts, right, dict(labels), crop)
+        self.items[identifier] = ChoiceItem(identifier, rows, texts, right, dict(labels))
 
     def remark(self, text: str) -> None:
         """Note what a reader of the source and of the numbers must know."""
@@ -185,7 +188,5 @@ class ChoiceDraft(SourceDraft):
             task.add_item(side, identifier, item.captions[identifier])
             return
         path = self.paths[row]
-        if path is not None and item.crop is not None:
-            path = with_part(path, item.crop)
         cell = None if path is None else (path, self.archives[row])
         task.add_item(side, identifier, None, picture=self.called(row), cell=cell)

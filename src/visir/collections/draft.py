@@ -38,6 +38,8 @@ class SourceDraft(ABC):
         names: (n,) the file name of each picture (parts of a path allowed), None where there is none; or empty.
         paths: (n,) where each picture lies, None where it is not at hand; or empty.
         archives: (n,) the zip or tar in which it lies, None for plain files; or empty.
+        fragments: By row, of pictures that are named: what stands behind the path once it is known
+            (`visir.collections.picture_fragments`).
         faults: What cannot be read.
         notes: What else is worth knowing; they become part of the `source` of the record.
     """
@@ -49,6 +51,7 @@ class SourceDraft(ABC):
     names: list[str | None] = field(default_factory=list)
     paths: list[str | None] = field(default_factory=list)
     archives: list[str | None] = field(default_factory=list)
+    fragments: dict[int, str] = field(default_factory=dict)
     faults: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 

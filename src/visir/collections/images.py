@@ -16,8 +16,9 @@ from PIL import Image, UnidentifiedImageError
 from visir.collections.archives import Archive, open_archive
 from visir.collections.budget import DECODING, LIMIT_VARIABLE, pixel_limit
 from visir.collections.footprint import BAND, bytes_of, icon_pixels, pixels_of
+from visir.collections.numpy_frames import encoded_frame
+from visir.collections.picture_fragments import FRAME, cut, part_of
 from visir.collections.picture_kinds import looks_like, register_heif
-from visir.collections.picture_parts import cut, part_of
 from visir.errors import CollectionError, ImageError
 from visir.records import HasImages
 
@@ -231,7 +232,7 @@ class ImageReader:
         return f"image {self._ids[row].as_py()!r}{place}"
 
     def read(self, row: int) -> bytes:
-        """The encoded bytes as they lie on disk (a generated scene: PNG; a part of a picture: BMP)."""
+        """The encoded bytes as they lie on disk (a generated scene: PNG; a part of a picture, or an array: BMP)."""
         path = self._paths[row].as_py()
         if (cropped := part_of(path)) is None:
             return self._read(row, path)
@@ -248,11 +249,11 @@ class ImageReader:
             stream = io.BytesIO()
             self._render(path).save(stream, "PNG")
             return stream.getvalue()
+        if path.endswith(FRAME):
+            return encoded_frame(self._read(row, path.removesuffix(FRAME)), self.where(row))
         archive = self._archives[row].as_py()
         try:
-            if archive is not None:
-                return self._archive(archive).read(path)
-            return bytes((self._root / path).read_bytes())
+            return (self._root / path).read_bytes() if archive is None else self._archive(archive).read(path)
         except (OSError, CollectionError) as fault:
             if _ESCAPED.search(path):
                 reason = f"{self.where(row)}: its name is not valid Unicode (the part that is not is shown escaped)."

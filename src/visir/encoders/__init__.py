@@ -14,7 +14,7 @@ from visir.lazy import lazy
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
-    from visir.encoders.composed.composing import compose
+    from visir.encoders.composed.compose import compose
     from visir.encoders.cross_encoder import CrossEncoder
     from visir.encoders.encoding import Encoding, encode, encode_dense, encode_detailed, encode_items
     from visir.encoders.families import FAMILIES, Family
@@ -27,7 +27,7 @@ __getattr__, __dir__ = lazy(
     __name__,
     {
         "Encoder": "visir.encoders.base",
-        "compose": "visir.encoders.composed.composing",
+        "compose": "visir.encoders.composed.compose",
         "load": "visir.encoders.loading",
         "load_cross_encoder": "visir.encoders.loading",
         "CrossEncoder": "visir.encoders.cross_encoder",

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
@@ -103,12 +104,7 @@ def by_label(result: Result, label: str, measures: Sequence[str] | None = None) 
         VisirError: No task has such a label.
     """
     known = {name for labels in result.labels.values() for name in labels.column_names[1:]}
-    if label not in known:
-        problem = (
-            f"{result.system}: there is no label {label!r}." if known else f"{result.system}: no query has labels."
-        )
-        hint = nearest(label, sorted(known)) if known else "labels come with the task: Task(…, labels=…)"
-        raise VisirError(problem, hint=hint)
+    check_label(label, known, result.protocol.collection)
     names = list(measures) if measures is not None else typical_measures(result)
     rows = []
     for task, labels in result.labels.items():
@@ -118,9 +114,7 @@ def by_label(result: Result, label: str, measures: Sequence[str] | None = None) 
         present = [name for name in names if name in table.column_names]
         clusters, chance = clusters_of(result, task), result.chance.get(task)
         items = pc.fill_null(labels[GROUP], "") if GROUP in labels.column_names else labels["query_id"]
-        column = pc.fill_null(labels[label], UNLABELLED).combine_chunks()
-        for value in column.unique().to_pylist():
-            chosen = np.flatnonzero(pc.equal(column, value).to_numpy(zero_copy_only=False))
+        for value, chosen in queries_by_value(labels, label):
             part = table.select(["query_id", *present]).take(pa.array(chosen))
             means = aggregate(part)
             values = {}
@@ -133,3 +127,35 @@ def by_label(result: Result, label: str, measures: Sequence[str] | None = None) 
             distinct = pc.count_distinct(items.take(pa.array(chosen))).as_py()
             rows.append(LabelRow(task, value, len(chosen), distinct, values))
     return ByLabel(result.system, label, tuple(names), tuple(rows))
+
+
+def check_label(label: str, known: Collection[str], where: str) -> None:
+    """Raise `VisirError` where no query has a label of this name.
+
+    Args:
+        label: The name that is asked for.
+        known: The names of the labels that there are.
+        where: The collection or task that the queries are of, for the message.
+    """
+    if label not in known:
+        problem = f"{where}: there is no label {label!r}." if known else f"{where}: no query has labels."
+        own = "a table of captions says theirs in a column language; " if label == "language" else ""
+        hint = nearest(label, sorted(known)) if known else f"{own}a task has labels: Task(…, labels=…)"
+        raise VisirError(problem, hint=hint)
+
+
+def queries_by_value(labels: pa.Table, label: str) -> Iterator[tuple[str, NDArray[np.int64]]]:
+    """Each value of a label, in the order of the first query of each, with the rows of its queries.
+
+    Args:
+        labels: A column `query_id` and one for each label, in the order of the queries.
+        label: The name of the label.
+
+    Example:
+        >>> labels = pa.table({"query_id": ["a", "b", "c"], "language": ["de", None, "de"]})
+        >>> [(value, rows.tolist()) for value, rows in queries_by_value(labels, "language")]
+        [('de', [0, 2]), ('(none)', [1])]
+    """
+    column = pc.fill_null(labels[label], UNLABELLED).combine_chunks()
+    for value in column.unique().to_pylist():
+        yield value, np.flatnonzero(pc.equal(column, value).to_numpy(zero_copy_only=False))

@@ -12,7 +12,8 @@ from visir.encoders.composed.encoder import ComposedEncoder
 from visir.encoders.composed.rule import CompositionRule
 from visir.errors import ConfigurationError
 from visir.evaluation.text_weight import choose_weight, composed_tasks
-from visir.records import Task
+from visir.records import Task, Ties
+from visir.retrieval.vectors import Similarity
 
 _CHOSEN_ON = re.compile(r"sum\(\s*(?P<split>[A-Za-z][\w.+-]*)\s*\)")
 
@@ -23,6 +24,10 @@ def composed_system(
     tasks: Mapping[str, Task],
     source: Any,
     split: str | None,
+    *,
+    relevance: str | None = None,
+    ties: Ties | None = None,
+    similarity: Similarity | None = None,
     **encoding: Any,
 ) -> tuple[Any, str]:
     """The system of an evaluation, with the rule by which it composes queries.
@@ -33,6 +38,9 @@ def composed_system(
         tasks: The tasks of the evaluation.
         source: The source, for the other split.
         split: The split that is measured.
+        relevance: The set of judgements that chooses a weight, as of `visir.evaluate`.
+        ties: How equal scores are counted while a weight is chosen.
+        similarity: How vectors are compared while a weight is chosen.
         **encoding: Options of `visir.encoders.encode_items`.
 
     Returns:
@@ -62,7 +70,16 @@ def composed_system(
             f"({'split ' + repr(split) if split else 'all splits'}).",
             hint="measure another split: split=…",
         )
-    chosen = choose_weight(source, given, match["split"], tasks=list(composed_tasks(tasks)), **encoding)
+    chosen = choose_weight(
+        source,
+        given,
+        match["split"],
+        tasks=list(composed_tasks(tasks)),
+        relevance=relevance,
+        ties=ties,
+        similarity=similarity,
+        **encoding,
+    )
     return (
         ComposedEncoder(given, CompositionRule.parse(chosen.compose)),
         f"weight chosen on {chosen.split} by {chosen.measure}",

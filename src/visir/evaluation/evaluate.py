@@ -194,7 +194,17 @@ def evaluate(
     ties = ties or ties_of(assembly.tasks.values())
     given = vectors_by_side(vectors, list(assembly.tasks.values()), name) if vectors is not None else system
     given = opened(given, assembly.tasks, device=device, dtype=dtype)
-    given, how_chosen = composed_system(given, compose, assembly.tasks, source, split, **encoding)
+    given, how_chosen = composed_system(
+        given,
+        compose,
+        assembly.tasks,
+        source,
+        split,
+        relevance=relevance,
+        ties=ties,
+        similarity=similarity,
+        **encoding,
+    )
     check_takes(given, assembly.tasks)
     if stage is not None and not isinstance(given, Encoder):
         encoding = {name: value for name, value in encoding.items() if name not in ("store", "workers")}

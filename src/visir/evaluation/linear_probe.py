@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import warnings
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,14 +45,12 @@ def held_out_hits(vectors: Matrix, labels: Labels, folds: NDArray[np.int64]) -> 
         MissingPackageError: scikit-learn is not installed.
     """
     require("sklearn", extra="shortcuts", purpose="a linear probe")
-    from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import StandardScaler
 
     hits = np.zeros(len(labels), bool)
     present = np.unique(folds)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with expected_warnings():
         for fold, behind in zip(present, np.roll(present, -1), strict=True):
             held, validation = folds == fold, folds == behind
             values = np.unique(labels[~held])
@@ -63,6 +63,20 @@ def held_out_hits(vectors: Matrix, labels: Labels, folds: NDArray[np.int64]) -> 
             line = LogisticRegression(C=strength, max_iter=STEPS).fit(scaled[~held], labels[~held])
             hits[held] = line.predict(scaled[held]) == labels[held]
     return hits
+
+
+@contextlib.contextmanager
+def expected_warnings() -> Iterator[None]:
+    """Leave out what scikit-learn warns of while probes are fitted, and what says nothing new here.
+
+    A probe stops after its steps, and there may be few examples of many classes.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        warnings.filterwarnings("ignore", "The number of unique classes is greater than", UserWarning)
+        yield
 
 
 def _strength(vectors: Matrix, labels: Labels, validation: Matrix, validation_labels: Labels) -> float:

@@ -16,7 +16,10 @@ from visir.records import Collection, Qrels, Task, TaskFile, TaskSet
 _ENDINGS = (".qrels", ".qrel", ".trec", ".txt", ".tsv", "")
 
 
-OPEN_OPTIONS = ("image", "caption", "id", "caption_id", "split_column", "split_by", "format", "judgements", "encoding")
+OPEN_OPTIONS = (
+    *("image", "caption", "id", "caption_id", "split_column", "language_column"),
+    *("split_by", "format", "judgements", "encoding"),
+)
 """Options of `visir.open` that people give to other calls."""
 
 

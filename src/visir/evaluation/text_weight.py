@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -17,16 +17,19 @@ from visir.encoders.composed.rule import CompositionRule
 from visir.encoders.encoding import EncodeOptions, encode_items
 from visir.errors import ConfigurationError
 from visir.evaluation.assembly import assemble
-from visir.evaluation.measures.measure import aggregate
-from visir.evaluation.measures.measure import measure as per_query
+from visir.evaluation.first_answers import skips_first, without_first_answers
 from visir.evaluation.measures.registry import parse
+from visir.evaluation.scoring import score
 from visir.evaluation.sources import open_tasks
 from visir.evaluation.systems.vectors import VectorSystem
-from visir.records import Task
+from visir.evaluation.task_defaults import ties_of
+from visir.records import Items, Protocol, Ranks, Role, Task, Ties, Vectors
+from visir.retrieval.vectors import Similarity
 
 WEIGHTS = tuple(number / 20 for number in range(21))
 """0, 0.05, …, 1."""
 MEASURE = "mrr"
+"""What decides where tasks have no measure of their own, or different ones."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -69,7 +72,10 @@ def choose_weight(
     split: str = "val",
     *,
     tasks: Sequence[str] | str | None = None,
-    measure: str = MEASURE,
+    relevance: str | None = None,
+    ties: Ties | None = None,
+    similarity: Similarity | None = None,
+    measure: str | None = None,
     weights: Sequence[float] = WEIGHTS,
     images: Any = None,
     device: str | None = None,
@@ -84,7 +90,11 @@ def choose_weight(
         model: A model that reads texts and images, or its name.
         split: The split that decides. A test split is refused: what is chosen on it says nothing of new queries.
         tasks: The tasks that decide; None takes all whose queries have a text and an image. The mean decides.
-        measure: The measure that decides.
+        relevance: The set of judgements, as of `visir.evaluate`; None is the usual one of each task.
+        ties: How equal scores are counted, as of `visir.evaluate`; None is what the tasks say.
+        similarity: "cosine" or "dot", as of `visir.evaluate`.
+        measure: The measure that decides; None is the first that the tasks themselves name (CIRCO: capped_map@5), or
+            MRR where they name none or different ones.
         weights: The weights that are tried, from 0 to 1.
         images: Where the pictures of the source are.
         device: Where a model that is named is run.
@@ -94,7 +104,9 @@ def choose_weight(
         The weight: `chosen.compose` is the option.
 
     Raises:
-        ConfigurationError: The split is a test split; no query has a text and an image; a weight is out of range.
+        ConfigurationError: The split is a test split; no query has a text and an image; a weight is out of range; the
+            tasks count equal scores in different ways.
+        CollectionError: The split is empty, or the relevance is unknown.
 
     Example:
         >>> import visir
@@ -117,18 +129,34 @@ def choose_weight(
         )
     wanted = [tasks] if isinstance(tasks, str) else tasks
     assembly = assemble(
-        open_tasks(source, images), split=split, relevance=None, captions="all", gallery="split", tasks=wanted, folds=1
+        open_tasks(source, images),
+        split=split,
+        relevance=relevance,
+        captions="all",
+        gallery="split",
+        tasks=wanted,
+        folds=1,
     )
     composed = composed_tasks(assembly.tasks)
     if not composed:
         raise ConfigurationError("no query of this source has a text and an image.", hint="there is nothing to weigh")
+    rule = ties or ties_of(composed.values())
+    first = {task.measures[0] if task.measures else MEASURE for task in composed.values()}
+    measure = parse([measure or (first.pop() if len(first) == 1 else MEASURE)])[0].name
     encoder = load(model, device=device)
-    measure = parse([measure])[0].name
     options = cast(EncodeOptions, encoding)
-    means = [_values(encoder, task, weights, measure, options) for task in composed.values()]
-    totals = {weight: float(np.mean([mean[weight] for mean in means])) for weight in weights}
-    best = max(totals, key=lambda weight: (totals[weight], -abs(weight - 0.5)))
-    return ChosenWeight(float(best), split, measure, totals)
+    ranks: dict[float, dict[str, list[Ranks]]] = {weight: {} for weight in weights}
+    for name, task in composed.items():
+        for weight, of_task in _ranks(encoder, task, weights, rule, similarity, options).items():
+            ranks[weight][name] = of_task
+    protocol = Protocol(assembly.source, assembly.fingerprint, split, relevance=assembly.relevance, ties=rule)
+    labels = {name: [task.labels] for name, task in composed.items()}
+    values = {}
+    for weight, by_task in ranks.items():
+        result = score(str(weight), by_task, protocol, measures=[measure], labels=labels)
+        values[weight] = float(np.mean([result.aggregates[name][measure] for name in by_task]))
+    best = max(values, key=lambda weight: (values[weight], -abs(weight - 0.5)))
+    return ChosenWeight(float(best), split, measure, values)
 
 
 def composed_tasks(tasks: Mapping[str, Task]) -> dict[str, Task]:
@@ -140,18 +168,35 @@ def composed_tasks(tasks: Mapping[str, Task]) -> dict[str, Task]:
     return {name: task for name, task in tasks.items() if "text+image" in task.queries.kinds}
 
 
-def _values(
-    encoder: Encoder, task: Task, weights: Sequence[float], measure: str, options: EncodeOptions
-) -> dict[float, float]:
-    """The measure of one task at each weight."""
-    first = ComposedEncoder(encoder, CompositionRule("sum", 0.5))
-    parts = first.parts(task.queries) or {}
-    below = {modality: encode_items(encoder, part.items, "query", **options) for modality, part in parts.items()}
-    documents = encode_items(first, task.documents, "document", **options)
-    values = {}
+def _ranks(
+    encoder: Encoder,
+    task: Task,
+    weights: Sequence[float],
+    ties: Ties,
+    similarity: Similarity | None,
+    options: EncodeOptions,
+) -> dict[float, list[Ranks]]:
+    """The ranks of the positives of one task at each weight."""
+    queries = _by_weight(encoder, task.queries, "query", options)
+    documents = _by_weight(encoder, task.documents, "document", options)
+    folds = {task.name: [task]}
+    ranks = {}
     for weight in weights:
         composed = ComposedEncoder(encoder, CompositionRule("sum", float(weight)))
-        queries = composed.join_parts(task.queries, parts, below, "query")
-        ranks, _ = VectorSystem({"query": queries, "document": documents}).rank({task.name: [task]}, depth=1, ties="id")
-        values[weight] = aggregate(per_query(ranks[task.name][0], [measure]))[measure]
-    return values
+        system = VectorSystem({"query": queries(composed), "document": documents(composed)}, similarity)
+        ranked = system.rank(folds, depth=1 + skips_first(folds), ties=ties)
+        ranks[weight] = list(without_first_answers(ranked, folds)[0][task.name])
+    return ranks
+
+
+def _by_weight(
+    encoder: Encoder, items: Items, role: Role, options: EncodeOptions
+) -> Callable[[ComposedEncoder], Vectors]:
+    """The vectors of one side for an encoder of any weight; what is encoded is encoded now, once."""
+    first = ComposedEncoder(encoder, CompositionRule("sum", 0.5))
+    parts = first.parts(items)
+    if parts is None:
+        vectors = encode_items(first, items, role, **options)
+        return lambda composed: vectors
+    below = {modality: encode_items(encoder, part.items, role, **options) for modality, part in parts.items()}
+    return lambda composed: composed.join_parts(items, parts, below, role)

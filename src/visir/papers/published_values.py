@@ -52,16 +52,18 @@ def values_of(aggregates: Mapping[str, Mapping[str, float]], row: PublishedRow |
         "task label" → value in the table's units (percent; rsum in points). Measures that `aggregates` lacks are
         left out.
     """
-    measures = (
-        {(task, label): measure_of(label) for task, part in row.values.items() for label in part}
-        if row is not None
-        else USUAL_MEASURES
-    )
     return {
         f"{task} {label}": printed_value(measure, aggregates[task][measure], label)
-        for (task, label), measure in measures.items()
+        for (task, label), measure in measures_of(row).items()
         if measure in aggregates.get(task, {})
     }
+
+
+def measures_of(row: PublishedRow | None) -> dict[tuple[str, str], str]:
+    """(task, label) → measure, of every value that a published row prints; without a row `USUAL_MEASURES`."""
+    if row is None:
+        return USUAL_MEASURES
+    return {(task, label): measure_of(label) for task, part in row.values.items() for label in part}
 
 
 def nearest_reading(evaluation: Evaluation, context: ExperimentContext) -> str:

@@ -120,11 +120,11 @@ def _by_model(
 
 
 def _by_encoder(query: str, system: CategoryVectorSystem, k: int, device: str | None) -> Ranking:
-    from visir.encoders import load
     from visir.encoders.forms import one_each
+    from visir.encoders.loading import load_recorded
 
     card = system.categories.encoder
-    vectors = one_each(load(card.name, device=device).encode_texts([query], "query"), card.name)
+    vectors = one_each(load_recorded(card.name, system.name, device=device).encode_texts([query], "query"), card.name)
     return _nearest(Embeddings("text", pa.array([query]), vectors, card), system.products, k)
 
 

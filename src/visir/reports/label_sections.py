@@ -25,7 +25,7 @@ def label_sections(result: Result) -> list[Section]:
         result: The result.
     """
     sections: list[Section] = []
-    for label in _grouping_labels(result):
+    for label in grouping_labels(result):
         blocks: list[Block] = [by_label_view.table(by_label(result, label))]
         differences = paired_differences(result, label)
         if differences is not None:
@@ -34,8 +34,14 @@ def label_sections(result: Result) -> list[Section]:
     return sections
 
 
-def _grouping_labels(result: Result) -> list[str]:
-    """The labels that a page can show; counted first, because measuring thousands of groups takes long."""
+def grouping_labels(result: Result) -> list[str]:
+    """The labels that a page can show: of two values or more, and not too many.
+
+    They are counted first, because measuring thousands of groups takes long.
+
+    Args:
+        result: The result.
+    """
     values: dict[str, set[str | None]] = {}
     for labels in result.labels.values():
         for label in labels.column_names[1:]:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
-from visir.display import counted
+from visir.display import counted, listed
 from visir.reports.blocks import Block, Bullets, Definitions, Fold, Paragraph, inline, production
 from visir.reports.page import Page, Section, write_page
 from visir.reports.profile_plots import strength_figure
@@ -20,6 +21,8 @@ MEASURES = {
     "top-1": "top-1",
 }
 """What measures are called in tables, before the number of candidates: "R@1 of 200", "choice of 2"."""
+_NAMES, _LONGEST = 8, 60
+"""How many names of tasks a line lists, and how many letters of each."""
 _PERCENT = Column("", 1)
 
 
@@ -27,14 +30,14 @@ def profile_table(profile: ModelProfile) -> Table:
     """All tasks in one table, ability by ability, the strongest first."""
     rows: list[list[Cell]] = [[row.ability, *_cells(row, profile, by_name=True)] for row in profile.scores]
     columns = [Column("ability"), *_columns(profile, by_name=True)]
-    notes = [f"In percent. {_explained(profile)}", f"{profile.summary}."]
+    notes = [f"In percent. {_explained(profile)}", f"{profile.summary}.", *_missing(profile.scores, profile)]
     return Table.of(columns, rows, caption=f"What {profile.model} can do", notes=notes)
 
 
 def ability_table(profile: ModelProfile, ability: str) -> Table:
     """The tasks of one ability."""
     rows = [_cells(row, profile) for row in profile.of(ability)]
-    return Table.of(_columns(profile), rows)
+    return Table.of(_columns(profile), rows, notes=_missing(profile.of(ability), profile))
 
 
 def left_out_table(profile: ModelProfile) -> Table:
@@ -50,7 +53,7 @@ def tidy_profile(profile: ModelProfile) -> Table:
     """All values as shares, one row per task: for CSV and data frames."""
     names = ("model", "ability", "source", "task", "title", "measure", "queries", "candidates", "score", "low", "high",
              "chance", "blind", "strength", "reference", "reference_score", "difference", "difference_low",
-             "difference_high", "protocol")  # fmt: skip
+             "difference_high", "protocol", "blind_by", "blind_missing", "reference_missing")  # fmt: skip
     rows: list[list[Cell]] = []
     for row in profile.scores:
         apart = row.difference
@@ -60,7 +63,7 @@ def tidy_profile(profile: ModelProfile) -> Table:
                 *(row.candidates, row.score, row.low, row.high, row.chance, row.blind, row.strength),
                 *(profile.reference or None, row.reference),
                 *((None, None, None) if apart is None else (apart.mean, apart.low, apart.high)),
-                row.protocol,
+                *(row.protocol, row.blind_by or None, row.blind_missing or None, row.reference_missing or None),
             ]
         )
     return Table.of([Column(name) for name in names], rows)
@@ -82,7 +85,12 @@ def profile_page(profile: ModelProfile, command: str = "") -> Page:
     """The page of a profile."""
     best = profile.by_strength
     lead = f"Every task that data is at hand for, the strongest first, in percent. {_explained(profile)}"
-    extremes = inline("Strongest: <b>{}</b> ({}). Weakest: <b>{}</b> ({}).", *_in_words(best[0]), *_in_words(best[-1]))
+    several = _has_several_sources(profile)
+    extremes = inline(
+        "Strongest: <b>{}</b> ({}). Weakest: <b>{}</b> ({}).",
+        *_in_words(best[0], several),
+        *_in_words(best[-1], several),
+    )
     overview: list[Block] = [Paragraph(lead, "lead"), Paragraph(extremes), strength_figure(profile)]
     sections = [Section("overview", "At a glance", overview)]
     for ability in profile.abilities:
@@ -115,6 +123,8 @@ def _how(profile: ModelProfile) -> list[Block]:
     ]  # fmt: skip
     if profile.reference:
         words.append(("difference", f"the model minus {profile.reference}, over the same queries"))
+    by_model = _grouped(profile.scores, "blind_by")
+    words += [(f"blind, by {model}", ", ".join(names)) for model, names in by_model.items()]
     blocks: list[Block] = [Definitions(words)]
     for key, rows in profile.protocols.items():
         scores = [row for row in profile.scores if row.protocol == key]
@@ -161,20 +171,39 @@ def _cells(row: SkillScore, profile: ModelProfile, by_name: bool = False) -> lis
     ]
 
 
+def _missing(scores: Sequence[SkillScore], profile: ModelProfile) -> list[str]:
+    """Why cells are empty: a line for each reason."""
+    lines = []
+    for field, title in (("reference_missing", profile.reference), ("blind_missing", "blind")):
+        for reason, names in _grouped(scores, field).items():
+            tasks = listed(names, len(names), limit=_NAMES, width=_LONGEST)
+            lines.append(f"{title}: no value in {counted(len(names), 'tasks')} ({tasks}): {reason}.")
+    return lines
+
+
+def _grouped(scores: Sequence[SkillScore], field: str) -> dict[str, list[str]]:
+    """The names of tasks by a text that is known of them."""
+    names: dict[str, list[str]] = {}
+    for row in scores:
+        if text := getattr(row, field):
+            names.setdefault(text, []).append(row.name)
+    return names
+
+
 def _has_several_sources(profile: ModelProfile) -> bool:
     return len({row.source for row in profile.scores}) > 1
 
 
 def _has_blind(profile: ModelProfile) -> bool:
-    return any(row.blind is not None for row in profile.scores)
+    return any(row.blind is not None or row.blind_missing for row in profile.scores)
 
 
 def _scaled(value: float | None) -> float | None:
     return None if value is None else 100 * value
 
 
-def _in_words(row: SkillScore) -> tuple[str, str]:
+def _in_words(row: SkillScore, several: bool) -> tuple[str, str]:
     return (
-        row.skill,
+        row.name if several else row.skill,
         f"{row.title}: {100 * row.score:.1f} % of {counted(row.queries, 'queries')}, chance {100 * row.chance:.1f} %",
     )

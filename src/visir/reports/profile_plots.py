@@ -48,7 +48,7 @@ def strength_dots(profile: ModelProfile) -> Plot:
         axes.grid(visible=False, axis="y")
         axes.set_ylim(position - 0.4, -0.7)
         axes.set_xlim(left, 101.5)
-        axes.set_xlabel("strength: from chance (0) to perfect (100), %")
+        axes.set_xlabel("strength, %: 0 is chance, 100 no mistake")
         axes.plot([], [], "o", color=SERIES[0], markersize=5.5, label=one_line(profile.model)[:40])
         if profile.reference:
             axes.plot([], [], "s", color=SERIES[1], markersize=5, fillstyle="none",

@@ -32,6 +32,7 @@ from visir.reports.blocks import (
 )
 from visir.reports.examples import Answer, Example, ExampleQueries, first_ranks
 from visir.reports.gallery import GalleryEntry, QueryGallery, Strip, Tile
+from visir.reports.label_sections import grouping_labels
 from visir.reports.page import Page, Section, write_page
 from visir.reports.shown import ShownItems, first_captions
 from visir.reports.stress_plots import degradation_bars, similarity_map
@@ -39,6 +40,7 @@ from visir.reports.stress_tables import effects_table, jaccard_table
 from visir.reports.svg import themed
 from visir.reports.tables import card_table
 from visir.reports.thumbnails import Thumbnail, thumbnails
+from visir.reports.views import stress_by_label as by_label_view
 from visir.reports.words import meaning
 from visir.robustness.corruptions import corrupt, pictures
 
@@ -94,6 +96,9 @@ def write_stress_report(
                         short="What breaks it")]  # fmt: skip
     if collection is not None:
         sections.append(Section("worst", "Worst hit", _worst(study, collection)))
+    for number, label in enumerate(grouping_labels(study.plain)):
+        blocks: list[Block] = [replace(by_label_view.table(study.by(label)), caption="")]
+        sections.append(Section(f"by-{number}", f"By {label}", blocks))
     if study.jaccard is not None:
         sections.append(
             Section("same", "Do perturbations break the same captions?", _overlap(study), short="The same captions?")
@@ -318,7 +323,6 @@ def _cards(study: Stress) -> list[Card]:
             continue
         worst = min(defined, key=lambda effect: effect.overall.percent)
         mean = float(np.mean([effect.overall.percent for effect in defined]))
-        low, high = worst.overall.percent_interval
         significant = sum(effect.p_corrected < 0.05 and effect.overall.points < 0 for effect in defined)
         values = (
             ("rsum as they are", f"{study.plain.aggregates[task]['rsum']:.1f}"),
@@ -326,7 +330,7 @@ def _cards(study: Stress) -> list[Card]:
             ("largest loss", f"{worst.overall.percent:+.1f} %"),
         )
         sentence = (
-            f"{worst.outcome.title} costs most ({low:+.1f} to {high:+.1f} %). {significant} of {len(defined)} "
+            f"{worst.outcome.title} costs most ({worst.overall.interval_in_words}). {significant} of {len(defined)} "
             "perturbations lower rsum significantly (p < 0.05 after Holm's correction)."
         )
         cards.append(Card(f"Perturbed {side}", values, [Paragraph(sentence)]))

@@ -82,7 +82,8 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
     for row, name in enumerate(draft.names):
         location = None if name is None or row in absolute else _match(draft, name, index)
         if location is not None:
-            draft.paths[row], draft.archives[row] = location.path, location.archive
+            draft.paths[row] = location.path + draft.fragments.get(row, "")
+            draft.archives[row] = location.archive
             found_by_rank[location.rank] = found_by_rank.get(location.rank, 0) + 1
     total = sum(found_by_rank.values()) + len(absolute)
     if images is not None and total == 0:
@@ -102,7 +103,7 @@ def _take_absolute(draft: SourceDraft) -> set[int]:
         if name is not None and draft.paths[row] is None and Path(name).is_absolute() and Path(name).is_file()
     }
     for row in rows:
-        draft.paths[row] = draft.names[row]
+        draft.paths[row] = f"{draft.names[row]}{draft.fragments.get(row, '')}"
     return rows
 
 

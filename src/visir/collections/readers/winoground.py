@@ -9,9 +9,10 @@ from typing import Any
 from visir.collections.cells import pictures_in_cells
 from visir.collections.choice_draft import ChoiceDraft, Missing
 from visir.collections.descriptor import Format
+from visir.collections.picture_fragments import FRAME
 from visir.collections.readers.choice_files import MISSING, has_columns, record_files, records, texts_of
 from visir.collections.readers.locate import relative
-from visir.collections.readers.sniffing import plain_name, plain_stem
+from visir.collections.readers.sniffing import head, plain_name, plain_stem
 
 MEASURES = ("all_first", "item_score", "group_score")
 """Accuracy of single choices; both choices of a direction (text score, image score); all four (group score)."""
@@ -51,32 +52,43 @@ def read_eqben(path: Path, *, missing: Missing = "drop") -> ChoiceDraft:
     """Read EqBen: a list of `{"image0", "image1", "caption0", "caption1"}`.
 
     The label "category" is the part of the benchmark: the first folder of the pictures ("eqbenag", "eqbensd", …).
-    Frames in NumPy files (YouCook2) are not read; their items are left out.
+    Pictures whose names end in ".npy" (YouCook2) are arrays as OpenCV holds them, blue first, as in the evaluation
+    code of the benchmark.
 
     Args:
         path: The folder, or the file of annotations.
         missing: What becomes of items whose pictures are not at hand.
+
+    Raises:
+        CollectionError: There are no such annotations. Those of the challenge have single pairs in random order, which
+            nobody outside can measure.
     """
     files = record_files(path, lambda file: has_columns(file, *_SHORT))
     if not files:
-        raise FORMAT_EQBEN.lacks(path, "no file with image0, image1, caption0 and caption1")
+        single = record_files(path, _has_single_pairs)
+        raise FORMAT_EQBEN.lacks(
+            path,
+            f"{single[0].name} has single pairs in random order, without their items; take the annotations with "
+            "image0, image1, caption0 and caption1"
+            if single
+            else "no file with image0, image1, caption0 and caption1",
+        )
     draft = _draft("EqBen", path, missing, "the pictures come in an archive of their own")
-    unread = 0
     for file in files:
         for identifier, row in records(file):
             texts = texts_of(draft, f"{file.name}, item {identifier}", row, _SHORT)
             if texts is None:
                 continue
-            if texts["image0"].endswith(".npy"):
-                unread += 1
+            frames = [texts[name].endswith(".npy") for name in _SHORT[2:]]
+            if any(frames) and not all(frames):
+                draft.fault(f"{file.name}, item {identifier}: one picture is a NumPy file, and the other is not")
                 continue
             pictures = {f"image_{side}": texts[f"image{side}"] for side in (0, 1)}
             captions = {f"caption_{side}": texts[f"caption{side}"] for side in (0, 1)}
             category = texts["image0"].partition("/")[0] if "/" in texts["image0"] else None
             item = f"{plain_stem(file)}/{identifier}" if len(files) > 1 else identifier
-            draft.add(item, pictures, captions, [[0], [1]], {"category": category})
-    if unread:
-        draft.remark(f"left out: {unread:,} items whose pictures are NumPy files (.npy)")
+            fragment = FRAME if all(frames) else ""
+            draft.add(item, pictures, captions, [[0], [1]], {"category": category}, fragment=fragment)
     return draft
 
 
@@ -104,6 +116,11 @@ def _file_name(name: str) -> str:
     return name if Path(name).suffix else f"{name}.*"
 
 
+def _has_single_pairs(file: Path) -> bool:
+    """Whether a file is the list of the challenge: `{"image", "caption"}`, pictures by the parts of EqBen."""
+    return has_columns(file, "image", "caption") and b'"eqben' in head(file)
+
+
 def _sniff(path: Path) -> bool:
     return bool(record_files(path, lambda file: has_columns(file, *_CAPTIONS, *_PICTURES)))
 
@@ -122,9 +139,11 @@ FORMAT = Format(
 FORMAT_EQBEN = Format(
     name="eqben",
     title="EqBen: match two almost equal pictures with two captions",
-    layout="a JSON list of {image0, image1, caption0, caption1}, with the folder of pictures",
+    layout="a JSON list of {image0, image1, caption0, caption1}, with the folder of pictures: eqbenag/, eqbengebc/, … "
+    "and eqbenyoucook2/ with arrays (.npy: height × width × 3 bytes, blue first)",
     reference="Wang et al., EqBen (ICCV 2023)",
-    obtain="https://github.com/Wangt-CN/EqBen",
+    obtain="https://github.com/Wangt-CN/EqBen, section Data Download: eqben_subset_10percent_final.json and "
+    "subset_image.tar.gz (unpack it)",
     sniff=lambda path: bool(
         record_files(path, lambda file: not plain_name(file).endswith(".parquet") and has_columns(file, *_SHORT))
     ),

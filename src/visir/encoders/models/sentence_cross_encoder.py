@@ -60,6 +60,8 @@ class SentenceCrossEncoder(CrossEncoder):
         self.card, self._model, self._prompt, self._pictures = card, model, prompt, pictures
         kinds = modalities_of(model) if takes_messages(model) else frozenset[Modality]({"text"})
         self.takes = frozenset((query, document) for query in kinds for document in kinds)
+        formatter = getattr(model[0], "input_formatter", None)
+        self._writes_strings = getattr(formatter, "message_format", None) == "flat"  # a chat that has no other parts
         if pictures is not None:
             self.pairs_at_once = 8
 
@@ -108,12 +110,11 @@ class SentenceCrossEncoder(CrossEncoder):
         return np.asarray(scores, np.float32)
 
     def _input(self, item: Tokens) -> Any:
-        text = None if item.text is None else as_texts([item.text], self._model)[0]
         if item.pixels is None:
-            return text
+            return item.text if self._writes_strings else as_texts([item.text or ""], self._model)[0]
         assert self._pictures is not None, "a model that takes images"
         (picture,) = self._pictures.pictures([item.pixels])
-        return picture if text is None else {"text": item.text, "image": picture}
+        return picture if item.text is None else {"text": item.text, "image": picture}
 
 
 def load(request: SentenceRequest) -> SentenceCrossEncoder:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from numpy.typing import NDArray
 
 from visir.errors import require
 from visir.evaluation.classification.tuning import Codes, Matrix, Shots
+from visir.evaluation.linear_probe import expected_warnings
 
 STRENGTHS = (0.1, 1.0, 10.0, 100.0, 1_000.0, 10_000.0)
 """scikit-learn's C on unit vectors, from a strong penalty to a weak one."""
@@ -42,10 +42,7 @@ def probe_scores(shots: Shots, pictures: Matrix, *, clip: bool = False) -> tuple
         MissingPackageError: scikit-learn is not installed.
     """
     require("sklearn", extra="classification", purpose="a linear probe")
-    from sklearn.exceptions import ConvergenceWarning
-
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ConvergenceWarning)
+    with expected_warnings():
         strength = _clip_strength(shots) if clip else _strength(shots)
         vectors, codes = shots.vectors, shots.codes
         if clip and shots.validation is not None and shots.validation_codes is not None:

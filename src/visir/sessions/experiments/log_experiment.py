@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from visir.errors import VisirError, raise_faults
 from visir.files import json_bytes, read_bytes, read_json
@@ -16,12 +16,16 @@ from visir.studies.data_requirements import data_requirement, data_requirements
 from visir.studies.experiment import Experiment, ExperimentContext
 from visir.training.recipe import expand
 
+if TYPE_CHECKING:
+    from visir.sessions.description.jackknife import Values
+
 GENERATED = "generated:"
 """A generated log of so many sessions: "generated:40000"; its seed is the cell's. Chances of the shop may follow:
 "generated:40000?logs_in_at_checkout=0.7"."""
 _CHANCES = ("identified", "logs_in", "logs_in_at_checkout")
 MAPPING = "mapping.toml"
-_SESSIONS, _DESCRIBED, _LOCK = "log", "described/described.json", "lock"
+_SESSIONS, _LOCK = "log", "lock"
+_DESCRIBED, _LEFT_OUT = "described/described.json", "described/leave-one-out.json"
 DESCRIPTION = FolderKind("described", "a description of a log")
 
 
@@ -107,13 +111,26 @@ def counts_of(folder: Path) -> dict[str, Any]:
 
 def description_of(folder: Path, context: ExperimentContext) -> dict[str, dict[str, Any]]:
     """Everything of thesis section 6.4, by name, as `visir sessions describe` writes it; computed once."""
-    from visir.sessions.description import describe
+    _describe_once(folder, context)
+    return {statistic["name"]: statistic for statistic in read_json(folder / _DESCRIBED)["statistics"]}
 
-    path = folder / _DESCRIBED
+
+def left_out_of(folder: Path, context: ExperimentContext) -> list[Values]:
+    """The same values without each group of visitors (`leave_one_out`); computed once."""
+    _describe_once(folder, context)
+    values: list[Values] = read_json(folder / _LEFT_OUT)["groups"]
+    return values
+
+
+def _describe_once(folder: Path, context: ExperimentContext) -> None:
+    from visir.sessions.description import describe
+    from visir.sessions.description.jackknife import leave_one_out
+
     with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
-        if not path.is_file():
-            put(path.parent, DESCRIPTION, {path.name: json_bytes(describe(folder / _SESSIONS).to_dict())})
-    return {statistic["name"]: statistic for statistic in read_json(path)["statistics"]}
+        if not (folder / _LEFT_OUT).is_file():
+            described, left_out = describe(folder / _SESSIONS).to_dict(), {"groups": leave_one_out(folder / _SESSIONS)}
+            contents = {Path(_DESCRIBED).name: json_bytes(described), Path(_LEFT_OUT).name: json_bytes(left_out)}
+            put((folder / _DESCRIBED).parent, DESCRIPTION, contents)
 
 
 def _folder_name(experiment: SessionLogExperiment, context: ExperimentContext) -> str:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import Field
 
@@ -13,7 +14,11 @@ from visir.fingerprint import hash_json
 from visir.sessions.examples import CountedPages, DwellTimes, SettingFrom
 from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, sessions_of
 from visir.storage import locked, put
+from visir.studies.draws import Draws
 from visir.studies.experiment import ExperimentContext, InsufficientDataError, Measurement
+
+if TYPE_CHECKING:
+    from visir.sessions.prediction.study import PredictionCell
 
 _SUMMARY = "summary.json"
 _STEP = "step {}"
@@ -73,7 +78,8 @@ class PredictExperiment(SessionLogExperiment):
         from visir.sessions.prediction.measures import all_bought
 
         folder = sessions_of(self, context)
-        summary, counts = self._study(folder, context), counts_of(folder)
+        study = self._study(folder, context)
+        summary, counts = read_json(study / _SUMMARY), counts_of(folder)
         drawn = summary["card"]["drawn"][self.setting]
         if self.quantity == "measures":
             rows = [row for row in summary["rows"] if (row["model"], row["feature_set"]) == (self.model, self.features)]
@@ -106,10 +112,34 @@ class PredictExperiment(SessionLogExperiment):
         facts["dwell times"] = f"of {self.dwell_times}"
         facts |= {"folds": f"{self.folds}, grouped by person"}
         facts |= {f"version of {name}": version for name, version in summary["card"]["versions"].items()}
-        return Measurement(values, self.provenance(counts), {**self.protocol(counts), **facts})
+        return Measurement(
+            values, self.provenance(counts), {**self.protocol(counts), **facts}, draws=self._draws(study, values)
+        )
 
-    def _study(self, folder: Path, context: ExperimentContext) -> dict[str, Any]:
-        """The summary of the study, which is run where it is missing."""
+    def _draws(self, study: Path, values: Mapping[str, float]) -> dict[str, Draws]:
+        """Draws of the values, paired over all cells of the study; "all bought" is what it is."""
+        from visir.sessions.experiments.prediction_draws import curve_draws, importance_draws, static_share
+        from visir.sessions.prediction.study import load_study
+
+        if self.quantity == "all bought":
+            return {}
+        cells = [cell for cell in load_study(study)[1] if (cell.setting, cell.scheme) == (self.setting, "grouped")]
+        if self.quantity == "importance":
+            draws = importance_draws(cells, study.name)
+        elif self.quantity == "static share":
+            draws = curve_draws(cells, study.name, lambda cell: {_STEP.format(cell.step): static_share(cell)})
+        else:
+            draws = curve_draws(cells, study.name, self._scores)
+        return {label: drawn for label, drawn in draws.items() if label in values}
+
+    def _scores(self, cell: PredictionCell) -> dict[str, float | None]:
+        """Label → measure × 100 of one fold and step."""
+        scores = cell.scores.get(self.model, {}).get(self.features, {})
+        percent = {name: None if value is None else 100 * value for name, value in scores.items()}
+        return {before + _STEP.format(cell.step): percent.get(measure) for measure, before in MEASURES.items()}
+
+    def _study(self, folder: Path, context: ExperimentContext) -> Path:
+        """The folder of the study, which is run where it is missing; its summary is in it."""
         from visir.sessions.examples import Sample, draw
         from visir.sessions.prediction.study import STUDY, StudyPlan, load_study, run_study
         from visir.sessions.prediction.summary import summarise
@@ -136,5 +166,4 @@ class PredictExperiment(SessionLogExperiment):
                         raise InsufficientDataError(fault.message.partition(": ")[2] or fault.message) from fault
                 cells = run_study(folder / "log", plan, out)
                 put(out, STUDY, {_SUMMARY: json_bytes(summarise(load_study(out)[0], cells).to_json())})
-            summary: dict[str, Any] = read_json(out / _SUMMARY)
-        return summary
+        return out

@@ -18,19 +18,19 @@ class DataAtHand:
         name: What a profile calls it.
         path: Where it is.
         images: Where its pictures are, when they are not beside it; without them it takes no part.
-        blind: Captions of which the language model of the blind baseline is made.
+        splits: Where its division into splits is, when its own files do not say it; other pictures are left out.
         ability: What its tasks show, where that is another ability than tasks of this kind usually show.
     """
 
     name: str
     path: str
     images: str = ""
-    blind: str = ""
+    splits: str = ""
     ability: str = ""
 
     def is_there(self, folder: Path) -> bool:
         """Whether its files are in a folder."""
-        return all((folder / place).exists() for place in (self.path, self.images) if place)
+        return all((folder / place).exists() for place in (self.path, self.images, self.splits) if place)
 
     def open(self, folder: Path) -> Any:
         """Open it.
@@ -42,22 +42,20 @@ class DataAtHand:
             VisirError: Its files are not what they should be.
         """
         images = str(folder / self.images) if self.images else None
-        return open_source(str(folder / self.path), images=images)
-
-    def blind_model(self, folder: Path) -> str:
-        """The name of the language model; "" where its captions are not there."""
-        return str(folder / self.blind) if self.blind and (folder / self.blind).is_file() else ""
+        options: dict[str, Any] = {"splits": folder / self.splits, "unlisted": "drop"} if self.splits else {}
+        return open_source(str(folder / self.path), images=images, **options)
 
 
 _FLICKR8K = "flickr8k/images_test_224.zip"
 _COCO = "coco/images_154_256.zip"
-_CAPTIONS = "flickr8k/Flickr8k.token.txt.xz"
+CAPTIONS = "flickr8k/Flickr8k.token.txt.xz"
+"""Captions of which the language model of the blind baseline is made."""
 
 DATA_SETS = (
     DataAtHand("flickr8k", "flickr8k/dataset_flickr8k.karpathy_schema.json.xz", _FLICKR8K),
-    DataAtHand("sugarcrepe-pp", "choice/sugarcrepe_pp", _COCO, _CAPTIONS),
-    DataAtHand("valse", "choice/valse", _COCO, _CAPTIONS),
-    DataAtHand("flickr8k-cn", "multilingual/flickr8k-cn", _FLICKR8K, ability="language"),
+    DataAtHand("sugarcrepe-pp", "choice/sugarcrepe_pp", _COCO),
+    DataAtHand("valse", "choice/valse", _COCO),
+    DataAtHand("flickr8k-cn", "multilingual/flickr8k-cn", _FLICKR8K, splits="flickr8k", ability="language"),
     DataAtHand("mnist", "mnist"),
 )
 
@@ -70,3 +68,13 @@ def data_at_hand(folder: Path | None = None) -> list[tuple[DataAtHand, Path]]:
     """
     place = data_directory() if folder is None else folder
     return [(known, place) for known in DATA_SETS if known.is_there(place)]
+
+
+def captions_at_hand(folder: Path | None = None) -> str:
+    """Captions for a language model; "" where there are none.
+
+    Args:
+        folder: The folder; None takes `VISIR_DATA`.
+    """
+    file = (data_directory() if folder is None else folder) / CAPTIONS
+    return str(file) if file.is_file() else ""

@@ -10,7 +10,7 @@ from visir.encoders.base import Encoder
 from visir.errors import ConfigurationError
 from visir.evaluation.classification.classify import classify
 from visir.evaluation.classification.result import Classification
-from visir.studies.profile.skill import Measured, Skill
+from visir.studies.profile.skill import Floor, Measured, Skill
 from visir.studies.profile.task import ProfileTask, unread
 
 ZERO_SHOT, PROBE = "zero-shot", "linear-probe"
@@ -35,17 +35,17 @@ class ClassTask(ProfileTask):
     train: str = "train"
     shots: int | str = 16
 
-    def missing(self, source: Any, skill: Skill, encoder: Encoder) -> str:
+    def missing(self, data: Any, skill: Skill, encoder: Encoder) -> str:
         """A probe needs images, prompts need texts too."""
         return unread(["image"] if skill.task == PROBE else ["text", "image"], encoder)
 
-    def measure(self, source: Any, skills: Sequence[Skill], encoder: Encoder, **encoding: Any) -> dict[str, Measured]:
+    def measure(self, data: Any, skills: Sequence[Skill], encoder: Encoder, **encoding: Any) -> dict[str, Measured]:
         """Classify with all methods that are wanted."""
         measured = {}
         for skill in skills:
             probe = skill.task == PROBE
             result = classify(
-                source,
+                data,
                 encoder,
                 truth=self.truth,
                 templates=list(self.templates) if self.templates else None,
@@ -66,6 +66,6 @@ class ClassTask(ProfileTask):
                 f"{len(result.classes):,}",
                 tuple(result.protocol),
                 result.notes,
-                result.majority,
+                Floor(result.majority, "the most frequent class"),
             )
         return measured

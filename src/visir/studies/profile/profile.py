@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from os import PathLike, fspath
 from pathlib import Path
 from typing import Any, cast
@@ -15,18 +17,18 @@ from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import EncodeOptions
 from visir.errors import ConfigurationError, VisirError
-from visir.evaluation.intervals import interval_of
-from visir.evaluation.significance import mean_interval
+from visir.evaluation.intervals import difference_interval, interval_of
+from visir.evaluation.language import LanguageModel, language_model
 from visir.evaluation.sources import check_open_options, open_tasks
 from visir.fingerprint import hash_json
 from visir.progress import Progress
-from visir.studies.profile.at_hand import data_at_hand
+from visir.studies.profile.at_hand import captions_at_hand, data_at_hand
 from visir.studies.profile.generated import generated_tasks
 from visir.studies.profile.own_data import tasks_of
 from visir.studies.profile.result import LeftOutTask, ModelProfile, ScoreDifference, SkillScore, in_order
 from visir.studies.profile.selection import select, wanted_names
-from visir.studies.profile.skill import Measured, Skill
-from visir.studies.profile.task import ProfileTask
+from visir.studies.profile.skill import Floor, Measured, Skill
+from visir.studies.profile.task import ProfileTask, reason_of
 
 REFERENCE = "colours"
 """The usual reference: it knows colours and the words for them, and nothing else."""
@@ -42,6 +44,7 @@ def profile(
     tasks: Sequence[str] | str | None = None,
     scenes: int = SCENES,
     at_hand: bool = True,
+    blind: str | None = None,
     device: str | None = None,
     dtype: str = "float32",
     **encoding: Any,
@@ -64,6 +67,9 @@ def profile(
             source ("scenes"), or one task ("scenes/typos"); several as a list. None takes all.
         scenes: How many pictures each task of generated scenes has; 0 leaves them out.
         at_hand: Whether data sets under VISIR_DATA take part.
+        blind: A language model that chooses among texts without looking, beside the choices of known data sets and of
+            your own: a collection of captions, of which an n-gram model is made, or "gpt2". None takes the captions
+            under VISIR_DATA, where they are there and `at_hand` is not False.
         device: Where models that are named are run.
         dtype: Their arithmetic.
         **encoding: Options of `visir.encode` (`store`, `batch_size`, `workers`).
@@ -86,10 +92,11 @@ def profile(
     if scenes < 0:
         raise ConfigurationError(f"scenes = {scenes}: a number of pictures, or 0 for none.")
     names = wanted_names(tasks)
-    every = [*(generated_tasks(scenes) if scenes else []), *_own_tasks(data)]
+    blind = (captions_at_hand() if at_hand else "") if blind is None else blind
+    every = [*(generated_tasks(scenes) if scenes else []), *_own_tasks(data, blind)]
     left_out: list[LeftOutTask] = []
     if at_hand:
-        every += _tasks_at_hand(left_out)
+        every += _tasks_at_hand(left_out, blind)
     chosen = select(every, names, [row.source for row in left_out])
     if not chosen:
         raise ConfigurationError("there is no task to measure.", hint="give data, or scenes=200 (--scenes 200)")
@@ -99,9 +106,10 @@ def profile(
     other = _reference(reference, device, dtype)
     scores: list[SkillScore] = []
     protocols: dict[str, tuple[tuple[str, str], ...]] = {}
+    language_models = cache(language_model)  # several tasks have the same
     with Progress("measuring tasks", sum(len(task.skills) for task in chosen), "tasks") as advance:
         for task in chosen:
-            for row in _measured(task, encoder, other, protocols, cast(EncodeOptions, encoding)):
+            for row in _measured(task, encoder, other, language_models, protocols, cast(EncodeOptions, encoding)):
                 if isinstance(row, SkillScore):
                     scores.append(row)
                 else:
@@ -121,7 +129,7 @@ def _reference(reference: Any, device: str | None, dtype: str) -> Encoder | None
     return load(reference) if reference == REFERENCE else load(reference, device=device, dtype=dtype)
 
 
-def _own_tasks(data: Any) -> list[ProfileTask]:
+def _own_tasks(data: Any, blind: str) -> list[ProfileTask]:
     """The tasks of the sources that somebody gives, under names of their own."""
     if data is None:
         return []
@@ -138,7 +146,7 @@ def _own_tasks(data: Any) -> list[ProfileTask]:
         opened = open_tasks(source) if not isinstance(source, (str, PathLike)) else open_source(fspath(source))
         name = given or _short_name(source, opened)
         used[name] = used.get(name, 0) + 1
-        every += tasks_of(f"{name}-{used[name]}" if used[name] > 1 else name, opened)
+        every += tasks_of(f"{name}-{used[name]}" if used[name] > 1 else name, opened, blind)
     return every
 
 
@@ -157,17 +165,17 @@ def _short_name(source: Any, opened: Any) -> str:
     name = str(getattr(opened, "name", "") or "")
     if isinstance(source, (str, PathLike)) and not name:
         name = Path(fspath(source).partition("?")[0]).stem
-    return "".join(letter if letter.isalnum() or letter in "._-" else "-" for letter in name).strip("-") or "mine"
+    return re.sub(r"[^\w.-]+", "-", name).strip("-") or "mine"
 
 
-def _tasks_at_hand(left_out: list[LeftOutTask]) -> list[ProfileTask]:
+def _tasks_at_hand(left_out: list[LeftOutTask], blind: str) -> list[ProfileTask]:
     """The tasks of known data sets; one that cannot be read is left out with the reason."""
     every: list[ProfileTask] = []
     for known, folder in data_at_hand():
         try:
-            made = tasks_of(known.name, known.open(folder), known.blind_model(folder))
+            made = tasks_of(known.name, known.open(folder), blind)
         except VisirError as fault:
-            left_out.append(LeftOutTask(known.name, "all", known.name, known.ability or "retrieval", _reason(fault)))
+            left_out.append(LeftOutTask(known.name, "all", known.name, known.ability or "retrieval", reason_of(fault)))
             continue
         for task in made:
             skills = tuple(replace(skill, ability=known.ability or skill.ability) for skill in task.skills)
@@ -179,19 +187,20 @@ def _measured(
     task: ProfileTask,
     encoder: Encoder,
     other: Encoder | None,
+    language_model: Callable[[str], LanguageModel],
     protocols: dict[str, tuple[tuple[str, str], ...]],
     encoding: EncodeOptions,
 ) -> Iterable[SkillScore | LeftOutTask]:
     """The rows of one task. What cannot be measured is a row with the reason, and the other tasks go on."""
     try:
-        source = task.open()
-        lacking = {skill.name: task.missing(source, skill, encoder) for skill in task.skills}
+        data = task.prepare()
+        lacking = {skill.name: task.missing(data, skill, encoder) for skill in task.skills}
         able = [skill for skill in task.skills if not lacking[skill.name]]
-        own = task.measure(source, able, encoder, **encoding) if able else {}
-        blind = task.blind(source, able) if able else {}
+        own = task.measure(data, able, encoder, **encoding) if able else {}
     except VisirError as fault:
-        return [_left_out(task, skill, _reason(fault)) for skill in task.skills]
-    beside = _of_reference(task, source, able, other, encoding)
+        return [_left_out(task, skill, reason_of(fault)) for skill in task.skills]
+    floors = task.floors(data, able, language_model) if able else {}
+    beside = {} if other is None else _of_reference(task, data, able, other, encoding)
     rows: list[SkillScore | LeftOutTask] = []
     for skill in task.skills:
         if lacking[skill.name]:
@@ -200,31 +209,35 @@ def _measured(
         measured = own[skill.name]
         key = hash_json({"protocol": measured.protocol})[:12]
         protocols[key] = measured.protocol
-        rows.append(_score(task, skill, measured, beside.get(skill.name), blind.get(skill.name), key))
+        rows.append(_score(task, skill, measured, beside.get(skill.name), floors.get(skill.name), key))
     return rows
 
 
 def _of_reference(
-    task: ProfileTask, source: Any, skills: Sequence[Skill], other: Encoder | None, encoding: EncodeOptions
-) -> Mapping[str, Measured]:
-    """The reference on the tasks that it can take."""
-    if other is None:
-        return {}
-    able = [skill for skill in skills if not task.missing(source, skill, other)]
+    task: ProfileTask, data: Any, skills: Sequence[Skill], other: Encoder, encoding: EncodeOptions
+) -> Mapping[str, Measured | str]:
+    """The reference on the tasks that it can take; on the others the reason."""
+    lacking = {skill.name: task.missing(data, skill, other) for skill in skills}
+    able = [skill for skill in skills if not lacking[skill.name]]
+    reasons = {name: reason for name, reason in lacking.items() if reason}
     try:
-        return task.measure(source, able, other, **encoding) if able else {}
-    except VisirError:
-        return {}  # its cell stays empty: the profile is of the model
+        return {**reasons, **(task.measure(data, able, other, **encoding) if able else {})}
+    except VisirError as fault:  # the profile is of the model: it goes on
+        return {**reasons, **{skill.name: reason_of(fault) for skill in able}}
 
 
 def _score(
-    task: ProfileTask, skill: Skill, own: Measured, beside: Measured | None, blind: float | None, key: str
+    task: ProfileTask, skill: Skill, own: Measured, beside: Measured | str | None, floor: Floor | None, key: str
 ) -> SkillScore:
     low, high = interval_of(own.values, own.clusters)
-    difference = None
-    if beside is not None and len(beside.values) == len(own.values):
-        apart = own.values - beside.values
-        difference = ScoreDifference(float(apart.mean()), *mean_interval(apart, own.clusters))
+    reason, other, difference = (beside, None, None) if isinstance(beside, str) else ("", beside, None)
+    if other is not None and len(other.values) == len(own.values):
+        apart = own.values - other.values
+        ends = difference_interval(own.values, other.values, own.clusters)
+        difference = ScoreDifference(float(apart.mean()), *ends)
+    elif other is not None:
+        reason = f"no difference: it answered {len(other.values):,} queries, the model {len(own.values):,}"
+    floor = floor or own.floor or Floor(None)
     return SkillScore(
         task.source,
         skill.name,
@@ -237,17 +250,16 @@ def _score(
         low,
         high,
         own.chance,
-        own.blind if blind is None else blind,
-        None if beside is None else float(np.mean(beside.values)),
+        floor.value,
+        None if other is None else float(np.mean(other.values)),
         difference,
         key,
         own.notes,
+        floor.by,
+        floor.reason,
+        reason,
     )
 
 
 def _left_out(task: ProfileTask, skill: Skill, reason: str) -> LeftOutTask:
     return LeftOutTask(task.source, skill.name, skill.title, skill.ability, reason)
-
-
-def _reason(fault: VisirError) -> str:
-    return f"{fault.message.rstrip('.')}{f'; {fault.hint}' if fault.hint else ''}"

@@ -41,10 +41,13 @@ class SkillScore:
         chance: What random scores reach.
         blind: What is reached without a look at the query: by a language model, or by naming the most frequent class.
             None where that makes no sense.
-        reference: What the reference reaches; None where it cannot take the task.
+        reference: What the reference reaches; None where it cannot take the task, or failed (`reference_missing`).
         difference: The model minus the reference; None where there is no reference.
         protocol: The key of the protocol in `ModelProfile.protocols`.
         notes: What a reader must know.
+        blind_by: What reaches `blind`: "the most frequent class", or a language model by name.
+        blind_missing: Why there is no `blind`, where there should be one; "" where it makes no sense.
+        reference_missing: Why there is no `reference`; "" where nobody asked for one.
     """
 
     source: str
@@ -63,6 +66,9 @@ class SkillScore:
     difference: ScoreDifference | None
     protocol: str
     notes: tuple[str, ...] = ()
+    blind_by: str = ""
+    blind_missing: str = ""
+    reference_missing: str = ""
 
     @property
     def name(self) -> str:

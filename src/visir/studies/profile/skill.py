@@ -38,6 +38,21 @@ class Skill:
     measure: str = "hit@1"
 
 
+@dataclass(frozen=True)
+class Floor:
+    """What is reached without a look at the query, or why that is not known.
+
+    Attributes:
+        value: The share; None where it is not known.
+        by: What reaches it: "the most frequent class", or a language model by name.
+        reason: Why it is not known.
+    """
+
+    value: float | None
+    by: str = ""
+    reason: str = ""
+
+
 @dataclass(frozen=True, eq=False)
 class Measured:
     """What a task gives for one skill of one model.
@@ -49,7 +64,7 @@ class Measured:
         candidates: How many candidates a query has: "200", "2 to 4".
         protocol: (label, value) rows: everything on which the number depends.
         notes: What a reader must know.
-        blind: What is reached without a look at the query; None where that makes no sense.
+        floor: What is reached without a look at the query; None where that makes no sense.
     """
 
     values: NDArray[np.float64]
@@ -58,4 +73,4 @@ class Measured:
     candidates: str
     protocol: tuple[tuple[str, str], ...]
     notes: tuple[str, ...] = ()
-    blind: float | None = None
+    floor: Floor | None = None

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from visir.encoders.base import Encoder
-from visir.studies.profile.skill import Measured, Skill
+from visir.errors import VisirError
+from visir.evaluation.language import LanguageModel
+from visir.studies.profile.skill import Floor, Measured, Skill
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -25,22 +27,26 @@ class ProfileTask(ABC):
     skills: tuple[Skill, ...]
     open: Callable[[], Any]
 
+    def prepare(self) -> Any:
+        """The data with all that the skills share: made once, for every model."""
+        return self.open()
+
     @abstractmethod
-    def missing(self, source: Any, skill: Skill, encoder: Encoder) -> str:
+    def missing(self, data: Any, skill: Skill, encoder: Encoder) -> str:
         """What a model cannot take that the skill needs: "reads no texts"; "" for nothing.
 
         Args:
-            source: What `open` gave.
+            data: What `prepare` gave.
             skill: One of `skills`.
             encoder: The model.
         """
 
     @abstractmethod
-    def measure(self, source: Any, skills: Sequence[Skill], encoder: Encoder, **encoding: Any) -> dict[str, Measured]:
+    def measure(self, data: Any, skills: Sequence[Skill], encoder: Encoder, **encoding: Any) -> dict[str, Measured]:
         """Measure a model.
 
         Args:
-            source: What `open` gave.
+            data: What `prepare` gave.
             skills: Those of `skills` that are wanted and that the model can take.
             encoder: The model.
             **encoding: Options of `visir.encode`.
@@ -49,12 +55,15 @@ class ProfileTask(ABC):
             By the name of the skill.
         """
 
-    def blind(self, source: Any, skills: Sequence[Skill]) -> Mapping[str, float]:
+    def floors(
+        self, data: Any, skills: Sequence[Skill], language_model: Callable[[str], LanguageModel]
+    ) -> Mapping[str, Floor]:
         """What is reached without a look at the queries, by the name of the skill, as far as that makes sense.
 
         Args:
-            source: What `open` gave.
+            data: What `prepare` gave.
             skills: Those that are wanted.
+            language_model: Gives a language model by its name.
         """
         return {}
 
@@ -73,3 +82,8 @@ def unread(needed: Sequence[str], encoder: Encoder) -> str:
     """
     lacking = [f"{name}s" for name in ("text", "image") if name in needed and name not in encoder.modalities]
     return f"{encoder.card.name} reads no {' and no '.join(lacking)}" if lacking else ""
+
+
+def reason_of(fault: VisirError) -> str:
+    """Why something was not measured, in a line."""
+    return f"{fault.message.rstrip('.')}{f'; {fault.hint}' if fault.hint else ''}"

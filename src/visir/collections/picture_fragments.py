@@ -1,4 +1,8 @@
-"""A part of a picture as a path, written as media fragments are (W3C): "a.jpg#xywh=10,20,300,200"."""
+"""Fragments behind the path of a picture: the part of it that is meant, and how its file is read.
+
+- "a.jpg#xywh=10,20,300,200": a part, written as media fragments are (W3C)
+- "a.npy#bgr": an array as OpenCV holds a picture, blue first (`visir.collections.numpy_frames`)
+"""
 
 from __future__ import annotations
 
@@ -10,6 +14,8 @@ from PIL import Image
 
 from visir.errors import ImageError
 
+FRAME = "#bgr"
+"""Behind the path of an array of a picture whose channels are blue, green, red."""
 _PART = re.compile(r"(.+)#xywh=(\d+),(\d+),(\d+),(\d+)")
 
 Part = tuple[int, int, int, int]
@@ -25,9 +31,20 @@ def part_of(path: str | None) -> tuple[str, Part] | None:
     return match[1], (left, top, width, height)
 
 
-def with_part(path: str, part: Sequence[int]) -> str:
-    """The path of a part of a picture."""
-    return f"{path}#xywh={','.join(map(str, part))}"
+def part_fragment(part: Sequence[int]) -> str:
+    """What stands behind the path of a picture of which a part is meant."""
+    return f"#xywh={','.join(map(str, part))}"
+
+
+def file_of(path: str) -> str:
+    """The path of the file, without fragments.
+
+    Example:
+        >>> file_of("a.jpg#xywh=1,2,3,4"), file_of("a.npy#bgr"), file_of("no #1.jpg")
+        ('a.jpg', 'a.npy', 'no #1.jpg')
+    """
+    whole = part_of(path)
+    return (path if whole is None else whole[0]).removesuffix(FRAME)
 
 
 def cut(picture: Image.Image, part: Part, where: str) -> bytes:

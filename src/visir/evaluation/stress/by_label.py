@@ -1,0 +1,105 @@
+"""What perturbations cost for each value of a label of the queries: by language, by category."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from visir.display import Tabular, brief, counted
+from visir.errors import VisirError
+from visir.evaluation.by_label import check_label, queries_by_value
+from visir.evaluation.stress.effect import Effect, RsumChange, rsum_changes
+from visir.records import Result
+
+
+@dataclass(frozen=True)
+class LabelledEffect:
+    """The effect of one perturbation on the queries with one value of a label.
+
+    Attributes:
+        task: The task.
+        perturbation: The name of the perturbation.
+        title: Its title.
+        value: The value, such as "de"; "(none)" for queries without one.
+        coverage: The share of these queries that the perturbation changed, 0 to 1.
+        change: How their rsum changed, unchanged queries included.
+    """
+
+    task: str
+    perturbation: str
+    title: str
+    value: str
+    coverage: float
+    change: RsumChange
+
+
+@dataclass(frozen=True)
+class StressByLabel(Tabular, view="visir.reports.views.stress_by_label"):
+    """The effects of a stress study for each value of a label.
+
+    Attributes:
+        system: The name of the system.
+        collection: The name of the collection.
+        label: The name of the label: "language".
+        rows: One for each perturbation and value, in the order of the study and of the first query of each value.
+    """
+
+    system: str
+    collection: str
+    label: str
+    rows: tuple[LabelledEffect, ...]
+
+    def __repr__(self) -> str:
+        lines = [f"{row.perturbation}, {row.value}: {row.change.percent:+.1f} %" for row in self.rows]
+        return brief(self, f"{self.system} by {self.label}: {counted(len(self.rows), 'rows')}", *lines)
+
+    def __getitem__(self, name: tuple[str, str]) -> LabelledEffect:
+        """The row of a perturbation and a value: `by["char_swap", "de"]`."""
+        for row in self.rows:
+            if (row.perturbation, row.value) == tuple(name):
+                return row
+        known = ", ".join(f"[{row.perturbation!r}, {row.value!r}]" for row in self.rows[:12])
+        raise VisirError(f"there is no row {name!r}.", hint=f"there are {known}")
+
+
+def effects_by_label(
+    plain: Result, effects: Sequence[Effect], images: Mapping[str, str], label: str, *, seed: int = 0
+) -> tuple[LabelledEffect, ...]:
+    """Measure the effects on the queries of each value of a label, with 95 % intervals.
+
+    Images are drawn with all their captions that have the value. There are no tests: an interval says how uncertain
+    each change is, and not whether two values differ.
+
+    Args:
+        plain: The unperturbed result, with labels.
+        effects: The effects.
+        images: Caption id → image id.
+        label: The name of the label.
+        seed: The seed of the resampling.
+
+    Returns:
+        One row for each effect of a task that has the label, and each value.
+
+    Raises:
+        VisirError: No task has such a label.
+    """
+    known = {name for labels in plain.labels.values() for name in labels.column_names[1:]}
+    check_label(label, known, plain.protocol.collection)
+    rows = []
+    for task, labels in plain.labels.items():
+        of_task = [effect for effect in effects if effect.outcome.task == task]
+        if label not in labels.column_names or not of_task:
+            continue
+        queries = labels["query_id"].to_pylist()
+        clusters = np.array([images.get(query, query) for query in queries])
+        by_value = {}
+        for value, chosen in queries_by_value(labels, label):
+            after = [effect.after[chosen] for effect in of_task]
+            by_value[value] = chosen, rsum_changes(of_task[0].before[chosen], after, clusters[chosen], seed=seed)
+        for number, effect in enumerate(of_task):
+            for value, (chosen, changes) in by_value.items():
+                coverage = float(effect.outcome.changed[chosen].mean())
+                rows.append(LabelledEffect(task, effect.name, effect.outcome.title, value, coverage, changes[number]))
+    return tuple(rows)
