@@ -7,7 +7,7 @@ import pytest
 
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.published import PublishedRow
-from visir.evaluation.significance import bootstrap_interval
+from visir.evaluation.significance import mean_interval
 from visir.evaluation.stress.jaccard import GROUPS, jaccard
 from visir.papers.published_values import values_of
 from visir.papers.query_draws import query_draws
@@ -44,7 +44,7 @@ def test_draws_surround_the_values_that_they_are_of() -> None:
     np.testing.assert_allclose(draws["both rsum"], draws["i2t rsum"] + draws["t2i rsum"])
     np.testing.assert_allclose(draws["i2t rsum"], sum(draws[f"i2t R@{k}"] for k in (1, 5, 10)))
     hits = 100 * result.values("t2i", "hit@1")
-    low, high = bootstrap_interval(hits, np.repeat(np.arange(200), 3))
+    low, high = mean_interval(hits, np.repeat(np.arange(200), 3))
     assert tuple(np.quantile(draws["t2i R@1"], [0.025, 0.975])) == (
         pytest.approx(low, abs=1),
         pytest.approx(high, abs=1),

@@ -59,13 +59,13 @@ def test_the_mean_of_weights_and_statistics_and_the_way_back() -> None:
 def test_the_mean_takes_the_place_of_the_weights_and_statistics_stay() -> None:
     module = nn.BatchNorm1d(2)
     average, moved = RunningMean(), Moved(module.parameters())
-    average.replace(moved)  # without a snapshot nothing changes
+    average.swap_in(moved)  # without a snapshot nothing changes
     for value in (1.0, 2.0, 6.0):
         with torch.no_grad():
             module.weight.fill_(value)
         module.running_mean.fill_(10 * value)
         average.add(moved)
-    average.replace(moved)
+    average.swap_in(moved)
     # (1 + 2 + 6) / 3, and for good; the running mean is that of the last step, as of swap_swa_sgd.
     assert module.weight.tolist() == pytest.approx([3.0, 3.0]) and module.running_mean.tolist() == [60.0, 60.0]
     assert average.count == 0 and not average.mean

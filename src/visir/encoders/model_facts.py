@@ -6,6 +6,7 @@ import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -168,9 +169,8 @@ def _architecture(folder: Path, config: Mapping[str, Any]) -> str:
 def _refusal(name: str, folder: Path) -> str:
     if any(find_spec(package) is None for package in ("torch", "transformers")):
         return ""
-    from visir.encoders.models.transformers_models import refusal_of
-
-    return refusal_of(name, folder)
+    readers = import_module("visir.encoders.models.transformers_models")  # which imports this file
+    return str(readers.refusal_of(name, folder))
 
 
 def _sides(config: Mapping[str, Any]) -> tuple[bool, bool]:

@@ -77,7 +77,7 @@ def difference_interval(
 
     Example:
         >>> [round(end, 3) for end in difference_interval([1] * 50, [0] + [1] * 49)]  # one query of 50 was gained
-        [-0.033, 0.072]
+        [-0.034, 0.072]
     """
     check_level(level)
     sides = np.asarray(values, np.float64), np.asarray(baseline, np.float64)

@@ -47,7 +47,7 @@ class RunningMean:
                 else:
                     self.mean[name].lerp_(now, 1.0 / self.count)
 
-    def replace(self, module: Moving | Moved) -> None:
+    def swap_in(self, module: Moving | Moved) -> None:
         """Put the mean in the place of the present state for good, where there is one, and begin again."""
         if self.count:
             module.load(self.mean)

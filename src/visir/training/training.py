@@ -143,7 +143,7 @@ class Training(Generic[E]):
         """Validate, choose, and begin the next epoch; the weights that are judged and kept are the averaged ones."""
         self.model.eval()
         if self.swaps:
-            self.average.replace(self.averaged)
+            self.average.swap_in(self.averaged)
         with self.average.inside(self.averaged):
             epoch = self.processes.run_on_first(self._judged)
             self.curve.append(epoch)
