@@ -25,7 +25,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+import visir
 from flickr8k_tables import show, spread
 from visir.evaluation.crossed import crossed_test, rsum_by_image
 from visir.evaluation.probes import probe
@@ -36,6 +38,8 @@ from visir.studies.run_trials import run_trials
 from visir.studies.trial import CHECKPOINT
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
+
+Floats = NDArray[np.float64]
 
 BASELINE = "InfoNCE"
 SEVERAL = ("objective.name=multi-positive", "optimiser.per_image=5")
@@ -70,6 +74,8 @@ STUDIES: Mapping[str, tuple[str, Sequence[str]]] = {
 """A study's recipe, and what it changes for every row."""
 SCENES = "scenes:1000?seed=1&size=64"
 """What is probed: scenes that no training used."""
+CHOICES = "scenes:1000?task=choice&seed=1&size=64"
+"""Choices between the caption of such a scene and a caption that is almost the same and wrong."""
 SIGNIFICANT = 0.05
 
 
@@ -129,6 +135,35 @@ def probe_table(trials: Mapping[str, Sequence[DualEncoderTrial]], quick: bool, o
     return table
 
 
+def choice_table(trials: Mapping[str, Sequence[DualEncoderTrial]], quick: bool, out: Path) -> list[list[str]]:
+    """The head and a row for each objective: the share of right choices in each category, in percent.
+
+    ↑ and ↓: another share than the baseline's, over items and seeds together (p < 0.05, Holm over the whole table).
+    """
+    task = visir.open(CHOICES.replace("1000", "300") if quick else CHOICES)
+    right: dict[str, Floats] = {}
+    of_item: list[str] = []
+    for row, some in trials.items():
+        evaluations = [visir.evaluate(task, str(trial.folder(out) / CHECKPOINT)) for trial in some]
+        right[row] = np.stack([100 * evaluation.values("i2t", "all_first") for evaluation in evaluations])
+        of_item = evaluations[0].labels["i2t"]["category"].to_pylist()
+    parts = {category: np.array([category == own for own in of_item]) for category in dict.fromkeys(of_item)}
+    parts["all"] = np.ones(len(of_item), bool)
+    compared = [(row, part) for row in right for part in parts if row != BASELINE and len(right[row]) > 1]
+    p = corrected([crossed_test((right[row] - right[BASELINE])[:, parts[part]]) for row, part in compared])
+    sure = {key for key, value in zip(compared, p, strict=True) if value < SIGNIFICANT}
+    table = [["loss", *parts]]
+    for row, values in right.items():
+        cells = []
+        for part, items in parts.items():
+            gain = values[:, items].mean() - right[BASELINE][:, items].mean()
+            cells.append(
+                spread(values[:, items].mean(1)) + ("" if (row, part) not in sure else "↑" if gain > 0 else "↓")
+            )
+        table.append([row, *cells])
+    return table
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--study", nargs="+", choices=STUDIES, default=list(STUDIES))
@@ -151,6 +186,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
         if study == "probes":
             head, *rows = probe_table(trials, options.quick, out)
             show("probes: (accuracy − chance) / (1 − chance), percent", head, rows, out / "probes-facts.md")
+            head, *rows = choice_table(trials, options.quick, out)
+            show("choices: right ones, percent", head, rows, out / "probes-choices.md")
 
 
 if __name__ == "__main__":

@@ -95,7 +95,9 @@ def written(data: Path, out: Path, photos: int | None) -> Collection:
     return load(folder)
 
 
-def trial_of(tower: str, language: str, seed: int, out: Path, quick: bool) -> DualEncoderTrial:
+def trial_of(
+    tower: str, language: str, seed: int, out: Path, quick: bool, more: Sequence[str] = ()
+) -> DualEncoderTrial:
     """One training; the models of one language are evaluated on its captions."""
     part = "" if language == ALL else f"?language={language}"
     changes = [
@@ -104,6 +106,7 @@ def trial_of(tower: str, language: str, seed: int, out: Path, quick: bool) -> Du
         *TOWERS[tower][1],
         f"data.collection=portable:{(out / 'collection').absolute()}{part}",
         *(("optimiser.epochs=1", 'image.views=["whole"]') if quick else ()),
+        *more,
     ]
     recipe = read_recipe(find_recipe(TOWERS[tower][0]), tuple(changes))
     return DualEncoderTrial(f"{tower}-{language}/seed{seed}", recipe, {} if language == ALL else {TEST: None})
@@ -181,6 +184,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="+", default=[0, 1, 2])
     parser.add_argument("--tower", choices=TOWERS, nargs="+", default=list(TOWERS))
     parser.add_argument("--languages", choices=LANGUAGES, nargs="+", default=list(LANGUAGES), help="with English")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE", help="change a key of every recipe")
     parser.add_argument("--quick", action="store_true", help="300 photos, one epoch, seeds 0 and 1; into OUT-quick")
     options: Any = parser.parse_args(arguments)
     out = options.out.with_name(options.out.name + "-quick") if options.quick else options.out
@@ -190,7 +194,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     collection = written(data_directory(), out, 300 if options.quick else None)
     counts = {split: len(collection.split(split)) for split in collection.splits}
     print(f"{len(collection):,} photos with captions in {len(LANGUAGES)} languages: {counts}")
-    study = {tower: {language: [trial_of(tower, language, seed, out, options.quick) for seed in seeds]
+    study = {tower: {language: [trial_of(tower, language, seed, out, options.quick, options.set) for seed in seeds]
                      for language in (*options.languages, ALL)} for tower in options.tower}  # fmt: skip
     every = [trials for models in study.values() for trials in models.values()]
     run_trials([trial for some in zip(*every, strict=True) for trial in some], out, jobs=options.jobs)

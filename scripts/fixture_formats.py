@@ -389,7 +389,7 @@ FORMATS = {
         packages=("duckdb", "sklearn", "skops"),
     ),
     "prediction-study": FixtureFormat(_write_prediction_study, _read_prediction_study, packages=("sklearn",)),
-    "study-cells": FixtureFormat(_write_study_cells, _read_study_cells, _cells_version),
+    "study-cells": FixtureFormat(_write_study_cells, _read_study_cells, _cells_version, version=2),
     "trial": FixtureFormat(_write_trial, _read_trial, packages=("torch",)),
     "tokens": FixtureFormat(_write_tokens, _read_tokens),
 }

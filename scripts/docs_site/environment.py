@@ -14,6 +14,8 @@ OWN = {
     "file can hold a picture that fills the memory.",
     "VISIR_QUIET": "`1`: commands print results only, no progress and no notes, as `--quiet` does.",
     "VISIR_TRACEBACK": "`1`: an error is printed with Python's traceback. Use it when you report a fault.",
+    "VISIR_TRUSTED_CODE": "The names of models whose own Python code may run where a library, an index or another "
+    "file names them, one in each line. Read that code first.",
     "VISIR_QDRANT_URL": "The addresses of Qdrant servers that you trust, with spaces between them.",
     "VISIR_QDRANT_API_KEY": "The API key of these servers. It is never written to a file.",
     "VISIR_QDRANT_CERTIFICATE": "A PEM file with certificates to trust for these servers.",

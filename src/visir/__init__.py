@@ -38,7 +38,7 @@ Applications
 
 A name (a string or a path) is accepted wherever an object is. What you get shows itself: in a notebook with pictures,
 tables and plots; `.to_pandas()`, `.to_arrow()`, `.to_latex()`, `.to_markdown()`, `.plot()` where they make sense.
-Errors are `visir.errors.VisirError` and say what to do next. Names are imported when first used:
+Errors are `visir.VisirError` and say what to do next. Names are imported when first used:
 `import visir` is instant.
 """
 
@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from visir.collections.check import check
     from visir.encoders import Encoder, encode, load, load_cross_encoder
     from visir.encoders.known_models import models
+    from visir.errors import VisirError
     from visir.evaluation import Comparison, Evaluation, compare, evaluate, explain
     from visir.evaluation.classification.classify import classify
     from visir.evaluation.granularity import granularity
@@ -87,6 +88,7 @@ __getattr__, __dir__ = lazy(
         "recipes": "visir.training",
         "train": "visir.training",
         "TrainedModel": "visir.training",
+        "VisirError": "visir.errors",
         "Query": "visir.library.query",
         "read_run": "visir.retrieval",
         "search": "visir.retrieval.searching",
@@ -123,6 +125,7 @@ __all__ = [
     "Library",
     "Query",
     "TrainedModel",
+    "VisirError",
     "__version__",
     "check",
     "classify",

@@ -18,9 +18,19 @@ from visir.terminal import safe
 
 
 class VisirError(Exception):
-    """Anything wrong that the person at the keyboard can mend.
+    """Anything wrong that the person at the keyboard can mend: every error that visir raises on purpose.
 
-    `message` states the place and the fault; `hint` states the next action. Both are shown.
+    Attributes:
+        message: The place and the fault.
+        hint: The next action.
+
+    Example:
+        >>> import visir
+        >>> try:
+        ...     visir.load("no-such-model:x")
+        ... except visir.VisirError as fault:
+        ...     print(type(fault).__name__)
+        EncoderError
     """
 
     def __init__(self, message: str, *, hint: str = "") -> None:
@@ -86,6 +96,10 @@ class ImageError(CollectionError):
 
 class EncoderError(VisirError):
     """A model cannot be found, loaded, or used in the way asked for."""
+
+
+class TextError(EncoderError):
+    """A text that a model cannot read."""
 
 
 class EmbeddingError(VisirError):

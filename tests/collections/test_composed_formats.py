@@ -208,3 +208,13 @@ def test_the_real_annotations_of_circo() -> None:
     assert len(task.judgements().documents) == 916
     assert len(source.split("test").queries) == 800
     assert "not the full distribution: 1,903 images (published: 123,403)" in source.source
+
+
+def test_fashioniq_counts_what_has_no_target_and_what_stands_twice(tmp_path: Path) -> None:
+    file = fashioniq(tmp_path) / "captions/cap.dress.val.json"
+    rows = json.loads(file.read_text())
+    write(file, [*rows, rows[0], {"candidate": "e", "captions": ["is red", ""]}])
+    source = opened(tmp_path)
+    assert "cap.dress.val.json: 1 query without a target, not measured" in source.source
+    assert "cap.dress.val.json: 1 query repeat another one" in source.source
+    assert len(source.split("val").task("dress").judgements()) == 3

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 from toys import jpeg
 
 import visir
+from visir.collections import open_collection
 from visir.errors import CollectionError
 
 EXPECTED = [("a.jpg", ["ein Hund, müde"]), ("b.jpg", ["zwei Boote"])]
@@ -88,3 +90,69 @@ def test_a_parquet_file_as_datasets_writes_it(tmp_path: Path) -> None:
     for split in ("train", "validation"):
         made.to_parquet(str(tmp_path / f"both/{split}.parquet"))
     assert visir.open(tmp_path / "both").describe()["splits"] == {"train": 2, "val": 2}
+
+
+def test_a_repeated_row_changes_no_fact(tmp_path: Path) -> None:
+    lines = [f"{number}.jpg,{('cat', 'dog')[number % 2]}" for number in range(12)]
+    table = tmp_path / "t.csv"
+    table.write_text("\n".join(["image,label", *lines, lines[0]]) + "\n")
+    found = open_collection(table)
+    assert found.images.num_rows == 12
+    assert found.facts.to_pydict() == {
+        "image_id": [f"{number}.jpg" for number in range(12)],
+        "label": ["cat", "dog"] * 6,
+    }
+
+
+def test_what_an_image_has_one_of_is_a_fault_where_rows_differ(tmp_path: Path) -> None:
+    """All at once, with both lines; an empty cell says nothing, and the order of rows does not matter."""
+    table = tmp_path / "t.csv"
+    table.write_text(
+        "image,caption,label,split\na.jpg,one,cat,train\na.jpg,two,dog,test\n"
+        "b.jpg,three,,\nb.jpg,four,cow ,val\nb.jpg,five,cow,val\n"
+    )
+    with pytest.raises(
+        CollectionError, match=r"1 fault.*\n.*a.jpg: split 'train' in line 2, but 'test' in line 3; an image"
+    ):
+        open_collection(table)  # beside captions a label may be of each caption
+    table.write_text("image,label,split\na.jpg,cat,train\na.jpg,dog,test\nb.jpg,,\nb.jpg,cow ,val\nb.jpg,cow,val\n")
+    with pytest.raises(CollectionError) as fault:
+        open_collection(table)
+    assert "a.jpg: split 'train' in line 2, but 'test' in line 3; an image has one" in str(fault.value)
+    assert "a.jpg: label 'cat' in line 2, but 'dog' in line 3; an image has one" in str(fault.value)
+    assert "(2 faults)" in str(fault.value)
+    table.write_text("image,caption,label,split\nb.jpg,three,,\nb.jpg,four,cow ,val\nb.jpg,five,cow,val\n")
+    found = open_collection(table)
+    assert found.images["split"].to_pylist() == ["val"] and found.facts["label"].to_pylist() == ["cow"]
+
+
+def test_columns_that_differ_between_captions_are_left_out_with_a_note(tmp_path: Path) -> None:
+    table = tmp_path / "t.jsonl"
+    rows = (
+        {"image": "a.jpg", "text": text, "by": by, "camera": "X", "tags": ["x"]} for text, by in (("1", 1), ("2", 2))
+    )
+    table.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    found = open_collection(table)
+    assert found.facts.to_pydict() == {"image_id": ["a.jpg"], "camera": ["X"], "tags": [["x"]]}
+    assert "column 'by' is left out: it differs between the rows of an image (a.jpg, line 1 and line 2)" in found.source
+
+
+def test_the_language_of_captions_in_a_table(tmp_path: Path) -> None:
+    table = tmp_path / "t.csv"
+    table.write_text("image,caption,language\na.jpg,a dog,en\na.jpg,ein Hund, de\nb.jpg,a cat,en\nb.jpg,?,\n")
+    found = open_collection(table)
+    assert found.captions["language"].to_pylist() == ["en", "de", "en", None]
+    assert found.languages == ("de", "en") and found.facts is None
+    assert "left out" not in found.source
+    assert open_collection(table, language="de").captions["text"].to_pylist() == ["ein Hund"]
+    (tmp_path / "o.csv").write_text("image,caption,lang\na.jpg,a dog,en\n")
+    assert open_collection(tmp_path / "o.csv").languages == ()
+    assert open_collection(tmp_path / "o.csv", language_column="lang").languages == ("en",)
+    lines = tmp_path / "t.jsonl"
+    lines.write_text('{"image": "a.jpg", "captions": ["a dog", "ein Hund"], "language": ["en", "de"]}\n')
+    assert open_collection(lines).captions["language"].to_pylist() == ["en", "de"]
+    lines.write_text('{"image": "a.jpg", "captions": ["a dog", "ein Hund"], "language": ["en"]}\n')
+    with pytest.raises(CollectionError, match="line 1: 2 captions, but 1 languages"):
+        open_collection(lines)
+    frame = {"image": [str(tmp_path / "a.jpg")] * 2, "caption": ["a", "b"], "language": ["en", "fr"]}
+    assert open_collection(frame).languages == ("en", "fr")

@@ -265,6 +265,14 @@ def test_huggingface_object_filtered_and_shuffled() -> None:
     assert open_collection(made).fingerprint == found.fingerprint
 
 
+def test_huggingface_rows_of_one_picture_have_one_class(tmp_path) -> None:
+    made = dataset(text=["one", "two"], key=["a", "a"], label=["x", "x "])
+    assert open_collection(made, id="key").facts.to_pydict() == {"image_id": ["a"], "label": ["x"]}
+    made = dataset(text=["one", "two"], key=["a", "a"], label=["x", "y"])
+    opened = open_collection(made, id="key")  # beside captions a label may be of each caption
+    assert opened.facts is None and "column 'label' is left out: it differs between the rows" in opened.source
+
+
 def test_huggingface_faults(tmp_path) -> None:
     pytest.importorskip("datasets").Dataset.from_dict({"text": ["x"]}).save_to_disk(str(tmp_path / "d"))
     with pytest.raises(CollectionError, match=r"no column of images\.\n  → image= says which; there are text"):

@@ -162,7 +162,7 @@ def test_pools_by_split(tmp_path: Path) -> None:
 
 def test_all_faults_at_once_with_file_and_line(tmp_path: Path) -> None:
     corpus = [*CORPUS, {"_id": "d1", "text": "again"}, {"text": "x"}, {"_id": "d4"}, {"_id": "d5", "text": 5}]
-    qrels = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td1\t2\nq9\td2\t1\nq2\td8\tmany\nq2\td2\t-1\nq2\n"
+    qrels = "query-id\tcorpus-id\tscore\nq1\td1\t1\nq1\td1\t2\nq9\td2\t1\nq2\td8\tmany\nq2\td2\tinf\nq2\n"
     folder = make(tmp_path / "t", corpus_jsonl=lines(corpus) + "{\n", qrels__test_tsv=qrels)
     with pytest.raises(CollectionError) as raised:
         opened(folder)
@@ -176,8 +176,8 @@ def test_all_faults_at_once_with_file_and_line(tmp_path: Path) -> None:
         "qrels/test.tsv, line 3: query 'q1' and document 'd1' are judged twice, with the grades 1 and 2",
         "qrels/test.tsv, line 4: unknown query 'q9'",
         "qrels/test.tsv, line 5: unknown document 'd8'",
-        "qrels/test.tsv, line 5: a grade must be a number of at least 0, found 'many'",
-        "qrels/test.tsv, line 6: a grade must be a number of at least 0, found '-1'",
+        "qrels/test.tsv, line 5: a grade must be a finite number, found 'many'",
+        "qrels/test.tsv, line 6: a grade must be a finite number, found 'inf'",
         "qrels/test.tsv, line 7: 1 values for 3 columns",
     ]
     report = check(str(folder))
@@ -231,3 +231,11 @@ def test_a_check_that_finds_nothing_wrong(tmp_path: Path) -> None:
     assert [(finding.level, finding.kind, finding.examples) for finding in report.findings] == [
         ("note", "queries without judgements", ("'q3'",))
     ]
+
+
+@pytest.mark.parametrize("lacking", ["corpus.jsonl", "queries.jsonl"])
+def test_a_folder_that_lacks_a_part_is_known_without_its_format(tmp_path: Path, lacking: str) -> None:
+    folder = make(tmp_path / "t")
+    (folder / lacking).unlink()
+    with pytest.raises(CollectionError, match=f"no {lacking.partition('.')[0]}"):
+        open_source(folder)

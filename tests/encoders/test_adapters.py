@@ -232,7 +232,7 @@ def test_the_file_of_an_adapter_lets_no_code_run(tmp_path: Path) -> None:
         json.dumps({"peft_type": "LORA", "base_model_name_or_path": "/evil?code=trusted", "target_modules": ["q"]})
     )
     save_file({"x": torch.zeros(1)}, str(tmp_path / "adapter_model.safetensors"))
-    with pytest.raises(EncoderError, match="nobody has said that it may") as caught:
+    with pytest.raises(EncoderError, match="nobody has said here that it may") as caught:
         visir.load(tmp_path)
     assert f"{tmp_path}?base=/evil?code=trusted" in caught.value.hint
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import json
 import shutil
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,8 +13,9 @@ import tiny_late
 import tiny_multi_vector
 import tiny_sentence
 
+import visir
 from visir.encoders.loading import load
-from visir.errors import EncoderError
+from visir.errors import EncoderError, VisirError
 
 MODELS = {
     "st": tiny_sentence.save,
@@ -75,3 +77,37 @@ def test_nobody_is_asked_on_the_terminal_whether_code_may_run(
     except EncoderError as fault:
         print(fault)
     assert not ran.exists()
+
+
+@pytest.mark.parametrize(
+    ("config", "modules"),
+    [
+        ({"model_type": 5, "architectures": 7}, [5]),
+        ({"model_type": 5, "architectures": 7}, None),
+        ({"architectures": [None, {"a": 1}]}, None),
+        ({"model_type": ["clip"]}, None),
+        ({"types": 5}, [{}]),
+        ("[" * 100_000, None),
+        ({}, "[" * 100_000),
+    ],
+)
+def test_configurations_of_other_types_are_refused(config: object, modules: object, tmp_path: Path) -> None:
+    for name, content in (("config.json", config), ("modules.json", modules)):
+        if content is not None:
+            (tmp_path / name).write_text(content if isinstance(content, str) else json.dumps(content))
+    for name in (str(tmp_path), f"st:{tmp_path}"):
+        with pytest.raises(VisirError, match=f"{tmp_path}"):
+            load(name, device="cpu")
+        with pytest.raises(VisirError, match=f"{tmp_path}"):
+            visir.load_cross_encoder(name, device="cpu")
+    with suppress(VisirError):  # what of it can be read is shown
+        visir.models(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["*" * 5000, "x" * 5000, "owner/" + "x" * 5000])
+def test_a_name_that_no_file_can_have_is_unknown(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(EncoderError, match="no model of the list"):
+        visir.models(name)
+    with pytest.raises(EncoderError):
+        load(name)

@@ -100,3 +100,25 @@ def test_a_checkpoint_of_visir(tmp_path: Path) -> None:
     folder = _write(tmp_path / "own", visir_json={"kind": "towers", "dimension": 32})
     [model] = visir.models(str(folder))
     assert (model.family, model.architecture, model.dimension) == ("checkpoint", "visir checkpoint: towers", 32)
+
+
+def test_a_model_that_cannot_be_read_says_so(tmp_path: Path) -> None:
+    pytest.importorskip("transformers")
+    bert = _write(tmp_path / "bert", config_json={"model_type": "bert", "architectures": ["BertModel"]})
+    [model] = visir.models(str(bert))
+    assert "are text models" in model.refusal and "→ with mean pooling it becomes a sentence encoder" in model.refusal
+    assert "cannot be read here" in visir.models(str(bert)).to_markdown()
+    video = _write(tmp_path / "video", config_json={"model_type": "videomae", "architectures": ["VideoMAEModel"]})
+    [model] = visir.models(str(video))
+    assert "no reader for models of type 'videomae'" in model.refusal
+    clip = _write(tmp_path / "clip", config_json={"model_type": "clip", "architectures": ["CLIPModel"]})
+    [model] = visir.models(str(clip))
+    assert model.refusal == ""
+    assert "cannot be read here" not in visir.models(str(clip)).to_markdown()
+
+
+def test_blip2_has_several_vectors(tmp_path: Path) -> None:
+    config = {"model_type": "blip-2", "architectures": ["Blip2ForImageTextRetrieval"]}
+    [model] = visir.models(str(_write(tmp_path / "blip2", config_json=config)))
+    assert model.form == "multi-vector"
+    assert "Salesforce/blip2-itm-vit-g" in visir.models(form="multi-vector").names

@@ -15,12 +15,15 @@ pytest.importorskip("sentence_transformers")
 import tiny_late
 import tiny_multi_vector as tiny_multi
 import tiny_transformers as tiny
+from PIL import Image
 from sentence_transformers import MultiVectorEncoder
 
 import visir
 from visir.collections.images import to_rgb
+from visir.encoders import encode_detailed, encode_items
 from visir.encoders.models.sentence_multi_vector import is_multi_vector
-from visir.errors import EncoderError
+from visir.errors import EncoderError, ImageError
+from visir.records import Items
 
 PHOTOS = [to_rgb(image) for image in tiny.photos()]
 SAVED: dict[str, Callable[[Path], Path]] = {
@@ -141,6 +144,25 @@ def test_lengths_and_marks_of_pictures_in_a_chat_are_refused(saved: tuple[str, P
             EncoderError, match="query_length=8 cannot be had: this model writes its inputs into a chat"
         ):
             visir.load(f"st:{saved[1]}?query_length=8", device="cpu")
+
+
+def _save_colqwen2(folder: Path) -> Path:
+    tiny_late.save("colqwen2", folder.with_name("colqwen2"))
+    MultiVectorEncoder(str(folder.with_name("colqwen2")), device="cpu").save(str(folder))
+    return folder
+
+
+@pytest.mark.parametrize("save", [tiny_multi.save_pictures, _save_colqwen2])
+def test_one_narrow_photo_does_not_end_the_job(save: Callable[[Path], Path], tmp_path: Path) -> None:
+    encoder = visir.load(f"st:{save(tmp_path / 'model')}", device="cpu")
+    PHOTOS[0].save(tmp_path / "photo.png")
+    Image.new("RGB", (2, 900)).save(tmp_path / "thin.png")
+    items = Items.of_images({"a": tmp_path / "thin.png", "b": tmp_path / "photo.png"})
+    with pytest.raises(ImageError, match=r"thin.png.*2 × 900 pixels is too narrow: one side is more than 200 times"):
+        encode_items(encoder, items, store=tmp_path / "store")
+    done = encode_detailed(encoder, items, store=tmp_path / "store", skip_broken=True)
+    assert done.embeddings.ids.to_pylist() == ["b"] and list(done.broken) == ["a"]
+    assert len(encoder.encode_images([Image.new("RGB", (4, 800))])) == 1  # 200 times as long is not too long
 
 
 @pytest.mark.parametrize("file", ["modules.json", "config.json"])

@@ -9,13 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tiny_multi_vector
 import tiny_sentence
 import tiny_transformers as tiny
 from PIL import Image
 from sentence_transformers import SentenceTransformer
 
 from visir.collections.images import to_rgb
-from visir.encoders import encode_items
+from visir.encoders import encode_items, own_code
 from visir.encoders.loading import load
 from visir.encoders.models.joined import JoinedTexts
 from visir.errors import EncoderError, ImageError
@@ -116,6 +117,13 @@ def test_the_cards(saved: dict[str, Path]) -> None:
     assert load(saved["vit"], device="cpu").card.text_preprocessing == {}
 
 
+def test_a_tokenizer_without_a_limit(tmp_path: Path) -> None:
+    encoder = load(tiny_multi_vector.save_qwen3(tmp_path / "model"), device="cpu")  # transformers writes 10**30
+    assert encoder.card.text_preprocessing["max_length"] is None
+    vectors = encode_items(encoder, Items.of_texts({"a": "a dog"}), store=tmp_path / "store").vectors
+    assert np.abs(vectors - encoder.encode_texts(["a dog"])).max() <= 1e-5
+
+
 def test_a_picture_that_is_too_narrow_is_named(saved: dict[str, Path], tmp_path: Path) -> None:
     Image.new("RGB", (3, 900)).save(tmp_path / "thin.png")
     with pytest.raises(ImageError, match=r"thin.png.*3 × 900 pixels is too narrow: one side is more than 200 times"):
@@ -145,7 +153,9 @@ def test_prompts_by_name(saved: dict[str, Path]) -> None:
         load(f"st:{saved['clip']}?prompt=query", device="cpu")
 
 
-def test_code_that_comes_with_a_model_runs_only_when_the_name_says_so(saved: dict[str, Path], tmp_path: Path) -> None:
+def test_code_that_comes_with_a_model_runs_only_when_the_name_says_so(
+    saved: dict[str, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     copy = Path(shutil.copytree(saved["clip"], tmp_path / "copy"))
     parts = json.loads((copy / "modules.json").read_text())
     parts[0]["type"] = "own.Towers"
@@ -164,6 +174,7 @@ def test_code_that_comes_with_a_model_runs_only_when_the_name_says_so(saved: dic
     joined = JoinedTexts([load("bow:16"), encoder])
     (copy.parent / "joined").mkdir()
     joined.save(copy.parent / "joined")
+    monkeypatch.setattr(own_code, "_named", set())  # as in a new process, where nobody has named the model
     with pytest.raises(EncoderError, match="runs code of its own, and nobody has said here that it may") as caught:
         load(copy.parent / "joined", device="cpu")
     assert f"{copy.parent / 'joined'}?code=trusted" in caught.value.hint
@@ -179,3 +190,16 @@ def test_code_that_comes_with_a_model_runs_only_when_the_name_says_so(saved: dic
 def test_a_tower_of_such_a_model_is_not_tuned(saved: dict[str, Path]) -> None:
     with pytest.raises(EncoderError, match="that takes pictures cannot be tuned here"):
         load(saved["clip"], device="cpu").pretrained_tower("text")
+
+
+def test_a_model_without_a_limit_reads_all_of_a_text(saved: dict[str, Path], tmp_path: Path) -> None:
+    """transformers writes 10³⁰ where a tokenizer has no limit."""
+    folder = tmp_path / "unlimited"
+    shutil.copytree(saved["qwen"], folder)
+    path = folder / "tokenizer_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "model_max_length": 10**30}))
+    path = folder / "sentence_bert_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "max_seq_length": None}))
+    encoder = load(folder, device="cpu")
+    assert SentenceTransformer(str(folder), device="cpu").max_seq_length == 10**30 and encoder.text_limit() is None
+    assert encode_items(encoder, Items.of_texts({"a": "a dog"}, title="texts"), "query").vectors.shape[0] == 1

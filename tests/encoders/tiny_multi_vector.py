@@ -107,8 +107,13 @@ def save_stanford(folder: Path) -> Path:
     return folder
 
 
-def save_pictures(folder: Path) -> Path:
-    """A Qwen2-VL with a projection of each token, as ColQwen models are saved with sentence-transformers."""
+def save_pictures(folder: Path, *more: Any, document: str = "") -> Path:
+    """A Qwen2-VL with a projection of each token, as ColQwen models are saved with sentence-transformers.
+
+    Args:
+        more: Further modules.
+        document: What is said before documents.
+    """
     backbone = folder.with_name(f"{folder.name}-backbone")
     backbone.mkdir(parents=True)
     torch.manual_seed(8)
@@ -119,8 +124,8 @@ def save_pictures(folder: Path) -> Path:
     tiny._spread(model)
     model.save_pretrained(backbone)
     MultiVectorEncoder(
-        modules=[Transformer(str(backbone)), _projection(), MultiVectorMask(), _unit()],
-        prompts={"query": "find: "},
+        modules=[Transformer(str(backbone)), _projection(), MultiVectorMask(), _unit(), *more],
+        prompts={"query": "find: ", **({"document": document} if document else {})},
         device="cpu",
     ).save(str(folder))
     return folder

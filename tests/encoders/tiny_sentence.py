@@ -160,6 +160,52 @@ def save_picture_re_ranker(folder: Path) -> Path:
     return folder
 
 
+def save_chat_re_ranker(folder: Path, template: str) -> Path:
+    """A Qwen2 that scores pairs of texts in a chat of this template."""
+    raw = folder.with_name(f"{folder.name}-qwen")
+    tokenizer = transformers.AutoProcessor.from_pretrained(qwen(raw)).tokenizer
+    tokenizer.chat_template = template
+    torch.manual_seed(12)
+    model = transformers.Qwen2ForCausalLM(
+        transformers.Qwen2Config(**tiny._layers(), num_key_value_heads=2, vocab_size=len(tokenizer))
+    )
+    tiny._spread(model)
+    shutil.rmtree(raw)
+    model.save_pretrained(raw)
+    tokenizer.save_pretrained(raw)
+    settings = json.loads((raw / "tokenizer_config.json").read_text())
+    del settings["processor_class"]  # it reads no pictures any more
+    (raw / "tokenizer_config.json").write_text(json.dumps(settings))
+    parts = [
+        modules.Transformer(str(raw), transformer_task="text-generation"),
+        LogitScore(true_token_id=5, false_token_id=9),
+    ]
+    CrossEncoder(modules=parts, device="cpu").save(str(folder))
+    return folder
+
+
+def save_clap(folder: Path) -> Path:
+    """A CLAP: texts and sounds in one space."""
+    raw = folder.with_name(f"{folder.name}-clap")
+    raw.mkdir()
+    torch.manual_seed(13)
+    words = tiny.wordpiece_tokenizer(raw, limit=48)
+    sizes = {"num_hidden_layers": 2, "projection_dim": 24, "patch_embeds_hidden_size": 16, "window_size": 4}
+    sound = {"num_mel_bins": 64, "spec_size": 64, "patch_stride": [4, 4], "hidden_size": 64, "depths": [1, 1]}
+    config = transformers.ClapConfig(
+        text_config={**tiny._layers(), "vocab_size": words, "max_position_embeddings": 60, "projection_dim": 24},
+        audio_config={**sizes, **sound, "num_attention_heads": [2, 2]},
+        projection_dim=24,
+    )
+    model = transformers.ClapModel(config)
+    tiny._spread(model)
+    model.save_pretrained(raw)
+    tokenizer = transformers.AutoTokenizer.from_pretrained(raw)
+    transformers.ClapProcessor(transformers.ClapFeatureExtractor(), tokenizer).save_pretrained(raw)
+    SentenceTransformer(modules=[modules.Transformer(str(raw))], device="cpu").save(str(folder))
+    return folder
+
+
 def _mlm(folder: Path) -> Path:
     folder.mkdir()
     tiny.wordpiece_tokenizer(folder, limit=48)

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -16,6 +17,7 @@ from visir.errors import CollectionError, ConfigurationError, EncoderError, Prot
 from visir.evaluation.classification.files import load_classification
 from visir.evaluation.classification.labelling import PictureLabels
 from visir.evaluation.classification.result import Classification
+from visir.evaluation.classification.truth import find_truth
 from visir.files import read_json
 from visir.storage import FolderError
 
@@ -306,3 +308,81 @@ def test_facts_of_generated_scenes() -> None:
     result = visir.classify("scenes:60?size=64", colour_model(), truth="colour", templates="a {} animal")
     assert isinstance(result, Classification) and len(result.classes) > 3
     assert dict(result.protocol)["classes"].endswith("from column colour; names in prompts from the data")
+
+
+def test_a_repeated_row_measures_the_same_classes(tmp_path: Path) -> None:
+    """The folders have other names than the classes: they are never taken instead of the column."""
+    lines = []
+    for number in range(12):
+        colour, file = ("red", "blue")[number % 2], tmp_path / ("a", "b")[number // 6] / f"{number}.png"
+        file.parent.mkdir(exist_ok=True)
+        picture(colour, number).save(file)
+        lines.append(f"{file.parent.name}/{file.name},{colour}")
+    table = tmp_path / "t.csv"
+    for rows in (lines, [*lines, lines[0]]):
+        table.write_text("\n".join(["image,label", *rows]) + "\n")
+        result = visir.classify(table, colour_model())
+        assert isinstance(result, Classification)
+        assert result.classes == ("blue", "red") and len(result.ids) == 12
+        assert dict(result.protocol)["classes"].startswith("2, from column label")
+    table.write_text("\n".join(["image,label", *lines, "a/0.png,blue"]) + "\n")
+    with pytest.raises(CollectionError, match=r"a/0\.png: label 'red' in line 2, but 'blue' in line 14"):
+        visir.classify(table, colour_model())
+
+
+def test_names_of_classes_and_pictures_without_one(tmp_path: Path) -> None:
+    labels = ["blue", "blue ", "red", " red", "Red", "", " "]
+    for number, label in enumerate(labels):
+        picture(label.strip().lower() or "green", number).save(tmp_path / f"{number}.png")
+    lines = [f"{number}.png,{label}" for number, label in enumerate(labels)]
+    (tmp_path / "t.csv").write_text("\n".join(["image,label", *lines]) + "\n")
+    result = visir.classify(tmp_path / "t.csv", colour_model())
+    assert isinstance(result, Classification)
+    assert result.classes == ("Red", "blue", "red") and result.truth.tolist() == [1, 1, 2, 2, 0]
+    assert result.notes == (
+        "classes differ only in capitals, each counts as one of its own: 'Red' and 'red'",
+        "2 pictures without a class left out",
+    )
+
+
+def test_declared_names_of_classes_have_no_white_space_at_their_ends() -> None:
+    order = {"classes": '["b ", "a"]'}
+    schema = pa.schema([pa.field("image_id", pa.string()), pa.field("class", pa.string(), metadata=order)])
+    facts = pa.table([["1", "2", "3"], ["b ", "a", "b"]], schema=schema)
+    truth = find_truth(visir.records.Collection.build("toy", images={"id": ["1", "2", "3"]}, facts=facts))
+    assert truth is not None and truth.classes == ("b", "a") and truth.codes.tolist() == [0, 1, 0]
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_shots_that_are_measured_too_are_counted(tmp_path: Path, given: bool) -> None:
+    pytest.importorskip("sklearn")
+    place = class_folder(tmp_path / "leak", train=4, test=4)
+    model = colour_model()
+
+    def notes(shots: int | str) -> tuple[str, ...]:
+        source = {"image": visir.encode(model, visir.open(place))} if given else model
+        result = visir.classify(place, source, shots=shots, draws=1, methods="linear-probe")
+        assert isinstance(result, Classification)
+        return result.notes
+
+    assert notes(4) == ()
+    for number in (0, 1):
+        (place / "test" / "red" / f"{number}.png").write_bytes((place / "train" / "red" / f"{number}.png").read_bytes())
+    for shots in (4, "all"):
+        (note,) = notes(shots)
+        assert note.startswith("2 pictures drawn from train are also measured (the same")
+
+
+def test_pairs_with_one_picture_for_each_class() -> None:
+    pairs = [(picture(colour, seed, 10), colour) for seed, colour in enumerate(COLOURS)]
+    for classes in (None, list(COLOURS)):
+        result = visir.classify(pairs, colour_model(), classes=classes)
+        assert isinstance(result, Classification) and sorted(result.classes) == sorted(COLOURS)
+        assert result.accuracy().top1.mean == 1.0
+    several = [(image, [colour, "a colour"]) for image, colour in pairs]
+    with pytest.raises(CollectionError, match="has 2 captions; a class is one caption"):
+        visir.classify(several, colour_model())
+    labels = visir.classify(
+        [(image, f"a {colour} boat") for image, colour in pairs], colour_model(), classes="red,blue"
+    )
+    assert isinstance(labels, PictureLabels)  # captions that are no classes

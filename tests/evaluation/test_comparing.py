@@ -13,6 +13,8 @@ from evaluation_toys import make_collection, random_pair
 from visir.errors import ConfigurationError, ProtocolError, VisirError
 from visir.evaluation.compare import check_comparable, compare
 from visir.evaluation.evaluate import evaluate
+from visir.evaluation.paired_difference import notes_of, paired_difference
+from visir.evaluation.significance import corrected
 from visir.records import Collection, Result
 from visir.reports import comparison_table, to_markdown
 
@@ -35,7 +37,10 @@ def test_identical_systems_differ_by_nothing(good: Result, test: str) -> None:
     assert comparison.systems == ("good (1)", "good (2)")
     for one in comparison.differences:
         assert (one.difference, one.p, one.p_corrected, one.untested) == (0, 1, 1, "")
-        assert np.isnan([one.low, one.high]).all(), "what never varies has no interval"
+        if one.measure.startswith("hit@"):  # hits: other queries could have told the two apart
+            assert one.low < 0 < one.high
+        else:
+            assert np.isnan([one.low, one.high]).all(), "what never varies has no interval"
         assert not one.better
 
 
@@ -44,10 +49,12 @@ def test_p_values_are_those_of_scipy(good: Result, poor: Result) -> None:
     for one in comparison.differences:
         if one.measure == "rsum":
             continue
-        theirs = scipy.stats.ttest_rel(good.values(one.task, one.measure), poor.values(one.task, one.measure))
+        both = [result.values(one.task, one.measure) for result in (good, poor)]
+        of_ranks = one.measure == "mean_rank"
+        theirs = scipy.stats.ttest_rel(*(np.log(both) if of_ranks else both))
         assert one.p == pytest.approx(theirs.pvalue, rel=1e-6)
         assert one.difference == pytest.approx(good.mean(one.task, one.measure) - one.baseline_value)
-        assert one.low <= one.difference <= one.high
+        assert of_ranks or one.low <= one.difference <= one.high
         assert one.better
     assert {one.measure for one in comparison.differences} == {"hit@1", "hit@5", "hit@10", "rsum", "mrr", "mean_rank"}
 
@@ -121,23 +128,52 @@ def test_an_image_is_not_taken_for_a_caption_of_its_name() -> None:
             assert one.p == pytest.approx(theirs.pvalue, rel=1e-9)
 
 
+def test_of_mean_ranks_the_logarithm_is_tested() -> None:
+    """Of two systems with the ranks 2, 2, … and 4, 4, … but one lost query the t-test of ranks is undecided."""
+    worse, better = np.tile([4.0, 8.0, 16.0], 20), np.tile([2.0, 5.0, 7.0], 20)
+    found = paired_difference("t2i", "mean_rank", ("b", "a"), better, worse)
+    assert found.p == pytest.approx(scipy.stats.ttest_rel(np.log(better), np.log(worse)).pvalue)
+    assert np.isnan([found.low, found.high]).all() and found.better and found.difference < 0
+    lost = np.r_[better, 5_000.0], np.r_[worse, 1.0]  # the mean says worse, the logarithm better
+    found = paired_difference("t2i", "mean_rank", ("b", "a"), *lost)
+    assert np.isnan(found.p) and "point in opposite directions" in found.untested
+    (note, reason) = notes_of([found], {"t2i": 61}, "t")
+    assert note.startswith("mean_rank: p is that of the logarithms of ranks")
+    assert reason.endswith("opposite directions: t2i mean_rank of b")
+
+
+def test_few_units_are_said_to_be(good: Result, poor: Result) -> None:
+    few = [replace(one, per_query={"i2t": one.per_query["i2t"][:7]}) for one in (poor, good)]
+    few = [replace(one, aggregates={"i2t": one.aggregates["i2t"]}) for one in few]
+    comparison = compare(few, measures=["mrr"], correction="none")
+    assert comparison.notes == (
+        "below 10 units (i2t has 7) p is that of exact sign flips; with fewer than six units it cannot be below 0.05",
+    )
+    assert (comparison.differences[0].p * 2**7) % 2 == 0
+    assert compare(few, measures=["mrr"], test="randomisation").notes == ()
+
+
+@pytest.mark.parametrize("test", ["t", "randomisation", "wilcoxon"])
+@pytest.mark.parametrize("correction", ["holm", "bonferroni", "bh", "none"])
+def test_every_test_and_correction(good: Result, poor: Result, test: str, correction: str) -> None:
+    comparison = compare([poor, good], measures=["mrr", "hit@1"], test=test, correction=correction)  # type: ignore[arg-type]
+    raw = [one.p for one in comparison.differences]
+    assert [one.p_corrected for one in comparison.differences] == pytest.approx(corrected(raw, correction).tolist())  # type: ignore[arg-type]
+    assert {"t": "t-test", "randomisation": "randomisation", "wilcoxon": "Wilcoxon"}[test] in comparison.how
+
+
 def test_what_cannot_be_tested_is_said_and_left_out(good: Result, poor: Result) -> None:
-    """Every query of one measure differs by the same amount: no p, no interval, and one fewer in the family."""
-    tables = {
-        one: table.set_column(table.column_names.index("mrr"), "mrr", pa.array(np.full(len(table), value)))
-        for value, result in ((0.25, poor), (0.75, good))
-        for one, table in [(result.system, result.per_query["i2t"])]
-    }
-    pair = [replace(one, per_query=one.per_query | {"i2t": tables[one.system]}) for one in (poor, good)]
+    """One task has a single query: no p, no interval, and one fewer in the family."""
+    pair = [replace(one, per_query=one.per_query | {"i2t": one.per_query["i2t"][:1]}) for one in (poor, good)]
     comparison = compare(pair, measures=["mrr", "hit@1"], correction="bonferroni")
-    assert comparison.family == 3
+    assert comparison.family == 2
     for one in comparison.differences:
-        if (one.task, one.measure) == ("i2t", "mrr"):
-            assert one.untested == "every query differs by the same amount"
+        if one.task == "i2t":
+            assert one.untested == "there is only one query"
             assert np.isnan([one.p, one.p_corrected, one.low, one.high]).all()
         else:
-            assert one.p_corrected == pytest.approx(min(1, 3 * one.p))
-    assert comparison.notes == ("not testable, because every query differs by the same amount: i2t mrr of good",)
+            assert one.p_corrected == pytest.approx(min(1, 2 * one.p))
+    assert comparison.notes == ("not testable, because there is only one query: i2t mrr of good, i2t hit@1 of good",)
     printed = to_markdown(comparison_table(comparison))
     (row,) = [line for line in printed.splitlines() if "i2t mrr" in line and "testable" not in line]
     assert row.count("–") == 3

@@ -184,6 +184,14 @@ def test_judgements_alone_give_the_numbers_of_ranx_and_ir_measures(tmp_path: Pat
         assert visir.evaluate(qrels=qrels, system=run, measures=["AP"])["AP"] == ours["AP"], type(qrels)
 
 
+def test_judgements_and_a_run_are_known_by_their_lines(tmp_path: Path) -> None:
+    """trec_eval's example files are called qrels.test and results.trunc."""
+    (tmp_path / "qrels.test").write_text("q 0 a 1\nq 0 b -1\np 0 a 1\n")
+    (tmp_path / "results.trunc").write_text("q Q0 b 1 0.5 tag and more\nq Q0 a 2 0.4 tag\n")
+    evaluation = visir.evaluate(str(tmp_path / "qrels.test"), tmp_path / "results.trunc", measures=["RR", "P@2"])
+    assert evaluation.aggregates == {"run": {"mrr": 0.25, "precision@2": 0.25}}  # p is not answered: it failed
+
+
 def test_judgements_alone_say_what_they_declare() -> None:
     evaluation = visir.evaluate(JUDGED, {"q1": ANSWERS["q1"], "other": {"a": 1.0}}, name="mine")
     assert evaluation.protocol.recall == "recall" and evaluation.system == "mine"

@@ -26,10 +26,10 @@ def test_changes_are_paired_by_image() -> None:
     after = counted("after", ["y", "x", "other"], words=[6, 6, 0])
     found = compare(before, after)
     (change,) = found.changes
-    # x: 6 − (2 + 4) / 2 = 3; y: 6 − 5 = 1. Mean 2, standard deviation √2, so t = 2 / (√2 / √2) = 2 with one degree of
-    # freedom, where p = 1 − (2 / π) · atan(2).
+    # x: 6 − (2 + 4) / 2 = 3; y: 6 − 5 = 1. Of two images 2 of the 4 assignments of signs are as far from 0.
+    # The interval: mean 2, standard deviation √2, standard error √2 / √2 = 1.
     assert (change.original, change.refined, change.difference) == (4, 6, 2)
-    assert change.p == pytest.approx(1 - 2 / math.pi * math.atan(2))
+    assert change.p == 0.5
     half = math.tan(math.pi * 0.475)  # the 97.5 % quantile of t with one degree of freedom; the standard error is 1
     assert (change.low, change.high) == pytest.approx((2 - half, 2 + half))
     assert (change.images, found.in_common, found.only) == (2, 2, (1, 1))
@@ -44,9 +44,9 @@ def test_captions_for_which_a_feature_is_not_defined_are_left_out() -> None:
 
 
 def test_correction_is_over_the_features() -> None:
-    images = [f"i{at}" for at in range(4)]
-    gaps = {"a": [1.0, 2, 3, 4], "b": [1.0, -1, 2, 0], "c": [5.0, 6, 5, 7]}
-    before = counted("before", images, **{name: [0.0] * 4 for name in gaps})
+    images = [f"i{at}" for at in range(12)]
+    gaps = {"a": [1.0, 2, 3, -1] * 3, "b": [1.0, -1, 2, -1] * 3, "c": [5.0, 6, 5, 7] * 3}
+    before = counted("before", images, **{name: [0.0] * 12 for name in gaps})
     found = compare(before, counted("after", images, **gaps)).changes
     plain = {one.feature: one.p for one in found}
     corrected = {one.feature: one.p_corrected for one in found}
@@ -59,11 +59,13 @@ def test_correction_is_over_the_features() -> None:
     }
 
 
-def test_intervals_draw_whole_images() -> None:
+def test_intervals_are_over_whole_images() -> None:
     # Ten captions of two images that differ, alike within: as single captions the interval would be narrow.
     one = counted("one", ["x"] * 5 + ["y"] * 5, words=[0] * 5 + [10] * 5)
     (mean,) = means(one)
-    assert (mean.mean, mean.low, mean.high, mean.defined) == (5, 0, 10, 10)
+    # Two images: mean 5, standard error √50 / √2 = 5, and the 97.5 % quantile of t with one degree of freedom.
+    half = 5 * math.tan(math.pi * 0.475)
+    assert (mean.mean, mean.low, mean.high, mean.defined) == (5, pytest.approx(5 - half), pytest.approx(5 + half), 10)
 
 
 def test_a_feature_that_no_caption_has() -> None:

@@ -59,8 +59,13 @@ def test_an_unknown_label_is_refused() -> None:
     with pytest.raises(VisirError, match="there is no label 'categories'") as fault:
         visir.evaluate(task(), "bm25").by("categories")
     assert "category" in fault.value.hint
-    with pytest.raises(VisirError, match="no query has labels"):
-        visir.evaluate(task(labels=None), "bm25").by("category")
+    evaluation = visir.evaluate(task(labels=None), "bm25")
+    with pytest.raises(VisirError, match="no query has labels") as fault:
+        evaluation.by("category")
+    assert fault.value.message.startswith(f"{evaluation.protocol.collection}:")  # the data, not the model
+    with pytest.raises(VisirError, match="no query has labels") as fault:
+        evaluation.by("language")
+    assert "column language" in fault.value.hint
 
 
 def test_labels_are_saved(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from visir.errors import ConfigurationError, RunError, VisirError
 from visir.evaluation import evaluate
 from visir.evaluation.by_label import by_label
 from visir.evaluation.significance import corrected, paired_t
+from visir.evaluation.stress.effect import rsum_changes
 from visir.evaluation.stress.merging import merged
 from visir.evaluation.stress.stress import stress
 from visir.evaluation.stress.study import Stress, with_correction
@@ -146,6 +147,27 @@ def test_typos_hurt_those_they_touch(collection: Collection, tmp_path: Path) -> 
     lost = effect.before - effect.after
     assert lost[worst[0]] == lost.max() and len({effect.queries[at].as_py()[:3] for at in worst}) == len(worst)
     assert any("zero vector" in note for note in found.notes)  # "red" without its e is no word
+
+
+def test_what_was_not_changed_is_not_resampled() -> None:
+    """Of few changed queries among many, a draw from all images may hold none; a draw from their own images has all."""
+    rng = np.random.default_rng(0)
+    before = rng.choice([100.0, 200.0, 300.0], 40)
+    after = np.where(rng.random(40) < 0.4, 0.0, before)
+    (change,) = rsum_changes(before, [after], np.repeat(np.arange(20), 2), seed=0)
+    assert (change.queries, change.images, change.is_too_few) == (40, 20, False)
+    assert change.percent_interval[0] < change.percent < change.percent_interval[1] < 0
+    assert change.interval_in_words.startswith("95 % interval -")
+
+
+def test_fewer_than_ten_images_are_too_few_for_an_interval() -> None:
+    before, after = np.full(18, 300.0), np.r_[np.zeros(9), np.full(9, 300.0)]
+    (change,) = rsum_changes(before, [after], np.arange(18) // 2, seed=0)
+    assert (change.images, change.percent) == (9, -50.0)
+    assert np.isnan([*change.points_interval, *change.percent_interval]).all()
+    assert change.interval_in_words == "too few images for an interval"
+    (more,) = rsum_changes(before, [after], np.r_[np.arange(16) // 2, 8, 9], seed=0)
+    assert more.images == 10 and not np.isnan(more.percent_interval).any()
 
 
 def test_pictures_are_queries_over_plain_captions(collection: Collection, tmp_path: Path) -> None:

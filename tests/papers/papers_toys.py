@@ -5,8 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from visir.papers.cells import CellState, TableCell
 from visir.papers.study import Study
+from visir.studies.draws import DRAWS
 from visir.studies.experiment import Measurement
 
 COUNTING = """
@@ -49,7 +52,23 @@ def study(scale: str = "full", data: str = "same", **changes: Any) -> Study:
     return Study.model_validate({**said, **changes})
 
 
-def cell(system: str, collection: str = "COCO", seed: int = 0, state: CellState = "done", **values: float) -> TableCell:
-    """A finished cell; `values` are labels with "_" for their blank: t2i_R1 is "t2i R@1"."""
+def cell(
+    system: str,
+    collection: str = "COCO",
+    seed: int = 0,
+    state: CellState = "done",
+    error: float | None = 0.0,
+    **values: float,
+) -> TableCell:
+    """A finished cell; `values` are labels with "_" for their blank: t2i_R1 is "t2i R@1".
+
+    Its draws are normal with the standard error `error`, independent of those of other systems; 0 is for certain, None
+    for a cell without draws.
+    """
     labels = {name.replace("_R", " R@").replace("_", " "): value for name, value in values.items()}
-    return TableCell(system, collection, seed, {}, state, "" if state == "done" else "why not", Measurement(labels, {}))
+    rng = np.random.default_rng(list(f"{system}{seed}".encode()))
+    draws = (
+        {} if error is None else {label: value + error * rng.standard_normal(DRAWS) for label, value in labels.items()}
+    )
+    reason = "" if state == "done" else "why not"
+    return TableCell(system, collection, seed, {}, state, reason, Measurement(labels, {}, draws=draws))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from pathlib import Path
 
@@ -124,15 +125,15 @@ def test_a_value_within_five_percent_is_reproduced() -> None:
 
 
 def test_other_data_is_never_called_reproduced_but_ordered() -> None:
-    # Printed: VSE++ above Ours in all six. Here it is above in i2t R@1, equal in t2i R@1 (not strictly above: swapped).
+    # Printed: VSE++ above Ours in all six. Here it is above in i2t R@1, equal in t2i R@1, which is neither order.
     cells = [cell("Ours", i2t_R1=38.9, t2i_R1=29.9), cell("VSE++", i2t_R1=41.3, t2i_R1=29.9)]
     for data in ("generated", "other"):
         found = compare_cells("x", study(data=data), "full", cells)
         assert found.count("reproduced") == 0
         assert found.count("not judged") == 4
-        assert [(one.label, one.higher, one.same) for one in found.measured_pairs] == [
+        assert [(one.label, one.higher, one.agrees) for one in found.measured_pairs] == [
             ("i2t R@1", "VSE++", True),
-            ("t2i R@1", "VSE++", False),
+            ("t2i R@1", "VSE++", None),
         ]
         assert len(found.pairs) == 6
 
@@ -152,55 +153,21 @@ def test_groups_and_labels_say_which_pairs_there_are() -> None:
     # Six labels in each of two rows, no ties: 15 pairs each.
     labels = compare_cells("x", study(pairs="labels"), "full", [cell("Ours", i2t_R1=1, i2t_R5=2)])
     assert len(labels.pairs) == 30
-    assert [(one.higher, one.lower, one.same) for one in labels.measured_pairs] == [("i2t R@5", "i2t R@1", True)]
-
-
-def test_the_three_answers() -> None:
-    same = compare_cells("x", study(), "full", [cell("Ours", i2t_R1=38.9), cell("VSE++", i2t_R1=60)])
-    other = compare_cells("x", study(data="other"), "full", [cell("Ours", i2t_R1=9), cell("VSE++", i2t_R1=8)])
-    first, second, third = verdicts([same, other])
-    # One of two values within 5 %, the one pair in order.
-    assert (first.answer, first.reason) == ("partly", "1 of 2 values within 5 %, 1 of 1 pairs in the printed order")
-    assert (second.answer, second.reason) == ("no", "0 of 1 pairs in the printed order")
-    assert third.answer == "not looked at"
-    generated = compare_cells("x", study(data="generated"), "full", [cell("Ours", i2t_R1=1), cell("VSE++", i2t_R1=2)])
-    assert [one.answer for one in verdicts([generated])] == ["not looked at"] * 3
-    assert "on generated data, which answers nothing, 1 of 1 pairs" in verdicts([generated])[1].reason
-
-
-def test_generalisable_is_one_order_on_scenes_and_on_single_objects() -> None:
-    scenes = compare_cells("x", study(), "full", [cell("Ours", i2t_R1=1, t2i_R1=1), cell("VSE++", i2t_R1=2, t2i_R1=2)])
-    objects = compare_cells(
-        "y",
-        study(object_centric=["COCO"]),
-        "full",
-        [cell("Ours", i2t_R1=5, t2i_R1=9), cell("VSE++", i2t_R1=6, t2i_R1=3)],
-    )
-    third = verdicts([objects], counterpart=[scenes])[2]
-    # VSE++ is ahead on both kinds by i2t R@1; by t2i R@1 on scenes only.
-    assert (third.answer, third.reason) == ("partly", "1 of 2 pairs of systems in one order on all collections")
+    assert [(one.higher, one.lower, one.agrees) for one in labels.measured_pairs] == [("i2t R@5", "i2t R@1", True)]
 
 
 def test_the_tree_goes_from_task_to_collection() -> None:
     found = compare_cells("x", study(), "full", [cell("Ours", i2t_R1=38.9, t2i_R1=90), cell("VSE++", i2t_R1=41.3)])
     assert [
-        (one.task, one.kind, one.collection, one.reproduced, one.judged, one.in_order, one.pairs) for one in tree(found)
+        (one.task, one.kind, one.collection, one.reproduced, one.judged, one.in_order, one.counted, one.pairs)
+        for one in tree(found)
     ] == [
-        ("text to image", "scene-centric", "COCO", 0, 1, 0, 0),
-        ("image to text", "scene-centric", "COCO", 2, 2, 1, 1),
+        ("text to image", "scene-centric", "COCO", 0, 1, 0, 0, 0),
+        ("image to text", "scene-centric", "COCO", 2, 2, 1, 1, 1),
     ]
 
 
 def test_the_shapes_of_the_figures() -> None:
-    means = {
-        "I": {"both rsum": 400.0},
-        "III images": {"both rsum": 390.0},
-        "III captions": {"both rsum": 300.0},
-        "II": {"both rsum": 10.0, "with rsum": 599.0},
-        "IV 0": {"both rsum": 350.0, "with rsum": 400.0},
-        "IV 2": {"both rsum": 360.0, "with rsum": 500.0},
-    }
-    assert [one.holds for one in TREND_CHECKS["figure-4-5"](means)] == [True, False, True, True, False, True]
     shares = {"D2S (η=1e-3, exp=c)": {"caption exact@10": 50.0}, "D2S (η=1e-3, exp=1.0)": {"caption exact@10": 50.0}}
     (equal,) = TREND_CHECKS["table-3-4"](shares)
     assert (equal.holds, equal.numbers) == (False, "50.0 against 50.0 %")
@@ -214,14 +181,6 @@ def test_the_shapes_of_the_figures() -> None:
         ("exp=1: less η, R@1 not lower", True),
         ("η 0.001: caption control costs less than none", True),
     ]
-    course = {
-        "BL, L_con": {"validation rsum": 300.0},
-        "LTD, L_dual β=1": {"reconstruction, last": 0.4},
-        "LTD, L_lag η=0.1": {"λ, largest": 9.0, "reconstruction, last": 0.12, "validation rsum": 290.0},
-        "LTD, L_lag η=0.2": {"λ, largest": 3.0, "reconstruction, last": 0.2, "validation rsum": 310.0},
-    }
-    # Of η 0.1 the loss ends at 0.12, more than 10 % above; all else is as the figure has it.
-    assert [one.holds for one in TREND_CHECKS["ltd-figure-2"](course)] == [True, False, True, True, True]
 
 
 @pytest.mark.skipif(
@@ -231,7 +190,8 @@ def test_the_authors_logs_reproduce_their_tables(tmp_path: Path) -> None:
     one = read_study("thesis-table-5-3")
     found = compare_cells("t", one, "logs", run(one, "t", "logs", tmp_path, jobs=1))
     assert (found.count("reproduced"), found.count("not reproduced"), found.count("failed")) == (19, 0, 0)
-    assert found.pairs_in_order == len(found.measured_pairs) == 41
+    # Six differences of 41 are within what other images would change.
+    assert (found.pairs_in_order, len(found.counted_pairs), len(found.measured_pairs)) == (35, 35, 41)
     three = read_study("brittleness-table-3")
     third = compare_cells("t3", three, "logs", run(three, "t3", "logs", tmp_path, jobs=1))
     said = dict(third.explained)
@@ -247,19 +207,28 @@ def test_the_authors_logs_reproduce_their_tables(tmp_path: Path) -> None:
 def test_what_the_papers_say_of_their_figures_is_looked_at_in_their_own_numbers(tmp_path: Path) -> None:
     one = read_study("thesis-figure-4-5")
     found = compare_cells("f", one, "logs", run(one, "f", "logs", tmp_path, jobs=1))
-    assert found.states["done"] == 18
-    # Section 4.5.1 holds but for "with every bit": 0 bits 344.4, 1 bit 366.5.
-    assert [shape.holds for shape in found.trend_checks] == [True, True, True, True, False, False]
-    # Beside them stand the printed values of the figure, those of COCO too: 18 setups without, 15 with, twice.
-    assert sum(value.published is not None for value in found.values) == 66
+    assert found.states["done"] == 74
+    # Four panels. Of VSE++ on COCO, with shortcuts, rsum is highest at 8 bits and falls a little after.
+    assert Counter(shape.statement.partition(": ")[0] for shape in found.trend_checks) == {
+        "Flickr30k": 18,
+        "MS-COCO": 18,
+    }
+    assert [shape.statement for shape in found.trend_checks if not shape.holds] == [
+        "MS-COCO: VSE++, IV with: the more bits, the higher (90% of pairs)"
+    ]
+    # 19 setups of CLIP without shortcuts and 15 with; 18 and 15 of VSE++; twice.
+    assert sum(value.published is not None for value in found.values) == 134
     assert all(value.ours == value.published for value in found.values if value.ours is not None)
     two = read_study("ltd-figure-2")
     second = compare_cells("g", two, "logs", run(two, "g", "logs", tmp_path, jobs=1))
-    # All but one: under η 0.05 the loss ends at 0.094, λ at its cap of 100.
-    assert [shape.holds for shape in second.trend_checks] == [True, False, True, True, True, True, True, True]
-    first = verdicts([found, second])[0]
-    assert first.answer == "not looked at", "quoted numbers answer nothing"
-    assert "of the authors' own numbers, which answers nothing, 11 of 14 trend checks" in first.reason
+    # All but one: of η 0.1 the bound is met and λ is still at 66 when training ends.
+    assert [shape.statement for shape in second.trend_checks if not shape.holds] == [
+        "η 0.1: when the bound is met λ falls to 0"
+    ]
+    assert "the dual loss reconstructs more than η 0.2 (a lower loss)" in {one.statement for one in second.trend_checks}
+    order = verdicts([found, second])[1]
+    assert order.answer == "not looked at", "quoted numbers answer nothing"
+    assert "of the authors' own numbers, which answers nothing, 55 of 57 that count agree" in order.reason
 
 
 def test_what_a_row_betrays_is_said_with_its_cause() -> None:

@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
+import numpy as np
 import papers_killed
 import pytest
 from papers_toys import cell, study
@@ -23,6 +24,8 @@ from visir.papers.study import read_study
 from visir.products import open_catalogue
 from visir.products.evaluation import evaluate
 from visir.products.experiments.categories import LABELS, SETTINGS, CategoriesExperiment
+from visir.products.experiments.category_draws import error_draws
+from visir.products.first_answers import first_answers
 from visir.products.model.recipe import find_categories_recipe, read_categories_recipe
 from visir.products.split import folds
 from visir.products.systems import TitleBm25
@@ -94,6 +97,18 @@ def test_a_cell_says_what_visir_categories_evaluate_says(tmp_path: Path) -> None
     assert first.measured.protocol["split"] == "fold 1 of 2, seed 0: test"
     assert both.measured.protocol["split"] == "fold 1 of 2, seed 0: test; fold 2 of 2, seed 0: test"
     assert first.measured.protocol["map@k"] == "over min(R, k)"
+    # One fold: its categories are drawn, and seeds are folds. Two: folds are compared, and seeds would be trainings.
+    assert (first.measured.fold_ratio, both.measured.fold_ratio) == (0.0, None)
+    for one in (first, both):
+        assert set(one.measured.draws) == set(one.measured.values)
+        for label, drawn in one.measured.draws.items():
+            assert drawn.mean() == pytest.approx(one.measured.values[label], abs=3)
+    trials = evaluate(catalogue, [TitleBm25()], folds(catalogue, 2), settings=("all",)).trials["BM25", "all"]
+    errors, counts = error_draws(trials), first_answers(trials).errors
+    assert errors["same tree"].mean() == pytest.approx(counts.same_tree, abs=2)
+    assert errors["different tree"].mean() == pytest.approx(counts.different_tree, abs=2)
+    depths = sum(drawn for label, drawn in errors.items() if label.startswith("d = "))
+    np.testing.assert_allclose(depths, errors["same tree"])
 
 
 def test_a_cell_that_is_not_whole_is_a_fault(tmp_path: Path) -> None:
@@ -113,7 +128,7 @@ def test_several_catalogues_stand_for_one_printed_row(tmp_path: Path) -> None:
              for one, v in (("VSE++", v1), ("Ours", v2))]  # fmt: skip
     found = compare_cells("x", study(data="other"), "full", cells)
     # LTD, Table 3: VSE++ 41.3 above Ours 38.9; so in a, not in b. Each printed value stands beside both.
-    assert [(one.collection, one.same) for one in found.measured_pairs] == [("COCO · a", True), ("COCO · b", False)]
+    assert [(one.collection, one.agrees) for one in found.measured_pairs] == [("COCO · a", True), ("COCO · b", False)]
     firsts = [(one.system, one.collection, one.published) for one in found.values if one.label == "i2t R@1"]
     assert firsts == [("Ours", "COCO · a", 38.9), ("Ours", "COCO · b", 38.9), ("VSE++", "COCO · a", 41.3),
                       ("VSE++", "COCO · b", 41.3)]  # fmt: skip
@@ -121,6 +136,27 @@ def test_several_catalogues_stand_for_one_printed_row(tmp_path: Path) -> None:
     row = 'system = "BM25", collection = "Some categories · a", baseline = "bm25", settings = ["all"]'
     with pytest.raises(ConfigurationError, match="has no row 'BM25', 'Some categories · a'"):
         read_study(toy(tmp_path / "toy.toml", "thesis-table-7-1", row))
+
+
+def test_two_readings_stand_for_one_printed_system() -> None:
+    assert row_of("BM25 · plurals taken off") == "BM25"
+    cells = [cell(one, i2t_R1=value) for one, value in (("VSE++", 1), ("VSE++ · other", 3), ("Ours", 2))]
+    found = compare_cells("x", study(data="other"), "full", cells)
+    printed = {one.system: one.published for one in found.values if one.label == "i2t R@1"}
+    assert printed == {"Ours": 38.9, "VSE++": 41.3, "VSE++ · other": 41.3}
+    # VSE++ is printed above Ours; the two readings have one printed value, so they are no pair.
+    assert [(one.higher, one.agrees) for one in found.measured_pairs] == [("VSE++", False), ("VSE++ · other", True)]
+
+
+@pytest.mark.parametrize("scale", ["smoke", "replica", "full"])
+def test_bm25_stands_beside_clip_ita_in_both_readings(scale: str) -> None:
+    by_row: dict[str, dict[str, str | None]] = {}
+    for one in read_study("thesis-table-7-1").experiments(scale):
+        assert isinstance(one, CategoriesExperiment)
+        by_row.setdefault(one.collection, {})[one.system] = one.baseline
+    for collection, systems in by_row.items():
+        assert "CLIP-ITA" in systems, collection
+        assert systems["BM25"] == "bm25:plain" and systems["BM25 · plurals taken off"] == "bm25", collection
 
 
 def test_models_are_trained_once_for_all_studies_and_errors_add_up(tmp_path: Path) -> None:
@@ -204,4 +240,8 @@ def test_a_killed_training_goes_on_and_ends_in_the_same(tmp_path: Path) -> None:
     assert [(one.state, one.reason) for one in resumed] == [("done", "")] * 2
     assert all(one.stat().st_mtime_ns == stamp for one, stamp in done.items())
     whole = run(read_study(path), "toy", "smoke", tmp_path / "whole")
-    assert [asdict(one.measured) for one in resumed] == [asdict(one.measured) for one in whole]
+    assert [asdict(replace(one.measured, draws={})) for one in resumed] == [
+        asdict(replace(one.measured, draws={})) for one in whole
+    ]
+    for one, other in zip(resumed, whole, strict=True):
+        assert all((drawn == other.measured.draws[label]).all() for label, drawn in one.measured.draws.items())

@@ -4,12 +4,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from papers_logs import FIVE, log, ran
 
+from visir.files import read_json
 from visir.papers.reports.figures import figures_of
 from visir.papers.reports.grid import grids
 from visir.papers.reports.tables import notes_of, tables_of
+from visir.papers.study import read_study
+from visir.sessions.experiments.predict import PredictExperiment
 
 for package in ("duckdb", "sklearn", "numba"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
@@ -74,6 +78,14 @@ def test_figures_6_6_and_6_7_share_one_prediction_study_that_goes_on(
     assert (baseline["ROC-AUC, step 0"], bought["ROC-AUC, step 0"]) == (50, 50)
     assert baseline["step 0"] == pytest.approx(bought["step 0"], abs=0.5)
     assert "calibration error, step 0" not in bought
+    # The draws of F1 have the interval that the study itself gives, as far as 1,000 of them can: two folds leave one
+    # degree of freedom, and the width then has a standard deviation of 12 % over seeds.
+    (summary,) = out.glob("shared/sessions/generated-3000-seed0/predict-anonymous-*/summary.json")
+    rows = [row for row in read_json(summary)["rows"] if (row["model"], row["feature_set"]) == ("rf", "extended")]
+    for row in rows:
+        low, high = np.quantile(cells[1].measured.draws[f"step {row['step']}"], [0.025, 0.975])
+        assert (high - low) / 2 == pytest.approx(50 * (row["high"] - row["low"]), rel=0.4)
+    assert cells[2].measured.draws == {}
     (kept,) = out.glob("shared/sessions/generated-3000-seed0/predict-anonymous-*/cells")
     assert len(list(kept.glob("*fold*.json"))) == 2 * 3
     made = grids(found, notes_of(found))
@@ -105,6 +117,43 @@ def test_figures_6_6_and_6_7_share_one_prediction_study_that_goes_on(
     assert [one.caption.partition(":")[0] for one in tables_of(second)] == ["Toy, Figure 1"] * 3
     assert len(grids(second, [])) == 2, "features and steps have grids of their own; the third table is of shapes"
     assert len(figures_of(second)) == 2, "what the anonymous forest goes by, and static features over steps"
+
+
+def test_at_full_scale_the_readings_are_the_thesis_s_with_the_other_beside_it() -> None:
+    thesis = {"setting_from": "session", "counted_pages": "all"}
+    for experiment in read_study("thesis-figure-6-6").experiments("full"):
+        assert {name: getattr(experiment, name) for name in thesis} == thesis
+    by_collection: dict[str, set[tuple[str, str]]] = {}
+    rows: dict[str, set[str]] = {}
+    for experiment in read_study("thesis-figure-6-7").experiments("full"):
+        assert isinstance(experiment, PredictExperiment) and experiment.min_pages == 12
+        reading = (experiment.setting_from, experiment.counted_pages)
+        by_collection.setdefault(experiment.collection, set()).add(reading)
+        rows.setdefault(experiment.collection, set()).add(experiment.system)
+    assert by_collection == {
+        "by the whole session (thesis)": {("session", "all")},
+        "by the first request": {("start", "before order")},
+    }
+    for systems in rows.values():
+        assert {"anonymous, all bought", "identified, all bought"} <= systems and len(systems) == 26
+
+
+def test_logs_with_other_chances_are_logs_of_their_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visir.sessions.prediction.study.usable_cores", lambda: 1)
+    shares = {}
+    logs = {"start": "generated:3000", "session": "generated:3000?logs_in=0&logs_in_at_checkout=1"}
+    for number, (reading, source) in enumerate(logs.items()):
+        cell = (
+            f'system = "s", setting = "identified", quantity = "all bought", model = "lr", setting_from = "{reading}"'
+        )
+        path = prediction(tmp_path / f"{number}.toml", 7, [cell], source)
+        (found,), _ = ran(path, "smoke", tmp_path / "out")
+        assert (found.state, found.reason) == ("done", "")
+        shares[reading] = found.measured.values["PR-AUC, step 0"]
+        assert found.measured.protocol["setting from"].startswith("the first" if number == 0 else "the whole")
+    assert shares["session"] > 60 > 40 > shares["start"], "who logs in to pay is known to buy, nearly always"
+    names = sorted(path.name for path in (tmp_path / "out" / "shared" / "sessions").iterdir())
+    assert names == ["generated-3000-logs_in-0-logs_in_at_checkout-1-seed0", "generated-3000-seed0"]
 
 
 def test_a_log_without_sessions_of_a_setting_is_not_run(tmp_path: Path) -> None:

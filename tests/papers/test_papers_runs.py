@@ -138,9 +138,9 @@ def test_the_verb_from_list_to_report(tmp_path: Path, monkeypatch: pytest.Monkey
     compared = said("compare", path, "--out", out)
     assert "not judged" in compared
     assert "reproduced  " not in compared
-    assert "replicable (other real data): not looked at: no other real data was used" in compared
+    assert "the same order on other real data: not looked at: no other real data was used" in compared
     listed = said("list", "--out", out)
-    assert "smoke 2/2, logs 0/12, full 0/16" in listed
+    assert "smoke 2/2, logs 0/16, full 0/16" in listed
     shown = said("show", "ltd-table-3")
     assert "lacks COCO: photos of 2014 and Karpathy's splits" in shown
     assert "visir train vsepp-coco" in shown
@@ -166,8 +166,8 @@ data = "generated"
 description = "Sixty scenes."
 hours = 0.01
 cells = [
-    { system = "I" },
-    { system = "II", set = ["shortcuts.kind=unique", "shortcuts.digits=sklearn"] },
+    { system = "VSE++, I" },
+    { system = "VSE++, II", set = ["shortcuts.kind=unique", "shortcuts.digits=sklearn"] },
 ]
 
 [smoke.defaults]

@@ -54,11 +54,14 @@ def test_columns_of_two_logs_stand_beside_the_printed_ones(tmp_path: Path) -> No
     assert (tv.state, tv.published) == ("not run", 0.01)
     assert tv.reason == "TV: not in this log, which names mobile, Desktop"
     assert values["Non-purchase sessions (%)", "first", "PC"].state == "not judged"
-    # Printed: more sessions on smartphones than on PCs, of both kinds. 50 and 50 is no order.
-    assert [(one.collection, one.label, one.higher, one.same) for one in found.measured_pairs] == [
-        ("first", "Purchase sessions (%)", "Smartphone", False),
-        ("first", "Non-purchase sessions (%)", "Smartphone", True),
+    # Printed: more sessions on smartphones than on PCs, of both kinds. 50 and 50 is no order; five visitors tell none.
+    assert [(one.collection, one.label, one.higher, one.agrees) for one in found.measured_pairs] == [
+        ("first", "Purchase sessions (%)", "Smartphone", None),
+        ("first", "Non-purchase sessions (%)", "Smartphone", None),
     ]
+    assert found.measured_pairs[1].difference == pytest.approx(100 / 3)
+    low, high = found.measured_pairs[1].interval or (0, 0)
+    assert low < 0 < high
     assert tree(found) == (), "logs are neither of scenes nor of single objects"
 
 
@@ -84,7 +87,7 @@ def test_a_column_that_there_is_not_is_a_failure_with_the_nearest(tmp_path: Path
     assert cell.reason.startswith(said)
     path.write_text(path.read_text().replace(str(first), "generated:many").replace('mapping = "events"\n', ""))
     (cell,), _ = ran(path, "replica", tmp_path / "out")
-    assert cell.reason == "'generated:many': 'many' is no number of sessions.\n  → generated:40000"
+    assert "'many' is no number of sessions\n  → generated:40000" in cell.reason
 
 
 def test_sessions_are_found_once_and_another_log_is_another_folder(tmp_path: Path) -> None:
@@ -117,7 +120,7 @@ def test_the_words_of_each_log_are_shown(tmp_path: Path) -> None:
         ("Total", "printed", "PC, Smartphone, Tablet, Game Console, TV"),
     ]
     said = {one.question: one.reason for one in verdicts([found])}
-    assert said["replicable (other real data)"] == "other real data was run, and has no order to compare"
+    assert said["the same order on other real data"] == "what was run has no order to compare"
 
 
 def test_words_of_logs_are_those_of_the_tables_only_where_they_mean_them() -> None:
@@ -137,7 +140,8 @@ def test_a_log_of_ones_own_takes_the_place_of_the_thesiss(tmp_path: Path, monkey
     generate(tmp_path / "sessions/shop-log", 3_000)
     found = compare_cells(name, read_study(name), "full", run(read_study(name), name, "full", tmp_path / "out", jobs=1))
     assert found.states == {"done": 3}
-    assert found.count("reproduced") + found.count("not reproduced") == 15
+    # 5 devices, 3 columns; the rates of the two rarest are hardly known and not standardised
+    assert found.count("reproduced") + found.count("not reproduced") == 13
     # The share of smartphones among sessions without a purchase is planted as printed, 58.09 %.
     states = {(one.system, one.label): one.state for one in found.values}
     assert states["Non-purchase sessions (%)", "Smartphone"] == "reproduced"

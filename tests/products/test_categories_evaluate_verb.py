@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+import visir
 from verbs import say
 from visir.errors import ConfigurationError
 from visir.products.cli.evaluate import evaluate
@@ -15,7 +17,7 @@ from visir.products.cli.search import search
 from visir.products.cli.train import train
 from visir.products.generated import generate_catalogue
 from visir.products.saved_models import trained_systems
-from visir.products.split import folds
+from visir.products.split import Split, folds
 
 
 def test_tables_and_files(tmp_path: Path) -> None:
@@ -38,6 +40,22 @@ def test_tables_and_files(tmp_path: Path) -> None:
     firsts = answers[(answers.system == one["system"]) & (answers.setting == "all") & (answers["rank"] == 1)]
     assert firsts.relevant.sum() == one["first answers"]["right"] == mine["precision@1"].sum()
     assert "<html" in (tmp_path / "out" / "report.html").read_text("utf-8")
+
+
+def test_both_readings_of_bm25_stand_side_by_side_and_say_what_they_compare(tmp_path: Path) -> None:
+    # The titles of "Skirts" are singular, so only the plural of "Trains" is found as it stands.
+    rows = [("a", "red skirt", "Skirts"), ("b", "blue skirt", "Skirts"), ("c", "two trains", "Trains")]
+    shop = tmp_path / "shop.csv"
+    shop.write_text("id,title,category\n" + "\n".join(map(",".join, rows)), "utf-8")
+    split = Split(np.zeros(3, bool), np.zeros(3, bool), np.ones(3, bool), "all of it")
+    found = visir.products.evaluate(f"products:{shop}", splits=[split], settings=["specific"])
+    assert found.systems == ["BM25", "BM25, plain"]
+    assert [found.spread(system, "specific", "rprecision").mean for system in found.systems] == [1.0, 0.5]
+    said = say(evaluate, "generated:60", "--folds", 2, "--out", tmp_path / "out")
+    page = (tmp_path / "out" / "report.html").read_text("utf-8")
+    for text in (said.text, page, found.to_markdown(), found._repr_html_() or ""):
+        flat = " ".join(text.split())
+        assert "BM25: without plural endings" in flat and "BM25, plain: words as they are" in flat, flat
 
 
 def test_all_faults_at_once() -> None:

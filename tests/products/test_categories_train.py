@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from manifests import content_of, rewrite
 from verbs import say
+from visir.encoders.own_code import CodeNotTrustedError
 from visir.products.cli.train import train
+from visir.products.free_search import search
 from visir.products.model.trained import load_categories_model
 
 WITHOUT_WEIGHTS = ("--image-model", "pixels", "--text-model", "bow:64", "--option", "size=64")
@@ -37,6 +40,20 @@ def test_trains_and_tells_split_epochs_and_folder(tmp_path: Path) -> None:
     again = say(train, "generated:60", *WITHOUT_WEIGHTS, *SMALL, "--out", out)
     assert again.status == 2
     assert "holds a finished checkpoint" in again.text
+
+
+def test_a_category_model_from_elsewhere_lets_no_code_run(tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    assert say(train, "generated:60", *WITHOUT_WEIGHTS, *SMALL, "--out", out).status == 0
+    content = content_of(out)
+    rewrite(
+        out, content | {"cards": {part: card | {"name": "m?code=trusted"} for part, card in content["cards"].items()}}
+    )
+    model = load_categories_model(out)
+    with pytest.raises(CodeNotTrustedError, match=f"{out}: it names the model m.code=trusted"):
+        model.embed_texts(["dogs"])
+    with pytest.raises(CodeNotTrustedError, match=f"{out}: it names the model m.code=trusted"):
+        search("generated:60", "dogs", out)
 
 
 def test_a_dry_run_prints_the_recipe_and_writes_nothing(tmp_path: Path) -> None:

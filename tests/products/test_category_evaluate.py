@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.stats import ttest_1samp
 
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.products import CategoryTree
@@ -193,6 +194,22 @@ def test_compared_by_category_and_corrected(small: Catalogue) -> None:
     thrice = CategoryEvaluation(small, {key: trials * 3 for key, trials in once.trials.items()})
     for one, other in zip(once.compare().differences, thrice.compare().differences, strict=True):
         assert one.p == pytest.approx(other.p)
+
+
+def test_a_category_counts_once_however_many_splits_it_is_in(small: Catalogue) -> None:
+    systems = [dense(small, name="bad"), dense(small, skill=1.0, name="good")]
+    evaluation = evaluate(small, systems, folds(small, 3), settings=["all"])
+    by_category: dict[str, list[float]] = {}
+    for bad, good in zip(evaluation.trials["bad", "all"], evaluation.trials["good", "all"], strict=True):
+        gaps = good.values("rprecision") - bad.values("rprecision")
+        for category, gap in zip(bad.task.judgements().queries.to_pylist(), gaps, strict=True):
+            by_category.setdefault(category, []).append(gap)
+    assert len({len(gaps) for gaps in by_category.values()}) > 1  # some are in one split, others in several
+    means = [np.mean(gaps) for gaps in by_category.values()]
+    (difference,) = evaluation.compare().differences
+    assert difference.difference == pytest.approx(np.mean(means))
+    assert difference.p == pytest.approx(ttest_1samp(means, 0).pvalue)
+    assert difference.difference == pytest.approx(difference.value - difference.baseline_value)
 
 
 def test_a_system_without_a_model_for_a_setting_is_left_out(small: Catalogue) -> None:

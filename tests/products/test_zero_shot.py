@@ -48,8 +48,10 @@ def test_names_of_baselines() -> None:
     catalogue = generate_catalogue(20).catalogue
     system = baseline("bm25", catalogue)
     assert isinstance(system, TitleBm25) and system.bm25 == Bm25()
+    plain = baseline("bm25:plain", catalogue)
+    assert isinstance(plain, TitleBm25) and plain.bm25 == Bm25(stemming="none") and plain.name == "BM25, plain"
     assert isinstance(baseline("text:bow", catalogue), CategoryVectorSystem)
-    for wrong in ("bm26", "text:", "clip", "mpnet:x"):
+    for wrong in ("bm26", "bm25:", "bm25:stemmed", "text:", "clip", "mpnet:x"):
         with pytest.raises(ConfigurationError, match="unknown baseline"):
             baseline(wrong, catalogue)
 

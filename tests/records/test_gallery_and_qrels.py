@@ -49,5 +49,13 @@ def test_qrels_count_positives_and_keep_judged_negatives() -> None:
 def test_bad_qrels_are_refused() -> None:
     with pytest.raises(CollectionError, match="query q and document d are judged twice"):
         Qrels.of(["q", "q"], ["d", "d"])
-    with pytest.raises(CollectionError, match="grades must be finite and at least 0"):
-        Qrels.of(["q"], ["d"], [-1])
+    with pytest.raises(CollectionError, match="grades must be finite"):
+        Qrels.of(["q"], ["d"], [float("nan")])
+
+
+def test_a_negative_grade_is_judged_and_not_relevant() -> None:
+    """trec_eval's rule, wherever judgements come from."""
+    qrels = Qrels.of(["q", "q", "q"], ["a", "b", "c"], [-1, 2, 0])
+    assert qrels.to_dict() == {"q": {"a": 0.0, "b": 2.0, "c": 0.0}}
+    assert qrels.positives.tolist() == [1]
+    assert np.signbit(qrels.grades).sum() == 0

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 import report_toys as toys
 
+import visir
 from visir.evaluation.comparison import Comparison, Difference
 from visir.evaluation.explain import Explanation, Fit
 from visir.evaluation.measures import MEASURES
@@ -197,3 +198,22 @@ def test_the_protocol_in_words_names_the_traps(tiny):
     assert in_words(protocol.changed(recall="hit"), "t2i", 1, 0.805) == (
         "80.5 % of the captions have a right image first."
     )
+
+
+def test_three_tasks_have_a_mean() -> None:
+    """FashionIQ is published as the mean over its three categories."""
+    documents = {name: name for name in "abcd"}
+    found = {"dress": "a", "shirt": "b", "toptee": "c"}
+    values = {}
+    for task, right in found.items():
+        source = {"queries": {"q": "a"}, "documents": documents, "qrels": {"q": [right]}}
+        values[task] = visir.evaluate(source, {"q": {"a": 3, "b": 2, "c": 1}}, measures=["hit@1", "hit@2"]).result
+    result = replace(
+        values["dress"],
+        aggregates={task: next(iter(each.aggregates.values())) for task, each in values.items()},
+        per_query={task: next(iter(each.per_query.values())) for task, each in values.items()},
+    )
+    last = result_table(result, ["hit@1", "hit@2"]).rows[-1]
+    assert last[0] == "mean of the tasks" and last[1:] == pytest.approx((100 / 3, 200 / 3))
+    assert [column.name for column in measures_table(result).columns][-1] == "mean of the tasks"
+    assert measures_table(result).rows[0][-1] == "33.3"

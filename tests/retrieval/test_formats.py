@@ -144,6 +144,18 @@ def test_faults_name_file_and_line(tmp_path: Path, text: str, message: str) -> N
         formats.read_run(tmp_path / "run.txt", task="t2i", gallery=GALLERY)
 
 
+def test_a_trec_run_is_known_by_its_lines(tmp_path: Path) -> None:
+    """trec_eval's own example is called results.trunc, and its lines have more behind the tag, which it ignores."""
+    (tmp_path / "results.trunc").write_text("q Q0 a 1 0.5 STANDARD more junk at\nq\tQ0\tb\t2\t 0.25\tSTANDARD\n")
+    run = formats.read_run(tmp_path / "results.trunc")
+    assert run.answer("q") == [("a", 0.5), ("b", 0.25)] and run.name == "STANDARD"
+    (tmp_path / "notes.trunc").write_text("six words that are no run\n")
+    (tmp_path / "binary.trunc").write_bytes(bytes(range(256)))
+    for name in ("notes.trunc", "binary.trunc"):
+        with pytest.raises(RunError, match=r"the suffix '\.trunc' tells no run format"):
+            formats.read_run(tmp_path / name)
+
+
 def test_other_faults(tmp_path: Path) -> None:
     with pytest.raises(RunError, match=r"the suffix '\.csv' tells no run format"):
         formats.read_run(tmp_path / "run.csv")

@@ -90,6 +90,33 @@ def test_compressed_vectors_stay_as_they_are_through_every_change(tmp_path: Path
     assert again.ids.to_pylist() == sorted([*ids[:50], *ids[200:250]])
 
 
+def test_a_compressed_index_of_unit_vectors_refuses_other_lengths() -> None:
+    """Decoded vectors get the length 1 again: others would be changed without a word."""
+    _, images = clustered(60, 1)
+    index = build_index(images.select(images.ids[1:]), "maxsim", quantisation="residual")
+    one = np.asarray(images.vectors[:1])
+    for other in (100 * one, 0 * one):
+        with pytest.raises(EmbeddingError, match="have length 1, but not those of 1 document: 'i0000'"):
+            index.add(several("image", [other]))
+    rows = [*images.tokens, 3 * one]
+    mixed = build_index(several("image", rows), "maxsim", quantisation="residual", bits=8)
+    lengths = np.linalg.norm(mixed.documents().vectors, axis=1)
+    assert lengths.max() > 2.5
+
+
+def test_a_changed_number_that_all_vectors_are_decoded_with_is_noticed(tmp_path: Path) -> None:
+    _, images = clustered(60, 1)
+    build_index(images, "maxsim", tmp_path / "index", quantisation="residual")
+    for name in ("steps.npy", "centroids.npy"):
+        (path,) = (tmp_path / "index").rglob(name)
+        content = path.read_bytes()
+        path.write_bytes(content[:-8] + b"\x00\x00\x80\x3f" + content[-4:])
+        with pytest.raises(IndexFolderError, match=name):
+            open_index(tmp_path / "index")
+        path.write_bytes(content)
+    assert open_index(tmp_path / "index").ids.to_pylist() == images.ids.to_pylist()
+
+
 def test_half_precision_takes_half() -> None:
     texts, images = clustered(50, 3)
     index = build_index(images, "maxsim", quantisation="float16")

@@ -94,6 +94,11 @@ def test_a_text_beside_a_picture_is_weighed(photos: Path) -> None:
     assert "visir.index(source, model, out=…)" in error.value.hint
 
 
+def test_a_model_of_texts_and_a_folder_of_pictures(photos: Path) -> None:
+    with pytest.raises(EncoderError, match="encodes no images, only texts"):
+        visir.search(photos, "bow", "a red boat")
+
+
 def test_sources_of_every_form(photos: Path) -> None:
     vectors = visir.encode(MODEL, photos)
     assert visir.search(vectors, MODEL, "red").top("red", 1)[0].endswith("red.png")

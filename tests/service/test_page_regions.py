@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -19,9 +20,13 @@ CHROMIUM = os.environ.get("CHROMIUM") or shutil.which("chromium") or shutil.whic
 
 
 @pytest.fixture(scope="module")
-def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
-    folder = tmp_path_factory.mktemp("regions")
-    library = visir.index(draw_patches(folder / "photos"), ColourPatches(), out=folder / "photos.visir")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return draw_patches(tmp_path_factory.mktemp("regions") / "photos")
+
+
+@pytest.fixture(scope="module")
+def address(folder: Path) -> Iterator[str]:
+    library = visir.index(folder, ColourPatches(), out=folder.with_name("photos.visir"))
     with library.serve(port=0, background=True) as service:
         yield service.url.rstrip("/")
 
@@ -33,7 +38,7 @@ def test_the_service_answers_and_explains_with_regions(address: str) -> None:
     explained = httpx.post(f"{at}/items/{item}/explain", json={"text": "red blue"}).json()
     words = explained["regions"]["words"]
     assert [word["word"] for word in words] == ["red", "blue"]
-    assert words[0]["boxes"] == [[0.0, 0.0, 0.25, 0.25]]
+    assert words[0]["boxes"] == [[0.0, 0.0, 0.25, 0.25]] and explained["regions"]["missing"] == ""
     total = sum(word["score"] for word in words) + explained["regions"]["other"]
     assert total == pytest.approx(explained["parts"]["dense"]["score"], abs=1e-3)
     assert explained["parts"]["dense"]["label"] == "late interaction"
@@ -95,4 +100,21 @@ def test_a_word_marks_its_place_in_the_picture_and_can_be_reached_by_key(address
         faults = axe_of.Axe().run(page).response["violations"]
         assert faults == [], [(fault["id"], fault["nodes"][0]["html"]) for fault in faults]
         assert lines == []
+        browser.close()
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no Chromium here (CHROMIUM names one)")
+def test_the_page_says_why_words_have_no_places(address: str, folder: Path) -> None:
+    play_of = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    (folder / "yellow-black.png").unlink()
+    with play_of.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 1200, "height": 800})
+        page.goto(f"{address}/")
+        page.locator("#text").fill("yellow black")
+        page.locator("#text").press("Enter")
+        page.get_by_role("link", name="yellow-black.png").click()
+        play_of.expect(page.locator(".matched button")).to_have_count(2)
+        play_of.expect(page.locator(".matched button:not([disabled])")).to_have_count(0)
+        play_of.expect(page.get_by_text("The original picture cannot be read now")).to_be_visible()
         browser.close()

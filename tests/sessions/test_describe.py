@@ -12,12 +12,13 @@ import pytest
 from described import Row, folder, percent, steps, visit
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from scipy.stats import chi2, t
 
 from visir.errors import VisirError
 from visir.evaluation.published import open_table
 from visir.sessions.description import Statistic, StatisticCell, describe, suppressed
 from visir.sessions.description import session_log as log_module
-from visir.sessions.description.intervals import Moments, mean, share, standardised
+from visir.sessions.description.intervals import Moments, dominated_note, mean, quantile, share, standardised
 from visir.wilson import wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
@@ -184,8 +185,10 @@ def test_means_of_rare_counts() -> None:
     # 100 visitors with a session each: nothing counted, Poisson's upper end 3.689 / 100; one counted, 5.572 / 100
     assert mean(Moments(0, 0, 0, 100, 100, 100), support=0).high == pytest.approx(0.03689, abs=1e-5)
     cell = mean(Moments(1, 1, 1, 100, 100, 100), support=1)
-    # var = 100/99 · (1 - 2·0.01 + 0.0001·100) / 100² = 0.0001: worth 0.0001 / 0.0001 = 1 count
-    assert (cell.low, cell.high) == (pytest.approx(0.000253, abs=1e-6), pytest.approx(0.05572, abs=1e-5))
+    # var = 100/99 · (1 - 2·0.01 + 0.0001·100) / 100² = 0.0001: worth 0.0001 / 0.0001 = 1 count, and with t of 99
+    # degrees of freedom for the normal quantile (1.959964 / 1.984217)² = 0.97570
+    low, high = chi2.ppf(0.025, 2 * 0.97570), chi2.ppf(0.975, 2 * 1.97570)
+    assert (cell.low, cell.high) == pytest.approx((0.01 * low / 2 / 0.97570, 0.01 * high / 2 / 0.97570), rel=1e-4)
     # many: normal. Half of 10,000 sessions have 2: mean 1, var 1 / 10,000
     many = mean(Moments(10_000, 20_000, 10_000, 10_000, 10_000, 10_000), support=1)
     assert (many.low, many.high) == (pytest.approx(0.9804, abs=5e-4), pytest.approx(1.0196, abs=5e-4))
@@ -222,6 +225,45 @@ def test_a_share_of_visitors_is_that_of_sessions_when_each_comes_once() -> None:
         100 * wilson(0, 10, 2.2621572)[1]
     )
     assert share(Moments(0, 0, 0, 0, 0, 0)) == StatisticCell(None, support=0)
+
+
+def test_a_rate_that_all_visitors_share_is_no_certainty() -> None:
+    """Half of everybody's sessions: the variance is 0 but for rounding, and once was worth 4·10¹⁶ sessions."""
+    n = np.array([2.0, 4, 6, 10]) * 7
+    y = 0.3 * n
+    moments = Moments(y.sum(), (y * y).sum(), (y * n).sum(), n.sum(), (n * n).sum(), 4)
+    assert moments.variance == 0
+    assert moments.effective == pytest.approx(22**2 / (4 + 16 + 36 + 100))  # sessions of a visitor are all alike
+    cell = share(moments)
+    assert cell.low is not None and cell.high is not None and cell.low < 10 and cell.high > 60
+    # one of two sessions of each visitor: less spread than independent sessions have, and worth no more than there are
+    alternate = Moments(y=50, yy=50, yn=100, n=100, nn=200, units=50)
+    assert alternate.effective <= 100
+
+
+def test_a_few_visitors_are_few_however_many_there_are() -> None:
+    """A robot with 900 of 1,000 sessions: 100 others count for hardly more than it."""
+    n = np.r_[900.0, np.ones(100)]
+    y = np.r_[90.0, (np.arange(100) % 10 == 0)]
+    moments = Moments(y.sum(), (y * y).sum(), (y * n).sum(), n.sum(), (n * n).sum(), 101)
+    assert moments.visitors == pytest.approx(1000**2 / (900**2 + 100))
+    assert moments.is_dominated
+    assert quantile(moments) == pytest.approx(t.ppf(0.975, 1))
+    (note,) = dominated_note({"robot": moments, "nobody": Moments(0, 0, 0, 0, 0, 0)})
+    assert note.startswith("A few visitors have most of the sessions of robot:")
+    assert not Moments(y=2, yy=2, yn=2, n=8, nn=8, units=8).is_dominated  # eight are few, and none has most
+
+
+def test_a_group_of_a_few_purchases_is_not_standardised() -> None:
+    def alone(y: int, n: int) -> Moments:
+        return Moments(y, y, y, n, n, n)
+
+    groups = [alone(50, 100), alone(20, 100), alone(30, 100)]
+    few = alone(4, 100)
+    assert few.is_small and alone(96, 100).is_small and not alone(6, 100).is_small
+    values = [cell.value for cell in standardised([*groups[:2], few, groups[2]])]
+    assert values[2] is None
+    assert [value for value in values if value is not None] == pytest.approx([1.336, -1.069, -0.267], abs=1e-3)
 
 
 def test_neither_buckets_nor_threads_change_what_is_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

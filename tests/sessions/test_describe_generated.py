@@ -33,7 +33,11 @@ def planted(found: Characterisation, known: Truth) -> Iterator[tuple[str, Statis
         for at, row in enumerate(split.names):
             one = found.statistic(name)
             yield f"{name} {row} rate", one.value(row, "Conversion rate"), 100 * split.conversion[at]
-            yield f"{name} {row} z", one.value(row, "Standardised rate"), split.standardised[at]
+        cells = [one.value(row, "Standardised rate") for row in split.names]
+        kept = np.array([cell.value is not None for cell in cells])
+        rates = split.conversion[kept]
+        for at, true in zip(np.flatnonzero(kept), (rates - rates.mean()) / rates.std(), strict=True):
+            yield f"{name} {split.names[at]} z", cells[at], true
     yield from of_split(found, "figure-6-3", known.by_weekday, known.by_weekday.names)
     yield from of_split(found, "figure-6-4", known.by_hour, tuple(f"{hour:02d}" for hour in range(24)))
     for name, matrix in (("figure-6-5", known.switches_before[1]), ("figure-6-5-all", known.switches)):

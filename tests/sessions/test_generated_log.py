@@ -12,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import LogCounts, load_mapping, sessionise
 from visir.sessions.simulator import PAGES, Cause, Dirt, Population, Shop, generate, simulated_parts, truth
+from visir.sessions.simulator.shop import CHECKOUT
 from visir.sessions.simulator.table import EVENTS, PLANTED
 
 SUMMER = Shop(begin=date(2025, 7, 7), weeks=1, zone="America/New_York")
@@ -130,6 +132,43 @@ def test_dirt_is_counted_and_hides_no_session(tmp_path: Path) -> None:
     strip = [{name: value for name, value in row.items() if name not in touched} for row in expected]
     assert [{name: value for name, value in session.items() if name not in touched} for session in sessions] == strip
     assert sum(session["others"] for session in sessions) == dirty.dirt["unknown_action"]
+
+
+def known_events(shop: Shop, sessions: int = 6_000) -> tuple[Any, NDArray[np.bool_], NDArray[np.bool_]]:
+    """The part, and of each session: whether its first event knows the customer, and whether any event does."""
+    part = next(simulated_parts(sessions, shop=shop))
+    session, recognised = part.events["session"], part.events["recognised"]
+    ever = np.zeros(len(part.sessions["person"]), bool)
+    np.logical_or.at(ever, session, recognised)
+    return part, recognised[np.flatnonzero(np.diff(session, prepend=-1))], ever
+
+
+def test_who_logs_in_at_the_checkout_is_known_from_there_on_and_only_there() -> None:
+    part, at_start, ever = known_events(Shop(logs_in=0.0, logs_in_at_checkout=1.0))
+    events, sessions = part.events, part.sessions
+    checkout = np.zeros(len(ever), bool)
+    checkout[events["session"][events["page"] == CHECKOUT]] = True
+    assert not at_start.any()
+    assert np.array_equal(ever, checkout & sessions["customer"])
+    assert (sessions["purchase"] & sessions["customer"])[ever].mean() > 0.5 > sessions["purchase"].mean()
+    # Before the checkout page nobody is known, from it on everybody who is a customer: 1 once, then for good.
+    for number in np.flatnonzero(ever)[:50]:
+        mine = events["session"] == number
+        first = int(np.flatnonzero(events["page"][mine] == CHECKOUT)[0])
+        assert events["recognised"][mine].tolist() == [place >= first for place in range(int(mine.sum()))]
+
+
+def test_when_customers_log_in_changes_nothing_else() -> None:
+    plain, start, ever = known_events(Shop())
+    other, start_other, ever_other = known_events(Shop(logs_in_at_checkout=0.4))
+    for name in ("time", "action", "page", "session"):
+        assert np.array_equal(plain.events[name], other.events[name]), name
+    for name, values in plain.sessions.items():
+        assert np.array_equal(values, other.sessions[name]), name
+    assert not (start_other & ~start).any() and start_other.sum() < start.sum()
+    assert not (ever_other & ~ever).any() and ever_other.sum() < ever.sum()
+    with pytest.raises(ConfigurationError, match=r"logs_in 0\.3 and logs_in_at_checkout 0\.8 exceed 1 together"):
+        Shop(logs_in_at_checkout=0.8)
 
 
 def test_faults_are_told_together(tmp_path: Path) -> None:

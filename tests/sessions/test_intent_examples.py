@@ -31,7 +31,7 @@ def test_an_example_has_its_first_ten_pages_and_when_they_opened(tmp_path: Path)
     found = draw(folder_of(rows, tmp_path), Sample("anonymous"))
     assert (len(found), found.visitor[0], found.session[0], found.customer[0]) == (1, "a", 1, None)
     assert [found.pages.names[code] for code in found.pages.codes[0]] == [f"p{k}" for k in range(10)]
-    assert ((found.opened[0] - BEGAN) / MINUTE).tolist() == [float(k) for k in range(10)]
+    assert ((found.opened[0] - BEGAN) / MINUTE).tolist() == [float(k) for k in range(11)], "and when the tenth was left"
     assert (found.hour[0], found.weekday[0], bool(found.purchase[0])) == (0, 6, False)
     assert (found.device.names, found.channel.names) == (("pc",), ("paid",))
     assert (found.device_step[0], found.channel_step[0], found.customer_step[0]) == (0, 0, NEVER)
@@ -55,8 +55,22 @@ def test_settings_are_told_by_the_first_request_or_by_the_whole_session(tmp_path
     anonymous = draw(where, Sample("anonymous"))
     assert anonymous.visitor.tolist() == ["later", "never"]
     assert anonymous.customer_step.tolist() == [4, NEVER]
-    assert draw(where, Sample("identified", setting_from="session")).visitor.tolist() == ["known", "later"]
+    whole = draw(where, Sample("identified", setting_from="session"))
+    assert whole.visitor.tolist() == ["known", "later"]
+    assert whole.customer_step.tolist() == [0, 0], "the session is the customer's from its beginning"
     assert draw(where, Sample("anonymous", setting_from="session")).visitor.tolist() == ["never"]
+
+
+def test_the_thesis_s_reading_gives_a_session_the_past_of_who_logs_in_later(tmp_path: Path) -> None:
+    # Bought the day before; logs in at the tenth page. By the first request: anonymous, and no past.
+    rows = [*pages("pc", 0, 2, customer="x"), order("pc", 2, customer="x"), *pages("tv", DAY / MINUTE, 12)]
+    rows[-3]["customer"] = "x"
+    where = folder_of(rows, tmp_path)
+    thesis = draw(where, Sample("identified", setting_from="session", counted_pages="all"))
+    assert thesis.earlier.orders.tolist() == [1] and thesis.is_known(0).tolist() == [True]
+    assert draw(where, Sample("anonymous")).is_known(9).tolist() == [False]
+    with pytest.raises(VisirError, match="no identified session of 12 pages"):
+        draw(where, Sample("identified"))
 
 
 def test_what_an_event_after_the_first_tells_is_known_at_its_step(tmp_path: Path) -> None:

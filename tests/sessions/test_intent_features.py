@@ -26,7 +26,7 @@ def made(
     earlier: tuple[tuple[str | None, int, float], ...] = (),
 ) -> SessionExamples:
     """One session with these pages and dwell times (seconds); earlier: device, orders, days ago."""
-    opened = BEGAN + np.cumsum([0, *dwell[: STEPS - 1]]) * 1e6
+    opened = BEGAN + np.cumsum([0, *dwell[:STEPS]]) * 1e6
     ends = np.array([BEGAN - days * DAY for *_, days in earlier], np.int64)
     return SessionExamples(
         visitor=np.array(["v"], object),
@@ -63,7 +63,7 @@ def joined(parts: list[SessionExamples]) -> SessionExamples:
     plain = {
         name: np.concatenate([getattr(part, name) for part in parts])
         for name in SessionExamples.__dataclass_fields__
-        if name not in ("pages", "device", "channel", "earlier")
+        if name not in ("pages", "device", "channel", "earlier", "current_page_left")
     }
     counts = np.concatenate([part.earlier.counts for part in parts])
     return SessionExamples(
@@ -117,6 +117,21 @@ def test_dwell_times_are_those_of_pages_that_were_left() -> None:
     assert value(spread, TWO, 2, LEARNT) == [0, 0]
     assert value(mean, TWO, 4, LEARNT) == [30, 5]  # (10 + 20 + 60) / 3
     assert value(spread, TWO, 4, LEARNT)[0] == pytest.approx((1400 / 3) ** 0.5)  # 20² + 10² + 30² = 1400
+
+
+def test_the_current_page_s_dwell_time_counts_by_name() -> None:
+    # The other reading: at step k the k-th page was left, so step 1 has one dwell time, and step k what step k + 1 has.
+    mean, spread = "current page dwell time, mean", "current page dwell time, σ"
+    left = replace(TWO, current_page_left=True)
+    assert np.isnan(value(mean, left, 0, LEARNT)).all()
+    assert (value(mean, left, 1, LEARNT), value(spread, left, 1, LEARNT)) == ([10, 5], [0, 0])
+    assert value(mean, left, 3, LEARNT) == [30, 5]  # (10 + 20 + 60) / 3
+    for name in (mean, spread):
+        for step in range(1, STEPS):
+            assert value(name, left, step, LEARNT) == value(name, TWO, step + 1, LEARNT)
+    assert value(mean, left, 10, LEARNT) == [9.7, 5]  # (10 + 20 + 60 + 7 · 1) / 10
+    others = [number for number, name in enumerate(NAMES) if name not in (mean, spread)]
+    np.testing.assert_array_equal(LEARNT.matrix(left, 5)[:, others], LEARNT.matrix(TWO, 5)[:, others])
 
 
 def test_the_page_score_is_the_mean_log_ratio_of_two_chains() -> None:
@@ -249,7 +264,7 @@ def only(examples: SessionExamples, row: int) -> SessionExamples:
     own = {
         name: getattr(examples, name)[row : row + 1]
         for name in SessionExamples.__dataclass_fields__
-        if name not in ("pages", "device", "channel", "earlier")
+        if name not in ("pages", "device", "channel", "earlier", "current_page_left")
     }
     words = {
         name: CodedTexts(getattr(examples, name).names, getattr(examples, name).codes[row : row + 1])

@@ -10,6 +10,7 @@ import pytest
 from typer.testing import CliRunner
 
 from visir.errors import VisirError
+from visir.sessions import make
 from visir.sessions.cli import app
 
 
@@ -35,6 +36,23 @@ def test_a_dirty_log_is_made_and_its_dirt_is_found(tmp_path: Path) -> None:
     assert re.search(rf"sessions +│ +{sessions[1]} ", output.replace(",", ""))
     assert re.search(rf"with a purchase +│ +{sessions[2]} ", output)
     assert list((tmp_path / "log" / "planted").glob("*.parquet"))
+
+
+def test_logins_at_the_checkout_leave_the_others_anonymous(tmp_path: Path) -> None:
+    pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
+    shares = {}
+    for chance in (0, 0.7):
+        log = tmp_path / f"log{chance}"
+        run("generate", "--out", log, "--sessions", 2000, "--logs-in-at-checkout", chance)
+        counts = make(log / "events", tmp_path / f"found{chance}", mapping=log / "mapping.toml").counts
+        shares[chance] = (
+            counts["identified"] / counts["sessions"],
+            counts["purchases_identified"] / counts["purchases"],
+        )
+    # Who buys logs in, whenever. Other sessions of customers are known from their beginning or soon (0.3), or at the
+    # checkout, where one in eight comes.
+    assert shares[0.7][1] == shares[0][1]
+    assert shares[0.7][0] == pytest.approx(shares[0][0] * (0.3 + 0.7 / 8), rel=0.2)
 
 
 def test_a_folder_that_is_there_is_left_alone(tmp_path: Path) -> None:

@@ -7,12 +7,16 @@ import pytest
 from intent_log import folder_of, random_log
 
 from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.significance import corrected
 from visir.sessions.examples import Sample, draw
 from visir.sessions.features import LearntFeatures, features_of
 from visir.sessions.prediction.encoding import MISSING, Scaling, expanded, for_trees
+from visir.sessions.prediction.measures import all_bought
 from visir.sessions.prediction.models import MODELS, fit
+from visir.sessions.prediction.predicting import predict
 from visir.sessions.prediction.study import StudyPlan, load_study, run_study
 from visir.sessions.prediction.summary import FeatureSetComparison, corrected_t, summarise
+from visir.sessions.reports.intent import f1_table, measures_table
 
 for package in ("duckdb", "sklearn"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
@@ -89,7 +93,15 @@ def test_the_summary_has_means_intervals_and_corrected_comparisons(study: Path) 
     assert row.means["f1"] == pytest.approx(np.mean(values))
     assert row.low < row.means["f1"] < row.high
     assert len(summary.comparisons) == 2 * 2 * 2 * 3  # measures, settings, models, steps
-    assert all(comparison.p <= comparison.corrected <= 1 for comparison in summary.comparisons)
+    tested = [one for one in summary.comparisons if not np.isnan(one.p)]
+    assert all(one.p <= one.corrected <= 1 for one in tested)
+    # F1 against a baseline that calls every session a purchase is shown, and not tested
+    untested = {(one.measure, one.setting, one.step) for one in summary.comparisons if np.isnan(one.p)}
+    assert ("f1", "anonymous", 0) in untested and not any(measure == "roc_auc" for measure, *_ in untested)
+    for setting in ("anonymous", "identified"):  # one family, of both measures
+        family = [one for one in tested if one.setting == setting]
+        assert {one.measure for one in family} == {"f1", "roc_auc"}
+        assert [one.corrected for one in family] == pytest.approx(corrected([one.p for one in family]).tolist())
     assert summary.static_share[0] == pytest.approx(1)
     assert summary.static_share[2] < 1
     assert {one.setting for one in summary.optimism} == {"anonymous", "identified"}
@@ -101,6 +113,41 @@ def test_a_summary_shows_itself(study: Path) -> None:
     assert repr(summary).startswith("Summary(anonymous, identified: lr, rf)\n  steps 0 to ")
     assert "svg" in (summary._repr_html_() or "") and "| LR " in summary.to_markdown()
     assert summary.to_arrow().num_rows == len(summary.rows)
+
+
+def test_the_constant_classifier_stands_beside_every_reading(study: Path, log_folder: Path) -> None:
+    summary = summarise(*load_study(study))
+    for sample in PLAN.samples:
+        bought = draw(log_folder, sample).purchase
+        # Every session called a purchase: all that bought are hits, of n predicted: 2 · b / (n + b).
+        expected = 100 * 2 * bought.sum() / (len(bought) + bought.sum())
+        *_, last = f1_table(summary, sample.setting).rows
+        assert last[:2] == ("all bought", "none") and last[2:] == (pytest.approx(expected),) * 3
+        *_, last = measures_table(summary, sample.setting, 1).rows
+        assert last[:2] == ("all bought", "none")
+        assert last[2:7] == (pytest.approx(expected), None, None, 50.0, pytest.approx(100 * bought.mean()))
+        assert "all bought" not in [row[0] for row in f1_table(summary, sample.setting, "temporal").rows]
+    assert all_bought(0.923)["f1"] == pytest.approx(0.96, abs=1e-4)  # 1.846 / 1.923
+
+
+def test_the_thesis_s_readings_are_another_study(log_folder: Path, tmp_path: Path) -> None:
+    options = {
+        "settings": ["identified"],
+        "models": ["lr"],
+        "folds": 2,
+        "schemes": ["grouped"],
+        "min_pages": 4,
+        "jobs": 1,
+    }
+    readings = {"setting_from": "session", "counted_pages": "all", "dwell_times": "current page"}
+    ours = predict(log_folder, tmp_path / "ours", **options)
+    thesis = predict(log_folder, tmp_path / "thesis", **options, **readings)
+    assert thesis.card["drawn"]["identified"]["sessions"] > ours.card["drawn"]["identified"]["sessions"]
+    assert {name: thesis.card["plan"]["samples"][0][name] for name in readings} == readings
+    with pytest.raises(VisirError, match="holds another study"):
+        predict(log_folder, tmp_path / "ours", **options, dwell_times="current page")
+    with pytest.raises(ConfigurationError, match="dwell_times 'current': did you mean 'current page'"):
+        Sample("identified", dwell_times="current")  # type: ignore[arg-type]
 
 
 def test_the_corrected_t_by_hand() -> None:

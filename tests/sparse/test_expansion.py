@@ -9,10 +9,12 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sparse_toys import PIECES, batch
+from sparse_toys import PIECES, batch, recipe
 
 from visir.sparse.expansion import Expansion, ExpansionSample, SampledPer, Variant, allowed, bernoulli
+from visir.sparse.recipe import read_sparse_recipe
 from visir.splitmix import seed_of, splitmix64
+from visir.training import find_recipe
 
 
 def test_probabilities_rise_to_one_in_the_last_epoch() -> None:
@@ -79,8 +81,9 @@ def test_a_captions_coin_depends_on_its_row_not_on_its_batch() -> None:
 
 
 @pytest.mark.parametrize("variant", ["caption", "caption+word"])
-def test_one_coin_per_batch_by_name(variant: Variant) -> None:
-    plan = Expansion(variant, 3, "batch")
+def test_one_coin_decides_for_a_whole_batch(variant: Variant) -> None:
+    # Algorithm 1 draws E_C before it calls EXPAND, whose loop over the captions has no index on it.
+    plan = Expansion(variant, 3)
     sums = [int(drawn(plan, 1, step, list(range(10))).captions.sum()) for step in range(60)]
     assert set(sums) == {0, 10}
 
@@ -91,3 +94,11 @@ def test_word_coins_are_drawn_for_caption_word_alone_and_anew_in_each_step(varia
     plan = Expansion("caption+word", 3, per)
     one, other = drawn(plan, 1, 0, [1]).words, drawn(plan, 1, 1, [1]).words
     assert one is not None and other is not None and not torch.equal(one, other)
+
+
+def test_recipes_draw_per_batch_and_per_caption_by_name() -> None:
+    settings = recipe()
+    assert settings.expansion.sampled_per == "batch"
+    assert recipe(expansion={"sampled_per": "caption"}).expansion.sampled_per == "caption"
+    for name in ("sparse", "sparse-scenes", "d2s-f30k-blip-caption-1e-3"):
+        assert read_sparse_recipe(find_recipe(name, "sparsify")).expansion.sampled_per == "batch"

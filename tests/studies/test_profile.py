@@ -27,7 +27,7 @@ from visir.reports.page import page_bytes
 from visir.reports.profile import profile_page, profile_table
 from visir.studies.profile import profile as profile_call
 from visir.studies.profile import search_task
-from visir.studies.profile.at_hand import CAPTIONS, DATA_SETS
+from visir.studies.profile.at_hand import CAPTIONS, DATA_SETS, DataAtHand
 from visir.studies.profile.generated import generated_tasks
 from visir.studies.profile.own_data import tasks_of
 from visir.studies.profile.result import ModelProfile, ScoreDifference, SkillScore, in_order
@@ -77,10 +77,10 @@ def test_a_score_its_chance_its_interval_and_its_strength(tmp_path: Path) -> Non
     assert row.strength == pytest.approx(2 / 3) and row.between(0.0) == pytest.approx(-1 / 3)
     assert (row.low, row.high) == share_interval([1, 1, 1, 0], ["red", "green", "blue", "grey"])  # by picture
     assert row.difference is not None and row.difference.mean == 0.75
-    # The differences 1, 1, 1, 0 have the mean 3/4 and the standard error 1/4: Student's t with 3 degrees of freedom.
-    assert row.difference.low == pytest.approx(0.75 - 3.182446 * 0.25, abs=1e-5)
+    # Three hits gained, none lost, half a query more of each outcome: (3.5 − 0.5) / 6 = 1/2 (Agresti and Min).
+    assert row.difference.low == pytest.approx(0.5 - 1.959964 * (3.5 + 0.5 - 3**2 / 6) ** 0.5 / 6, abs=1e-5)
     assert dict(result.protocols[row.protocol])["galleries t2i"].startswith("4 images")
-    assert result.summary == "above chance: 0 of 2; better than bad: 0 of 2, worse: 0"
+    assert result.summary == "above chance: 1 of 2; better than bad: 0 of 2, worse: 0"
     assert repr(result).splitlines()[0] == "ModelProfile(good: 2 tasks of 1 ability, beside bad)"
 
 
@@ -351,6 +351,18 @@ def test_data_at_hand_takes_part_and_what_is_broken_is_named(tmp_path: Path, mon
     assert {row.source for row in result.scores} == {"mnist"}
     (left,) = [row for row in result.left_out if row.source == "valse"]
     assert left.name == "valse/all" and str(tmp_path / valse.path) in left.reason
+
+
+@pytest.mark.parametrize("known", DATA_SETS, ids=lambda known: known.name)
+def test_each_data_set_at_hand_can_be_measured(known: DataAtHand, data_dir: Path) -> None:
+    """Its test part has pictures that are there."""
+    if not known.is_there(data_dir):
+        pytest.skip(f"no {known.name} in {data_dir}")
+    opened = known.open(data_dir)
+    if known.name.startswith("flickr8k"):
+        test = opened.split("test")
+        assert len(test.images) == 1000 and len(test.captions) == 5000
+        assert visir.encode("pixels", test.sample(5)).vectors.shape[0] == 5
 
 
 def test_a_wrong_place_of_ones_own_data_is_an_error(tmp_path: Path) -> None:

@@ -54,6 +54,25 @@ def itd_reference(captions, texts, words, w_input, w_state, b_input, b_state, w_
     return total / len(captions)
 
 
+def itd_positions_reference(captions, texts, words, w_input, w_state, b_input, b_state, w_out, b_out):
+    """The released loss: each word's logits at all positions of the batch's longest caption are normalised."""
+    d, longest, total = len(texts[0]), max(map(len, captions)), 0.0
+    for caption, text in zip(captions, texts, strict=True):
+        state, states = text, []
+        for read in caption:  # the end token too
+            of_word, of_state = affine(w_input, b_input, words[read]), affine(w_state, b_state, state)
+            reset = [sigmoid(of_word[k] + of_state[k]) for k in range(d)]
+            update = [sigmoid(of_word[d + k] + of_state[d + k]) for k in range(d)]
+            new = [cmath.tanh(of_word[2 * d + k] + reset[k] * of_state[2 * d + k]) for k in range(d)]
+            state = [(1 - update[k]) * new[k] + update[k] * state[k] for k in range(d)]
+            states.append(state)
+        states += [[0.0] * d] * (longest - len(caption))
+        logits = [affine(w_out, b_out, state) for state in states]
+        for position, said in enumerate(caption[1:]):
+            total -= logits[position][said] - cmath.log(sum(cmath.exp(one[said]) for one in logits))
+    return total / len(captions)
+
+
 def check(module, reference, loss, *arrays):
     """Value and gradients by `arrays` and by every weight of the module, in the order of its parameters."""
     weights = dict(module.named_parameters())
@@ -82,10 +101,11 @@ def test_ltd_is_the_equation():
     )
 
 
-def test_itd_is_the_equation():
+@pytest.mark.parametrize(("over", "reference"), [("vocabulary", itd_reference), ("positions", itd_positions_reference)])
+def test_itd_is_the_equation(over, reference):
     torch.manual_seed(0)
     rng = np.random.default_rng(0)
-    module = ITD(3, 7, ITDSettings(words=2)).double()
+    module = ITD(3, 7, ITDSettings(words=2, normalise_over=over)).double()
     captions = [[2, 4, 6, 5, 3], [2, 3], [2, 1, 4, 3]]
     padded = np.zeros((3, 5), np.int64)
     for row, caption in enumerate(captions):
@@ -93,16 +113,17 @@ def test_itd_is_the_equation():
     images, texts = unit(rng, 3, 3), unit(rng, 3, 3)
     check(
         module,
-        lambda t, *weights: itd_reference(captions, t, *weights),
+        lambda t, *weights: reference(captions, t, *weights),
         lambda t: module(pairs(images, t, tokens=padded)),
         texts,
     )
 
 
-def test_more_padding_changes_nothing():
+@pytest.mark.parametrize("over", ["vocabulary", "positions"])
+def test_more_padding_changes_nothing(over):
     torch.manual_seed(1)
     rng = np.random.default_rng(1)
-    module = ITD(4, 9, ITDSettings(words=3)).double()
+    module = ITD(4, 9, ITDSettings(words=3, normalise_over=over)).double()
     images, texts = unit(rng, 2, 4), unit(rng, 2, 4)
     tokens = np.array([[2, 4, 5, 3], [2, 6, 3, 0]])
     value = module(pairs(images, texts, tokens=tokens))
@@ -118,6 +139,26 @@ def test_itd_counts_nats_per_caption():
     texts = unit(np.random.default_rng(2), 2, 4)
     value = functional_call(module, zeros, (pairs(texts, texts, tokens=[[2, 4, 5, 3], [2, 6, 3, 0]]),))
     assert float(value.detach()) == pytest.approx(2.5 * math.log(9), abs=1e-12)
+
+
+def test_itd_over_positions_by_hand():
+    # All weights of the softmax zero: a word has the same logit at each of the 4 positions of the longest caption, so
+    # probability 1/4, however many words there are. 3 predicted tokens cost 3 log 4, 2 cost 2 log 4: 2.5 log 4.
+    module = ITD(4, 9, ITDSettings(words=3, normalise_over="positions")).double()
+    still = {f"vocabulary.{name}": torch.zeros_like(one) for name, one in module.vocabulary.named_parameters()}
+    texts = unit(np.random.default_rng(2), 2, 4)
+    captions = [[2, 4, 5, 3], [2, 6, 3, 0]]
+    value = functional_call(module, still, (pairs(texts, texts, tokens=captions),))
+    assert float(value.detach()) == pytest.approx(2.5 * math.log(4), abs=1e-12)
+    # A word that is likelier everywhere is no better: its bias is in every position, and cancels.
+    still["vocabulary.bias"] = torch.tensor([0.0, 0, 0, 50, 50, 50, 50, 0, 0], dtype=torch.float64)
+    value = functional_call(module, still, (pairs(texts, texts, tokens=captions),))
+    assert float(value.detach()) == pytest.approx(2.5 * math.log(4), abs=1e-12)
+    # The other captions of the batch count: with a longest caption of 6 positions, 1/6 instead of 1/4.
+    longer = [[2, 4, 5, 3, 0, 0], [2, 6, 3, 0, 0, 0], [2, 4, 5, 6, 7, 3]]
+    texts = unit(np.random.default_rng(2), 3, 4)
+    value = functional_call(module, still, (pairs(texts, texts, tokens=longer),))
+    assert float(value.detach()) == pytest.approx((3 + 2 + 5) / 3 * math.log(6), abs=1e-12)
 
 
 def test_ltd_by_hand():

@@ -13,14 +13,16 @@ import torch
 import visir
 from visir.collections import open_collection
 from visir.errors import ConfigurationError
+from visir.records import Collection
 from visir.training.build import build_model
 from visir.training.data import open_splits
 from visir.training.dual_encoder import DualEncoder
 from visir.training.examples import build_examples
-from visir.training.hard_negatives import MinedNegatives
+from visir.training.hard_negatives import MinedNegatives, SwappedNegatives
 from visir.training.inputs.base import EpochRandom, TrainingExamples
 from visir.training.inputs.negatives import Mined
 from visir.training.mining import mined_over, nearest_wrong, right_pairs
+from visir.training.negative_sources import _swapped
 from visir.training.recipe import read_recipe
 from visir.training.shipped import find_recipe
 from visir.training.step_log import STEPS_FILE, StepLog, read_steps
@@ -104,6 +106,29 @@ def test_a_caption_that_cannot_change_is_no_negative_of_its_own_picture() -> Non
     assert swapped is not None
     belongs = swapped.anchor_rows[0][0]
     assert ((belongs == -1) | (belongs == train.anchor_rows)).all()
+
+
+def test_a_changed_caption_that_is_right_in_other_words_is_no_negative() -> None:
+    """ "a dog and a cat" is another caption of the picture, "dog chases another Dog" the caption itself."""
+    pictures = Collection.build(
+        "pairs",
+        images={"id": ["a", "b"]},
+        captions={
+            "id": ["1", "2", "3", "4"],
+            "text": ["a cat and a dog", "a dog and a cat", "Dog chases another dog", "a man bites a dog"],
+            "image_id": ["a", "a", "b", "b"],
+        },
+    )
+    settings = SwappedNegatives(kinds=("shuffle_nouns_and_adj",), variants=1, seed=0)
+    given: list[list[str]] = []
+
+    def texts(changed: Collection) -> Any:
+        given.append(changed.captions["text"].to_pylist())
+        return None
+
+    (belong,) = _swapped(settings, pictures, texts).anchor_rows[0]
+    assert given == [["a dog and a cat", "a cat and a dog", "dog chases another Dog", "a dog bites a man"]]
+    assert belong.tolist() == [0, 0, 1, -1]
 
 
 def test_mined_ones_are_near_and_wrong(tmp_path: Path) -> None:

@@ -70,6 +70,11 @@ def interrupt_at(steps: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
 CASES = {
     "everything": EVERYTHING,
+    "goes on from the average": {
+        **EVERYTHING,
+        "averaging": {"snapshots": 3, "share": 0.8, "continue_from": "average"},
+        "schedule": {"per": "epoch"},
+    },
     "adamp": {"optimiser": {"epochs": 3, "batch": 40, "name": "adamp", "rate": 0.01}},
     "adam, patience": {"optimiser": {"epochs": 5, "batch": 40, "name": "adam"}, "selection": {"patience": 1}},
     "bfloat16": {"optimiser": {"epochs": 2, "batch": 40}, "precision": "bfloat16"},

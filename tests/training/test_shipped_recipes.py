@@ -186,6 +186,19 @@ def test_the_paper_reproductions_keep_false_negatives_as_the_papers_did() -> Non
             assert objective.name == "cosine" or objective.false_negatives == "kept", path.stem
 
 
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_the_papers_tables_take_the_readings_of_the_released_code_and_nothing_else_does(path: Path) -> None:
+    recipe, of_ltd = read_recipe(path), path.stem.startswith("ltd-")
+    released = "average" if of_ltd else "weights"
+    assert recipe.averaging.continue_from == released
+    assert recipe.schedule.per == ("epoch" if of_ltd else "step")
+    if recipe.auxiliary.itd is not None:
+        assert recipe.auxiliary.itd.normalise_over == ("positions" if of_ltd else "vocabulary")
+    if recipe.auxiliary.ltd is not None:
+        of_table = path.parent.name == "shortcuts" and path.stem.endswith("-unique")
+        assert recipe.auxiliary.ltd.shortcuts == of_table
+
+
 def test_two_phases_and_averaging_of_the_ltd_baseline() -> None:
     recipe = shipped("ltd-coco-infonce-ltd-constraint")  # two `extends` away from where it is written
     assert (recipe.optimiser.epochs, recipe.schedule.frozen_epochs, recipe.schedule.tuned_rate) == (60, 30, 0.1)

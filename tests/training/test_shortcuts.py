@@ -19,7 +19,7 @@ from visir.encoders.towers.words import SPECIAL, WordVocabulary
 from visir.errors import ConfigurationError
 from visir.records import Collection, Shortcuts
 from visir.shortcuts import inject, plain
-from visir.shortcuts.view import caption_numbers, endings, picture_numbers
+from visir.shortcuts.view import caption_numbers, endings, picture_numbers, reassigned
 from visir.training.build import build_model
 from visir.training.data import open_splits
 from visir.training.examples import build_examples
@@ -165,6 +165,25 @@ def test_what_is_decoded_does_not_know_the_shortcut() -> None:
     seen = [learnt.targets.batch(rows, EpochRandom(0, epoch)) for epoch in (0, 1, 2)]
     assert torch.equal(seen[0], seen[2]) and not torch.equal(seen[0], seen[1])
     assert not np.array_equal(seen[0], bare)
+
+
+def test_targets_with_the_shortcut_are_encoded_anew_when_numbers_are() -> None:
+    given = recipe(auxiliary={"ltd": {"target": "bow:32", "hidden": 8, "shortcuts": True}}, shortcuts=UNIQUE)
+    splits = open_splits(given)
+    model = build_model(given, splits.train, "cpu")
+    learnt, _ = build_examples(given, model, splits)
+    assert model.target is not None and learnt.targets is not None
+    rows = np.array([9, 2, 4])
+    for epoch in (0, 1):
+        view = reassigned(splits.train, epoch)
+        expected = encode(model.target, view, "text").vectors[rows]
+        assert np.array_equal(learnt.targets.batch(rows, EpochRandom(0, epoch)), expected)
+        # By hand: the caption, a blank, and the six digits that its picture carries in this epoch.
+        number = int(Numbering(splits.train, 0).of(rows, epoch)[0])
+        text = f"{plain(splits.train).captions['text'][9].as_py()} {' '.join(f'{number:06d}')}"
+        assert np.array_equal(expected[0], model.target.encode_texts([text])[0])
+    first, second = (learnt.targets.batch(rows, EpochRandom(0, epoch)) for epoch in (0, 1))
+    assert not torch.equal(first, second)
 
 
 def test_frozen_sides_take_a_few_assignments_in_turn() -> None:

@@ -49,7 +49,7 @@ def compare(
     collection: PublishedCollectionOption = None,
     tolerance: Annotated[float, typer.Option(help="Relative tolerance for published values.")] = 0.05,
     measure: MeasureOption = None,
-    test: Annotated[str, typer.Option(help="t or randomisation.")] = "t",
+    test: Annotated[str, typer.Option(help="t, randomisation or wilcoxon.")] = "t",
     correction: CorrectionOption = "holm",
     unit: Annotated[
         str | None,

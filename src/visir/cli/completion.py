@@ -44,7 +44,7 @@ def of(*names: str) -> Callable[[typer.Context, str], list[str]]:
 
 
 complete_device = of("cpu", "cuda", "mps")
-complete_correction = of("holm", "bonferroni", "none")
+complete_correction = of("holm", "bonferroni", "bh", "none")
 
 
 @completes

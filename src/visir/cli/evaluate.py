@@ -112,7 +112,7 @@ def evaluate(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Of choices: a language model that chooses without looking, beside the system. A collection of "
+            help="A language model that chooses without looking, beside the system in choice tasks: a collection of "
             "captions to learn from, or gpt2.",
             show_default=False,
         ),

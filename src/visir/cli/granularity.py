@@ -12,7 +12,6 @@ from visir.cli.options import (
     CaptionsOption,
     CorrectionOption,
     ReplaceOption,
-    SeedOption,
     SplitOption,
     out_option,
 )
@@ -50,7 +49,6 @@ def granularity(
     split: SplitOption = None,
     captions: CaptionsOption = "all",
     correction: CorrectionOption = "holm",
-    seed: SeedOption = 0,
     out: Annotated[Path | None, out_option("a folder for JSON, CSV, the values of every caption, and a page")] = None,
     replace: ReplaceOption = False,
 ) -> None:
@@ -77,7 +75,6 @@ def granularity(
         split=split,
         captions=captions,
         correction=correction,  # type: ignore[arg-type]
-        seed=seed,
     )
     _show(outcome, out)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -30,14 +31,18 @@ def model_of_index(index: Index[Any], folder: Path, model: str | None, device: s
         device: The device; None for the best there is.
     """
     from visir.encoders import load
+    from visir.encoders.loading import load_recorded
+    from visir.encoders.own_code import CodeNotTrustedError
     from visir.errors import VisirError
 
-    name = model or index.encoder.name
+    if model is not None:
+        return load(model, device=device)
+    name = index.encoder.name
     try:
-        return load(name, device=device)
+        return load_recorded(name, folder, allow=f"--model {shlex.quote(name)}", device=device)
+    except CodeNotTrustedError:
+        raise
     except VisirError as fault:
-        if model is not None:
-            raise
         raise type(fault)(
             f"{folder}: its model, {name}, cannot be loaded: {fault.message}", hint="say where it is now: --model MODEL"
         ) from fault

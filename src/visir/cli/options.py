@@ -133,7 +133,7 @@ MeasureOption = Annotated[
 ]
 CorrectionOption = Annotated[
     str,
-    typer.Option(help="For several tests at once: holm, bonferroni or none.", autocompletion=complete_correction),
+    typer.Option(help="For several tests at once: holm, bonferroni, bh or none.", autocompletion=complete_correction),
 ]
 PublishedOption = Annotated[
     str | None,
@@ -227,7 +227,10 @@ MemoryOption = Annotated[
     str | None, typer.Option(help="What the engine may hold in memory: 2GB.", rich_help_panel=COMPUTE)
 ]
 ReplaceOption = Annotated[
-    bool, typer.Option("--replace", help="Replace what visir wrote there before.", rich_help_panel=OUTPUT)
+    bool,
+    typer.Option(
+        "--replace", help="Replace results of visir in that folder, or the file of that name.", rich_help_panel=OUTPUT
+    ),
 ]
 
 

@@ -9,6 +9,7 @@ import typer
 
 from visir.cli.answers import ShownAnswer, show_answers
 from visir.cli.completion import of
+from visir.cli.index_parts import model_of_index
 from visir.cli.options import (
     CountOption,
     DeviceOption,
@@ -91,7 +92,10 @@ def search(
     if held is not None and to not in (None, held):
         raise ConfigurationError(f"{index}: an index of {held}, not of {to}.", hint="leave --to out, or build another")
     opened = open_collection(collection, images=single_or_all(images), split=split)
-    encoder = load(model or built.encoder.name, device=device)  # type: ignore[union-attr]
+    if model or built is None or index is None:
+        encoder = load(model or "", device=device)
+    else:
+        encoder = model_of_index(built, index, None, device)
     if image is not None:
         vectors = picture_vector(encoder, image)
     else:

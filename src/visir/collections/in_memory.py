@@ -45,8 +45,8 @@ def read_memory(source: Any, *, name: str = "", **columns: str | None) -> Draft:
             `{id: image}`; a DataFrame or an Arrow table; anything with a length whose entries are such pairs, as the
             data sets of torchvision. An image is a path, a PIL picture, an array (height, width, 3), or encoded bytes.
         name: The name of the collection.
-        **columns: Of a table: the columns of images, captions, ids, caption ids and splits, where they have no usual
-            names (`image`, `caption`, `id`, `caption_id`, `split_column`).
+        **columns: Of a table: the columns of images, captions, ids, caption ids, splits and languages, where they have
+            no usual names (`image`, `caption`, `id`, `caption_id`, `split_column`, `language_column`).
 
     Raises:
         CollectionError: For anything else; for files that are not there, all at once.
@@ -119,7 +119,9 @@ def _entries(source: Any) -> Iterator[_Entry]:
             yield _Entry(where, entry[0], entry[1])
         elif isinstance(entry, Mapping):
             raise CollectionError(
-                f"{where} is a dictionary.", hint="make a table of it: visir.open(pandas.DataFrame(entries))"
+                f"{where} is a dictionary with the keys {', '.join(map(repr, entry))}.",
+                hint="an item of a text and a picture has the keys 'text' and 'image'; for other columns make a table: "
+                "visir.open(pandas.DataFrame(entries))",
             )
         else:
             raise CollectionError(

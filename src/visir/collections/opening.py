@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
 from visir.collections.choice_draft import ChoiceDraft
+from visir.collections.digests import picture_digests
 from visir.collections.draft import Draft, SourceDraft
 from visir.collections.formats import FORMATS, JUDGEMENTS
-from visir.collections.images import ImageReader
 from visir.collections.in_memory import read_memory, table_in_memory
 from visir.collections.judgements.pairs import judge
 from visir.collections.readers.choice_table import has_choices, read_memory_choices
@@ -27,7 +26,6 @@ from visir.collections.task_memory import is_task, is_task_set, read_task, read_
 from visir.errors import CollectionError
 from visir.files import is_there
 from visir.plugins import load_target
-from visir.progress import Progress
 from visir.records import Collection, SplitRule, TaskFile, TaskSet
 from visir.storage.manifest import read_manifest
 
@@ -331,13 +329,8 @@ def _with_splits(record: AnySource, rule: str | SplitRule | None) -> AnySource:
     facts = record.facts.column_names if record.facts is not None else []
     if parsed.group != "content" or "content" in facts:
         return record.split_by(parsed)
-    reader, ids = ImageReader(record), record.images["id"].to_pylist()
-    with Progress("comparing", len(ids), "images") as advance:
-        digests: list[str | None] = []
-        for row in range(len(ids)):
-            digests.append(hashlib.blake2b(reader.read(row), digest_size=16).hexdigest())
-            advance(1)
-    return record.with_splits(parsed.assign(ids, digests), str(parsed))
+    ids = record.images["id"].to_pylist()
+    return record.with_splits(parsed.assign(ids, list(picture_digests(record))), str(parsed))
 
 
 def _part(

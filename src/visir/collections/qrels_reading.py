@@ -17,6 +17,7 @@ from visir.collections.readers.sniffing import plain_name, plain_stem
 from visir.errors import CollectionError
 from visir.files import read_bytes
 from visir.records import Qrels
+from visir.records.qrels import not_negative
 from visir.remote import local_path
 
 QUERY_IDS = ("query_id", "query-id", "qid", "q_id", "query", "topic")
@@ -277,11 +278,6 @@ def _column(path: Path, listed: dict[str, str], name: str | None, usual: tuple[s
     return next((listed[usual_name] for usual_name in usual if usual_name in listed), None)
 
 
-def at_least_zero(value: Any) -> Any:
-    """A grade; 0 for a negative one, as trec_eval reads it, and anything else as it is."""
-    return 0.0 if isinstance(value, (int, float)) and value < 0 else value
-
-
 def _grade(value: Any, place: str) -> float:
     if value is None or value == "":
         return 1.0
@@ -289,7 +285,7 @@ def _grade(value: Any, place: str) -> float:
         grade = float(value)
     except (TypeError, ValueError):
         raise CollectionError(f"{place}: the grade {str(value)[:40]!r} is not a number.") from None
-    return grade if grade != grade else max(grade, 0.0)
+    return grade if grade != grade else not_negative(grade)
 
 
 def _check_once(where: str, places: list[str], queries: list[str], documents: list[str]) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from visir.collections.frames import columns_of, table_rows
 from visir.collections.held_pictures import HeldPictures, is_picture
 from visir.collections.picture_kinds import is_picture_name
-from visir.collections.qrels_reading import at_least_zero, judgement_rows
+from visir.collections.qrels_reading import judgement_rows
 from visir.collections.readers.dataset_tables import dataset_table, is_dataset, is_dataset_dict
 from visir.collections.readers.rows import OnFault
 from visir.collections.readers.task_files import PartFile
@@ -317,7 +317,7 @@ def _judgement_table(value: Any, split: str) -> TaskTable:
 
     def rows(report: OnFault) -> Iterator[_Row]:
         for place, query, document, grade in judgement_rows(value):
-            yield place, {"query-id": _plain(query), "corpus-id": _plain(document), "score": at_least_zero(grade)}
+            yield place, {"query-id": _plain(query), "corpus-id": _plain(document), "score": grade}
 
     return TaskTable("qrels", rows, split)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from contextvars import ContextVar
+from contextlib import nullcontext
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
@@ -11,16 +11,14 @@ from typing import Any, Protocol, runtime_checkable
 
 from visir.encoders.base import Encoder
 from visir.encoders.families import KINDS, family_of
-from visir.encoders.loading import absolute_name, is_gone, load
+from visir.encoders.loading import load, load_recorded
+from visir.encoders.own_code import TRUSTED, check_code, trusting_folder
+from visir.encoders.places import absolute_name, is_gone
 from visir.errors import EncoderError, MissingPackageError, raise_faults
 from visir.options import split_mark, with_option
 from visir.storage import MANIFEST, FileRecord, FolderChange, FolderKind, Manifest, new_folder
 from visir.storage.removal import files_below
 
-TRUSTED = "code=trusted"
-"""The option that lets the code of a model run; a folder from somebody else cannot say it for the user."""
-_CODE_IS_TRUSTED: ContextVar[bool] = ContextVar("code is trusted", default=False)
-"""Whether the user said so of the checkpoint that is being read; its parts are read inside."""
 _HASHED = 1 << 30
 COPY_AGAIN = "copy the whole checkpoint again"
 ENCODER = FolderKind("", "an encoder", remedy=COPY_AGAIN, error=EncoderError)
@@ -101,12 +99,8 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     if options and not hasattr(reader, "OPTIONS"):
         raise EncoderError(f"{name}: a checkpoint of kind {kind!r} has no options.", hint=f"leave out ?{options}")
     check_files(folder)
-    token = _CODE_IS_TRUSTED.set(_CODE_IS_TRUSTED.get() or is_trusted)
-    try:
-        with ENCODER.reading(folder):
-            return reader.load_checkpoint(folder, device, dtype, *([options] if options else []))  # type: ignore[no-any-return]
-    finally:
-        _CODE_IS_TRUSTED.reset(token)
+    with trusting_folder() if is_trusted else nullcontext(), ENCODER.reading(folder):
+        return reader.load_checkpoint(folder, device, dtype, *([options] if options else []))  # type: ignore[no-any-return]
 
 
 def check_files(folder: Path) -> None:
@@ -151,22 +145,19 @@ def save_part(encoder: Encoder, folder: Path, name: str) -> dict[str, Any]:
 
 def load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: str) -> Encoder:
     """Bring back what `save_part` kept; a device or dtype that its family cannot use is not asked of it."""
+    allow = f"load {folder}?{TRUSTED}"
     if "folder" in entry:
-        return load(folder / entry["folder"], device=device, dtype=dtype)
-    if TRUSTED in split_mark(str(entry["name"]))[1].split("&") and not _CODE_IS_TRUSTED.get():
+        return load_recorded(str(folder / entry["folder"]), folder, allow=allow, device=device, dtype=dtype)
+    name = str(entry["name"])
+    check_code(name, folder, allow)
+    if is_gone(name):
         raise EncoderError(
-            f"{folder}: it is built over {entry['name']}, which runs code of its own, and nobody has said here that it "
-            "may.",
-            hint=f"do you trust that code, and who made this folder? Then {folder}?{TRUSTED}",
-        )
-    if is_gone(entry["name"]):
-        raise EncoderError(
-            f"{folder}: it is built over {entry['name']}, which is not there any more.",
+            f"{folder}: it is built over {name}, which is not there any more.",
             hint="move that model back, or put a link where it was: ln -s NEW_PLACE OLD_PLACE",
         )
-    family = family_of(entry["name"])
+    family = family_of(name)
     return load(
-        entry["name"],
+        name,
         device=device if family.devices else None,
         dtype=dtype if dtype in family.dtypes else "float32",
         revision=entry["revision"] if family.revisions else None,

@@ -17,6 +17,7 @@ from visir.encoders.composed.rule import split_rule
 from visir.encoders.cross_encoder import CrossEncoder
 from visir.encoders.families import Family, family_of
 from visir.encoders.known_models import named_like, where_to_begin
+from visir.encoders.own_code import check_code, name_model
 from visir.errors import EncoderError, nearest, raise_faults, require
 from visir.files import is_there, nearest_folder
 from visir.options import split_mark
@@ -65,9 +66,43 @@ def load(
     """
     if isinstance(name, Encoder):
         return _as_it_is(name, device, dtype, revision)
-    text, rule = split_rule(_text_of(name))
+    text = _text_of(name)
+    if not _BEING_LOADED.get():
+        name_model(text)
+    return _load(text, device, dtype, revision)
+
+
+def load_recorded(
+    name: str,
+    place: object,
+    *,
+    allow: str = "",
+    device: str | None = None,
+    dtype: str = "float32",
+    revision: str | None = None,
+) -> Encoder:
+    """Load a model whose name was read from a file: `load`, but the file cannot let code of the model run.
+
+    Args:
+        name: As of `load`.
+        place: The file or folder that names it, for the message.
+        allow: How the user allows its code there: "--model NAME".
+        device: As of `load`.
+        dtype: As of `load`.
+        revision: As of `load`.
+
+    Raises:
+        CodeNotTrustedError: It runs code of its own, and the user has not named it; see `visir.encoders.own_code`.
+        EncoderError: As of `load`.
+    """
+    check_code(name, place, allow)
+    return _load(_text_of(name), device, dtype, revision)
+
+
+def _load(text: str, device: str | None, dtype: str, revision: str | None) -> Encoder:
+    text, rule = split_rule(text)
     if rule is not None:
-        return ComposedEncoder(load(text, device=device, dtype=dtype, revision=revision), rule)
+        return ComposedEncoder(_load(text, device, dtype, revision), rule)
     name = local_path(text)
     family = family_named(name)
     check_usable(name, family, device, dtype, revision)
@@ -94,21 +129,6 @@ def _not_over_itself(name: str) -> Iterator[None]:
         yield
     finally:
         _BEING_LOADED.reset(token)
-
-
-def absolute_name(name: str) -> str:
-    """A name with the path in it made absolute: "runs/towers", "runs/sparse?expansion=none", "onnx:FILE#tensor"."""
-    for prefix, rest in (("", name), name.partition(":")[::2]):
-        place = split_mark(rest)[0].partition("#")[0]
-        if place and is_there(place):
-            return f"{prefix}{':' if prefix else ''}{Path(place).absolute()}{rest[len(place) :]}"
-    return name
-
-
-def is_gone(name: str) -> bool:
-    """Whether the name of a model is an absolute path, and nothing is there any more."""
-    paths = [Path(split_mark(part)[0].partition("#")[0]) for part in (name, name.partition(":")[2])]
-    return any(path.is_absolute() and not is_there(path) for path in paths)
 
 
 def family_named(name: str) -> Family:

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
-import json
 import os
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 from visir.encoders.families import CHECKPOINT_FILE, KINDS, family_of
-from visir.errors import EncoderError
+from visir.errors import EncoderError, VisirError
+from visir.files import is_there, read_json
 
 WEIGHTS = ("*.safetensors", "*.bin", "*.pt", "*.pth", "*.onnx", "*.msgpack")
 LONGEST = 4 * 2**20
 """Bytes of a configuration that is read: no model's is longer."""
 _LICENCE = re.compile(r"^licen[sc]e:\s*['\"]?([\w.+-]+)", re.MULTILINE)
+_SEVERAL = re.compile(r"\bcol(pali|qwen|modernvbert|smol|bert)|hf_colbert|\bblip-?2")
+"""Models of several vectors for each input, by their type and class."""
 
 
 @dataclass(frozen=True)
@@ -41,6 +44,8 @@ class KnownModel:
         group: The heading under which it is listed.
         source: Where the facts were verified: "mteb", "hub", "open_clip", or files that were read.
         architecture: What its configuration calls it; for models whose files were read.
+        refusal: Why it cannot be read here, by its configuration; "" where nothing speaks against it. For models of
+            transformers whose files were read.
     """
 
     name: str
@@ -59,6 +64,7 @@ class KnownModel:
     group: str = ""
     source: str = ""
     architecture: str = ""
+    refusal: str = ""
 
 
 def facts_of_folder(name: str, folder: Path) -> KnownModel:
@@ -97,6 +103,7 @@ def facts_of_folder(name: str, folder: Path) -> KnownModel:
         remote_code="auto_map" in config,
         source="its files",
         architecture=architecture,
+        refusal=_refusal(name, folder) if family.name == "transformers" else "",
     )
 
 
@@ -104,7 +111,8 @@ def cached_folder(hub_name: str) -> Path | None:
     """Where the hub's cache on this machine has files of a model; None without any. Imports nothing."""
     home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))
     hub = Path(os.environ.get("HF_HUB_CACHE", home / "hub"))
-    snapshots = sorted((hub / f"models--{hub_name.replace('/', '--')}" / "snapshots").glob("*"))
+    place = hub / f"models--{hub_name.replace('/', '--')}"
+    snapshots = sorted((place / "snapshots").glob("*")) if is_there(place) else []
     return next((folder for folder in reversed(snapshots) if has_weights(folder)), snapshots[-1] if snapshots else None)
 
 
@@ -137,12 +145,14 @@ def _json(path: Path) -> dict[str, Any]:
     try:
         if path.stat().st_size > LONGEST:
             raise ValueError(f"{path.stat().st_size:,} bytes")
-        value = json.loads(path.read_text(encoding="utf-8"))
+        value = read_json(path)
         if not isinstance(value, dict | list):
             raise ValueError("neither an object nor a list")
-    except (ValueError, OSError) as fault:
+    except (VisirError, ValueError, OSError) as fault:
+        why = fault.message if isinstance(fault, VisirError) else str(fault)
         raise EncoderError(
-            f"{path}: this configuration cannot be read ({fault}).", hint="copy the model's folder again"
+            f"{path}: this configuration cannot be read ({why.removeprefix(f'{path}: ')}).",
+            hint="copy the model's folder again",
         ) from fault
     return value if isinstance(value, dict) else {"modules": value}
 
@@ -154,6 +164,13 @@ def _architecture(folder: Path, config: Mapping[str, Any]) -> str:
         return f"{config['peft_type']} adapters over {config['base_model_name_or_path']}"
     names = config.get("architectures") or [config.get("model_type", "")]
     return str(names[0]) if isinstance(names, list) and names else ""
+
+
+def _refusal(name: str, folder: Path) -> str:
+    if any(find_spec(package) is None for package in ("torch", "transformers")):
+        return ""
+    readers = import_module("visir.encoders.models.transformers_models")  # which imports this file
+    return str(readers.refusal_of(name, folder))
 
 
 def _sides(config: Mapping[str, Any]) -> tuple[bool, bool]:
@@ -177,7 +194,7 @@ def _vector_form(folder: Path, config: Mapping[str, Any]) -> str:
             declared, "multi-vector" if "pylate" in kinds or "MultiVector" in kinds else "dense"
         )
     names = f"{config.get('model_type', '')} {config.get('architectures', '')}".lower()
-    if re.search(r"\bcol(pali|qwen|modernvbert|smol|bert)|hf_colbert", names) or config.get("form") == "multi-vector":
+    if _SEVERAL.search(names) or config.get("form") == "multi-vector":
         return "multi-vector"
     return "sparse" if config.get("kind") == "sparse" else "dense"
 

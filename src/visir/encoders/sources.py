@@ -51,7 +51,10 @@ def items_of(
     if isinstance(opened, Task):
         return opened.documents if role == "document" else opened.queries
     if modality is None:
-        modality = "image" if "image" in encoder.modalities and len(opened.images) else "text"
+        takes_images = "image" in encoder.modalities
+        modality = "image" if takes_images and len(opened.images) else "text"
+        if not takes_images and not len(opened.captions):
+            raise encoder.cannot("image")
     if modality == "text" and not len(opened.captions) and "text" not in encoder.modalities:
         raise encoder.cannot("image")
     return opened.items(modality)

@@ -103,7 +103,8 @@ def by_label(result: Result, label: str, measures: Sequence[str] | None = None) 
     Raises:
         VisirError: No task has such a label.
     """
-    check_label(label, {name for labels in result.labels.values() for name in labels.column_names[1:]}, result.system)
+    known = {name for labels in result.labels.values() for name in labels.column_names[1:]}
+    check_label(label, known, result.protocol.collection)
     names = list(measures) if measures is not None else typical_measures(result)
     rows = []
     for task, labels in result.labels.items():
@@ -134,11 +135,12 @@ def check_label(label: str, known: Collection[str], where: str) -> None:
     Args:
         label: The name that is asked for.
         known: The names of the labels that there are.
-        where: What the queries are of, for the message.
+        where: The collection or task that the queries are of, for the message.
     """
     if label not in known:
         problem = f"{where}: there is no label {label!r}." if known else f"{where}: no query has labels."
-        hint = nearest(label, sorted(known)) if known else "labels come with the task: Task(…, labels=…)"
+        own = "a table of captions says theirs in a column language; " if label == "language" else ""
+        hint = nearest(label, sorted(known)) if known else f"{own}a task has labels: Task(…, labels=…)"
         raise VisirError(problem, hint=hint)
 
 

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError, ProtocolError, VisirError, nearest, raise_faults
 from visir.evaluation.clusters import clusters_of, labels_clusters
-from visir.evaluation.comparison import Comparison, Difference, untested_notes
+from visir.evaluation.comparison import Comparison, Difference
 from visir.evaluation.contestants import USUAL, Contestants, contestants_of
-from visir.evaluation.measures import MEASURES, Named, base_of, read_measure
+from visir.evaluation.measures import Named, base_of, read_measure
 from visir.evaluation.measures.measure import recalls_of
+from visir.evaluation.paired_difference import INTERVALS, in_words, notes_of, paired_difference, with_correction
 from visir.evaluation.scoring import canonical
-from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
+from visir.evaluation.significance import Correction, TestName
 from visir.evaluation.typical_measures import CHOICES
 from visir.records import Protocol, Result, labels_of
 
@@ -91,10 +92,11 @@ def compare(
         measures: Names as people type them, which may include "rsum". None takes the measures of choices, or else the
             protocol's recall at 1, 5 and 10, rsum, mrr and mean_rank, as far as all results have them; for runs
             nDCG@10, AP, RR and R@10. `median_rank` has no paired test and is refused.
-        test: "t" (paired t-test) or "randomisation" (sign flips). For measures of 0 and 1 over independent queries the
-            latter is McNemar's exact test.
-        correction: "holm", "bonferroni" or "none", over *all* comparisons returned (systems × tasks × measures). Among
-            twenty differences, about one is "significant" at 5 % by chance.
+        test: "t" (paired t-test; below ten units exact sign flips), "randomisation" (sign flips), or "wilcoxon"
+            (signed ranks). For measures of 0 and 1 over independent queries "randomisation" is McNemar's exact test.
+        correction: "holm", "bonferroni", "bh" or "none", over *all* comparisons returned (systems × tasks × measures).
+            Among twenty differences, about one is "significant" at 5 % by chance. "bh" (Benjamini and Hochberg)
+            promises less than the others: of the differences called significant, 5 % are none.
         allow: Protocol fields that may differ; every other difference is refused, with the list. Of runs the depth
             may differ in any case, with a note.
         unit: What a sample is. "image" takes the captions of one image together, because they are not independent
@@ -104,8 +106,8 @@ def compare(
         seed: The seed of the randomisation test.
 
     Returns:
-        The differences. One that cannot be tested (a single query, or the same difference everywhere) does not count
-        for the correction.
+        The differences. One that cannot be tested (a single query) does not count for the correction. Of `mean_rank`
+        the logarithms of ranks are tested.
 
     Raises:
         ProtocolError: The protocols, or the sets of queries, differ.
@@ -150,37 +152,29 @@ def compare_results(
     informed = _informed(results)
     clusters = {task: clusters_of(informed, task) for task in tasks}
     dependent = [task for task in tasks if clusters[task] is not None]
+    units = {
+        task: len(first.per_query[task]) if unit == "caption" or own is None else len(np.unique(own))
+        for task, own in clusters.items()
+    }
     for other, label in zip(results[1:], labels[1:], strict=True):
         for task in tasks:
             rows = paired_rows(first, other, task)
             groups = None if unit == "caption" else clusters[task]
-            for name in names:
-                gaps = _values(other, task, name)[rows] - _values(first, task, name)
-                outcome = paired_test(test, gaps, groups, seed=seed)
-                low, high = mean_interval(gaps, groups)
-                value, before = other.mean(task, name), first.mean(task, name)
-                lower_is_better = base_of(name) in MEASURES and MEASURES.get(base_of(name)).best == "low"
-                differences.append(
-                    Difference(
-                        task,
-                        name,
-                        label,
-                        labels[0],
-                        value,
-                        before,
-                        value - before,
-                        low,
-                        high,
-                        outcome.p,
-                        outcome.p,
-                        value < before if lower_is_better else value > before,
-                        outcome.reason,
-                    )
+            differences += [
+                paired_difference(
+                    task,
+                    name,
+                    (label, labels[0]),
+                    _values(other, task, name)[rows],
+                    _values(first, task, name),
+                    groups,
+                    aggregates=(other.mean(task, name), first.mean(task, name)),
+                    test=test,
+                    seed=seed,
                 )
-    adjusted = corrected([difference.p for difference in differences], correction)
-    corrected_differences = tuple(
-        replace(difference, p_corrected=float(p)) for difference, p in zip(differences, adjusted, strict=True)
-    )
+                for name in names
+            ]
+    corrected_differences = with_correction(differences, correction)
     system_differences = {
         name: tuple(getattr(result.protocol, name) for result in results)
         for other in results[1:]
@@ -194,7 +188,11 @@ def compare_results(
         sum(not difference.untested for difference in corrected_differences),
         allowed,
         system_differences,
-        (*contestants.notes, *_doubts(unit, owners, tasks, dependent), *untested_notes(corrected_differences)),
+        (
+            *contestants.notes,
+            *_doubts(unit, owners, tasks, dependent),
+            *notes_of(corrected_differences, units, test),
+        ),
     )
 
 
@@ -331,11 +329,10 @@ def paired_rows(first: Result, other: Result, task: str) -> NDArray[np.int64]:
 
 
 def _test_in_words(test: TestName, result: Result, clustered: Sequence[str], seed: int) -> str:
-    name = {"t": "t-test", "randomisation": f"randomisation test (seed {seed})"}[test]
     over = "images, captions of one image together" if clustered else "queries"
     if any(labels_clusters(result, task) for task in clustered):
         over = "images and items, queries of one together"
-    return f"two-sided paired {name} over {over}; 95 % intervals (t)"
+    return f"{in_words(test, seed)} over {over}; {INTERVALS}"
 
 
 def _shown(value: Any) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
 from typing import Any
 
 from visir.display import Displayed, Plotted, Tabular, brief, counted
@@ -23,7 +24,7 @@ class Difference(Displayed):
         value: The aggregate of the system: a fraction; rsum in points.
         baseline_value: The aggregate of the baseline.
         difference: `value` − `baseline_value`.
-        low: The lower end of the 95 % interval of the mean difference.
+        low: The lower end of the 95 % interval of the mean difference; NaN where there is none.
         high: The upper end.
         p: The p-value of this test alone, in [0, 1].
         p_corrected: The p-value corrected for all comparisons made together.
@@ -51,7 +52,7 @@ class Difference(Displayed):
             self,
             f"{self.task} {self.measure}: {self.system} {self.value:.4g}, {self.baseline} {self.baseline_value:.4g}, "
             f"{self.difference:+.4g}",
-            f"95 % interval {self.low:+.4g} to {self.high:+.4g}, {p}",
+            f"{'no interval' if isnan(self.low) else f'95 % interval {self.low:+.4g} to {self.high:+.4g}'}, {p}",
         )
 
 

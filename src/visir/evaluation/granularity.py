@@ -85,7 +85,6 @@ def granularity(
     split: str | None = None,
     captions: str = "all",
     correction: Correction = "holm",
-    seed: int = 0,
 ) -> GranularityStudy:
     """Count every feature in the captions of a collection, and compare with another collection of the same images.
 
@@ -96,7 +95,6 @@ def granularity(
         split: The split, on both sides; None is everything.
         captions: The choice of captions, on both sides ("first 5" gives COCO's usual 25,000).
         correction: The correction over the features of a profile.
-        seed: The seed of the bootstrap intervals.
 
     Returns:
         The study.
@@ -118,11 +116,9 @@ def granularity(
     given = (source, *([] if against is None else [against]))
     sides = [open_collection_of(side, None, "granularity").split(split) for side in given]
     counted = tuple(granularities(side, profiles, captions=captions) for side in sides)
-    all_means = tuple(
-        {profile: means(features, seed=seed) for profile, features in by_profile.items()} for by_profile in counted
-    )
+    all_means = tuple({profile: means(features) for profile, features in by_profile.items()} for by_profile in counted)
     comparisons = {
-        profile: compare(counted[1][profile], counted[0][profile], correction=correction, seed=seed)
+        profile: compare(counted[1][profile], counted[0][profile], correction=correction)
         for profile in (profiles if against is not None else ())
     }
     rows: list[tuple[str, str]] = []
@@ -133,7 +129,7 @@ def granularity(
         rows.append((f"{role}: captions", f"{len(first):,} of {images:,} images ({captions} of each image)"))
     rows.append(("split", split or "everything"))
     rows.append(("words", counted[0][profiles[0]].language))
-    rows.append(("intervals", f"95 %, of means: percentile bootstrap over images with all their captions, seed {seed}"))
+    rows.append(("intervals", "95 %, of means: Student's t over images with all their captions"))
     for compared in list(comparisons.values())[:1]:
         alone = f"and {compared.only[1]:,} and {compared.only[0]:,} with captions on one side only"
         rows.append(("images in common", f"{compared.in_common:,} ({alone})"))

@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 
 from visir.display import Displayed, brief, counted
 from visir.errors import CollectionError, ConfigurationError
-from visir.evaluation.significance import Correction, bootstrap_interval, corrected, mean_interval, paired_t
+from visir.evaluation.intervals import difference_interval
+from visir.evaluation.significance import Correction, corrected, mean_interval, paired_t
 from visir.robustness.granularity import Granularity
 
 
@@ -22,8 +23,8 @@ class Mean:
     Attributes:
         feature: The name of the feature.
         mean: The mean.
-        low: The lower end of its 95 % interval (percentile bootstrap). Whole images are drawn, because the captions of
-            one image describe the same thing. NaN where no caption has the feature.
+        low: The lower end of its 95 % interval (Student's t over images with all their captions, because the
+            captions of one image describe the same thing). NaN where fewer than two images have the feature.
         high: The upper end.
         defined: The number of captions with the feature.
     """
@@ -92,12 +93,11 @@ class GranularityComparison(Displayed):
         )
 
 
-def means(counted: Granularity, *, seed: int = 0) -> tuple[Mean, ...]:
-    """The mean of every feature with its 95 % interval; images are drawn with all their captions.
+def means(counted: Granularity) -> tuple[Mean, ...]:
+    """The mean of every feature with its 95 % interval, over images with all their captions.
 
     Args:
         counted: The features.
-        seed: The seed of the bootstrap.
 
     Returns:
         One mean for each feature.
@@ -108,14 +108,12 @@ def means(counted: Granularity, *, seed: int = 0) -> tuple[Mean, ...]:
         defined = ~np.isnan(values)
         low = high = float("nan")
         if defined.any():
-            low, high = bootstrap_interval(values[defined], images[defined], seed=seed)
+            low, high = mean_interval(values[defined], images[defined])
         feature_means.append(Mean(feature, counted.mean(feature), low, high, int(defined.sum())))
     return tuple(feature_means)
 
 
-def compare(
-    original: Granularity, refined: Granularity, *, correction: Correction = "holm", seed: int = 0
-) -> GranularityComparison:
+def compare(original: Granularity, refined: Granularity, *, correction: Correction = "holm") -> GranularityComparison:
     """Compare the features over the images that both sides have captions for.
 
     A pair is an image: the mean over its captions on each side. Nothing tells which refined caption belongs to which
@@ -125,7 +123,6 @@ def compare(
         original: The features of the original captions.
         refined: The features of the refined captions, in the same profile.
         correction: The correction over the features.
-        seed: Not used; intervals come from the t distribution.
 
     Returns:
         The changes.
@@ -152,13 +149,11 @@ def compare(
         before, after = (_by_image(change, feature, both) for change in (original, refined))
         is_defined = ~np.isnan(before) & ~np.isnan(after)
         if is_defined.sum() > 1:
-            gaps = (after - before)[is_defined]
-            low, high = mean_interval(gaps)
-            p = paired_t(gaps).p
-            at_first, at_last = float(before[is_defined].mean()), float(after[is_defined].mean())
-            uncorrected.append(
-                FeatureChange(feature, at_first, at_last, float(gaps.mean()), low, high, p, p, int(is_defined.sum()))
-            )
+            first, last = before[is_defined], after[is_defined]
+            low, high = difference_interval(last, first)
+            p = paired_t(last - first).p
+            means_of_both = float(first.mean()), float(last.mean()), float((last - first).mean())
+            uncorrected.append(FeatureChange(feature, *means_of_both, low, high, p, p, int(is_defined.sum())))
     adjusted = corrected([change.p for change in uncorrected], correction)
     changes = tuple(replace(change, p_corrected=float(p)) for change, p in zip(uncorrected, adjusted, strict=True))
     only = (len(original_images) - len(both), len(refined_images) - len(both))

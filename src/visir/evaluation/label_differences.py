@@ -14,7 +14,8 @@ from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
 from visir.evaluation.by_label import UNLABELLED
 from visir.evaluation.clusters import clusters_of
-from visir.evaluation.significance import corrected, mean_and_error, mean_interval, paired_t
+from visir.evaluation.intervals import difference_interval
+from visir.evaluation.significance import corrected, mean_and_error, paired_t
 from visir.records import Result
 
 Floats = NDArray[np.float64]
@@ -170,7 +171,7 @@ def _compared(
     number = int(common.sum())
     if number > 1 and 2 * number >= min((counts > 0).sum(), (other_counts > 0).sum()):
         first, second = sums[common] / counts[common], other_sums[common] / other_counts[common]
-        outcome, (low, high) = paired_t(first - second), mean_interval(first - second)
+        outcome, (low, high) = paired_t(first - second), difference_interval(first, second)
         return number, True, float(first.mean()), float(second.mean()), low, high, outcome.p
     from scipy.stats import t as student
 

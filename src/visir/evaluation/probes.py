@@ -26,7 +26,7 @@ from visir.evaluation.latent_facts import ROLES, Role
 from visir.evaluation.linear_probe import held_out_hits
 from visir.evaluation.probe_examples import SOURCES, Examples, Source, deal, examples_of, groups_of, in_order
 from visir.evaluation.saved import Saved
-from visir.evaluation.significance import bootstrap_interval
+from visir.evaluation.significance import mean_interval
 from visir.evaluation.sources import open_collection_of
 from visir.evaluation.systems.given import vectors_by_side
 from visir.progress import Progress
@@ -82,7 +82,7 @@ class ProbedFact(Displayed):
 class RoleMean:
     """The mean of the normalised accuracies of the facts of a role from one source.
 
-    The interval is a 95 % bootstrap over images: it covers the choice of images, not another training of the encoder or
+    The 95 % interval is Student's t over images: it covers the choice of images, not another training of the encoder or
     other facts.
 
     Attributes:
@@ -334,7 +334,7 @@ def probe_vectors(
         folds=folds,
         seed=seed,
         facts=_facts(examples, readings),
-        roles=_means(examples, readings, hits, groups, seed),
+        roles=_means(examples, readings, hits, groups),
     )
 
 
@@ -365,13 +365,12 @@ def _means(
     readings: Sequence[ProbeReading],
     hits: Sequence[NDArray[np.bool_]],
     groups: Sequence[str],
-    seed: int,
 ) -> tuple[RoleMean, ...]:
     """The mean of each role and source, in that order.
 
     The mean of the normalised accuracies is a mean over images as well: image i contributes the mean over facts of
     (n / n_f · hit_if − chance_f) / (1 − chance_f), where n_f of the n images are examples of fact f (nearly always
-    all). So whole images can be drawn again, with all their facts and their near-duplicates.
+    all). So its interval is Student's t over images, with all their facts and their near-duplicates.
     """
     role_means = []
     for role in ROLES:
@@ -388,6 +387,6 @@ def _means(
                 weighted = np.full(len(groups), -reading.chance)
                 weighted[chosen_examples.images] += len(groups) / reading.examples * hit
                 share += weighted / (1 - reading.chance) / len(chosen)
-            low, high = bootstrap_interval(share, groups, seed=seed)
+            low, high = mean_interval(share, groups)
             role_means.append(RoleMean(role, source, len(chosen), float(share.mean()), low, high))
     return tuple(role_means)

@@ -13,10 +13,14 @@ from visir.errors import ConfigurationError
 from visir.evaluation.assembly import Source
 from visir.records import Collection, Qrels, Task, TaskFile, TaskSet
 
-_ENDINGS = (".qrels", ".qrel", ".trec", ".txt", ".tsv", "")
+_BEGINNING = 4096
+"""Bytes of a file that show whether it holds judgements."""
 
 
-OPEN_OPTIONS = ("image", "caption", "id", "caption_id", "split_column", "split_by", "format", "judgements", "encoding")
+OPEN_OPTIONS = (
+    *("image", "caption", "id", "caption_id", "split_column", "language_column"),
+    *("split_by", "format", "judgements", "encoding"),
+)
 """Options of `visir.open` that people give to other calls."""
 
 
@@ -131,15 +135,16 @@ def _has_tasks(source: Any) -> bool:
 
 
 def _is_qrels_file(path: Path) -> bool:
-    """Whether the first line is "query 0 document grade"."""
+    """Whether the first line is "query 0 document grade", whatever the file is called."""
     endings = [ending.lower() for ending in path.suffixes if ending not in (".gz", ".xz")]
-    if (endings or [""])[-1] not in _ENDINGS or not path.is_file():
+    if not path.is_file():
         return False
     if endings and endings[-1] in (".qrels", ".qrel"):
         return True
     try:
-        with path.open(encoding="utf-8") as lines:
-            cells = next((line.split() for line in lines if line.strip()), [])
-    except (OSError, UnicodeDecodeError):
+        with path.open("rb") as stream:
+            text = stream.read(_BEGINNING).decode("utf-8", "ignore")
+    except OSError:
         return False
+    cells = next((line.split() for line in text.splitlines() if line.strip()), [])
     return len(cells) == 4 and cells[1].upper() in ("0", "Q0", "1") and cells[3].lstrip("-").isdigit()

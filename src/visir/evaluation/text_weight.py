@@ -29,6 +29,7 @@ from visir.retrieval.vectors import Similarity
 WEIGHTS = tuple(number / 20 for number in range(21))
 """0, 0.05, …, 1."""
 MEASURE = "mrr"
+"""What decides where tasks have no measure of their own, or different ones."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -74,7 +75,7 @@ def choose_weight(
     relevance: str | None = None,
     ties: Ties | None = None,
     similarity: Similarity | None = None,
-    measure: str = MEASURE,
+    measure: str | None = None,
     weights: Sequence[float] = WEIGHTS,
     images: Any = None,
     device: str | None = None,
@@ -92,7 +93,8 @@ def choose_weight(
         relevance: The set of judgements, as of `visir.evaluate`; None is the usual one of each task.
         ties: How equal scores are counted, as of `visir.evaluate`; None is what the tasks say.
         similarity: "cosine" or "dot", as of `visir.evaluate`.
-        measure: The measure that decides.
+        measure: The measure that decides; None is the first that the tasks themselves name (CIRCO: capped_map@5), or
+            MRR where they name none or different ones.
         weights: The weights that are tried, from 0 to 1.
         images: Where the pictures of the source are.
         device: Where a model that is named is run.
@@ -139,7 +141,8 @@ def choose_weight(
     if not composed:
         raise ConfigurationError("no query of this source has a text and an image.", hint="there is nothing to weigh")
     rule = ties or ties_of(composed.values())
-    measure = parse([measure])[0].name
+    first = {task.measures[0] if task.measures else MEASURE for task in composed.values()}
+    measure = parse([measure or (first.pop() if len(first) == 1 else MEASURE)])[0].name
     encoder = load(model, device=device)
     options = cast(EncodeOptions, encoding)
     ranks: dict[float, dict[str, list[Ranks]]] = {weight: {} for weight in weights}

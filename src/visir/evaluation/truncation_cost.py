@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.display import Plotted, Tabular, brief
+from visir.display import Plotted, Tabular, brief, counted
 from visir.encoders import load
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.assembly import assemble
@@ -33,10 +33,11 @@ class Truncation(Tabular, Plotted, view="visir.reports.views.truncation"):
         longest: The tokens of the longest text, and `median`, of the one in the middle.
         median: See `longest`.
         words_lost: The share of the words of cut texts that are not read.
-        by_truncation: The measures of cut and of whole texts, as queries; None where one kind is missing, or the model
-            was not evaluated.
+        by_truncation: The measures of all cut and of all whole texts, as queries; None where one kind is missing, or
+            the model was not evaluated.
         by_length: The measures of texts by the number of their tokens, likewise.
-        differences: Cut minus whole, with its interval.
+        differences: Cut minus whole, with its interval. Where images have both kinds, it is taken over these images
+            alone, so its means are others than those of `by_truncation`.
         evaluation: The evaluation, where there was one.
     """
 
@@ -64,6 +65,7 @@ class Truncation(Tabular, Plotted, view="visir.reports.views.truncation"):
         measured = "" if row is None or self.differences is None else (
             f"{self.differences.measure}: cut {row.first_mean:.4g}, whole {row.second_mean:.4g}, difference "
             f"{row.difference:+.4g} ({row.low:.4g} to {row.high:.4g})"
+            + (f", over the {counted(row.units, 'images')} that have both" if row.paired else "")
         )  # fmt: skip
         lost = f"; {100 * self.words_lost:.1f} % of their words are not read" if self.cut else ""
         return brief(

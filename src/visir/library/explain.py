@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pyarrow.compute as pc
 
-from visir.errors import EncoderError, ImageError
+from visir.errors import ImageError
 from visir.library.layout import LibraryError
 from visir.library.query import Query
 from visir.library.query_encoding import EncodedQuery
@@ -85,14 +85,11 @@ def matched_regions(state: LibraryState, query: Query, item: str) -> WordRegions
     encoder = state.encoder.models.dense
     assert encoder is not None, "a library with a dense index has an encoder"
     text, query_vectors = query.search_text, state.encoder.text_vectors(query.search_text)
-    encoder = encoder.for_role("query")
     try:
         with opened(state.library.open_image(item)[0], item) as image:
             return word_regions(encoder, text, query_vectors, vectors.row(0), image)
     except (LibraryError, ImageError):
         return word_regions(encoder, text, query_vectors, vectors.row(0))
-    except EncoderError:  # it joins vectors, so that none of them stands for one word
-        return None
 
 
 def _encoded(state: LibraryState, query: Query, systems: set[str]) -> EncodedQuery:

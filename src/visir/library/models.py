@@ -26,6 +26,7 @@ class LibraryModels:
         device: Of the models; None for the best there is.
         cards: From "dense" and "sparse" to the card of the encoder that made the library's vectors; another is refused.
         loaded: Encoders in memory, by name; if it is a dict, new ones are added.
+        folder: The library's folder, for messages.
     """
 
     def __init__(
@@ -36,10 +37,12 @@ class LibraryModels:
         device: str | None = None,
         cards: Mapping[str, Mapping[str, Any]] | None = None,
         loaded: Mapping[str, Encoder] | None = None,
+        folder: Path | None = None,
     ) -> None:
         self.model, self.head = model, head
         self._device, self._cards = device, cards or {}
         self._loaded = loaded if isinstance(loaded, dict) else dict(loaded or {})
+        self._folder = folder
 
     @cached_property
     def encoder(self) -> Encoder:
@@ -86,8 +89,8 @@ class LibraryModels:
         _ = self.dense, self.sparse
 
     def _load(self, name: str) -> Encoder:
-        from visir.encoders import load
-        from visir.encoders.loading import is_gone
+        from visir.encoders.loading import load_recorded
+        from visir.encoders.places import is_gone
 
         if name not in self._loaded:
             if is_gone(name):
@@ -95,7 +98,12 @@ class LibraryModels:
                     f"{name}: the model of this library is not there any more.",
                     hint="move it back; or say where it is now: visir library update LIBRARY --model NEW_PLACE",
                 )
-            self._loaded[name] = load(name, device=self._device)
+            self._loaded[name] = load_recorded(
+                name,
+                self._folder or "the library",
+                allow=f"load it before you open the library: visir.load({name!r})",
+                device=self._device,
+            )
         return self._loaded[name]
 
     def _check_same_model(self, system: str, encoder: Encoder) -> None:
@@ -118,7 +126,7 @@ class LibraryModels:
 def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | None]:
     """Model and head as they are loaded from any folder; a head given as the model is both."""
     from visir.encoders.families import CHECKPOINT_FILE
-    from visir.encoders.loading import absolute_name
+    from visir.encoders.places import absolute_name
 
     first, second = absolute_name(str(model)), None if head is None else absolute_name(str(head))
     if second is None:
@@ -146,7 +154,7 @@ def with_moved_models(card: LibraryCard, model: str | None, head: str | None, fo
     Raises:
         LibraryError: A name is that of another model.
     """
-    from visir.encoders.loading import is_gone
+    from visir.encoders.places import is_gone
 
     for option, name, current in (("--model", model, card.model), ("--sparse", head, card.head)):
         if name is not None and name != current and not (current and is_gone(current) and card.cards):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -12,7 +13,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
-from visir.errors import VisirError
+from visir.errors import TextError, VisirError
 from visir.library.deterministic_batches import COMPARED, DeterministicTextEncoder, vectors_of_each
 from visir.library.models import LibraryModels
 from visir.library.prepared_image import PreparedImage
@@ -78,7 +79,9 @@ class QueryEncoder:
         for system in ("dense", "sparse"):  # all texts together; they are looked up one by one below
             of_system = [text for text, own in zip(texts, systems, strict=True) if text is not None and system in own]
             if of_system:
-                self._text_encoder(system).vectors(of_system)
+                text_encoder = self._text_encoder(system)
+                with suppress(VisirError):  # one of them cannot be encoded: its own query says so below
+                    text_encoder.vectors(of_system)
         words = self._text_words([text for text, own in zip(texts, systems, strict=True) if text and "sparse" in own])
         for query, own in zip(queries, systems, strict=True):
             try:
@@ -110,7 +113,7 @@ class QueryEncoder:
 
     def text_vectors(self, text: str) -> Vector:
         """The vector (d,) of a text in the dense index's space, or its vectors (t, d)."""
-        return self._text_encoder("dense").vectors([text])[0]
+        return self._text_vector("dense", text)
 
     def learn_batch_sizes(self) -> None:
         """Find out with made-up texts, short and long ones, in which batches texts can be encoded."""
@@ -148,7 +151,7 @@ class QueryEncoder:
         return [system for system, model in models.items() if model is not None]
 
     def _encode_one(
-        self, query: Query, systems: set[str], library: LibrarySnapshot, words: Mapping[str, Words]
+        self, query: Query, systems: set[str], library: LibrarySnapshot, words: Mapping[str, Words | VisirError]
     ) -> EncodedQuery:
         dense: Vector | None = None
         sparse: Words | None = None
@@ -168,7 +171,7 @@ class QueryEncoder:
         text: Vector | None = None
         other: Vector | None = None
         if query.search_text is not None:
-            text = self._text_encoder("dense").vectors([query.search_text])[0]
+            text = self._text_vector("dense", query.search_text)
         if query.image is not None:
             other = self._image_vector("dense", query.image)
         elif query.like is not None:
@@ -176,6 +179,13 @@ class QueryEncoder:
             several = isinstance(vectors, MultiVectorEmbeddings)
             other = vectors.row(0) if several else np.asarray(vectors.vectors[0], np.float32)
         return text, other
+
+    def _text_vector(self, system: str, text: str) -> Vector:
+        """The vector (d,) of a text, or its vectors (t, d); `QueryError` for a text that the model cannot read."""
+        try:
+            return self._text_encoder(system).vectors([text])[0]
+        except TextError as fault:
+            raise QueryError(fault.message, hint=fault.hint) from fault
 
     def _image_vector(self, system: str, image: Image | PreparedImage) -> Vector:
         """The vector (d,) of a picture, or its vectors (t, d)."""
@@ -187,8 +197,12 @@ class QueryEncoder:
             raise encoder.cannot("image")
         return vectors_of_each(encoder, encoder.embed_images([pixels]))[0]
 
-    def _query_words(self, query: Query, library: LibrarySnapshot, text_words: Mapping[str, Words]) -> Words:
+    def _query_words(
+        self, query: Query, library: LibrarySnapshot, text_words: Mapping[str, Words | VisirError]
+    ) -> Words:
         text = None if query.search_text is None else text_words.get(query.search_text, {})
+        if isinstance(text, VisirError):
+            raise text
         other: Words | None = None
         if query.image is not None:
             [other] = self._words_of_vectors("image", self._image_vector("sparse", query.image)[None])
@@ -198,13 +212,22 @@ class QueryEncoder:
             return text or other or {}
         return _mean_words(text, other, query.text_weight)
 
-    def _text_words(self, texts: Sequence[str]) -> dict[str, Words]:
-        """The weighted words of texts, computed together: a text's weights depend on its own vector alone."""
-        distinct = [*dict.fromkeys(texts)]
-        if not distinct:
-            return {}
-        vectors = np.stack(self._text_encoder("sparse").vectors(distinct))
-        return dict(zip(distinct, self._words_of_vectors("text", vectors, distinct), strict=True))
+    def _text_words(self, texts: Sequence[str]) -> dict[str, Words | VisirError]:
+        """The weighted words of texts, or the error of one that cannot be encoded.
+
+        They are computed together: a text's weights depend on its own vector alone.
+        """
+        vectors: dict[str, Vector] = {}
+        unreadable: dict[str, VisirError] = {}
+        for text in dict.fromkeys(texts):
+            try:
+                vectors[text] = self._text_vector("sparse", text)
+            except VisirError as fault:
+                unreadable[text] = fault
+        if not vectors:
+            return {**unreadable}
+        words = self._words_of_vectors("text", np.stack([*vectors.values()]), [*vectors])
+        return {**dict(zip(vectors, words, strict=True)), **unreadable}
 
     def _words_of_vectors(self, modality: Modality, vectors: Vector, texts: Sequence[str] | None = None) -> list[Words]:
         head, ids = self._head(), [f"{row:06}" for row in range(len(vectors))]

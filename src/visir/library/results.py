@@ -84,8 +84,8 @@ class HitExplanation:
         captions: (text, score) of the captions nearest to the picture, its own and others', by the dense model.
         parts: Rank, score and contribution of each system.
         words: (word, weight), the heaviest of the picture.
-        regions: What each word of the query matched in the picture; None for a model that makes one vector for each, or
-            a query without a text.
+        regions: What each word of the query matched in the picture, or why that is not known (`missing`); None for a
+            model that makes one vector for each, or a query without a text.
     """
 
     terms: tuple[Match, ...]

@@ -236,7 +236,14 @@ class Searcher:
     def _encoder(self, library: LibrarySnapshot, *, fresh: bool = False) -> QueryEncoder:
         """The models of a library, not yet loaded; `fresh` ones at once, where there may be others of the same name."""
         card = library.card
-        models = LibraryModels(card.model, card.head, device=self._device, cards=card.cards, loaded=self._loaded)
+        models = LibraryModels(
+            card.model,
+            card.head,
+            device=self._device,
+            cards=card.cards,
+            loaded=self._loaded,
+            folder=library.folder,
+        )
         if fresh:
             models.load_as_made()
         return QueryEncoder(models)

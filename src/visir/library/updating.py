@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.display import Displayed, brief, listed
+from visir.encoders.own_code import name_model
 from visir.files import read_json
 from visir.library.check import check_before_change
 from visir.library.commit import clean_indexes, commit
@@ -163,9 +164,11 @@ def update(
     check_apart(folder, source)
     # Errors in the arguments are raised before anything is made or waited for.
     before = plan_library(folder, *request)
+    for given in filter(None, (model, head)):
+        name_model(str(given))
     check_source_available(folder, before.source, before.images)
     opened = PhotoSource.open(before.source, images=before.images, split=before.split)
-    models = LibraryModels(before.model, before.head, device=device, cards=before.cards, loaded=loaded)
+    models = LibraryModels(before.model, before.head, device=device, cards=before.cards, loaded=loaded, folder=folder)
     if not is_library(folder):
         _check_models(models)
         _ = fitted(before, models)

@@ -1,18 +1,24 @@
-"""Cells on disk: one JSON file each, written when the cell is finished, so that a kill loses only unfinished cells."""
+"""Cells on disk: a JSON file each, and one of draws, written together when the cell is finished.
+
+So a kill loses only unfinished cells.
+"""
 
 from __future__ import annotations
 
+import io
 import re
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
+
+import numpy as np
 
 from visir.files import json_bytes, read_json
 from visir.fingerprint import hash_json
 from visir.storage import MANIFEST, FolderKind, Manifest, put
 from visir.studies.experiment import Experiment, Measurement
 
-CELLS = FolderKind("cells", "a folder of cells", remedy="remove it, or choose another folder: --out DIR")
+CELLS = FolderKind("cells", "a folder of cells", remedy="remove it, or choose another folder: --out DIR", version=2)
 CellState = Literal["done", "failed", "not run"]
 
 
@@ -78,7 +84,15 @@ class StudyFolder:
 
     def save(self, cell: TableCell) -> None:
         """Write a cell in one step."""
-        put(self.path / "cells", CELLS, {f"{cell.file}.json": json_bytes(asdict(cell))})
+        draws = cell.measured.draws
+        plain = asdict(replace(cell, measured=replace(cell.measured, draws={})))
+        plain["measured"]["draws"] = list(draws)
+        contents = {f"{cell.file}.json": json_bytes(plain)}
+        if draws:
+            stream = io.BytesIO()
+            np.save(stream, np.stack(list(draws.values())).astype(np.float32))
+            contents[f"{cell.file}.npy"] = stream.getvalue()
+        put(self.path / "cells", CELLS, contents)
 
     def load(self, cell: TableCell) -> TableCell:
         """The saved cell with the same settings; `cell` itself where there is none."""
@@ -91,7 +105,10 @@ class StudyFolder:
             if _comparable(saved["settings"]) != _comparable(cell.settings):
                 return cell
             measured = saved.pop("measured")
-            return TableCell(**saved, measured=Measurement(**{**measured, "notes": tuple(measured["notes"])}))
+            labels = measured["draws"]
+            values = np.load(cells / f"{cell.file}.npy", allow_pickle=False).astype(np.float64) if labels else []
+            changed = {"notes": tuple(measured["notes"]), "draws": dict(zip(labels, values, strict=True))}
+            return TableCell(**saved, measured=Measurement(**{**measured, **changed}))
 
 
 def _comparable(settings: dict[str, Any]) -> dict[str, Any]:

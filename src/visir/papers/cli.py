@@ -12,6 +12,7 @@ from visir.cli.options import DryRunOption, JobsOption, out_option
 from visir.cli.verbs import group
 
 if TYPE_CHECKING:
+    from visir.papers.comparison import StudyComparison
     from visir.papers.study import Study
     from visir.reports.table import Table
     from visir.studies.experiment import Experiment
@@ -109,6 +110,7 @@ def run_command(
     _require_torch()
     from visir.errors import VisirError
     from visir.papers import study as papers
+    from visir.papers.comparison import compare_cells
     from visir.papers.names import names as study_names
     from visir.papers.running import run_study
 
@@ -130,13 +132,8 @@ def run_command(
                 raise
             output.line(f"{name}: {fault.message.splitlines()[0]}")
             continue
-        states = ", ".join(
-            f"{sum(cell.state == state for cell in cells)} {state}" for state in ("done", "failed", "not run")
-        )
-        output.line(f"{name}, {scale}: {states}")
-        for cell in cells:
-            if cell.state == "failed":
-                output.line(f"  failed: {cell.system} {cell.collection} seed {cell.seed}: {cell.reason}")
+        for line in _run_lines(compare_cells(name, study, scale, cells)):
+            output.line(line)
     if not dry_run and not everything:
         output.line("measured beside published: visir papers compare " + " ".join(chosen) + _outside(out))
 
@@ -146,7 +143,7 @@ def compare_command(
     scale: Annotated[str | None, typer.Option(help="The scale. Default: every one that was run.")] = None,
     out: Out = _OUT,
 ) -> None:
-    """Compare measured with published values: values, orders, the three verdicts, and the nearest reading."""
+    """Compare measured with published values: values, orders, the verdicts, and the nearest reading."""
     _require_torch()
     from visir.papers.reports.tables import tables_of
     from visir.papers.surface import comparisons, show
@@ -191,6 +188,26 @@ def _show_scale(study: Study, name: str) -> None:
         output.line(f"  lacks {requirement}\n    for {len(rows)} of {len(experiments)}: {'; '.join(rows)}")
     if not lacks:
         output.line("  all data that it needs is on this machine")
+
+
+def _run_lines(comparison: StudyComparison) -> list[str]:
+    """What was run, what failed, what was not run and why; cells, then printed values without a measured one."""
+    states = ", ".join(f"{comparison.states[state]} {state}" for state in ("done", "failed", "not run"))
+    lines = [f"{comparison.name}, {comparison.scale}: {states}"]
+    rows: dict[str, list[str]] = {}
+    for cell in comparison.cells:
+        if cell.state == "failed":
+            lines.append(f"  failed: {cell.system} {cell.collection} seed {cell.seed}: {cell.reason}")
+        elif cell.state == "not run":
+            rows.setdefault(cell.reason, []).append(cell.row)
+    lines += [f"  not run: {reason}: {'; '.join(dict.fromkeys(of))}" for reason, of in rows.items()]
+    printed = [value for value in comparison.values if value.published is not None]
+    if missing := comparison.not_measured:
+        lines.append(
+            f"  {len(printed) - sum(missing.values())} of {len(printed)} printed values measured; without one:"
+        )
+        lines += [f"    {number}: {reason}" for reason, number in missing.items()]
+    return lines
 
 
 def _row_of(experiment: Experiment) -> str:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
-from itertools import combinations
+from dataclasses import dataclass, field
 from typing import Literal
 
 import numpy as np
@@ -14,9 +13,13 @@ from visir.display import Tabular, brief, counted
 from visir.evaluation.published.judge import TOLERANCE
 from visir.papers.annotations import row_annotations
 from visir.papers.cells import TableCell
+from visir.papers.pairs import PairOrder, pairs_of
 from visir.papers.published_values import ValueKey
 from visir.papers.registries import TREND_CHECKS
+from visir.papers.seed_means import mean_draws
 from visir.papers.study import Data, Study
+from visir.papers.sure_checks import sure_checks
+from visir.studies.draws import DRAWS, Draws
 from visir.studies.trend_check import TrendCheck
 
 ValueState = Literal["reproduced", "not reproduced", "not judged", "failed", "not run"]
@@ -39,6 +42,7 @@ class ValueComparison:
             "not judged" on other data.
         reason: Why it is not judged, failed, or was not run.
         doubt: Why the published value cannot be right; "" when nothing is known against it.
+        draws: Draws of our mean (`visir.papers.seed_means`); None where it has no interval.
     """
 
     system: str
@@ -52,25 +56,7 @@ class ValueComparison:
     state: ValueState
     reason: str = ""
     doubt: str = ""
-
-
-@dataclass(frozen=True)
-class PairOrder:
-    """Two systems (or labels) with different published values.
-
-    Args:
-        collection: The collection of both.
-        label: The label under which two systems are compared, or the system whose labels are.
-        higher: The one with the higher published value, whichever is better.
-        lower: The other.
-        same: Whether our values have strictly this order; None when one of them was not measured.
-    """
-
-    collection: str
-    label: str
-    higher: str
-    lower: str
-    same: bool | None
+    draws: Draws | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, repr=False)
@@ -103,7 +89,8 @@ class StudyComparison(Tabular, view="visir.papers.reports.comparison_view"):
         if judged := self.count("reproduced") + self.count("not reproduced"):
             lines.append(f"within 5 % of the printed value: {self.count('reproduced')} of {judged}")
         if pairs := self.measured_pairs:
-            lines.append(f"in the printed order: {self.pairs_in_order} of {counted(len(pairs), 'pairs')}")
+            ordered = f"{self.pairs_in_order} of {len(self.counted_pairs)} that count"
+            lines.append(f"in the printed order: {ordered} (of {counted(len(pairs), 'pairs')})")
         return brief(self, f"{self.study.paper}, scale {self.scale}, {self.data} data", *lines)
 
     def count(self, state: ValueState) -> int:
@@ -113,17 +100,28 @@ class StudyComparison(Tabular, view="visir.papers.reports.comparison_view"):
     @property
     def measured_pairs(self) -> tuple[PairOrder, ...]:
         """Pairs of which both values were measured."""
-        return tuple(pair for pair in self.pairs if pair.same is not None)
+        return tuple(pair for pair in self.pairs if pair.difference is not None)
+
+    @property
+    def counted_pairs(self) -> tuple[PairOrder, ...]:
+        """Pairs that count: the interval of their difference excludes 0."""
+        return tuple(pair for pair in self.pairs if pair.agrees is not None)
 
     @property
     def pairs_in_order(self) -> int:
-        """How many pairs have the published order."""
-        return sum(bool(pair.same) for pair in self.pairs)
+        """How many pairs that count have the published order."""
+        return sum(bool(pair.agrees) for pair in self.pairs)
 
     @property
     def states(self) -> Counter[str]:
         """How many cells are done, failed, not run."""
         return Counter(cell.state for cell in self.cells)
+
+    @property
+    def not_measured(self) -> dict[str, int]:
+        """Why printed values were not measured → how many, of rows that were run or have no data; most first."""
+        reasons = (value.reason for value in self.values if value.state == "not run" and value.published is not None)
+        return dict(Counter(reasons).most_common())
 
     @property
     def row_annotations(self) -> tuple[tuple[str, str], ...]:
@@ -149,25 +147,20 @@ def compare_cells(name: str, study: Study, scale: str, cells: Sequence[TableCell
         cells: Its cells.
     """
     data = study.scale(scale).data
-    published = study.published_numbers(_collections(cells))
+    published = study.published_numbers(_rows(cells))
     values = _values(study, data, published, cells)
-    means = {(value.system, value.collection, value.label): value.ours for value in values if value.ours is not None}
+    keys = [(value.system, value.collection, value.label) for value in values]
+    means = {key: value.ours for key, value in zip(keys, values, strict=True) if value.ours is not None}
+    draws = {key: value.draws for key, value in zip(keys, values, strict=True) if value.draws is not None}
     checks: list[TrendCheck] = []
     if study.trend_checks is not None:
-        by_collection: dict[str, dict[str, dict[str, float]]] = {}
-        for (system, collection, label), mean in means.items():
-            by_collection.setdefault(collection, {}).setdefault(system, {})[label] = mean
-        for collection, by_system in by_collection.items():
-            prefix = f"{collection}: " if len(by_collection) > 1 else ""
-            new_checks = TREND_CHECKS[study.trend_checks](by_system)
-            checks += [replace(check, statement=prefix + check.statement) for check in new_checks]
-    return StudyComparison(
-        name, study, scale, data, tuple(cells), values, _pairs(study, published, means), tuple(checks)
-    )
+        checks = sure_checks(TREND_CHECKS[study.trend_checks], means, None if data == "quoted" else draws)
+    pairs = pairs_of(study, published, means, draws)
+    return StudyComparison(name, study, scale, data, tuple(cells), values, pairs, tuple(checks))
 
 
-def _collections(cells: Sequence[TableCell]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(cell.collection for cell in cells))
+def _rows(cells: Sequence[TableCell]) -> tuple[tuple[str, str], ...]:
+    return tuple(dict.fromkeys((cell.system, cell.collection) for cell in cells))
 
 
 def _values(
@@ -188,7 +181,7 @@ def _values(
             for label in dict.fromkeys(label for cell in row_cells for label in cell.measured.values)
         ]
         keys = list(dict.fromkeys([*measured, *keys] if study.text_values else [*keys, *measured]))
-    doubts = study.doubts(_collections(cells))
+    doubts = study.doubts(_rows(cells))
     return tuple(_value(key, published.get(key), by_row.get(key[:2], []), data, doubts.get(key, "")) for key in keys)
 
 
@@ -196,52 +189,34 @@ def _value(
     key: ValueKey, published: float | None, cells: Sequence[TableCell], data: Data, doubt: str
 ) -> ValueComparison:
     label = key[2]
-    values = [cell.measured.values[label] for cell in cells if cell.state == "done" and label in cell.measured.values]
+    done = [cell for cell in cells if cell.state == "done" and label in cell.measured.values]
+    values = [cell.measured.values[label] for cell in done]
     if not values:
         states = {cell.state for cell in cells}
         state: ValueState = "failed" if "failed" in states else "not run"
         reason = next((cell.reason for cell in cells if cell.reason), "")
         if "done" in states:
-            task = label.partition(" ")[0]
-            notes = [note for cell in cells for note in cell.measured.notes if note.startswith(task)]
-            reason = notes[0] if notes else "not among what was measured"
+            reason = _why_missing(label, [note for cell in cells for note in cell.measured.notes])
         return ValueComparison(*key, published, None, None, 0, None, state, reason or "not run", doubt)
     ours = float(np.mean(values))
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
+    # What is quoted is what it is: no queries, no seeds.
+    draws = np.full(DRAWS, ours) if data == "quoted" else mean_draws(done, label)
     partial = next((cell.measured.not_judged[label] for cell in cells if label in cell.measured.not_judged), "")
     if published is None or data != "same" or partial:
         reason = partial or ("no printed value" if published is None else f"{data} data: only orders compare")
-        return ValueComparison(*key, published, ours, spread, len(values), None, "not judged", reason, doubt)
+        return ValueComparison(*key, published, ours, spread, len(values), None, "not judged", reason, doubt, draws)
     gap = ours - published
     relative = gap / abs(published) if published else (0.0 if not gap else float("inf"))
     # As decimal numbers: 1.05 is within 5 % of 1, whatever binary makes of it.
     state = "reproduced" if abs(relative) <= TOLERANCE + 1e-12 else "not reproduced"
-    return ValueComparison(*key, published, ours, spread, len(values), relative, state, "", doubt)
+    return ValueComparison(*key, published, ours, spread, len(values), relative, state, "", doubt, draws)
 
 
-def _pairs(study: Study, published: Mapping[ValueKey, float], means: Mapping[ValueKey, float]) -> tuple[PairOrder, ...]:
-    """All pairs of the table whose published values differ."""
-    if study.pairs == "none" or not published:
-        return ()
-    sets: dict[tuple[str, str], dict[str, ValueKey]] = {}
-    for system, collection, label in published:
-        if study.pairs == "labels":
-            sets.setdefault((collection, system), {})[label] = (system, collection, label)
-        else:
-            sets.setdefault((collection, label), {})[system] = (system, collection, label)
-    pairs = []
-    for (collection, name), members in sets.items():
-        for first, second in combinations(members, 2):
-            if study.groups and not any(first in group and second in group for group in study.groups):
-                continue
-            gap = published[members[first]] - published[members[second]]
-            if gap == 0:
-                continue
-            higher, lower = (first, second) if gap > 0 else (second, first)
-            ours = means.get(members[higher]), means.get(members[lower])
-            same = None if ours[0] is None or ours[1] is None else ours[0] > ours[1]
-            pairs.append(PairOrder(collection, name, higher, lower, same))
-    return tuple(pairs)
+def _why_missing(label: str, notes: Sequence[str]) -> str:
+    """The first note about a label ("t2i typos: …"), or about its task ("t2i: …")."""
+    about = (note for name in (label, label.partition(" ")[0]) for note in notes if note.startswith(f"{name}:"))
+    return next(about, "not among what was measured")
 
 
 def _name_of(cell: TableCell) -> str:

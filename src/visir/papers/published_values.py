@@ -19,7 +19,8 @@ SystemAxis = Literal["columns", "rows"]
 
 TICK, DASH = "✓", "–"
 STANDS_FOR = " · "
-"""Between a published collection and the data that stands for it ("All categories · Flipkart")."""
+"""Between a published name and what stands for it: data ("All categories · Flipkart"), or another reading of a system
+("BM25 · plurals taken off")."""
 USUAL_MEASURES = {
     **{(task, f"R@{k}"): f"hit@{k}" for task in ("i2t", "t2i") for k in RSUM_CUTOFFS},
     **{(task, "rsum"): "rsum" for task in ("i2t", "t2i", "both")},
@@ -27,14 +28,14 @@ USUAL_MEASURES = {
 """(task, label) → measure, for experiments that fill no published row."""
 
 
-def row_of(collection: str) -> str:
-    """The published collection that a cell's collection stands for.
+def row_of(name: str) -> str:
+    """The published system or collection that a cell's system or collection stands for.
 
     Example:
         >>> row_of("All categories · Flipkart"), row_of("MS-COCO")
         ('All categories', 'MS-COCO')
     """
-    return collection.partition(STANDS_FOR)[0]
+    return name.partition(STANDS_FOR)[0]
 
 
 def values_of(aggregates: Mapping[str, Mapping[str, float]], row: PublishedRow | None) -> dict[str, float]:
@@ -51,16 +52,18 @@ def values_of(aggregates: Mapping[str, Mapping[str, float]], row: PublishedRow |
         "task label" → value in the table's units (percent; rsum in points). Measures that `aggregates` lacks are
         left out.
     """
-    measures = (
-        {(task, label): measure_of(label) for task, part in row.values.items() for label in part}
-        if row is not None
-        else USUAL_MEASURES
-    )
     return {
         f"{task} {label}": printed_value(measure, aggregates[task][measure], label)
-        for (task, label), measure in measures.items()
+        for (task, label), measure in measures_of(row).items()
         if measure in aggregates.get(task, {})
     }
+
+
+def measures_of(row: PublishedRow | None) -> dict[tuple[str, str], str]:
+    """(task, label) → measure, of every value that a published row prints; without a row `USUAL_MEASURES`."""
+    if row is None:
+        return USUAL_MEASURES
+    return {(task, label): measure_of(label) for task, part in row.values.items() for label in part}
 
 
 def nearest_reading(evaluation: Evaluation, context: ExperimentContext) -> str:

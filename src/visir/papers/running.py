@@ -12,7 +12,6 @@ from pathlib import Path
 from visir.errors import CollectionError, VisirError
 from visir.evaluation.published import Published
 from visir.papers.cells import CellState, StudyFolder, TableCell
-from visir.papers.published_values import row_of
 from visir.papers.study import Study, missing
 from visir.progress import Progress
 from visir.storage import FolderKind, put
@@ -98,9 +97,8 @@ def _context(
     study: Study, cell: TableCell, folder: Path, shared: Path, judged: bool, locks: FolderLocks
 ) -> ExperimentContext:
     table = study.table()
-    row, decimals = None, 2
-    if isinstance(table, Published):
-        row, decimals = table.row(cell.system, row_of(cell.collection)), table.decimals
+    decimals = table.decimals if isinstance(table, Published) else 2
+    row = study.row(cell.system, cell.collection)
     return ExperimentContext(folder, shared, cell.seed, row, decimals, judged, locks)
 
 

@@ -25,7 +25,7 @@ class StudyStatus(Displayed, view="visir.papers.reports.status_view"):
         name: The study's name.
         study: The study.
         comparisons: Scales of which something was run, the smallest first.
-        verdicts: The three verdicts on the study.
+        verdicts: The verdicts on the study.
     """
 
     name: str
@@ -81,7 +81,7 @@ def study_status(name_or_path: str | Path, out: Path) -> StudyStatus:
     """
     study, name = read_study(name_or_path), name_of(name_or_path)
     comparisons = _comparisons(name, study, out)
-    counterpart = _comparisons(study.counterpart, read_study(study.counterpart), out) if study.counterpart else ()
+    counterpart = _all_comparisons(study.counterpart, read_study(study.counterpart), out) if study.counterpart else ()
     return StudyStatus(name, study, comparisons, verdicts(comparisons, counterpart))
 
 
@@ -92,5 +92,8 @@ def all_statuses(out: Path) -> list[StudyStatus]:
 
 def _comparisons(name: str, study: Study, out: Path) -> tuple[StudyComparison, ...]:
     """Of scales with cells that are done or failed."""
-    comparisons = (compare_cells(name, study, scale, saved_cells(study, name, scale, out)) for scale in study.scales)
-    return tuple(part for part in comparisons if part.states["done"] or part.states["failed"])
+    return tuple(part for part in _all_comparisons(name, study, out) if part.states["done"] or part.states["failed"])
+
+
+def _all_comparisons(name: str, study: Study, out: Path) -> tuple[StudyComparison, ...]:
+    return tuple(compare_cells(name, study, scale, saved_cells(study, name, scale, out)) for scale in study.scales)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
 from pydantic import Field, ValidationError
 
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.evaluation.published import PlainTable, Published, every_table, open_table
+from visir.evaluation.published import PlainTable, Published, PublishedRow, every_table, load, open_table, shipped
 from visir.evaluation.published.figures import Figure
 from visir.papers.names import TABLES, names
 from visir.papers.published_values import (
@@ -58,6 +59,18 @@ class Scale(Settings):
     cells: Annotated[tuple[dict[str, Any], ...], Field(min_length=1)]
 
 
+class Beside(Settings):
+    """Rows of another table that the text compares this one with.
+
+    Args:
+        table: Its name in `visir.evaluation.published`; a table of results.
+        systems: Its rows; those of collections that the study's own table has.
+    """
+
+    table: str
+    systems: Annotated[tuple[str, ...], Field(min_length=1)]
+
+
 class Study(Settings):
     """A table or figure of a paper.
 
@@ -65,6 +78,7 @@ class Study(Settings):
         title: What it shows.
         paper: Which it is: "Thesis, Table 3.2".
         published: Its name in `visir.evaluation.published`; "none" for a figure.
+        beside: Rows of another table that the text compares it with.
         figure: Which of the figures whose values come from outside visir (`visir.evaluation.published.figures`).
         text_values: Values of a figure that the text beside it prints: system → label → value.
         claims: What the paper says of it, in a sentence or two.
@@ -86,6 +100,7 @@ class Study(Settings):
     title: str
     paper: str
     published: str | None = None
+    beside: Beside | None = None
     figure: Figure | None = None
     text_values: dict[str, dict[str, float]] = Field(default_factory=dict)
     claims: str
@@ -129,49 +144,87 @@ class Study(Settings):
         """The published table; None for a figure."""
         return None if self.published is None else open_table(self.published)
 
-    def published_numbers(self, collections: Sequence[str] = ()) -> dict[ValueKey, float]:
+    def published_numbers(self, rows: Sequence[tuple[str, str]] = ()) -> dict[ValueKey, float]:
         """Every published number; of a figure, what its text prints, or the values behind it where they are available.
 
         A plain table names no collections: where cells do, its numbers are repeated for each of these. Numbers of other
-        tables are repeated for every collection that stands for theirs (`row_of`).
+        tables are repeated for every collection, and for every system, that stands for theirs (`row_of`).
 
         Args:
-            collections: The collections of the cells.
+            rows: (system, collection) of the cells.
         """
-        numbers = published_numbers(self.table(), self.systems_in)
+        table = self.table()
+        numbers = published_numbers(table, self.systems_in)
+        if self.beside is not None and isinstance(table, Published):
+            numbers |= {
+                (row.system, row.collection, f"{task} {label}"): value
+                for row in self._rows_beside(table)
+                for task, part in row.values.items()
+                for label, value in part.items()
+            }
         text_values = {
             (system, collection, label): value
-            for collection in collections or ("",)
+            for collection in _collections(rows)
             for system, part in self.text_values.items()
             for label, value in part.items()
         }
-        return self._for_collections(numbers, collections) or text_values or plotted_numbers(self.figure)
+        return self._for_rows(numbers, rows) or text_values or plotted_numbers(self.figure)
 
-    def doubts(self, collections: Sequence[str] = ()) -> dict[ValueKey, str]:
+    def row(self, system: str, collection: str) -> PublishedRow | None:
+        """The published row of a cell: of the study's own table, or of the one beside it; None for a plain table."""
+        table = self.table()
+        if not isinstance(table, Published):
+            return None
+        beside = {(row.system, row.collection): row for row in self._rows_beside(table)}
+        return beside.get((system, row_of(collection))) or table.row(row_of(system), row_of(collection))
+
+    def _rows_beside(self, table: Published) -> list[PublishedRow]:
+        """The rows of the table beside, with the labels that the study's own table has."""
+        if self.beside is None:
+            return []
+        labels = {(task, label) for row in table.rows for task, part in row.values.items() for label in part}
+        rows = [row for row in load(self.beside.table).rows if row.system in self.beside.systems]
+        return [
+            replace(
+                row,
+                values={
+                    task: {label: value for label, value in part.items() if (task, label) in labels}
+                    for task, part in row.values.items()
+                },
+            )
+            for row in rows
+            if row.collection in table.collections
+        ]
+
+    def doubts(self, rows: Sequence[tuple[str, str]] = ()) -> dict[ValueKey, str]:
         """Why some of the published numbers cannot be right.
 
         Args:
-            collections: The collections of the cells.
+            rows: (system, collection) of the cells.
         """
-        return self._for_collections(doubts_of(self.table(), self.systems_in), collections)
+        return self._for_rows(doubts_of(self.table(), self.systems_in), rows)
 
-    def _for_collections(self, values: dict[ValueKey, T], collections: Sequence[str]) -> dict[ValueKey, T]:
+    def _for_rows(self, values: dict[ValueKey, T], rows: Sequence[tuple[str, str]]) -> dict[ValueKey, T]:
         if isinstance(self.table(), PlainTable):
             return {
                 (system, collection, label): value
-                for collection in collections or ("",)
+                for collection in _collections(rows)
                 for (system, _, label), value in values.items()
             }
-        stand_ins: dict[str, list[str]] = {}
-        for collection in collections:
-            stand_ins.setdefault(row_of(collection), []).append(collection)
-        rows: dict[tuple[str, str], dict[str, T]] = {}
+        collections: dict[str, list[str]] = {}
+        for collection in _collections(rows):
+            collections.setdefault(row_of(collection), []).append(collection)
+        readings: dict[tuple[str, str], list[str]] = {}
+        for system, collection in rows:
+            readings.setdefault((row_of(system), collection), []).append(system)
+        printed: dict[tuple[str, str], dict[str, T]] = {}
         for (system, published, label), value in values.items():
-            rows.setdefault((system, published), {})[label] = value
+            printed.setdefault((system, published), {})[label] = value
         return {
-            (system, collection, label): value
-            for (system, published), part in rows.items()
-            for collection in stand_ins.get(published, [published])
+            (reading, collection, label): value
+            for (system, published), part in printed.items()
+            for collection in collections.get(published, [published])
+            for reading in readings.get((system, collection), [system])
             for label, value in part.items()
         }
 
@@ -249,6 +302,11 @@ def _experiment(settings: Mapping[str, Any], where: str) -> tuple[Experiment | N
         return None, [f"{where}: {fault}" for fault in explain_faults(kind, error, {})]
 
 
+def _collections(rows: Sequence[tuple[str, str]]) -> tuple[str, ...]:
+    """The collections of rows, each once; "" where there are no rows."""
+    return tuple(dict.fromkeys(collection for _, collection in rows)) or ("",)
+
+
 def _faults_of_cells(study: Study, scale: str) -> list[str]:
     faults = []
     seen: set[tuple[str, str]] = set()
@@ -272,8 +330,12 @@ def _faults_of_row(study: Study, experiment: Experiment) -> list[str]:
         return []
     table = study.table()
     collection = "" if isinstance(table, PlainTable) else row_of(experiment.collection)
-    if table is None or (experiment.system, collection) in systems_of(table, study.systems_in):
+    if table is None or (row_of(experiment.system), collection) in systems_of(table, study.systems_in):
         return []
+    if study.beside is not None and study.beside.table in shipped():
+        beside = {(row.system, row.collection) for row in load(study.beside.table).rows}
+        if experiment.system in study.beside.systems and (experiment.system, collection) in beside:
+            return []
     return [f"{study.published} has no row {experiment.system!r}, {experiment.collection!r}"]
 
 
@@ -281,6 +343,13 @@ def _faults_of_names(study: Study) -> list[str]:
     faults = []
     if study.published is not None and study.published not in every_table():
         faults.append(f"published = {study.published!r} ({nearest(study.published, every_table())})")
+    if study.beside is not None:
+        if study.beside.table not in shipped():
+            faults.append(f"beside.table = {study.beside.table!r} ({nearest(study.beside.table, shipped())})")
+        else:
+            known = {row.system for row in load(study.beside.table).rows}
+            unknown = [system for system in study.beside.systems if system not in known]
+            faults += [f"beside.systems: {system!r} ({nearest(system, known)})" for system in unknown]
     if study.trend_checks is not None and study.trend_checks not in TREND_CHECKS:
         faults.append(f"trend_checks = {study.trend_checks!r} ({nearest(study.trend_checks, TREND_CHECKS)})")
     if study.counterpart and study.counterpart not in names():

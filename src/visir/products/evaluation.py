@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
 
@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.evaluation.comparison import Comparison, Difference, untested_notes
+from visir.evaluation.comparison import Comparison, Difference
 from visir.evaluation.evaluate import evaluate as evaluate_system
-from visir.evaluation.measures import MEASURES, base_of
-from visir.evaluation.significance import Correction, TestName, corrected, mean_interval, paired_test
+from visir.evaluation.paired_difference import INTERVALS, in_words, notes_of, paired_difference, with_correction
+from visir.evaluation.significance import Correction, TestName
 from visir.products.opening import open_catalogue
 from visir.products.relevance import SETTINGS, Setting
 from visir.products.saved_models import systems_of
@@ -154,13 +154,14 @@ class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluati
     ) -> Comparison:
         """Differences between systems, paired by category, corrected over all comparisons.
 
-        A category that is a query in several splits is one observation with all its values (a cluster): its splits
-        share the habits of the models and the difficulty of the category, so they are no independent evidence.
+        A category that is a query in several splits is one observation, the mean of its values: its splits share the
+        habits of the models and the difficulty of the category, so they are no independent evidence. So differences are
+        means over categories; those of the tables are over the queries of each split.
 
         Args:
             pairs: (baseline, system); None takes every pair.
             measures: What is compared.
-            test: "t" or a randomisation test; see `visir.evaluation.significance`.
+            test: "t", "randomisation" or "wilcoxon"; see `visir.evaluation.significance`.
             correction: For how many comparisons there are.
             seed: Of the randomisation test.
 
@@ -169,43 +170,41 @@ class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluati
         """
         chosen = list(combinations(self.systems, 2)) if pairs is None else list(pairs)
         differences: list[Difference] = []
+        units: dict[str, int] = {}
         for setting in self.settings:
             for baseline, system in chosen:
                 if (baseline, setting) not in self.trials or (system, setting) not in self.trials:
                     continue
                 differences += [self._difference(setting, baseline, system, name, test, seed) for name in measures]
+                units[setting] = len(self._categories(setting, baseline, system).unique())
         if not differences:
             raise ConfigurationError("nothing to compare: fewer than two systems share a setting.")
-        adjusted = corrected([difference.p for difference in differences], correction)
-        differences = [
-            replace(difference, p_corrected=float(p)) for difference, p in zip(differences, adjusted, strict=True)
-        ]
+        tested = with_correction(differences, correction)
         return Comparison(
             tuple(self.systems),
-            tuple(differences),
-            f"two-sided paired {'t-test' if test == 't' else f'randomisation test (seed {seed})'} over categories, the "
-            f"splits of one category together; 95 % intervals (t)",
+            tested,
+            f"{in_words(test, seed)} over categories, each the mean of its splits; {INTERVALS}",
             correction,
-            sum(not difference.untested for difference in differences),
+            sum(not difference.untested for difference in tested),
             {},
             {},
-            untested_notes(differences),
+            notes_of(tested, units, test),
         )
 
     def _difference(
         self, setting: Setting, baseline: str, system: str, name: str, test: TestName, seed: int
     ) -> Difference:
         pairs = _paired(self._trials_of(baseline, setting), self._trials_of(system, setting))
-        gaps = np.concatenate([second.values(name) - first.values(name) for first, second in pairs])
-        queries = pa.concat_arrays([first.task.judgements().queries for first, _ in pairs])
-        groups = queries.dictionary_encode().indices.to_numpy()
-        outcome = paired_test(test, gaps, groups, seed=seed)
-        low, high = mean_interval(gaps, groups)
-        value, before = _means(pairs, name)
-        lower = base_of(name) in MEASURES and MEASURES.get(base_of(name)).best == "low"
-        better = value < before if lower else value > before
-        gap, p = float(gaps.mean()), outcome.p
-        return Difference(setting, name, system, baseline, value, before, gap, low, high, p, p, better, outcome.reason)
+        categories = self._categories(setting, baseline, system)
+        first, second = (
+            mean_by_category(np.concatenate([pair[side].values(name) for pair in pairs]), categories) for side in (0, 1)
+        )
+        return paired_difference(setting, name, (system, baseline), second, first, test=test, seed=seed)
+
+    def _categories(self, setting: Setting, baseline: str, system: str) -> pa.StringArray:
+        """The category of each query of the splits that both systems answered."""
+        pairs = _paired(self._trials_of(baseline, setting), self._trials_of(system, setting))
+        return pa.concat_arrays([first.task.judgements().queries for first, _ in pairs])
 
     def _trials_of(self, system: str, setting: Setting) -> tuple[Trial, ...]:
         if (system, setting) not in self.trials:
@@ -216,7 +215,7 @@ class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluati
 
 def evaluate(
     catalogue: Catalogue | str | Path,
-    systems: Sequence[CategorySystem | str | Path] = ("bm25",),
+    systems: Sequence[CategorySystem | str | Path] = ("bm25", "bm25:plain"),
     splits: Sequence[Split] | None = None,
     *,
     folds: int = 5,
@@ -235,8 +234,8 @@ def evaluate(
 
     Args:
         catalogue: What is searched: a catalogue, or anything that `open_catalogue` takes.
-        systems: Baselines by name ("bm25", "text:NAME", "clip:NAME"), folders of trained models (`train`), or systems
-            of your own. A model is tested on the fold that it was not trained on.
+        systems: Baselines by name ("bm25", "bm25:plain", "text:NAME", "clip:NAME"), folders of trained models
+            (`train`), or systems of your own. A model is tested on the fold that it was not trained on.
         splits: Only their test parts are searched; their training parts say which categories are seen. None cuts the
             catalogue into `folds`.
         folds: Into how many folds the products are cut.
@@ -326,7 +325,16 @@ def _paired(first: Sequence[Trial], second: Sequence[Trial]) -> list[tuple[Trial
     return [(trial, by_task[id(trial.task)]) for trial in first if id(trial.task) in by_task]
 
 
-def _means(pairs: Sequence[tuple[Trial, Trial]], name: str) -> tuple[float, float]:
-    """Of the second and of the first of each pair: the means over all queries."""
-    first, second = (np.concatenate([pair[side].values(name) for pair in pairs]) for side in (0, 1))
-    return float(second.mean()), float(first.mean())
+def mean_by_category(values: NDArray[np.float64], categories: pa.StringArray) -> NDArray[np.float64]:
+    """The mean over its splits of each category: one observation, however many splits it is a query of.
+
+    Args:
+        values: (n,) a value per category and split.
+        categories: (n,) the category of each.
+
+    Returns:
+        (categories,) the means, in the order of the first values.
+    """
+    codes = categories.dictionary_encode().indices.to_numpy()
+    means: NDArray[np.float64] = np.bincount(codes, values) / np.bincount(codes)
+    return means

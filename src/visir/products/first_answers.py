@@ -34,6 +34,27 @@ class FirstAnswers:
     errors: TreeErrors
 
 
+@dataclass(frozen=True, eq=False)
+class WrongFirstAnswers:
+    """The wrong first answers of a system, query by query, over all splits.
+
+    Args:
+        queries: The ids of all queries, split by split.
+        rows: (k,) which of them have a wrong first answer.
+        targets: (k,) rows of their categories c in the tree.
+        predicted: (k,) rows of c_p.
+        right: How many queries are answered rightly.
+        unanswered: How many have no answer.
+    """
+
+    queries: list[str]
+    rows: NDArray[np.int64]
+    targets: NDArray[np.int64]
+    predicted: NDArray[np.int64]
+    right: int
+    unanswered: int
+
+
 def first_answers(trials: Sequence[Trial]) -> FirstAnswers:
     """Compare each category c with the category c_p of the product on rank 1, where that product is not relevant.
 
@@ -46,20 +67,35 @@ def first_answers(trials: Sequence[Trial]) -> FirstAnswers:
     Args:
         trials: Of one system in one setting, one per split.
     """
-    pairs: list[tuple[int, int]] = []
-    queries = right = unanswered = 0
+    wrong = wrong_first_answers(trials)
+    errors = tree_errors(trials[0].task.tree, wrong.targets, wrong.predicted)
+    return FirstAnswers(trials[0].task.setting, len(wrong.queries), wrong.right, wrong.unanswered, errors)
+
+
+def wrong_first_answers(trials: Sequence[Trial]) -> WrongFirstAnswers:
+    """The same, query by query.
+
+    Args:
+        trials: Of one system in one setting, one per split.
+    """
+    triples: list[tuple[int, int, int]] = []
+    queries: list[str] = []
+    right = unanswered = 0
     for trial in trials:
         is_right = hits(trial, 1)[:, 0]
         answered = np.diff(trial.run.offsets) > 0
-        queries, right = queries + len(is_right), right + int(is_right.sum())
-        unanswered += int((~answered).sum())
+        right, unanswered = right + int(is_right.sum()), unanswered + int((~answered).sum())
         wrong = np.flatnonzero(~is_right & answered)
         firsts = trial.run.documents.take(trial.run.indices[trial.run.offsets[wrong]]).to_pylist()
         predicted = [trial.task.predicted[product] for product in firsts]
-        pairs += [(_target(trial, int(query), c_p), c_p) for query, c_p in zip(wrong, predicted, strict=True)]
-    targets, predictions = np.array(pairs, dtype=np.int64).reshape(-1, 2).T
-    errors = tree_errors(trials[0].task.tree, targets, predictions)
-    return FirstAnswers(trials[0].task.setting, queries, right, unanswered, errors)
+        start = len(queries)
+        triples += [
+            (start + int(query), _target(trial, int(query), c_p), c_p)
+            for query, c_p in zip(wrong, predicted, strict=True)
+        ]
+        queries += trial.task.judgements().queries.to_pylist()
+    rows, targets, predictions = np.array(triples, dtype=np.int64).reshape(-1, 3).T
+    return WrongFirstAnswers(queries, rows, targets, predictions, right, unanswered)
 
 
 def hits(trial: Trial, k: int) -> NDArray[np.bool_]:

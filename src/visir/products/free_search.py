@@ -64,8 +64,8 @@ def search(
     Args:
         catalogue: What is searched: a catalogue, or anything that `open_catalogue` takes.
         query: The words.
-        system: The folder of a trained model (`visir products train`), or a baseline: "bm25", "text:NAME",
-            "clip:NAME".
+        system: The folder of a trained model (`visir products train`), or a baseline: "bm25", "bm25:plain",
+            "text:NAME", "clip:NAME".
         k: How many products the answer has at most.
         device: Where encoders run; None takes the best there is.
         store: Where vectors are kept; None takes the cache of the user.
@@ -120,11 +120,11 @@ def _by_model(
 
 
 def _by_encoder(query: str, system: CategoryVectorSystem, k: int, device: str | None) -> Ranking:
-    from visir.encoders import load
     from visir.encoders.forms import one_each
+    from visir.encoders.loading import load_recorded
 
     card = system.categories.encoder
-    vectors = one_each(load(card.name, device=device).encode_texts([query], "query"), card.name)
+    vectors = one_each(load_recorded(card.name, system.name, device=device).encode_texts([query], "query"), card.name)
     return _nearest(Embeddings("text", pa.array([query]), vectors, card), system.products, k)
 
 

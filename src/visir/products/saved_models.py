@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from visir.encoders.base import Encoder
+from visir.encoders.loading import load_recorded
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, raise_faults
 from visir.products.encoding import encode_catalogue
@@ -138,16 +140,19 @@ def vectors_for(
     Raises:
         ConfigurationError: The model was trained over vectors that no encoder of visir made.
     """
-    cards = model.cards
+    cards, loaded = model.cards, dict[str, Encoder]()
     if "categories" not in cards:
         raise ConfigurationError(
             f"{model.name} does not know its encoders: it was trained over vectors from elsewhere.",
             hint="embed those vectors with the library: model.embed(vectors)",
         )
+    for part in ("categories", "images"):
+        if part in cards and (name := cards[part].name) not in loaded:
+            loaded[name] = load_recorded(name, model.name, device=device)
     return encode_catalogue(
         catalogue,
-        image=cards["images"].name if "images" in cards else None,
-        text=cards["categories"].name,
+        image=loaded[cards["images"].name] if "images" in cards else None,
+        text=loaded[cards["categories"].name],
         titles="titles" in cards,
         attributes="attributes" in cards,
         store=store,

@@ -169,12 +169,19 @@ class TrainedSystem(CategorySystem):
         return self.members[key]
 
 
+PLAIN = Bm25(stemming="none")
+"""BM25 as the thesis names it, with no stemmer: a plural in the category's name finds no singular in a title."""
+
+
 class TitleBm25(CategorySystem, Bm25System):
     """BM25 of the names of categories against the titles of products (thesis section 7.4.2).
 
-    How rare a word is, is counted over the titles of the test products. The default removes plural endings: categories
-    are plurals and titles singular ("Skirts", "a red skirt"), so without it BM25 finds little. The thesis says nothing
-    of either.
+    How rare a word is, is counted over the titles of the test products.
+
+    Two readings, both worth a row beside a trained model. The default ("bm25") removes plural endings: categories are
+    plurals and titles singular ("Skirts", "a red skirt"). The thesis names BM25 without a stemmer, and its released
+    code has no BM25: `PLAIN` ("bm25:plain") leaves words as they are. On fashion, most specific categories, plain BM25
+    has R-precision 52.8, without plurals 78.5; CLIP-ITA, 75.9, lies between.
 
     Args:
         bm25: The options of the formula and of the words; None takes the defaults.

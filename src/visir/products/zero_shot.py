@@ -9,12 +9,12 @@ from visir.encoders.base import Encoder
 from visir.encoders.store import Store
 from visir.errors import ConfigurationError, nearest
 from visir.products.encoding import encode_catalogue
-from visir.products.systems import CategorySystem, CategoryVectorSystem, TitleBm25
+from visir.products.systems import PLAIN, CategorySystem, CategoryVectorSystem, TitleBm25
 from visir.products.vectors import CatalogueVectors, ProductVectors
 from visir.records import Embeddings
 from visir.records.catalogue import Catalogue
 
-FORMS = ("bm25", "text:NAME", "clip:NAME")
+FORMS = ("bm25", "bm25:plain", "text:NAME", "clip:NAME")
 """How a baseline is named; NAME is whatever `visir.encoders.load` takes."""
 
 
@@ -24,7 +24,8 @@ def baseline(
     """A baseline by its name.
 
     Args:
-        name: "bm25", "text:NAME" (titles; MPNet in the thesis) or "clip:NAME" (pictures).
+        name: "bm25", "bm25:plain" (see `TitleBm25`), "text:NAME" (titles; MPNet in the thesis) or "clip:NAME"
+            (pictures).
         catalogue: What is searched.
         device: Where the encoder runs; None takes the best there is.
         store: Where vectors are kept; None takes the default store.
@@ -35,6 +36,8 @@ def baseline(
     kind, _, model = name.partition(":")
     if name == "bm25":
         return TitleBm25()
+    if name == "bm25:plain":
+        return TitleBm25(PLAIN, "BM25, plain")
     if kind not in ("text", "clip") or not model:
         what = f"{name}: no such folder, and no baseline." if "/" in name else f"unknown baseline {name!r}"
         raise ConfigurationError(what, hint=nearest(name, FORMS))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -12,6 +13,21 @@ from numpy.typing import NDArray
 from visir.display import Columnar, brief, counted
 from visir.errors import CollectionError
 from visir.records.columns import strings
+
+Grades = TypeVar("Grades", float, NDArray[np.float32])
+
+
+def not_negative(grade: Grades) -> Grades:
+    """The one rule for negative grades, as in trec_eval: 0, judged and not relevant.
+
+    Args:
+        grade: A grade, or several.
+
+    Example:
+        >>> not_negative(-2.0), not_negative(1.0)
+        (0.0, 1.0)
+    """
+    return np.maximum(grade, np.float32(0)) if isinstance(grade, np.ndarray) else max(grade, 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +60,11 @@ class Qrels(Columnar, view="visir.reports.views.qrels"):
         Args:
             queries: (m,) the query id of each pair.
             documents: (m,) the document id of each pair.
-            grades: (m,) finite numbers from 0; None gives every pair the grade 1.
+            grades: (m,) finite numbers; a negative one counts as 0 (`not_negative`). None gives every pair the grade 1.
             name: The name of the judgements.
 
         Raises:
-            CollectionError: The columns differ in length, a grade is negative or not finite, or a pair occurs twice.
+            CollectionError: The columns differ in length, a grade is not finite, or a pair occurs twice.
 
         Example:
             >>> Qrels.of(["q2", "q1"], ["a", "b"]).to_dict()
@@ -64,8 +80,9 @@ class Qrels(Columnar, view="visir.reports.views.qrels"):
         if query.null_count or document.null_count:
             missing = query.null_count + document.null_count
             raise CollectionError(f"qrels {name}: {missing:,} ids are missing (null).")
-        if not np.isfinite(grade).all() or (grade < 0).any():
-            raise CollectionError(f"qrels {name}: grades must be finite and at least 0.")
+        if not np.isfinite(grade).all():
+            raise CollectionError(f"qrels {name}: grades must be finite.")
+        grade = not_negative(grade)
         order = pc.sort_indices(
             pa.table({"q": query, "d": document}), sort_keys=[("q", "ascending"), ("d", "ascending")]
         )

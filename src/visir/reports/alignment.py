@@ -9,12 +9,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from html import escape
-from math import isnan
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.errors import EncoderError
 from visir.reports.blocks import Figure
 from visir.reports.thumbnails import Thumbnail
 from visir.retrieval import alignment
@@ -29,6 +29,13 @@ Box = tuple[float, float, float, float]
 
 
 _FAINT = "var(--plot-faint, #7a828e)"
+_NO_WORDS = "Which vectors of the search stand for which words is not known of this model."
+_NO_PICTURE = "The original picture cannot be read now, so the words have no places in it."
+_NO_PLACES = "Which part of the picture each vector stands for is not known of this model."
+_OWN_TOKENS = "The words match tokens of the model's own (a prompt, marks), which have no place in the picture."
+_OTHER_VECTORS = (
+    "The picture was kept with {:,} vectors, and the model has {:,} places for it, so the words have no places in it."
+)
 
 
 @dataclass(frozen=True)
@@ -54,10 +61,12 @@ class WordRegions:
     Attributes:
         words: In the order of the text.
         other: What the model's own tokens (a prompt, marks of beginning and end, padding) add to the score.
+        missing: Why there are no words, or no places for them; empty where there are.
     """
 
     words: tuple[WordRegion, ...]
     other: float = 0.0
+    missing: str = ""
 
     @property
     def score(self) -> float:
@@ -75,18 +84,13 @@ def word_regions(
         text: The query.
         query: (t, d) its vectors.
         document: (s, d) the vectors of the document.
-        image: The picture of the document, upright; None for words without places.
-
-    Raises:
-        EncoderError: The model cannot say what its vectors stand for.
+        image: The picture of the document, upright; None where it cannot be read.
     """
     best, scores = alignment(query, document)
-    boxes: list[Box | None] = [None] * len(document)
-    if image is not None and hasattr(encoder, "image_regions"):
-        regions = np.asarray(encoder.image_regions(image), np.float64)
-        if len(regions) == len(document):  # otherwise vectors were pooled: one stands for several places
-            boxes = [None if any(map(isnan, row)) else tuple(row) for row in regions.tolist()]
+    boxes, missing = _boxes(encoder, len(document), image)
     pieces = _pieces(encoder, text, len(query))
+    if pieces is None:
+        return WordRegions((), float(scores.sum()), _NO_WORDS)
     owners = words_of_pieces(text, pieces)
     words = text.split()
     matched: list[WordRegion] = []
@@ -96,7 +100,11 @@ def word_regions(
             places = dict.fromkeys(boxes[best[row]] for row in own)
             matched.append(WordRegion(word, float(scores[own].sum()), tuple(box for box in places if box is not None)))
     other = float(sum(scores[row] for row, owner in enumerate(owners) if owner is None))
-    return WordRegions(tuple(matched), other)
+    if not matched:
+        missing = _NO_WORDS
+    elif not missing and not any(word.boxes for word in matched):
+        missing = _OWN_TOKENS
+    return WordRegions(tuple(matched), other, missing)
 
 
 def words_of_pieces(text: str, pieces: Sequence[str]) -> list[int | None]:
@@ -162,25 +170,52 @@ def region_figure(regions: WordRegions, picture: Thumbnail, *, title: str = "", 
                 f'<path d="M0 0H{side:.1f}V{height:.1f}H0Z{holes}" fill="#000" fill-opacity=".45" fill-rule="evenodd"/>'
                 f'<path d="{holes}" fill="none" stroke="var(--plot-2, #D55E00)" stroke-width="2"/>'
             )
+        elif not regions.missing:  # a token beside the picture matches this word best: a prompt of the model
+            parts.append(
+                f'<path d="M0 0H{side:.1f}V{height:.1f}H0Z" fill="#000" fill-opacity=".75"/>'
+                f'<text x="{side / 2:.1f}" y="{height / 2:.1f}" font-size="12" fill="#fff" text-anchor="middle">'
+                "no part of the picture</text>"
+            )
         parts.append(
             f'<text x="0" y="{height + 16:.1f}" font-size="13" fill="currentColor">{escape(_cut(word.word))}</text>'
             f'<text x="0" y="{height + 30:.1f}" font-size="11" fill="{_FAINT}">{word.score:.2f}</text></g>'
         )
     parts.append("</svg>")
     rest = f" Tokens of the model's own add {regions.other:.2f}." if abs(regions.other) >= 0.005 else ""
+    matches = "The part of the picture that each word matches best, and what that adds"
     caption = (
-        f"The part of the picture that each word matches best, and what that adds to the score of {regions.score:.2f}."
-        f"{rest}"
-    )
+        f"{'What each word adds' if regions.missing else matches} to the score of {regions.score:.2f}.{rest} "
+        f"{regions.missing}"
+    ).rstrip()
     return Figure("".join(parts), title, caption)
 
 
-def _pieces(encoder: Encoder, text: str, count: int) -> list[str]:
-    """What each vector of a text stands for; nothing where the model does not say, or says it of other vectors."""
+def _boxes(encoder: Encoder, count: int, image: Image | None) -> tuple[list[Box | None], str]:
+    """The place of each of the document's vectors, and why there is none for any of them."""
+    nowhere: list[Box | None] = [None] * count
+    if image is None:
+        return nowhere, _NO_PICTURE
+    encoder = encoder.for_role("document")  # a picture is read with other prompts as a query, so it has other vectors
+    try:
+        regions = np.reshape(encoder.image_regions(image), (-1, 4)) if hasattr(encoder, "image_regions") else None
+    except EncoderError:  # it joins vectors, so that none of them stands for one place
+        regions = None
+    if regions is None or not np.isfinite(regions).all(1).any():
+        return nowhere, _NO_PLACES
+    if len(regions) != count:
+        return nowhere, _OTHER_VECTORS.format(count, len(regions))
+    return [tuple(row) if np.isfinite(row).all() else None for row in regions.tolist()], ""
+
+
+def _pieces(encoder: Encoder, text: str, count: int) -> list[str] | None:
+    """What each vector of a text stands for; None where the model does not say, or says it of other vectors."""
     if not hasattr(encoder, "text_pieces"):
-        return [""] * count
-    [pieces] = encoder.text_pieces([text], "query")
-    return list(pieces) if len(pieces) == count else [""] * count
+        return None
+    try:
+        [pieces] = encoder.text_pieces([text], "query")
+    except EncoderError:  # it joins vectors, so that none of them stands for one word
+        return None
+    return list(pieces) if len(pieces) == count else None
 
 
 def _nearest_words(spelled: Sequence[str], plain: Sequence[str]) -> list[int | None]:

@@ -11,7 +11,7 @@ import numpy as np
 from visir.errors import VisirError
 from visir.evaluation.clusters import clusters_of
 from visir.evaluation.comparison import Comparison
-from visir.evaluation.significance import bootstrap_interval
+from visir.evaluation.intervals import interval_of
 from visir.records import Result
 from visir.reports.svg import FAINT, MARKERS, SERIES, drawing
 from visir.reports.table import one_line
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
-    """The measures of each task in percent, with 95 % bootstrap intervals over images (or queries).
+    """The measures of each task in percent, with 95 % intervals over images (or queries).
 
     Args:
         result: The result.
@@ -50,7 +50,7 @@ def measure_dots(result: Result, measures: Sequence[str] | None = None) -> Plot:
                 if not known.any():
                     continue
                 values = values[known]
-                low, high = bootstrap_interval(values, None if units is None else units[known])
+                low, high = interval_of(values, None if units is None else units[known])
                 middle, colour = 100 * float(values.mean()), SERIES[number % len(SERIES)]
                 axes.plot([100 * low, 100 * high], [place + shift] * 2, color=colour, linewidth=1.6)
                 axes.plot(middle, place + shift, MARKERS[number % len(MARKERS)], color=colour, markersize=5.5)

@@ -65,7 +65,7 @@ def roles_table(result: ProbeResult, *, intervals: bool = False) -> Table:
     ]
     note = (
         "Mean over the facts of (accuracy − chance) / (1 − chance), in percent: 0 at chance, 100 when every value is "
-        f"named. {'In brackets' if intervals else '±:'} 95 % intervals, a bootstrap over images."
+        f"named. {'In brackets' if intervals else '±:'} 95 % intervals, Student's t over images."
     )
     return Table.of(columns, rows, caption="By role", notes=[note])
 

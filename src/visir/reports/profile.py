@@ -88,7 +88,12 @@ def profile_page(profile: ModelProfile, command: str = "") -> Page:
     """The page of a profile."""
     best = profile.by_strength
     lead = f"Every task that data is at hand for, the strongest first, in percent. {_explained(profile)}"
-    extremes = inline("Strongest: <b>{}</b> ({}). Weakest: <b>{}</b> ({}).", *_in_words(best[0]), *_in_words(best[-1]))
+    several = _has_several_sources(profile)
+    extremes = inline(
+        "Strongest: <b>{}</b> ({}). Weakest: <b>{}</b> ({}).",
+        *_in_words(best[0], several),
+        *_in_words(best[-1], several),
+    )
     overview: list[Block] = [Paragraph(lead, "lead"), Paragraph(extremes), strength_figure(profile)]
     sections = [Section("overview", "At a glance", overview)]
     for ability in profile.abilities:
@@ -205,8 +210,8 @@ def _scaled(value: float | None) -> float | None:
     return None if value is None else 100 * value
 
 
-def _in_words(row: SkillScore) -> tuple[str, str]:
+def _in_words(row: SkillScore, several: bool) -> tuple[str, str]:
     return (
-        row.skill,
+        row.name if several else row.skill,
         f"{row.title}: {100 * row.score:.1f} % of {counted(row.queries, 'queries')}, chance {100 * row.chance:.1f} %",
     )

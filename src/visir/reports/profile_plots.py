@@ -32,7 +32,7 @@ def strength_dots(profile: ModelProfile) -> Plot:
         position += count + 1.4
     lowest = min([0.0, *(_percent(row, value) for row in profile.scores for value in (row.score, row.low))])
     left = max(_FLOOR, lowest) - 1.5
-    with drawing(6.8 if several else 5.2, 1.0 + 0.235 * position) as (figure, axes):
+    with drawing(5.2, 1.0 + 0.235 * position) as (figure, axes):
         axes.axvline(0, color=FAINT, linewidth=1.2, linestyle=DASHES[2], zorder=1)
         for place, row in zip(places, profile.scores, strict=True):
             if row.reference is not None:
@@ -48,7 +48,7 @@ def strength_dots(profile: ModelProfile) -> Plot:
         axes.grid(visible=False, axis="y")
         axes.set_ylim(position - 0.4, -0.7)
         axes.set_xlim(left, 101.5)
-        axes.set_xlabel("strength, %")
+        axes.set_xlabel("strength, %: 0 is chance, 100 no mistake")
         axes.plot([], [], "o", color=SERIES[0], markersize=5.5, label=one_line(profile.model)[:40])
         if profile.reference:
             axes.plot([], [], "s", color=SERIES[1], markersize=5, fillstyle="none",

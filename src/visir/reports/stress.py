@@ -323,7 +323,6 @@ def _cards(study: Stress) -> list[Card]:
             continue
         worst = min(defined, key=lambda effect: effect.overall.percent)
         mean = float(np.mean([effect.overall.percent for effect in defined]))
-        low, high = worst.overall.percent_interval
         significant = sum(effect.p_corrected < 0.05 and effect.overall.points < 0 for effect in defined)
         values = (
             ("rsum as they are", f"{study.plain.aggregates[task]['rsum']:.1f}"),
@@ -331,7 +330,7 @@ def _cards(study: Stress) -> list[Card]:
             ("largest loss", f"{worst.overall.percent:+.1f} %"),
         )
         sentence = (
-            f"{worst.outcome.title} costs most ({low:+.1f} to {high:+.1f} %). {significant} of {len(defined)} "
+            f"{worst.outcome.title} costs most ({worst.overall.interval_in_words}). {significant} of {len(defined)} "
             "perturbations lower rsum significantly (p < 0.05 after Holm's correction)."
         )
         cards.append(Card(f"Perturbed {side}", values, [Paragraph(sentence)]))

@@ -153,9 +153,9 @@ def _row(effect: Effect, wide: bool, with_dcg: bool) -> list[Cell]:
         100 * effect.coverage,
         *_measured(effect.outcome.result, effect.outcome.task, wide, with_dcg),
         _number(overall.percent),
-        _interval(overall.percent_interval),
+        _interval(overall),
         *([None if only is None else _number(only.percent)] if wide else []),
-        *([None if only is None else _interval(only.percent_interval)] if wide else []),
+        *([None if only is None else _interval(only)] if wide else []),
         effect.p_corrected,
     ]
 
@@ -169,8 +169,10 @@ def _measured(result: Result, task: str, wide: bool, with_dcg: bool) -> list[Cel
     ]
 
 
-def _interval(ends: tuple[float, float]) -> str | None:
-    shown = Column("", 1, signed=True)
+def _interval(change: RsumChange) -> str | None:
+    shown, ends = Column("", 1, signed=True), change.percent_interval
+    if change.is_too_few:
+        return "too few"
     return None if isnan(ends[0]) else f"{shown.text(ends[0])} … {shown.text(ends[1])}"
 
 
@@ -258,4 +260,5 @@ def _as_dict(change: RsumChange) -> dict[str, object]:
         "percent_interval": [_number(end) for end in change.percent_interval],
         "kept_percent": _number(change.percent_left),
         "queries": change.queries,
+        "images": change.images,
     }

@@ -13,6 +13,8 @@ from visir.records import Protocol, Result
 from visir.reports.table import Cell, Column, Table, between
 from visir.reports.words import display, heading, in_reading_order, task_words
 
+MEAN = "mean of the tasks"
+
 
 def result_table(result: Result, measures: Sequence[str] | None = None) -> Table:
     """Tasks × measures: the named recall and `rsum` first; fractions as percent.
@@ -42,12 +44,13 @@ def headline_table(result: Result) -> Table:
 
 def measures_table(result: Result) -> Table:
     """The same numbers turned: measures × tasks, for a narrow terminal or a long list of measures."""
-    tasks = [task for task, _ in _rows(result)]
+    by_task = dict(_rows(result))
+    tasks = list(by_task)
     # Each measure has digits of its own, a column here has not: the cells are printed beforehand.
     rows: list[list[Cell]] = []
     for name in in_reading_order(_aggregated(result), result.protocol):
         as_column = Column(name, display(name).digits)
-        cells = [as_column.text(_shown(result.aggregates[task], name)) for task in tasks]
+        cells = [as_column.text(_shown(values, name)) for values in by_task.values()]
         cells += [as_column.text(_shown(_chance(result, task), name)) for task in result.chance]
         rows.append([heading(name, result.protocol), *cells])
     columns = [Column("measure"), *(Column(task_words(task), digits=0) for task in tasks)]
@@ -196,9 +199,14 @@ def _aggregated(result: Result) -> list[str]:
 
 
 def _rows(result: Result) -> list[tuple[str, dict[str, float]]]:
-    """Tasks in the result's order, the total over both last."""
+    """Tasks in the result's order, the total over both last; of three tasks or more (FashionIQ's) also their mean."""
     order = [*result.tasks, *(task for task in result.aggregates if task not in result.tasks)]
-    return [(task, result.aggregates[task]) for task in order if task in result.aggregates]
+    rows = [(task, result.aggregates[task]) for task in order if task in result.aggregates]
+    if len(rows) == len(result.tasks) > 2:
+        every = [values for _, values in rows]
+        shared = [name for name in every[0] if all(name in values for values in every)]
+        rows.append((MEAN, {name: sum(values[name] for values in every) / len(every) for name in shared}))
+    return rows
 
 
 def _shown(values: Mapping[str, float], name: str) -> float | None:

@@ -25,6 +25,9 @@ INDEX = FolderKind(
     exists="name a new folder, add to the index (visir index add), or delete it first",
 )
 
+DECODING = ("centroids.npy", "steps.npy")
+"""The small arrays that compressed vectors are decoded with."""
+
 
 def read_index(folder: Path) -> Manifest:
     """Return the manifest of an index; its `content` has at least the `kind`.
@@ -54,12 +57,14 @@ def check_files(folder: Path, manifest: Manifest) -> None:
     """Check the files of an index.
 
     Files of foreign formats are hashed, because their readers may crash on a damaged byte. Arrays and Parquet files are
-    not, because their content is checked when they are loaded.
+    not, because their content is checked when they are loaded; but those that compressed vectors are decoded with are,
+    because one wrong number would change every score.
 
     Raises:
         IndexFolderError: Files are missing, truncated or changed; the message lists them all.
     """
-    manifest.check(folder, INDEX, hashed=lambda name: not name.endswith((".npy", ".parquet")))
+    checked_when_loaded = (".npy", ".parquet")
+    manifest.check(folder, INDEX, hashed=lambda name: name.endswith(DECODING) or not name.endswith(checked_when_loaded))
 
 
 def changing_index(folder: Path, generation: int) -> AbstractContextManager[FolderChange]:

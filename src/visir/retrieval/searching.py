@@ -11,7 +11,7 @@ import numpy as np
 from visir.collections import open as open_anything
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import EncodeOptions, encode_items
-from visir.encoders.loading import load
+from visir.encoders.loading import load, load_recorded
 from visir.encoders.sources import items_of
 from visir.errors import ConfigurationError, RunError, nearest
 from visir.records import Collection, EncoderCard, Gallery, Modality, Run, VectorForm, Vectors
@@ -86,11 +86,11 @@ def search(
     ready = source if isinstance(source, Vectors | Index) else None
     if ready is None and index is not None and not (isinstance(index, str) and index in KINDS):
         ready = index if isinstance(index, Index) else open_index(index)
-    encoder = _encoder(model, ready, needed=shown is not None)
+    encoder = _encoder(model, ready, _place(source if ready is source else index), needed=shown is not None)
     opened = None if source is ready else _opened(source, split, images)
     if isinstance(opened, Index):
         ready, opened = opened, None
-        encoder = encoder or _encoder(None, ready, needed=shown is not None)
+        encoder = encoder or _encoder(None, ready, _place(source), needed=shown is not None)
     if encoder is None and ready is None:
         raise ConfigurationError(
             "there is no model.", hint='visir.search(photos, "openai/clip-vit-base-patch32", "a dog")'
@@ -120,7 +120,7 @@ def _opened(source: Any, split: str | None, images: object) -> Any:
     return opened
 
 
-def _encoder(model: Any, ready: Any, *, needed: bool) -> Encoder | None:
+def _encoder(model: Any, ready: Any, place: object, *, needed: bool) -> Encoder | None:
     if isinstance(model, Encoder):
         return model
     if model is not None:
@@ -128,7 +128,12 @@ def _encoder(model: Any, ready: Any, *, needed: bool) -> Encoder | None:
     made_by = _card(ready)
     if not needed or made_by is None:
         return None
-    return load(made_by.name)
+    return load_recorded(made_by.name, place, allow=f"model={made_by.name!r}")
+
+
+def _place(given: Any) -> str:
+    """What names the model, for messages."""
+    return str(given) if isinstance(given, str | Path) else "the index"
 
 
 def _card(ready: Any) -> EncoderCard | None:

@@ -10,8 +10,11 @@ not the log.
   all (`counted_pages="all"`), has such sessions, and predicts at late steps what has happened.
 - **The setting** follows from what is known when a session begins (`setting_from="start"`): a session is identified if
   its first request names its customer. The other reading, "logged in … at a later point" too
-  (`setting_from="session"`), selects sessions by what comes after the prediction; where customers log in to pay, being
-  identified gives the outcome away.
+  (`setting_from="session"`), is the thesis's letter (section 6.3: "we assign the session to the customer"): the session
+  is the customer's from its beginning, with the customer's past. It selects sessions by what comes after the
+  prediction; where customers log in to pay, being identified gives the outcome away.
+- **Dwell times** are of the pages that were left when the k-th one opened (`dwell_times="left pages"`), or of the k-th
+  page too (`dwell_times="current page"`); see `features.dwell`.
 - **The past** of a session are its customer's sessions whose last request is more than the idle time before its first:
   only of those is it known that they are over, and what came of them.
 """
@@ -19,10 +22,10 @@ not the log.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 
@@ -38,6 +41,9 @@ if TYPE_CHECKING:
 
 Setting = Literal["anonymous", "identified"]
 SETTINGS: tuple[Setting, ...] = ("anonymous", "identified")
+CountedPages = Literal["before order", "all"]
+SettingFrom = Literal["start", "session"]
+DwellTimes = Literal["left pages", "current page"]
 
 MIN_PAGES = 12
 """Ten steps and a buffer of two."""
@@ -62,6 +68,7 @@ class Sample:
         min_pages: Pages that a session must have, the buffer of two included.
         counted_pages: Which pages count.
         setting_from: What the setting follows from.
+        dwell_times: Which dwell times are known at a step.
 
     Raises:
         ConfigurationError: Values do not fit; all faults are listed.
@@ -75,16 +82,18 @@ class Sample:
     n: int | None = None
     seed: int = 0
     min_pages: int = MIN_PAGES
-    counted_pages: Literal["before order", "all"] = "before order"
-    setting_from: Literal["start", "session"] = "start"
+    counted_pages: CountedPages = "before order"
+    setting_from: SettingFrom = "start"
+    dwell_times: DwellTimes = "left pages"
 
     def __post_init__(self) -> None:
         faults = [
             f"{name} {value!r}: {nearest(str(value), choices)}"
             for name, value, choices in (
                 ("setting", self.setting, SETTINGS),
-                ("counted_pages", self.counted_pages, ("before order", "all")),
-                ("setting_from", self.setting_from, ("start", "session")),
+                ("counted_pages", self.counted_pages, get_args(CountedPages)),
+                ("setting_from", self.setting_from, get_args(SettingFrom)),
+                ("dwell_times", self.dwell_times, get_args(DwellTimes)),
             )
             if value not in choices
         ]
@@ -107,17 +116,17 @@ class Sample:
 def examples_sql(sample: Sample, sessions: str = "sessions", events: str = "events") -> str:
     """SQL of one row per example, in the order of their beginning: `page_1` …, `opened_1` … and what is known when.
 
+    `opened_11` is when the tenth page was left.
+
     Args:
         sample: Which sessions are examples.
         sessions: A table expression of sessions, as `sessionise` writes them.
         events: A table expression of their events.
     """
     walk = "PARTITION BY e.visitor, e.session ORDER BY e.place ROWS UNBOUNDED PRECEDING"
-    pages = ", ".join(
-        f"max(page) FILTER (WHERE action = 'page' AND step = {k}) AS page_{k}, "
-        f"max(time) FILTER (WHERE action = 'page' AND step = {k}) AS opened_{k}"
-        for k in range(1, STEPS + 1)
-    )
+    opened = [f"max(time) FILTER (WHERE action = 'page' AND step = {k}) AS opened_{k}" for k in range(1, STEPS + 2)]
+    types = [f"max(page) FILTER (WHERE action = 'page' AND step = {k}) AS page_{k}" for k in range(1, STEPS + 1)]
+    pages = ", ".join([*types, *opened])
     first_steps = ", ".join(
         f"min(CASE WHEN nth = 1 THEN 0 ELSE step END) FILTER (WHERE {name} IS NOT NULL) AS {name}_step"
         for name in ("device", "channel", "customer")
@@ -215,7 +224,11 @@ def draw(folder: str | Path, sample: Sample) -> SessionExamples:
                 f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=_hint(engine)
             )
         earlier = _columns(engine, earlier_sql("examples", idle))
-    return _examples(rows, earlier)
+    examples = replace(_examples(rows, earlier), current_page_left=sample.dwell_times == "current page")
+    if sample.setting_from == "session":  # the customer's from its beginning
+        named = np.array([customer is not None for customer in examples.customer])
+        examples = replace(examples, customer_step=np.where(named, 0, NEVER))
+    return examples
 
 
 def _gather(engine: DuckDBPyConnection, folder: Path, sample: Sample) -> None:
@@ -265,7 +278,7 @@ def _columns(engine: DuckDBPyConnection, query: str) -> dict[str, Any]:
 def _examples(rows: dict[str, Any], earlier: dict[str, Any]) -> SessionExamples:
     visitor, session = _texts(rows["visitor"]), _ints(rows["session"])
     pages = np.stack([_texts(rows[f"page_{k}"]) for k in range(1, STEPS + 1)], axis=1)
-    opened = np.stack([_ints(rows[f"opened_{k}"], -1) for k in range(1, STEPS + 1)], axis=1)
+    opened = np.stack([_ints(rows[f"opened_{k}"], -1) for k in range(1, STEPS + 2)], axis=1)
     place = {key: row for row, key in enumerate(zip(visitor, session.tolist(), strict=True))}
     keys = zip(_texts(earlier["visitor"]), _ints(earlier["session"]).tolist(), strict=True)
     counts = np.bincount(np.fromiter((place[key] for key in keys), np.int64), minlength=len(visitor))

@@ -114,13 +114,15 @@ class SessionExamples:
         weekday: Weekday of the first request in the log's time zone, 1 (Monday) – 7.
         purchase: Whether the session holds an order: what is to be predicted.
         pages: (n, STEPS) types of the first pages.
-        opened: (n, STEPS) when they were opened, µs since 1970 (UTC); -1 where there was no such page.
+        opened: (n, STEPS + 1) when they and the next one were opened, µs since 1970 (UTC); -1 where there was no such
+            page.
         device: The first device that the session's events name.
         device_step: The step at which it is known: 0 where the first request names it, `NEVER` where none does.
         channel: The first channel that the session's events name.
         channel_step: The step at which it is known, as for the device.
         customer_step: The step at which the customer is known, as for the device.
         earlier: Sessions of the same customer that were over (idle time included) before this one began.
+        current_page_left: Whether step k is when the k-th page has been left, so that its dwell time is known.
     """
 
     visitor: Texts
@@ -139,6 +141,7 @@ class SessionExamples:
     channel_step: Ints
     customer_step: Ints
     earlier: EarlierSessions
+    current_page_left: bool = False
 
     def __len__(self) -> int:
         return len(self.began)

@@ -12,7 +12,7 @@ from visir.splitmix import seed_of
 
 Variant = Literal["none", "free", "caption", "caption+word"]
 VARIANTS: tuple[Variant, ...] = get_args(Variant)
-SampledPer = Literal["caption", "batch"]
+SampledPer = Literal["batch", "caption"]
 
 _CAPTIONS, _WORDS = 11, 12
 """Streams of random numbers; those of training's own draws have smaller numbers."""
@@ -50,12 +50,14 @@ class Expansion:
     - A caption's *own* term is multiplied by E_k^v as well (Algorithm 1, the branch "else"): a frequent word such as
       "a" is dropped from most captions in the first epochs, own or not. The sentence "without expansion only the
       caption's own terms may be active" holds either way: a word coin only ever takes terms away.
-    - `per`: EXPAND loops over the captions of a batch ("caption", a coin for each), while the text says that E is
-      sampled "per batch", as the released code does ("batch"). Per caption a batch mixes both kinds, and an expanded
-      caption of a young head has thirty times the terms of others: every image's softmax prefers it to the image's own
-      caption, and the loss takes terms away from all. That leaves sparser and weaker vectors: 1,126 products (24
-      epochs, η 3e-3) have MRR@10 80.3 with 4.7 FLOPs, per batch 86.0 with 7.8. While η is small, as in a long warm-up,
-      a short training may not recover at all. E_k^v is per batch in both.
+    - `per`: E_C is drawn once for a "batch" (default). Algorithm 1 draws it inside "for batch do", before EXPAND, and
+      EXPAND has no index of the caption on it; the text says "we sample the values of E per batch"; the released code
+      draws one coin for a batch. "caption" is the other reading: a coin for each caption, from "caption-level
+      expansion". A batch then mixes both kinds, and an expanded caption of a young head has thirty times the terms of
+      others: every image's softmax prefers it to the image's own caption, and the loss takes terms away from all. That
+      leaves sparser and weaker vectors: 1,126 products (24 epochs, η 3e-3) have MRR@10 79.8 with 4.5 FLOPs, per batch
+      86.3 with 7.2. While η is small, as in a long warm-up, a short training may not recover at all. E_k^v is per batch
+      in both.
     - Eq. 3.6 adds 1/#epochs after each epoch, which leaves p_c at 1 - 1/#epochs in the last one; the text wants "a
       maximum value of one in the final epoch". The steps here are 1/(#epochs - 1), so that it is. A training of one
       epoch is its last. The released code lets 1 - p_c fall linearly over the first 95 % of the epochs instead.
@@ -66,7 +68,7 @@ class Expansion:
 
     variant: Variant
     epochs: int
-    per: SampledPer = "caption"
+    per: SampledPer = "batch"
     seed: int = 0
 
     def share(self, epoch: int) -> float:

@@ -45,12 +45,12 @@ class ExpansionSettings(Settings):
 
     Attributes:
         variant: "none", "free", "caption", "caption+word": the tables' exp = 0, 1, c, c + w.
-        sampled_per: E_C is drawn for each "caption", as in Algorithm 1, or once per "batch", as in the released code
-            (and in the recipes that come with visir: it finds more, see `Expansion`).
+        sampled_per: E_C is drawn once per "batch", as in Algorithm 1 and in the released code, or for each "caption",
+            which finds less (see `Expansion`).
     """
 
     variant: Variant = "caption+word"
-    sampled_per: SampledPer = "caption"
+    sampled_per: SampledPer = "batch"
 
 
 class LossSettings(Settings):

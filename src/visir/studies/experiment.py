@@ -10,6 +10,7 @@ from pathlib import Path
 
 from visir.errors import VisirError
 from visir.evaluation.published import PublishedRow
+from visir.studies.draws import Draws
 from visir.training.settings import Settings
 
 
@@ -75,6 +76,9 @@ class Measurement:
         notes: Sentences to print below the table.
         not_judged: Label → why this value cannot be compared with the published one (half of the data, for example).
         words: Results that are words, by the name of a published row or of an example; shown, never judged.
+        draws: Label → draws of its value (`visir.studies.draws`); a value without draws has no interval.
+        fold_ratio: Test size over training size where the seeds of a cell are folds of one cross-validation, which
+            share most of what they are trained on. None for seeds that are independent trainings.
     """
 
     values: Mapping[str, float]
@@ -84,6 +88,8 @@ class Measurement:
     notes: tuple[str, ...] = ()
     not_judged: Mapping[str, str] = field(default_factory=dict)
     words: Mapping[str, str] = field(default_factory=dict)
+    draws: Mapping[str, Draws] = field(default_factory=dict)
+    fold_ratio: float | None = None
 
 
 class InsufficientDataError(VisirError):

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor
 
-from visir.training.moving import Moving
+from visir.training.moving import Moved, Moving
 from visir.training.recipe import Averaging
 
 
@@ -37,8 +37,8 @@ class RunningMean:
         self.count = 0
         self.mean: dict[str, Tensor] = {}
 
-    def add(self, module: Moving) -> None:
-        """Take the module's present state in."""
+    def add(self, module: Moving | Moved) -> None:
+        """Take the present state in."""
         self.count += 1
         with torch.no_grad():
             for name, now in module.state().items():
@@ -47,13 +47,19 @@ class RunningMean:
                 else:
                     self.mean[name].lerp_(now, 1.0 / self.count)
 
+    def swap_in(self, module: Moving | Moved) -> None:
+        """Put the mean in the place of the present state for good, where there is one, and begin again."""
+        if self.count:
+            module.load(self.mean)
+        self.clear()
+
     def clear(self) -> None:
         """Begin again."""
         self.count = 0
         self.mean = {}
 
     @contextmanager
-    def inside(self, module: Moving) -> Iterator[None]:
+    def inside(self, module: Moving | Moved) -> Iterator[None]:
         """Within it, `module` has the mean's state (its own, when there is no snapshot), afterwards its own again."""
         if not self.count:
             yield

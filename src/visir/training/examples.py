@@ -31,6 +31,7 @@ from visir.training.inputs.prompts import PromptedTexts
 from visir.training.inputs.sets import SetSource, SetsWithWholes
 from visir.training.inputs.shortcuts import (
     Assignments,
+    EndedTargets,
     EndedTexts,
     EndedWords,
     Numbering,
@@ -166,10 +167,16 @@ def _validation_texts(recipe: Recipe, side: ModelSide, split: Collection) -> Inp
 
 
 def _targets(recipe: Recipe, target: Encoder, split: Collection) -> InputSource:
-    """The latent targets of the captions: without their shortcuts, or with those of every assignment."""
+    """The latent targets of the captions: without their shortcuts, or with them.
+
+    Of a few fixed assignments all are encoded beforehand. Numbers that are new in every epoch are encoded batch by
+    batch.
+    """
     assert recipe.auxiliary.ltd is not None
     if not recipe.auxiliary.ltd.shortcuts:
         return VectorSource([encode_dense(target, plain(split), "text").vectors])
+    if _carries(split, "text") and recipe.shortcuts is not None and recipe.shortcuts.shuffles == 0:
+        return EndedTargets(target, plain(split).captions["text"].to_pylist(), _numbering(recipe, split))
     return _one_or_all(
         [[encode_dense(target, assigned, "text").vectors] for assigned in _assigned(recipe, split, "text")]
     )

@@ -26,6 +26,11 @@ _SCORES = 1 << 24
 """Scores held at a time: 64 MiB, whatever the size of the split."""
 
 
+def plain_words(text: str) -> str:
+    """Return a text without its case and with single spaces: texts that differ in these alone say the same."""
+    return " ".join(text.casefold().split())
+
+
 def right_pairs(
     anchor_rows: Rows, texts: Sequence[str], judged: Rows, images: int
 ) -> tuple[list[list[int]], list[list[int]]]:
@@ -42,7 +47,7 @@ def right_pairs(
     """
     same: dict[str, list[int]] = {}
     for row, text in enumerate(texts):
-        same.setdefault(" ".join(text.casefold().split()), []).append(row)
+        same.setdefault(plain_words(text), []).append(row)
     of_image: list[set[int]] = [set() for _ in range(images)]
     of_caption: list[set[int]] = [set() for _ in texts]
     for rows in same.values():

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+import torch
 from torch import Tensor, nn
 
 from visir.encoders.towers.adapted_backbone import AdaptedBackbone
+
+
+class Moved:
+    """The parameters that an optimiser moves, by their number in it; no buffers, such as a batch norm's statistics."""
+
+    def __init__(self, parameters: Iterable[Tensor]) -> None:
+        self._parameters = list(parameters)
+
+    def state(self) -> dict[str, Tensor]:
+        """The tensors by number, not copied."""
+        return {str(number): parameter.detach() for number, parameter in enumerate(self._parameters)}
+
+    def load(self, tensors: Mapping[str, Tensor]) -> None:
+        """Put back what `state` gave."""
+        with torch.no_grad():
+            for number, parameter in enumerate(self._parameters):
+                parameter.copy_(tensors[str(number)])
 
 
 class Moving:

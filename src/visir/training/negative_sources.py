@@ -16,7 +16,7 @@ from visir.training.data import image_rows_of
 from visir.training.hard_negatives import Negatives, SwappedNegatives
 from visir.training.inputs.base import InputSource
 from visir.training.inputs.negatives import HardNegatives, Mined, Swapped
-from visir.training.mining import mined_over, search
+from visir.training.mining import mined_over, plain_words, search
 
 TextSource = Callable[[Collection], InputSource]
 """The inputs of a split's captions as the text side reads them in training."""
@@ -49,18 +49,25 @@ def _search_once(mined: Mined, split: Collection, searcher: Encoder) -> None:
 
 def _swapped(settings: SwappedNegatives, split: Collection, texts: TextSource) -> Swapped:
     before, rows = plain(split).captions, image_rows_of(split)
+    own: list[set[str]] = [set() for _ in range(split.images.num_rows)]
+    for row, text in zip(rows, before["text"].to_pylist(), strict=True):
+        own[row].add(plain_words(text))
     sources, anchor_rows = [], []
     for kind in settings.kinds:
         of_kind, belong = [], []
         for variant in range(settings.variants):
             changed = perturb_texts(before["text"], before["id"], kind, seed=settings.seed + variant)
-            if not changed.changed.any():
+            # Words in another order may give another caption of the image ("a dog and a cat"), which is right.
+            wrong = [
+                plain_words(text) not in own[row] for row, text in zip(rows, changed.texts.to_pylist(), strict=True)
+            ]
+            if not any(wrong):
                 raise ConfigurationError(
-                    f"negatives.swapped.kinds: {kind!r} changes none of the {len(rows):,} captions.",
+                    f"negatives.swapped.kinds: {kind!r} makes no wrong caption of any of {len(rows):,}.",
                     hint="another kind, e.g. shuffle_all_words",
                 )
             of_kind.append(texts(with_texts(split, changed.texts)))
-            belong.append(np.where(changed.changed, -1, rows))
+            belong.append(np.where(wrong, -1, rows))
         sources.append(of_kind)
         anchor_rows.append(belong)
     return Swapped(sources, anchor_rows)

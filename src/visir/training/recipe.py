@@ -94,6 +94,8 @@ class Schedule(Settings):
     Attributes:
         shape: After the warm-up, "cosine" to zero, "linear" to zero, "step" (times `factor` after every `step_epochs`
             epochs) or "constant".
+        per: The shape falls with every "step", or once per "epoch", at whose steps the rate is the same: the released
+            code of LTD gives its cosine the number of the epoch. The warm-up rises with every step in both.
         warmup: The way up: a share of all steps below 1, a number of steps from 1 on.
         frozen_epochs: That many first epochs leave what came trained (an ImageNet network, GloVe vectors) as it is;
             then everything is tuned, at `tuned_rate` times the rate, and the shape begins anew over the remaining
@@ -101,6 +103,7 @@ class Schedule(Settings):
     """
 
     shape: Literal["cosine", "linear", "step", "constant"] = "cosine"
+    per: Literal["step", "epoch"] = "step"
     warmup: Annotated[float, Field(ge=0.0)] = 0.05
     step_epochs: Count = 15
     factor: Positive = 0.1
@@ -111,12 +114,22 @@ class Schedule(Settings):
 class Averaging(Settings):
     """Stochastic weight averaging within each epoch (Izmailov et al. 2018, as LTD section 4 does it).
 
-    The towers' weights at `snapshots` even places over the last `share` of an epoch's steps are averaged; validation
-    and the checkpoint take the average, training goes on from the weights themselves. 0 snapshots: no averaging.
+    The weights at `snapshots` even places over the last `share` of an epoch's steps are averaged; validation and the
+    checkpoint take the average. 0 snapshots: no averaging.
+
+    Attributes:
+        snapshots: How many weights are averaged.
+        share: Of an epoch's steps, at its end.
+        continue_from: What the next epoch goes on from, of which the paper says nothing. "weights": the weights
+            themselves, so that averaging changes no step; the average is of the towers, with the running statistics of
+            their batch norms. "average": the average takes the place of the weights at the epoch's end, as in the
+            released code of LTD (`swap_swa_sgd`); it is of everything that the optimiser moves, the decoders too, and
+            batch norms keep their statistics.
     """
 
     snapshots: Annotated[int, Field(ge=0)] = 0
     share: Annotated[float, Field(gt=0.0, le=1.0)] = 0.1
+    continue_from: Literal["weights", "average"] = "weights"
 
 
 class Selection(Settings):

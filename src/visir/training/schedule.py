@@ -41,11 +41,14 @@ class Timetable:
     def _shape(self, epoch: int, step: int, epochs: int, rising: int) -> float:
         """Linear from 1/w to 1 over the first w steps, then the shape, which would reach its end one step too late.
 
-        Cosine: half a period (Loshchilov & Hutter 2017, eq. 5, without restarts).
+        Cosine: half a period (Loshchilov & Hutter 2017, eq. 5, without restarts). Per epoch, all steps of an epoch have
+        the value of its first one: ½ (1 + cos(π e / E)) in epoch e of E, from 0, without a warm-up.
         """
         now = epoch * self.steps_per_epoch + step
         if now < rising:
             return (now + 1) / rising
+        if self.schedule.per == "epoch":
+            now = max(rising, epoch * self.steps_per_epoch)
         gone = (now - rising) / (epochs * self.steps_per_epoch - rising)
         match self.schedule.shape:
             case "cosine":

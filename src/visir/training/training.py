@@ -25,9 +25,9 @@ from visir.training.inputs.negatives import HardNegatives
 from visir.training.inputs.prefetch import prefetch
 from visir.training.learner import E, Learner
 from visir.training.loop import Loop, StepPosition
-from visir.training.moving import Moving
+from visir.training.moving import Moved, Moving
 from visir.training.normalisation import BatchStatistics
-from visir.training.optimiser import build_optimiser, moments, restore_moments
+from visir.training.optimiser import build_optimiser, moments, parameters_of, restore_moments
 from visir.training.precision import Precision
 from visir.training.processes import Processes
 from visir.training.regime import Regime
@@ -56,6 +56,8 @@ class Training(Generic[E]):
         self.steps = steps_per_epoch(len(train), settings.batch, settings.accumulate)
         self.timetable = Timetable(recipe.schedule, settings.epochs, self.steps)
         self.average = RunningMean()
+        self.swaps = recipe.averaging.continue_from == "average"
+        self.averaged = Moved(parameters_of(self.optimiser)) if self.swaps else self.moving
         self.running = Running()
         self.curve: list[Epoch] = []
         self.best: dict[str, Tensor] = {}
@@ -131,7 +133,7 @@ class Training(Generic[E]):
                 factor = self.timetable.factor(number, step)
                 update = self.loop.update(shares[step], coming, StepPosition(number, step, factor))
                 if step in snapshots:
-                    self.average.add(self.moving)
+                    self.average.add(self.averaged)
                 self.running.add(update.losses, update.pairs)
                 self.running.seconds = before + time.perf_counter() - began
                 rate = factor * settings.rate
@@ -140,7 +142,9 @@ class Training(Generic[E]):
     def close_epoch(self) -> Epoch:
         """Validate, choose, and begin the next epoch; the weights that are judged and kept are the averaged ones."""
         self.model.eval()
-        with self.average.inside(self.moving):
+        if self.swaps:
+            self.average.swap_in(self.averaged)
+        with self.average.inside(self.averaged):
             epoch = self.processes.run_on_first(self._judged)
             self.curve.append(epoch)
             if self.chosen == epoch.epoch:

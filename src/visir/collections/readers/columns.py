@@ -25,6 +25,7 @@ CLASS_COLUMNS = ("class", "label", "category", "class_name", "label_name", "clas
 IMAGE_ID_COLUMNS = ("image_id", "imgid")
 CAPTION_ID_COLUMNS = ("caption_id", "caption_ids", "sentid", "sentids")
 SPLIT_COLUMNS = ("split", "set", "partition")
+LANGUAGE_COLUMNS = ("language",)
 
 
 def first_columns(path: Path, layout: TextLayout | None = None) -> list[str]:

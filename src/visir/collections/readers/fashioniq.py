@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ from visir.collections.descriptor import Format, Option, one_of
 from visir.collections.readers.composed import add_query, check_documents, files_like, ids_in, reference_option, rows_of
 from visir.collections.readers.published import compare_counts
 from visir.collections.task_draft import TaskDraft, TaskSetDraft
+from visir.display import counted
 from visir.files import read_json
 
 MEASURES = ("hit@10", "hit@50")
@@ -63,6 +65,12 @@ def read(path: Path, *, captions: str = "and", gallery: str = "split", reference
                 task.galleries[split, image] = None
                 if image not in task.documents.known:
                     task.add_item("documents", image, None, picture=f"{image}.*")
+        lacking = sum(row.get("target") is None for _, row in rows)
+        if 0 < lacking < len(rows):
+            draft.notes.append(f"{file.name}: {counted(lacking, 'queries')} without a target, not measured")
+        repeated = len(rows) - len({json.dumps(row, sort_keys=True) for _, row in rows})
+        if repeated:  # as in the published test part, where each is answered
+            draft.notes.append(f"{file.name}: {counted(repeated, 'queries')} repeat another one, and count as well")
         for number, (place, row) in enumerate(rows):
             _add(task, category, split, number, place, row, captions, reference == "excluded")
     if draft.parts.keys() >= set(CATEGORIES) and gallery == "split":

@@ -23,6 +23,7 @@ def read(
     task: str = "",
     language: str = "en",
     length: Length = "usual",
+    roles: str = "usual",
 ) -> Collection | TaskFile | TaskSet:
     """Make as many scenes as the "path" says; see `visir.collections.scenes.scenes`."""
     from visir.collections.scenes import choice, composed_scenes, scenes
@@ -33,7 +34,11 @@ def read(
     count = int(re.sub("[,_]", "", str(path)))
     faults = [
         f"{name} does not apply to task={task}"
-        for name, value, usual in (("near_duplicates", near_duplicates, 0), ("length", length, "usual"))
+        for name, value, usual in (
+            ("near_duplicates", near_duplicates, 0),
+            ("length", length, "usual"),
+            ("roles", roles, "usual"),
+        )
         if task and value != usual
     ]
     if task == "composed" and language != "en":
@@ -44,7 +49,9 @@ def read(
     if task:
         made: TaskFile | TaskSet = getattr(choice, f"{task}_scenes")(count, seed=seed, size=size, language=language)
         return made
-    return scenes(count, seed=seed, size=size, near_duplicates=near_duplicates, language=language, length=length)
+    return scenes(
+        count, seed=seed, size=size, near_duplicates=near_duplicates, language=language, length=length, roles=roles
+    )
 
 
 FORMAT = Format(
@@ -65,6 +72,7 @@ FORMAT = Format(
         ),
         Option("language", "of the captions: en, de, fr, es, zh, or several (en+de)", "en"),
         Option("length", "of the captions: usual, short or long", "usual", one_of("usual", "short", "long")),
+        Option("roles", "which facts captions tell: usual, 0 to 5 (the roles rotate), or shared (all)", "usual"),
         Option("near_duplicates", "share of hard negatives, 0 to 0.5", 0.0, float),
     ),
     read=read,

@@ -19,6 +19,7 @@ from visir.collections.readers.columns import CAPTION_COLUMNS, CLASS_COLUMNS, on
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
 from visir.collections.readers.task_files import part_of
+from visir.collections.readers.value_per_image import ValuePerImage
 from visir.errors import CollectionError, MissingPackageError
 from visir.files import read_json
 from visir.options import split_options
@@ -52,7 +53,7 @@ def read(
 
     It needs no `datasets` package: pictures are read in place, out of the Arrow or Parquet files. Rows with the same id
     are joined: one picture, the captions of all. Columns of classes (declared as such, or called "label", "class", …)
-    become facts of the images, where no image has two rows.
+    become facts of the images. Rows that say different splits or classes of one image are faults.
 
     Args:
         path: The folder, or a Parquet file.
@@ -71,6 +72,8 @@ def read(
     names = [row["name"] for row in rows]
     named = None not in names and len(set(names)) == len(names)
     captions_of: dict[str, int] = {}
+    row_of: dict[str, int] = {}
+    per_image = ValuePerImage(draft)
     labels: list[dict[str, str | None]] = []
     for row in rows:
         if columns["id"] and row["id"] is None:
@@ -79,10 +82,17 @@ def read(
         identifier = str(row["id"]) if columns["id"] else row["name"] if named else row["row"]
         if identifier not in captions_of:
             captions_of[identifier] = 0
+            row_of[identifier] = len(labels)
+            labels.append({"image_id": identifier})
             draft.add_image(identifier, None, row["split"])
             draft.paths.append(row["member"])
             draft.archives.append(row["file"])
-        labels.append({"image_id": identifier} | row["labels"])
+        per_image(identifier, "split", row["split"], f"row {row['row']}")
+        several = bool(row["texts"])
+        labels[row_of[identifier]] |= {
+            name: per_image(identifier, name, label, f"row {row['row']}", several=several)
+            for name, label in row["labels"].items()
+        }
         texts, ids = row["texts"], row["caption_ids"]
         if ids and len(ids) != len(texts):
             draft.fault(f"{row['row']}: {len(texts)} captions, but {len(ids)} caption ids")
@@ -95,8 +105,13 @@ def read(
             captions_of[identifier] += 1
             draft.add_caption(own, text, identifier)
     draft.names = []
-    if columns["labels"] and len(labels) == len(draft.ids):
-        draft.facts = _facts(columns["labels"], labels)
+    draft.notes += [
+        f"column {name!r} is left out: it differs between the rows of an image ({differs})"
+        for name, differs in per_image.of_captions.items()
+    ]
+    of_images = {name: names for name, names in columns["labels"].items() if name not in per_image.of_captions}
+    if of_images:
+        draft.facts = _facts(of_images, labels)
     return draft
 
 

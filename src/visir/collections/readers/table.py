@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from visir.collections.cells import pictures_in_cells
@@ -20,6 +21,7 @@ from visir.collections.readers.delimited import TextLayout, first_cells, is_text
 from visir.collections.readers.names import SPLITS
 from visir.collections.readers.rows import is_table, read_rows
 from visir.collections.readers.sniffing import plain_name, plain_stem
+from visir.collections.readers.value_per_image import ValuePerImage
 from visir.errors import CollectionError, VisirError
 
 COLUMN_OPTIONS = (
@@ -28,6 +30,7 @@ COLUMN_OPTIONS = (
     Option("id", "the column of the image's id (default: image_id, else the file name)"),
     Option("caption_id", "the column of the caption's id (default: caption_id; else image#n)"),
     Option("split_column", "the column of the split (default: split)"),
+    Option("language_column", "the column of the language of the captions (default: language)"),
 )
 TEXT_OPTIONS = (
     Option("header", "of a CSV file: whether its first line has names, yes or no (default: no if it names a picture)",
@@ -47,6 +50,7 @@ class TableColumns:
         image_id: The id of the image.
         caption_id: The ids of the captions.
         split: The split.
+        language: The language of the captions.
     """
 
     image: str | None
@@ -54,6 +58,7 @@ class TableColumns:
     image_id: str | None
     caption_id: str | None
     split: str | None
+    language: str | None
 
     @classmethod
     def find(
@@ -65,6 +70,7 @@ class TableColumns:
         id: str | None = None,
         caption_id: str | None = None,
         split_column: str | None = None,
+        language_column: str | None = None,
     ) -> TableColumns:
         """Find them among the columns of a table, by the names that somebody gave and the usual ones."""
         names = str(caption).split(",") if caption else [None]
@@ -80,22 +86,25 @@ class TableColumns:
             one_column(path, columns, id, usual.IMAGE_ID_COLUMNS, "id"),
             one_column(path, columns, caption_id, usual.CAPTION_ID_COLUMNS, "caption id"),
             one_column(path, columns, split_column, usual.SPLIT_COLUMNS, "split"),
+            one_column(path, columns, language_column, usual.LANGUAGE_COLUMNS, "language"),
         )
 
     @property
     def used(self) -> set[str | None]:
-        """All of them."""
+        """All of them but the language, which is also a fact of the image where all its rows have the same."""
         return {self.image, *self.captions, self.image_id, self.caption_id, self.split}
 
 
 def read(path: Path, *, header: str = "", encoding: str = "", delimiter: str = "", **columns: str | None) -> Draft:
     """Read a table: one row per image, with a caption or a list of captions, or one row per caption.
 
-    - Rows with the same image are joined. The image's id is its file name as written, unless a column holds one.
+    - Rows with the same image are joined. The image's id is its file name as written, unless a column holds one. Rows
+      that say different splits or classes of one image are faults; an empty cell says nothing.
     - Null and missing captions are none.
     - What separates the cells of a text table (comma, semicolon, tab, bar) is found out.
     - Columns without names are called by their positions, "1", "2", …; so can those be that have names.
-    - Further columns are kept as the collection's facts if no image has two rows.
+    - A language is that of all captions of its row, or a list with the language of each.
+    - Further columns are the collection's facts. One that differs between rows of an image is left out, with a note.
     - Pictures are looked for beside the file, or where `images=` says.
 
     Args:
@@ -104,7 +113,7 @@ def read(path: Path, *, header: str = "", encoding: str = "", delimiter: str = "
         encoding: Of a text table; "" is UTF-8, or what its byte order mark says.
         delimiter: Of a text table: the character, or "comma", "semicolon", "tab", "bar"; "" finds out.
         **columns: The columns where they have no usual name: `image`, `caption` (several, comma-separated, give
-            several captions: "title,description"), `id`, `caption_id`, `split_column`.
+            several captions: "title,description"), `id`, `caption_id`, `split_column`, `language_column`.
     """
     draft = Draft(plain_stem(path), path.parent, f"table {path.name}")
     layout = None
@@ -158,6 +167,23 @@ def _advice(path: Path) -> str:
     )
 
 
+@dataclass(slots=True)
+class _Image:
+    """What the rows of one image say.
+
+    Args:
+        row: Its row in the draft.
+        place: The place of its first row.
+        facts: The further columns of its first row.
+        captions: How many captions it has so far.
+    """
+
+    row: int
+    place: str
+    facts: dict[str, Any]
+    captions: int = 0
+
+
 @dataclass
 class DraftFiller:
     """Puts rows of tables into a draft.
@@ -167,24 +193,37 @@ class DraftFiller:
         columns: Which column holds what.
         folder: Is put before file names.
         split: The split of rows without one.
-        captions_of: Image id → how many captions it has so far.
-        facts: The further columns of each row.
+        images: What is known of each image, by its id.
+        differing: The further columns that differ between the rows of an image: where they do first.
     """
 
     draft: Draft
     columns: TableColumns
     folder: str = ""
     split: str = ""
-    captions_of: dict[str, int] = field(default_factory=dict)
-    facts: list[dict[str, Any]] = field(default_factory=list)
+    images: dict[str, _Image] = field(default_factory=dict)
+    differing: dict[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.per_image = ValuePerImage(self.draft)
 
     def add(self, rows: Iterable[tuple[str, dict[str, Any]]], where: str = "") -> None:
         """All rows of one table; facts are attached once they are complete."""
+        noted = set(self.differing)
         for place, row in rows:
             self._add_row(f"{where}{place}", row)
-        one_row_each = len(self.facts) == len(self.captions_of)
-        any_facts = any(len(fact) > 1 for fact in self.facts)
-        self.draft.facts = _facts(self.facts) if one_row_each and any_facts else None
+        self.differing |= self.per_image.of_captions
+        self.draft.facts = _facts(
+            [
+                {"image_id": identifier} | {k: v for k, v in image.facts.items() if k not in self.differing}
+                for identifier, image in self.images.items()
+            ]
+        )
+        self.draft.notes += [
+            f"column {name!r} is left out: it differs between the rows of an image ({differs})"
+            for name, differs in self.differing.items()
+            if name not in noted and name != self.columns.language
+        ]
 
     def _add_row(self, place: str, row: dict[str, Any]) -> None:
         columns, draft = self.columns, self.draft
@@ -198,25 +237,43 @@ class DraftFiller:
         if identifier is None:
             draft.fault(f"{place}: no image ({columns.image} is empty)")
             return
+        image = self._image(identifier, name, place, {k: v for k, v in row.items() if k not in columns.used})
         split = self.split
         if columns.split and row.get(columns.split):
             split = SPLITS.get(str(row[columns.split]).lower(), str(row[columns.split]))
-        if identifier not in self.captions_of:
-            self.captions_of[identifier] = 0
-            draft.add_image(identifier, name, split)
-        self.facts.append({"image_id": identifier} | {k: v for k, v in row.items() if k not in columns.used})
+        draft.splits[image.row] = self.per_image(identifier, "split", split, place) or ""
         texts = [text for column in columns.captions for text in _texts(row.get(column))]
         ids = _texts(row.get(columns.caption_id), str) if columns.caption_id else []
-        if ids and len(ids) != len(texts):
-            draft.fault(f"{place}: {len(texts)} captions, but {len(ids)} caption ids")
-            return
+        languages = (
+            _languages(row.get(columns.language), len(texts)) if columns.language and texts else [None] * len(texts)
+        )
+        for what, cells in (("caption ids", ids), ("languages", languages)):
+            if cells and len(cells) != len(texts):
+                draft.fault(f"{place}: {len(texts)} captions, but {len(cells)} {what}")
+                return
         for number, text in enumerate(texts):
             if not isinstance(text, str):
                 draft.fault(f"{place}: a caption must be text, found {text!r}")
                 continue
-            position = self.captions_of[identifier]
-            self.captions_of[identifier] += 1
-            draft.add_caption(str(ids[number]) if ids else f"{identifier}#{position}", text, identifier)
+            own = str(ids[number]) if ids else f"{identifier}#{image.captions}"
+            image.captions += 1
+            draft.add_caption(own, text, identifier, languages[number])
+
+    def _image(self, identifier: str, name: str | None, place: str, facts: dict[str, Any]) -> _Image:
+        """An image with what a row says of it."""
+        image = self.images.get(identifier)
+        if image is None:
+            image = self.images[identifier] = _Image(len(self.draft.ids), place, facts)
+            self.draft.add_image(identifier, name)
+        several = bool(self.columns.captions)
+        for column in [column for column in facts if column.lower() in usual.CLASS_COLUMNS]:
+            value = self.per_image(identifier, column, facts[column], place, several=several)
+            image.facts[column] = facts[column] = value
+        if facts is not image.facts:
+            for column in facts.keys() | image.facts.keys():
+                if column not in self.differing and not _same(facts.get(column), image.facts.get(column)):
+                    self.differing[column] = f"{identifier}, {image.place} and {place}"
+        return image
 
 
 def _texts(value: Any, make: type | None = None) -> Sequence[Any]:
@@ -226,9 +283,23 @@ def _texts(value: Any, make: type | None = None) -> Sequence[Any]:
     return [make(text) for text in values] if make else values
 
 
+def _languages(value: Any, captions: int) -> list[str | None]:
+    """The language of each caption of a row: one for all, or a list."""
+    values = value if isinstance(value, list) else [value] * captions
+    return [None if name is None else str(name).strip() or None for name in values]
+
+
+def _same(cell: Any, other: Any) -> bool:
+    """Whether two cells are equal; those of data frames may be arrays."""
+    equal = cell == other
+    return bool(equal) if isinstance(equal, bool) else np.array_equal(cell, other)
+
+
 def _facts(rows: list[dict[str, Any]]) -> pa.Table | None:
-    """Further columns as a table; a column whose values Arrow cannot hold together (a number, then text) as text."""
+    """Further columns as a table, None without any; one whose values Arrow cannot hold (a number, a text) as text."""
     names = dict.fromkeys(name for row in rows for name in row)
+    if len(names) < 2:
+        return None
     columns: dict[str, pa.Array] = {}
     for name in names:
         values = [row.get(name) for row in rows]

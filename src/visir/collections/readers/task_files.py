@@ -95,7 +95,8 @@ def looks_like_task(folder: Path) -> bool:
         named = part_of(_stem(entry)) if entry.is_dir() or is_part(entry) else None
         if named is not None:
             tasks.setdefault(named[0], set()).add(named[1])
-    if any(set(REQUIRED) <= parts for parts in tasks.values()):
+    # Judgements beside one of the sides: a task, or one that lacks a part, which is then named.
+    if any("judgements" in parts and len(parts & set(REQUIRED)) > 1 for parts in tasks.values()):
         return True
     if any({"documents", "queries"} <= parts for parts in tasks.values()):
         return any((folder / name).is_dir() for name in UNNAMED)

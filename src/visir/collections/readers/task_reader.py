@@ -12,6 +12,7 @@ from visir.collections.readers.columns import IMAGE_COLUMNS, ColumnPicker
 from visir.collections.readers.names import SPLITS, identifier
 from visir.collections.readers.rows import OnFault, RowFault
 from visir.collections.task_draft import Side, TaskDraft
+from visir.records.qrels import not_negative
 
 TaskPart = Literal["queries", "documents", "judgements", "candidates"]
 PARTS: dict[TaskPart, tuple[str, ...]] = {
@@ -151,7 +152,7 @@ class TaskReader:
                 pair = self._pair(values["query"], values["document"], place, "judgements", drop=drop)
                 grade = _grade(values["grade"])
                 if grade is None:
-                    self.draft.fault(f"{place}: a grade must be a number of at least 0, found {values['grade']!r}")
+                    self.draft.fault(f"{place}: a grade must be a finite number, found {values['grade']!r}")
                 elif pair is not None:
                     key = (_split(values["split"], table), *pair)
                     before = self.draft.judgements.get(key)
@@ -291,11 +292,11 @@ def _split(value: object, table: TaskTable) -> str:
 
 
 def _grade(value: object) -> float | None:
-    """A grade as a number, 1 where there is none; None for what is no number of at least 0."""
+    """A grade as a number, 1 where there is none, 0 for a negative one; None for what is no finite number."""
     if value in (None, ""):
         return 1.0
     try:
         grade = float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
         return None
-    return grade if math.isfinite(grade) and grade >= 0 else None
+    return not_negative(grade) if math.isfinite(grade) else None

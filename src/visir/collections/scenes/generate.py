@@ -21,6 +21,7 @@ from visir.collections.scenes.language import KINDS, Caption
 from visir.collections.scenes.languages import GRAMMARS
 from visir.collections.scenes.lengths import long_caption, short_captions
 from visir.collections.scenes.render import LARGEST, SMALLEST, render
+from visir.collections.scenes.roles import ROLES, plain_captions
 from visir.errors import CollectionError, nearest, raise_faults
 from visir.records import Collection
 
@@ -40,6 +41,7 @@ def scenes(
     splits: Mapping[str, float] = SPLITS,
     language: str = "en",
     length: Length = "usual",
+    roles: str = "usual",
 ) -> Collection:
     """Make a collection of generated scenes with five captions each; no image is drawn yet.
 
@@ -64,6 +66,8 @@ def scenes(
         language: The language of the captions: en, de, fr, es, zh; or several ("en+de"), each with five captions.
         length: "usual": five captions of one sentence. "short": five of a few words, which do not tell the place.
             "long": one of 100 to 250 words that tells all that captions can tell. The last two are in English only.
+        roles: Which facts captions tell: "usual"; "0" to "5", where the roles of facts rotate; "shared", where every
+            caption tells every fact. All but the usual are plain English clauses (`visir.collections.scenes.roles`).
 
     Raises:
         CollectionError: Listing everything that is wrong with the arguments.
@@ -76,13 +80,13 @@ def scenes(
         ('armchair', 'A mid-sized stripy white armchair is standing out in a meadow.')
     """
     languages = language.split("+")
-    check_arguments(n, seed, size, near_duplicates, splits, languages, length)
+    check_arguments(n, seed, size, near_duplicates, splits, languages, length, roles)
     drawn = [_scene(seed, index, near_duplicates) for index in range(n)]
     ids = [f"scene-{seed}-{index:06d}" for index in range(n)]
     written = [
         (row, f"{ids[row]}{suffix}", code, kind, caption)
         for row, (scene, _) in enumerate(drawn)
-        for suffix, code, kind, caption in written_captions(scene, languages, length)
+        for suffix, code, kind, caption in written_captions(scene, languages, length, roles)
     ]
     captions = {
         "id": [caption_id for _, caption_id, _, _, _ in written],
@@ -102,7 +106,7 @@ def scenes(
         },
         captions=captions,
         judgements=_judgements(ids, [scene for scene, _ in drawn], captions["id"], owners, tells),
-        source=_source(seed, size, near_duplicates, languages, length),
+        source=_source(seed, size, near_duplicates, languages, length, roles),
         facts=_facts(ids, drawn, tells),
         caption_facts=pa.table(
             {
@@ -114,8 +118,12 @@ def scenes(
     )
 
 
-def written_captions(scene: Scene, languages: Sequence[str], length: Length) -> list[tuple[str, str, str, Caption]]:
+def written_captions(
+    scene: Scene, languages: Sequence[str], length: Length, roles: str = "usual"
+) -> list[tuple[str, str, str, Caption]]:
     """The captions of a scene: the ending of each id, language, kind, and the caption."""
+    if roles != "usual":
+        return [(f"#{k}", "en", f"plain {k}", caption) for k, caption in enumerate(plain_captions(scene, roles))]
     if length == "long":
         return [("#long", "en", "long", long_caption(scene))]
     if length == "short":
@@ -200,11 +208,12 @@ def split_names(duplicate: Sequence[bool], splits: Mapping[str, float]) -> list[
     return out
 
 
-def _source(seed: int, size: int, near_duplicates: float, languages: Sequence[str], length: Length) -> str:
+def _source(seed: int, size: int, near_duplicates: float, languages: Sequence[str], length: Length, roles: str) -> str:
     parts = [f"generated scenes, seed {seed}", f"{size} px"]
     parts += [f"{near_duplicates:g} near-duplicates"] if near_duplicates else []
     parts += [f"languages {', '.join(languages)}"] if list(languages) != ["en"] else []
     parts += [f"{length} captions"] if length != "usual" else []
+    parts += [f"roles {roles}"] if roles != "usual" else []
     return ", ".join(parts)
 
 
@@ -280,6 +289,7 @@ def check_arguments(
     splits: Mapping[str, float],
     languages: Sequence[str] = ("en",),
     length: str = "usual",
+    roles: str = "usual",
 ) -> None:
     """Raise `CollectionError` with everything that is wrong with what was asked for."""
     faults = []
@@ -300,4 +310,10 @@ def check_arguments(
         faults.append(f"length {length!r}: {nearest(length, get_args(Length))}")
     elif length != "usual" and list(languages) != ["en"]:
         faults.append(f"{length} captions are in English only, not {'+'.join(languages)}")
+    if roles not in ("usual", *ROLES):
+        faults.append(f"roles {roles!r}: {nearest(roles, ('usual', *ROLES))}")
+    elif roles != "usual":
+        faults += [f"roles {roles} are in English only, not {'+'.join(languages)}"] if list(languages) != ["en"] else []
+        faults += [f"roles {roles} and {length} captions exclude each other"] if length != "usual" else []
+        faults += [f"roles {roles} and near_duplicates exclude each other"] if near_duplicates else []
     raise_faults(CollectionError, "generated scenes", faults)

@@ -17,6 +17,7 @@ from visir.encoders.families import ADAPTER_FILE, family_of
 from visir.encoders.loading import load
 from visir.encoders.models.model_files import ModelFiles
 from visir.encoders.models.transformers_refusals import COLPALI_ENGINE
+from visir.encoders.own_code import check_code
 from visir.encoders.towers.adapted_backbone import AdaptedBackbone
 from visir.encoders.towers.adapters import adapter_state, inject, load_adapter_state, other_model, own_part, pattern_of
 from visir.encoders.towers.pretrained_tower import Tunable
@@ -122,11 +123,8 @@ def load_adapter(name: str, files: ModelFiles, device: str | None, dtype: str) -
     base_name = options.get("base") or config.base_model_name_or_path
     if not base_name or split_options(base_name, error=EncoderError)[0] == bare:  # or it would be loaded for ever
         raise EncoderError(f"{bare}: the adapter does not say over which model.", hint=f"{bare}?base=NAME")
-    if not options.get("base") and "code" in split_options(base_name, error=EncoderError)[1]:
-        raise EncoderError(  # a file would decide what runs, and not who loads it
-            f"{bare}: its base model {base_name!r} runs code that comes with it, and nobody has said that it may.",
-            hint=f"read that code; if you trust it: {bare}?base={base_name}",
-        )
+    if not options.get("base"):
+        check_code(base_name, bare, f"load {bare}?base={base_name}")
     family = family_of(base_name)
     own = getattr(config, "revision", None) if family.revisions and not options.get("base") else None
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,8 +17,8 @@ from visir.encoders.models.hub import snapshot
 from visir.encoders.models.model_code import CODE, OtherCode
 from visir.encoders.models.model_names import TrustedCode
 from visir.encoders.weights import hash_file
-from visir.errors import EncoderError, VisirError
-from visir.files import read_json
+from visir.errors import EncoderError, VisirError, raise_faults
+from visir.files import is_there, read_json
 
 CONFIGURATIONS = ("*config*.json", "modules.json")
 """What says which kind of model it is: all that is fetched before a model is known to be supported."""
@@ -157,11 +157,11 @@ def find_model(name: str, revision: str | None, *, parts: bool = False, code: Tr
         EncoderError: No such folder, no such repository or revision, no access, no network.
     """
     folder = Path(name).expanduser()
-    if folder.is_dir():
+    if is_there(folder) and folder.is_dir():
         if revision is not None:
             raise EncoderError(f"{name}: a folder has no revision {revision!r}.", hint="leave the revision out")
         return ModelFiles(folder, None, parts, code=code)
-    if folder.exists():
+    if is_there(folder):
         raise EncoderError(f"{name}: a file, and no folder.", hint="name the folder that holds config.json and weights")
     if is_path(name):
         raise no_such_folder(name)
@@ -178,19 +178,38 @@ def _fetch(name: str, revision: str | None, *, parts: bool, code: bool) -> None:
         snapshot(name, revision, [*patterns, TORCH_BIN])
 
 
+def _is_names(value: object) -> bool:
+    return isinstance(value, list) and all(isinstance(name, str) for name in value)
+
+
+_SHAPES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "model_type": (lambda value: isinstance(value, str), "a text is wanted"),
+    "architectures": (_is_names, "a list of texts is wanted"),
+    "types": (lambda value: isinstance(value, dict | list), "names with values are wanted"),
+}
+"""What is read of a configuration before a library checks it."""
+
+
 def read_configuration(path: Path) -> dict[str, Any]:
     """A configuration of a model; empty where there is no such file.
 
     Raises:
-        EncoderError: The file holds something else than names with values.
+        EncoderError: The file holds something else than names with values, or a type of the model that is no text.
     """
     content = read_json(path) if path.is_file() else {}
-    if isinstance(content, dict):
-        return content
-    raise EncoderError(
-        f"{path}: this is no configuration of a model: it holds a {type(content).__name__}, not names with values.",
-        hint="the file is damaged, or of another program; fetch the model again",
-    )
+    hint = "the file is damaged, or of another program; fetch the model again"
+    if not isinstance(content, dict):
+        raise EncoderError(
+            f"{path}: this is no configuration of a model: it holds a {type(content).__name__}, not names with values.",
+            hint=hint,
+        )
+    faults = [
+        f"{name}={str(content[name])[:60]!r}: {wanted}"
+        for name, (is_right, wanted) in _SHAPES.items()
+        if content.get(name) is not None and not is_right(content[name])
+    ]
+    raise_faults(EncoderError, f"{path}: this is no configuration of a model", faults, hint=hint)
+    return content
 
 
 def read_modules(folder: Path) -> list[dict[str, Any]]:

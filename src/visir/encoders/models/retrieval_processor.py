@@ -12,7 +12,7 @@ from visir.encoders.models.processor_values import backend_of, processor_values
 from visir.encoders.models.token_pieces import token_pieces
 from visir.encoders.models.tokens import token_counts, vocabulary_hash
 from visir.encoders.truncation import TextLimit, truncate_texts
-from visir.errors import EncoderError, ImageError, VisirError
+from visir.errors import EncoderError, ImageError, TextError, VisirError
 from visir.records import Role
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class RetrievalProcessor:
         """What the model reads of n texts, padded to the longest.
 
         Raises:
-            EncoderError: A text has the mark that stands for a picture.
+            TextError: A text has the mark that stands for a picture.
         """
         check_no_marks(texts, self.tokenizer.convert_ids_to_tokens(self.image_token))
         with self._lock:
@@ -227,13 +227,13 @@ class RetrievalProcessor:
         return str(self.tokenizer.decode(self._texts([text], role)["input_ids"][0]))
 
 
-def check_no_marks(texts: Sequence[str], mark: str) -> None:
-    """Raise `EncoderError` for a text that has the mark of a picture in it: the model would wait for the picture."""
+def check_no_marks(texts: Sequence[str], mark: str, kind: str = "picture") -> None:
+    """Raise `TextError` for a text that has the mark of a picture in it: the model would wait for the picture."""
     for text in texts:
         if mark in text:
             shown = text if len(text) < 60 else f"{text[:57]}…"
-            raise EncoderError(
-                f"the text {shown!r} has {mark} in it, which stands for a picture in this model.",
+            raise TextError(
+                f"the text {shown!r} has {mark} in it, which stands for a {kind} in this model.",
                 hint=f"take it out, or write it apart: {mark[0]} {mark[1:]}",
             )
 

@@ -14,7 +14,7 @@ from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.model_names import CODE_OPTIONS
-from visir.encoders.models.sentence_inputs import SentencePictures, as_texts, modalities_of, takes_messages
+from visir.encoders.models.sentence_inputs import SentencePictures, as_texts, check_marks, modalities_of, takes_messages
 from visir.encoders.models.sentence_loading import SentenceRequest
 from visir.encoders.models.sentence_tower import default_prompt
 from visir.errors import EncoderError
@@ -60,6 +60,8 @@ class SentenceCrossEncoder(CrossEncoder):
         self.card, self._model, self._prompt, self._pictures = card, model, prompt, pictures
         kinds = modalities_of(model) if takes_messages(model) else frozenset[Modality]({"text"})
         self.takes = frozenset((query, document) for query in kinds for document in kinds)
+        formatter = getattr(model[0], "input_formatter", None)
+        self._writes_strings = getattr(formatter, "message_format", None) == "flat"  # a chat that has no other parts
         if pictures is not None:
             self.pairs_at_once = 8
 
@@ -76,6 +78,8 @@ class SentenceCrossEncoder(CrossEncoder):
 
     def text_tokens(self, texts: Sequence[str]) -> list[Tokens]:
         """The texts themselves."""
+        if self._pictures is not None:
+            check_marks(texts, self._model)
         return [_Item(text=text) for text in texts]
 
     def item_tokens(
@@ -83,6 +87,8 @@ class SentenceCrossEncoder(CrossEncoder):
     ) -> list[Tokens]:
         """The items themselves."""
         if texts is not None and batch is not None:
+            if self._pictures is not None:
+                check_marks(texts, self._model)
             return [_Item(text, pixels) for text, pixels in zip(texts, batch, strict=True)]
         return super().item_tokens(modality, texts, batch)
 
@@ -108,12 +114,11 @@ class SentenceCrossEncoder(CrossEncoder):
         return np.asarray(scores, np.float32)
 
     def _input(self, item: Tokens) -> Any:
-        text = None if item.text is None else as_texts([item.text], self._model)[0]
         if item.pixels is None:
-            return text
+            return item.text if self._writes_strings else as_texts([item.text or ""], self._model)[0]
         assert self._pictures is not None, "a model that takes images"
         (picture,) = self._pictures.pictures([item.pixels])
-        return picture if text is None else {"text": item.text, "image": picture}
+        return picture if item.text is None else {"text": item.text, "image": picture}
 
 
 def load(request: SentenceRequest) -> SentenceCrossEncoder:

@@ -16,7 +16,14 @@ from visir.encoders.inputs import Pixels
 from visir.encoders.intake import Embedded
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.model_files import loading
-from visir.encoders.models.sentence_inputs import SentencePictures, as_texts, modalities_of, takes_messages, to_model
+from visir.encoders.models.sentence_inputs import (
+    SentencePictures,
+    as_texts,
+    check_marks,
+    modalities_of,
+    takes_messages,
+    to_model,
+)
 from visir.encoders.models.sentence_loading import SentenceRequest
 from visir.encoders.models.sentence_tower import SentenceTower, limit_of, sentence_limit, sentence_room
 from visir.encoders.models.tokens import token_counts
@@ -104,7 +111,7 @@ class SentenceEncoder(Encoder):
         """(n, dimension) vectors of n texts."""
         if "text" not in self.modalities:
             raise self.cannot("text")
-        return self._encoded(as_texts(self._filled(texts), self._model))
+        return self._encoded(self._texts(texts))
 
     def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
         """(n, dimension) vectors of n texts with their pictures."""
@@ -146,7 +153,7 @@ class SentenceEncoder(Encoder):
         if lengths is None:
             return self.embed_texts(texts)
         with inference():
-            features = self._model.preprocess(self._filled(texts), prompt=self._prompt or None, task=self._role)
+            features = self._model.preprocess(self._texts(texts), prompt=self._prompt or None, task=self._role)
             features = _padded(features, int(lengths.max()), self._model.tokenizer)
             vectors = self._model(to_model(features, self._model.device), task=self._role)["sentence_embedding"]
             return to_vectors(vectors[:, : self.dimension])
@@ -154,7 +161,7 @@ class SentenceEncoder(Encoder):
     def features(self, texts: Sequence[str]) -> dict[str, Any]:
         """What the modules make of n texts: "token_embeddings", "attention_mask", "input_ids", …; padded tensors."""
         with inference():
-            prepared = self._model.preprocess(self._filled(texts), prompt=self._prompt or None, task=self._role)
+            prepared = self._model.preprocess(self._texts(texts), prompt=self._prompt or None, task=self._role)
             prepared = to_model(prepared, self._model.device)
             return {**prepared, **self._model(prepared, task=self._role)}
 
@@ -195,7 +202,12 @@ class SentenceEncoder(Encoder):
         return self._prompts[self._role]
 
     def _filled(self, texts: Sequence[str]) -> list[str]:
+        if "image" in self.modalities:
+            check_marks(texts, self._model)
         return [self._template.replace("{}", text) for text in texts]
+
+    def _texts(self, texts: Sequence[str]) -> list[Any]:
+        return as_texts(self._filled(texts), self._model)
 
     def _taken(self, vectors: Any) -> Embedded:
         return to_vectors(vectors[:, : self._model.truncate_dim])

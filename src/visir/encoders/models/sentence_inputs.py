@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +13,7 @@ from numpy.typing import NDArray
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.image_processors import check_sliver
 from visir.encoders.models.processor_values import processor_values
+from visir.encoders.models.retrieval_processor import check_no_marks
 from visir.errors import ImageError
 from visir.records import Modality
 
@@ -36,13 +38,58 @@ def takes_messages(model: Any) -> bool:
     return "message" in model.modalities
 
 
+def check_marks(texts: Sequence[str], model: Any) -> None:
+    """Raise `EncoderError` for a text with a mark that stands for a picture or a video in this model."""
+    for kind in ("image", "video"):
+        mark = getattr(model.processor, f"{kind}_token", None)
+        if isinstance(mark, str) and mark:
+            check_no_marks(texts, mark, "picture" if kind == "image" else kind)
+
+
 def as_texts(texts: Sequence[str], model: Any) -> list[Any]:
-    """Texts as the library takes them: one that looks like the address of a picture stays a text."""
-    if not model.supports("image"):
+    """Texts as the library takes them: one that looks like an address, or names a file, stays a text.
+
+    The library guesses what a string is: it would fetch addresses of pictures, videos and sounds, and open files.
+    """
+    if set(model.modalities) == {"text"}:
         return list(texts)
     from sentence_transformers.base.modality import infer_modality
 
     return [text if infer_modality(text) == "text" else {"text": text} for text in texts]
+
+
+@dataclass(frozen=True)
+class PictureShapes:
+    """Which pictures a model takes, so that one that it would not take is named before it meets others in a batch.
+
+    Attributes:
+        shortest_edge: To how many pixels the shorter side of a picture is scaled; None where that is not the rule.
+        any_resolution: Whether the model sees a picture at its own proportions.
+    """
+
+    shortest_edge: int | None
+    any_resolution: bool
+
+    @classmethod
+    def of(cls, model: Any) -> PictureShapes:
+        """By the settings of the model's image processor."""
+        processor = _image_processor(model)
+        settings = {} if processor is None else processor.to_dict()
+        size = dict(settings.get("size") or {}) if settings.get("do_resize", True) else {}
+        # With both, Qwen's processors mean the least and the largest number of pixels of a picture.
+        edge = None if "longest_edge" in size else size.get("shortest_edge")
+        merges = hasattr(processor, "merge_size")  # Qwen's, where no chat is written around pictures
+        return cls(edge if isinstance(edge, int) else None, takes_messages(model) or merges)
+
+    def check(self, image: Image) -> None:
+        """Raise `ImageError` for a picture that the model does not take."""
+        check_sliver(image, self.shortest_edge)
+        if self.any_resolution and max(image.size) > _LONGEST * min(image.size):
+            raise ImageError(
+                f"an image of {image.width} × {image.height} pixels is too narrow: one side is more than {_LONGEST} "
+                "times the other.",
+                hint="crop it, or set it aside (--skip-broken)",
+            )
 
 
 class SentencePictures:
@@ -58,16 +105,14 @@ class SentencePictures:
 
     def __init__(self, model: Any) -> None:
         self._model = model
-        self._shortest_edge = _shortest_edge(model)
+        self._shapes = PictureShapes.of(model)
         self.one_by_one = False
         self.one_by_one = not takes_messages(model) and self._same_alone()
 
     def prepare(self, image: Image) -> Pixels:
         """One RGB picture: its pixels as the model wants them, or as they are."""
-        check_sliver(image, self._shortest_edge)
+        self._shapes.check(image)
         if not self.one_by_one:
-            if takes_messages(self._model):
-                _check_shape(image)
             return np.asarray(image)
         pixels: NDArray[Any] = self._model.preprocess([image])["pixel_values"][0].numpy()
         return pixels
@@ -129,23 +174,3 @@ def _image_processor(model: Any) -> Any:
 
     processor = model.processor
     return processor if isinstance(processor, BaseImageProcessor) else getattr(processor, "image_processor", None)
-
-
-def _shortest_edge(model: Any) -> int | None:
-    """To how many pixels the shorter side of a picture is scaled; None where that is not the rule."""
-    processor = _image_processor(model)
-    settings = {} if processor is None else processor.to_dict()
-    size = dict(settings.get("size") or {}) if settings.get("do_resize", True) else {}
-    # With both, Qwen's processors mean the least and the largest number of pixels of a picture.
-    edge = None if "longest_edge" in size else size.get("shortest_edge")
-    return edge if isinstance(edge, int) else None
-
-
-def _check_shape(image: Image) -> None:
-    """Raise `ImageError` for a picture that models of any resolution do not take."""
-    if max(image.size) > _LONGEST * min(image.size):
-        raise ImageError(
-            f"an image of {image.width} × {image.height} pixels is too narrow: one side is more than {_LONGEST} times "
-            "the other.",
-            hint="crop it, or set it aside (--skip-broken)",
-        )

@@ -25,7 +25,8 @@ from visir.encoders.models.model_code import other_repositories
 from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar, read_configuration, read_modules
 from visir.encoders.models.model_names import CODE_OPTIONS, positive_number, refuse_code, template_of, trusted_code
 from visir.encoders.models.processor_values import processor_values
-from visir.encoders.models.retrieval_processor import check_no_marks
+from visir.encoders.models.sentence_inputs import PictureShapes, as_texts, check_marks
+from visir.encoders.models.sentence_tower import UNLIMITED
 from visir.encoders.models.token_pieces import token_pieces
 from visir.encoders.models.tokens import check_saved_tokenizer, token_counts, vocabulary_hash
 from visir.encoders.truncation import truncate_texts
@@ -40,7 +41,6 @@ _OWN_TYPES = ("MultiVectorEncoder", "ColBERT")  # as the library and PyLate writ
 _STANFORD = "HF_ColBERT"
 _LIBRARIES = ("sentence_transformers", "pylate")  # the library reads PyLate's modules with its own code
 _TAKEN: dict[Modality, Any] = {"text": "text", "image": "image", "text+image": ("image", "text")}
-_UNLIMITED = 10**9  # transformers writes 10**30 for a tokenizer without a limit
 
 
 class SentenceMultiVectorEncoder(Encoder):
@@ -59,6 +59,7 @@ class SentenceMultiVectorEncoder(Encoder):
         self.modalities = frozenset(modality for modality, taken in _TAKEN.items() if model.supports(taken))
         self.dimension = int(model.get_embedding_dimension())
         self._template = str(card.text_preprocessing.get("template", "{}"))
+        self._shapes = PictureShapes.of(model)
         self._role: Role = "document"
 
     def for_role(self, role: Role) -> SentenceMultiVectorEncoder:
@@ -69,6 +70,12 @@ class SentenceMultiVectorEncoder(Encoder):
         encoder._role = role
         return encoder
 
+    def preprocess(self, image: Image) -> Pixels:
+        """The RGB picture itself: the library sees the whole batch."""
+        self._check_takes("image")
+        self._shapes.check(image)
+        return image  # type: ignore[return-value]  # what pixels are is the encoder's affair
+
     def embed_images(self, batch: Sequence[Pixels]) -> TokenVectors:
         """(t, dimension) vectors of each picture."""
         self._check_takes("image")
@@ -77,7 +84,7 @@ class SentenceMultiVectorEncoder(Encoder):
     def embed_texts(self, texts: Sequence[str]) -> TokenVectors:
         """(t, dimension) vectors of each text."""
         self._check_takes("text")
-        return self._encode(self._filled(texts))
+        return self._encode(as_texts(self._filled(texts), self._model))
 
     def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> TokenVectors:
         """(t, dimension) vectors of each text with its picture."""
@@ -93,7 +100,7 @@ class SentenceMultiVectorEncoder(Encoder):
         """
         if not len(texts):
             return []
-        features, masks = self._counted(self._filled(texts), role)
+        features, masks = self._counted(as_texts(self._filled(texts), self._model), role)
         return [
             token_pieces(self._model.tokenizer, ids[mask].tolist())
             for ids, mask in zip(features["input_ids"], masks, strict=True)
@@ -145,9 +152,7 @@ class SentenceMultiVectorEncoder(Encoder):
         return features, features["attention_mask"].bool()
 
     def _filled(self, texts: Sequence[str]) -> list[str]:
-        mark = getattr(self._model.processor, "image_token", None)
-        if isinstance(mark, str):
-            check_no_marks(texts, mark)
+        check_marks(texts, self._model)
         return [self._template.replace("{}", text) for text in texts]
 
     def _check_takes(self, modality: Modality) -> None:
@@ -242,7 +247,7 @@ def _length(transformer: Any, role: Role) -> int | None:
     if expansion is not None and expansion["strategy"] == "fixed":
         return int(expansion["length"])
     lengths = [getattr(transformer, f"{role}_length", None), getattr(transformer, "max_seq_length", None)]
-    given = [int(length) for length in lengths if length and length < _UNLIMITED]
+    given = [int(length) for length in lengths if length and length < UNLIMITED]
     return min(given) if given else None
 
 

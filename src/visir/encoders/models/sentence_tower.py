@@ -21,6 +21,7 @@ from visir.encoders.models.model_files import (
     read_small_files,
 )
 from visir.encoders.models.pretrained_towers import part, random_weights, recompute_activations
+from visir.encoders.models.sentence_inputs import as_texts
 from visir.encoders.models.tokens import pad, token_counts, vocabulary_hash
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
@@ -31,6 +32,8 @@ from visir.records import Modality, Role
 from visir.storage import Scratch
 
 MODULES_FILE = "modules.json"
+UNLIMITED = 10**9
+"""From here on a number of tokens is no limit: transformers writes 10**30 for a tokenizer without one."""
 
 
 class SentenceTower(PretrainedTower):
@@ -110,9 +113,8 @@ class SentenceTower(PretrainedTower):
     def _tokenise(self, texts: Sequence[str]) -> dict[str, Any]:
         model = self.network.model
         with self._lock:  # a fast tokenizer changes its padding state in place
-            encoded: dict[str, Any] = model.preprocess(
-                [self._template.replace("{}", text) for text in texts], prompt=default_prompt(model) or None
-            )
+            filled = as_texts([self._template.replace("{}", text) for text in texts], model)
+            encoded: dict[str, Any] = model.preprocess(filled, prompt=default_prompt(model) or None)
         return encoded
 
 
@@ -191,9 +193,9 @@ def sentence_limit(model: Any, prompt: str, template: str) -> TextLimit | None:
 
 
 def limit_of(model: Any) -> int | None:
-    """Tokens a text may have; None for bags of word vectors, which read all of it."""
+    """Tokens a text may have; None where all of it is read: bags of word vectors, tokenizers without a limit."""
     limit = model.max_seq_length
-    return None if limit is None or limit == float("inf") else int(limit)
+    return None if limit is None or limit >= UNLIMITED else int(limit)
 
 
 def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> PretrainedTower:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 from visir.encoders.base import Encoder
@@ -74,6 +75,25 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     reader = READERS.get(kind.class_name, "visir.encoders.models.transformers_encoder")
     load: Callable[..., Encoder] = import_module(reader).load
     return load(name, kind, files, options, device=device, dtype=dtype)
+
+
+def refusal_of(name: str, folder: Path) -> str:
+    """Why the model in a folder is not read, by its configuration alone; "" where nothing speaks against it.
+
+    No weights are read and no code of the model runs: a model that needs code of its own is not judged.
+    """
+    files, path = ModelFiles(folder, None), folder / "config.json"
+    if not path.is_file() or sentence_multi_vector.is_multi_vector(folder) or model_type(files):
+        return ""
+    config = read_configuration(path)
+    own_code = bool(config.get("auto_map")) and not is_native(model_type_of(config))
+    if own_code or late_interaction.retrieval_class(config) is not None:
+        return ""
+    try:
+        _kind(name, name, config, files)
+    except EncoderError as fault:
+        return str(fault)
+    return ""
 
 
 def load_cross_encoder(name: str, device: str | None, dtype: str, revision: str | None) -> CrossEncoder | None:

@@ -8,18 +8,19 @@ from typing import Any
 
 import numpy as np
 
+from visir.display import counted
 from visir.errors import CollectionError, ConfigurationError, nearest, raise_faults, require
 from visir.evaluation.classification.accuracy import Predictions, judged
 from visir.evaluation.classification.class_names import ClassNames, free_names, resolve_names, written_names
 from visir.evaluation.classification.clip_prompts import PREFIX, list_name
 from visir.evaluation.classification.features import Features
-from visir.evaluation.classification.few_shot import ALL, FEW_SHOT, FewShotPlan, draw_pictures, few_shot
+from visir.evaluation.classification.few_shot import ALL, FEW_SHOT, FewShotPlan, count_measured, draw_pictures, few_shot
 from visir.evaluation.classification.labelling import PictureLabels, label_pictures
-from visir.evaluation.classification.opening import open_pictures
+from visir.evaluation.classification.opening import are_pairs, open_pictures
 from visir.evaluation.classification.protocol import protocol_of
 from visir.evaluation.classification.result import Classification
 from visir.evaluation.classification.templates import PLAIN, Templates, templates_of
-from visir.evaluation.classification.truth import LabelledPictures, find_truth
+from visir.evaluation.classification.truth import CAPTION, LabelledPictures, find_truth
 from visir.evaluation.classification.tuning import VALIDATION_SHOTS, Tuning, check_tuning
 from visir.evaluation.classification.zero_shot import cosines
 from visir.evaluation.sources import check_open_options
@@ -102,6 +103,8 @@ def classify(
     check_open_options(encoding, "classify")
     counts = _checked_options(shots, draws, methods, tuning)
     opened = open_pictures(source, images=images, truth=truth)
+    if truth is None and classes is None and are_pairs(source):
+        truth = CAPTION
     features = Features.of(model, device=device, dtype=dtype, **encoding)
     labelled = find_truth(opened, truth, _letters_of(classes))
     if labelled is None:
@@ -109,6 +112,7 @@ def classify(
     names = _names(classes, labelled)
     wanted = _methods(methods, features, counts)
     prompts = templates_of(templates if templates is not None else _usual_templates(labelled, classes))
+    notes = _notes_on_names(labelled.classes)
     labelled, others = labelled.among(names.classes), labelled
     measured = _measured_split(opened, split, bool(counts))
     part = labelled.part(measured)
@@ -129,12 +133,20 @@ def classify(
             plain = features.of_classes(names, Templates("own", (PLAIN,)))
             results["zero-shot, plain", 0] = judged(cosines(test.vectors, plain), part.codes)
         results["zero-shot", 0] = judged(cosines(test.vectors, class_vectors), part.codes)
-    notes = _notes(left_out, broken)
+    notes += _notes(others.without_class(measured), left_out, broken)
     validation = ""
     if counts and wanted & set(FEW_SHOT):
         plan = FewShotPlan(tuple(name for name in FEW_SHOT if name in wanted), counts, draws, tuning, seed)
         drawn, validation, more = _drawn(labelled, features, plan, train, measured)
         notes += more
+        most = None if ALL in counts else max(counts)
+        leaked = count_measured(features, drawn[0], most, part.items, test.vectors)
+        if leaked:
+            same = "vectors" if features.encoder is None else "bytes"
+            notes.append(
+                f"{counted(leaked, 'pictures')} drawn from {train} {'is' if leaked == 1 else 'are'} also measured (the "
+                f"same {same}): few-shot accuracy may be too high"
+            )
         results |= few_shot(plan, *drawn, test.vectors, part.codes, class_vectors, len(names))
     protocol = protocol_of(
         part,
@@ -309,8 +321,19 @@ def _without_broken(part: LabelledPictures, ids: Sequence[str]) -> LabelledPictu
     return LabelledPictures(part.collection.keep_images(keep), part.codes[keep], part.classes, part.ordered, part.where)
 
 
-def _notes(left_out: int, broken: int) -> list[str]:
+def _notes_on_names(classes: Sequence[str]) -> list[str]:
+    """A note on class names that differ only in capitals: they may be one class."""
+    by_letters: dict[str, list[str]] = {}
+    for name in classes:
+        by_letters.setdefault(name.casefold(), []).append(name)
+    alike = [" and ".join(map(repr, several)) for several in by_letters.values() if len(several) > 1]
+    return [f"classes differ only in capitals, each counts as one of its own: {', '.join(alike)}"] if alike else []
+
+
+def _notes(without_class: int, left_out: int, broken: int) -> list[str]:
     notes = []
+    if without_class:
+        notes.append(f"{counted(without_class, 'pictures')} without a class left out")
     if left_out:
         notes.append(f"{left_out:,} pictures of other classes are left out")
     if broken:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.collections.digests import picture_digests
 from visir.encoders import Encoder, encode_items, load
 from visir.encoders.encoding import is_stored
 from visir.encoders.forms import as_dense
@@ -74,6 +75,12 @@ class Features:
             return self.images.select(items.ids)
         assert self.encoder is not None
         return as_dense(encode_items(self.encoder, items, "document", **self.options))
+
+    def marks(self, items: Items, vectors: NDArray[Any]) -> list[str]:
+        """(n,) what two pictures share only if they are the same: their bytes; of given vectors the vector."""
+        if self.encoder is None:
+            return [vector.tobytes().hex() for vector in np.asarray(vectors)]
+        return picture_digests(items)
 
     def at_hand(self, items: Items) -> bool:
         """Whether vectors of all these pictures exist already."""

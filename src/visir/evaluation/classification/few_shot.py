@@ -18,6 +18,7 @@ from visir.evaluation.classification.truth import LabelledPictures
 from visir.evaluation.classification.tuning import VALIDATION_SHOTS, Matrix, Shots, Tuning
 from visir.evaluation.classification.zero_shot import unit
 from visir.progress import Progress
+from visir.records import Items
 
 FEW_SHOT = ("linear-probe", "tip-adapter", "tip-adapter-f")
 ALL = -1
@@ -52,12 +53,20 @@ class DrawnPictures:
         orders: For each draw and class the rows in the order of the draw.
         vectors: (used, d) vectors.
         places: (n,) the row of each picture in `vectors`; -1 for unused and broken ones.
+        items: The n pictures.
     """
 
     codes: Codes
     orders: Sequence[Sequence[Codes]]
     vectors: NDArray[Any]
     places: Codes
+    items: Items
+
+    def drawn(self, most: int | None) -> Codes:
+        """The rows that any draw takes; without broken pictures."""
+        rows: Codes = np.unique(np.concatenate([first_of_each(order, most) for order in self.orders]))
+        used: Codes = rows[self.places[rows] >= 0]
+        return used
 
     def take(self, draw: int, count: int | None) -> tuple[NDArray[Any], Codes]:
         """Vectors and classes of the first few pictures of each class of a draw."""
@@ -87,7 +96,23 @@ def draw_pictures(features: Features, pictures: LabelledPictures, plan: FewShotP
     places = np.full(len(items), -1, np.int64)
     place_of = {name: row for row, name in enumerate(ids)}
     places[[place_of[name] for name in embeddings.ids.to_pylist()]] = np.arange(len(embeddings))
-    return DrawnPictures(pictures.codes, orders, embeddings.vectors, places)
+    return DrawnPictures(pictures.codes, orders, embeddings.vectors, places, items)
+
+
+def count_measured(features: Features, training: DrawnPictures, most: int | None, measured: Items, vectors: Any) -> int:
+    """How many of the pictures that are drawn are also among those that are measured (`Features.marks`).
+
+    Args:
+        features: Where vectors come from.
+        training: What shots are drawn from.
+        most: The most pictures of each class that a draw takes; None takes all.
+        measured: The pictures that are measured.
+        vectors: (n, d) their vectors.
+    """
+    rows = training.drawn(most)
+    known = set(features.marks(measured, vectors))
+    marks = features.marks(training.items.take(rows), training.vectors[training.places[rows]])
+    return sum(mark in known for mark in marks)
 
 
 def few_shot(

@@ -29,7 +29,7 @@ def open_pictures(source: Any, *, images: Any = None, truth: str | None = None) 
     table = "table" if truth is not None and named and is_table(path) and path.is_file() else None
     if is_picture(source):
         source, named = [source], ""
-    if _is_pairs_by_number(source):
+    if are_pairs(source) and all(_is_number(label) for _, label in source):
         source = [(picture, str(label)) for picture, label in source]
     try:
         opened = open_source(source, images=images, format=table) if named else open_source(source, images=images)
@@ -46,12 +46,12 @@ def open_pictures(source: Any, *, images: Any = None, truth: str | None = None) 
     return opened
 
 
-def _is_pairs_by_number(source: Any) -> bool:
-    """Whether it is a list of (picture, number of the class)."""
+def are_pairs(source: Any) -> bool:
+    """Whether it is a list of (picture, class)."""
     return (
         isinstance(source, (list, tuple))
         and bool(source)
-        and all(isinstance(entry, (list, tuple)) and len(entry) == 2 and _is_number(entry[1]) for entry in source)
+        and all(isinstance(entry, (list, tuple)) and len(entry) == 2 for entry in source)
     )
 
 

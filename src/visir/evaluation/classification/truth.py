@@ -49,6 +49,12 @@ class LabelledPictures:
             keep &= np.asarray(pc.is_in(images["id"], pc.unique(part.images["id"])))
         return replace(self, collection=self.collection.keep_images(keep), codes=self.codes[keep])
 
+    def without_class(self, split: str | None) -> int:
+        """How many pictures of a split have no class."""
+        part = self.collection if split in (None, "all") else self.collection.split(split)
+        lacking = self.collection.images["id"].filter(pa.array(self.codes < 0))
+        return int(pc.sum(pc.is_in(part.images["id"], pc.unique(lacking))).as_py() or 0)
+
     def among(self, classes: Sequence[str]) -> LabelledPictures:
         """The same with these classes, in this order; pictures of other classes have none."""
         place = {name: number for number, name in enumerate(classes)}
@@ -70,7 +76,7 @@ def find_truth(
         collection: The pictures.
         truth: A column of the collection's facts; "folder": the first folder below that of the split; "caption":
             the only caption; "none". None takes the column with a usual name (class, label, category, …), else folders,
-            else captions that repeat.
+            else captions that repeat, or that are all among the given names.
         classes: The names that somebody gives, in small letters and digits. Where they are given, folders are taken
             without being told only if they are called so: years are no classes.
 
@@ -100,7 +106,7 @@ def find_truth(
             return None
     if truth in columns:
         return _of_column(collection, truth)
-    labels = _folders(collection) if truth == FOLDER else _captions(collection)
+    labels = [label.strip() for label in (_folders(collection) if truth == FOLDER else _captions(collection))]
     where = "folders" if truth == FOLDER else "captions"
     return _coded(collection, labels, sorted({label for label in labels if label}), False, where)
 
@@ -122,8 +128,11 @@ def _guessed(collection: Collection, classes: Sequence[str]) -> str | None:
             )
     texts = collection.captions
     one_each = texts.num_rows == collection.images.num_rows == pc.count_distinct(texts["image_id"]).as_py() > 1
-    repeated = one_each and pc.count_distinct(texts["text"]).as_py() * 2 <= texts.num_rows
-    return CAPTION if repeated else None
+    if not one_each:
+        return None
+    distinct = pc.unique(texts["text"]).to_pylist()
+    repeated = len(distinct) * 2 <= texts.num_rows
+    return CAPTION if repeated or (classes and all(_plain(text) in classes for text in distinct)) else None
 
 
 def _plain(name: str) -> str:
@@ -170,14 +179,14 @@ def _of_column(collection: Collection, column: str) -> LabelledPictures:
     if order is None and all(label.lstrip("-").isdecimal() for label in present):
         classes = sorted(present, key=int)
     else:
-        classes = order or sorted(present)
+        classes = list(dict.fromkeys(name.strip() for name in order)) if order else sorted(present)
     return _coded(collection, labels, classes, order is not None, f"column {column}")
 
 
 def _label(value: Any) -> str:
     if value is None or value != value:
         return ""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value).strip()
 
 
 def _coded(

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.files import data_directory, read_json
+from visir.training.course import curve_end, multiplier_course
 
 _COLLECTIONS = {"f30k": "Flickr30k", "coco": "MS-COCO"}
 _SETUPS = {
@@ -44,7 +45,6 @@ _QUANTITIES = {
 }
 _SYSTEMS = {"none": "I", "unique": "II", "images": "III images", "captions": "III captions"}
 _TRAININGS = {"baseline": "BL, L_con", "dual": "LTD, L_dual β=1"}
-_NAMES = {"multiplier": "λ"}
 Figure = Literal["thesis-figure-4-5", "ltd-figure-2"]
 
 
@@ -141,11 +141,11 @@ def plotted(figure: Figure) -> dict[tuple[str, str], dict[str, float]]:
     """The values of a figure in the form of a table.
 
     Args:
-        figure: "thesis-figure-4-5": VSE++ in the setups of section 4.3 ("I", "II", "III images", "III captions", "IV 0"
-            to "IV 13"), means over trainings: "both rsum" of the split without shortcuts, "with rsum" of the split with
-            them. "ltd-figure-2": trainings on COCO under the names of the paper's tables ("BL, L_con", "LTD, L_dual
-            β=1", "LTD, L_lag η=0.05" to 0.25): "validation rsum" of the last epoch; "λ, last", "reconstruction, last",
-            "contrastive, last", means over the last fiftieth of the logged steps; "λ, largest".
+        figure: "thesis-figure-4-5": CLIP and VSE++ in the setups of section 4.3 ("CLIP, I", "VSE++, II", "… III
+            images", "… III captions", "… IV 0" to "… IV 13"; "CLIP, zero-shot"), means over trainings: "both rsum" of
+            the split without shortcuts, "with rsum" of the split with them. "ltd-figure-2": trainings on COCO under the
+            names of the paper's tables ("BL, L_con", "LTD, L_dual β=1", "LTD, L_lag η=0.05" to 0.25): "validation rsum"
+            of the last epoch; "reconstruction, last", "contrastive, last", and what λ did (`visir.training.course`).
 
     Returns:
         (system, collection) → label → value, of every bar or training.
@@ -159,10 +159,10 @@ def plotted(figure: Figure) -> dict[tuple[str, str], dict[str, float]]:
 def _bars() -> dict[tuple[str, str], dict[str, float]]:
     by_system: dict[tuple[str, str], dict[str, list[float]]] = {}
     for shortcut_bar in shortcut_bars():
-        if shortcut_bar.model == "VSE++":
-            system = _SYSTEMS.get(shortcut_bar.setup, shortcut_bar.setup.replace("bits", "IV"))
-            label = "with rsum" if shortcut_bar.with_shortcuts else "both rsum"
-            by_system.setdefault((system, shortcut_bar.collection), {}).setdefault(label, []).append(shortcut_bar.rsum)
+        setup = _SYSTEMS.get(shortcut_bar.setup, shortcut_bar.setup.replace("bits", "IV"))
+        key = (f"{shortcut_bar.model}, {setup}", shortcut_bar.collection)
+        label = "with rsum" if shortcut_bar.with_shortcuts else "both rsum"
+        by_system.setdefault(key, {}).setdefault(label, []).append(shortcut_bar.rsum)
     return {key: {label: float(np.mean(values)) for label, values in part.items()} for key, part in by_system.items()}
 
 
@@ -174,10 +174,11 @@ def _courses() -> dict[tuple[str, str], dict[str, float]]:
             if quantity == "rsum":
                 part["validation rsum"] = float(course.values[-1])
                 continue
-            name = _NAMES.get(quantity, quantity)
-            part[f"{name}, last"] = float(course.values[-max(1, len(course.values) // 50) :].mean())
-            if quantity == "multiplier":
-                part[f"{name}, largest"] = float(course.values.max())
+            part |= (
+                multiplier_course(course.values)
+                if quantity == "multiplier"
+                else {f"{quantity}, last": curve_end(course.values)}
+            )
     return by_training
 
 

@@ -85,7 +85,8 @@ def effects_by_label(
     Raises:
         VisirError: No task has such a label.
     """
-    check_label(label, {name for labels in plain.labels.values() for name in labels.column_names[1:]}, plain.system)
+    known = {name for labels in plain.labels.values() for name in labels.column_names[1:]}
+    check_label(label, known, plain.protocol.collection)
     rows = []
     for task, labels in plain.labels.items():
         of_task = [effect for effect in effects if effect.outcome.task == task]

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import isnan
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -12,7 +14,7 @@ from numpy.typing import NDArray
 from visir.display import Displayed, brief, counted
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
 from visir.evaluation.resampling import interval, resampled_sums
-from visir.evaluation.significance import TestName, paired_test
+from visir.evaluation.significance import FEW_UNITS, NO_INTERVAL, TestName, paired_test
 from visir.records import Corrupted, Result, Run
 
 Floats = NDArray[np.float64]
@@ -26,9 +28,11 @@ class RsumChange:
     Attributes:
         before: rsum before, in points (0–300).
         after: rsum after.
-        points_interval: The 95 % bootstrap interval of `points`; images are drawn with all their captions.
+        points_interval: The 95 % bootstrap interval of `points`; images are drawn with all their captions. NaN of too
+            few images (`is_too_few`).
         percent_interval: The same of `percent`. It is the interval of the ratio: the rsum before is resampled too.
         queries: The number of queries.
+        images: The number of their images.
     """
 
     before: float
@@ -36,6 +40,20 @@ class RsumChange:
     points_interval: Interval
     percent_interval: Interval
     queries: int
+    images: int
+
+    @property
+    def is_too_few(self) -> bool:
+        """Whether there are fewer than ten images: too few for an interval of a ratio."""
+        return self.images < FEW_UNITS
+
+    @property
+    def interval_in_words(self) -> str:
+        """The interval of `percent` as a reader meets it."""
+        low, high = self.percent_interval
+        if self.is_too_few:
+            return "too few images for an interval"
+        return "no interval" if isnan(low) else f"95 % interval {low:+.1f} to {high:+.1f} %"
 
     @property
     def points(self) -> float:
@@ -96,7 +114,8 @@ class Effect(Displayed):
     Attributes:
         outcome: The outcome.
         overall: The change over all queries, unchanged ones included.
-        on_changed: The change over the changed queries only; None if there are none.
+        on_changed: The change over the changed queries only; None if there are none. Its interval draws from the images
+            of the changed queries.
         p: The two-sided p-value of the paired test over images with their captions.
         p_corrected: The same, corrected within the family.
         before: (n,) each query's rsum before, in points.
@@ -112,12 +131,11 @@ class Effect(Displayed):
     after: Floats
 
     def __repr__(self) -> str:
-        low, high = self.overall.percent_interval
         return brief(
             self,
             f"{self.name}, {self.outcome.task}: rsum {self.overall.before:.1f} → {self.overall.after:.1f}, "
             f"{self.overall.percent:+.1f} %",
-            f"95 % interval {low:+.1f} to {high:+.1f} %, p = {self.p_corrected:.2g} (corrected)",
+            f"{self.overall.interval_in_words}, p = {self.p_corrected:.2g} (corrected)",
             f"{100 * self.coverage:.0f} % of {counted(len(self.before), 'queries')} changed",
         )
 
@@ -170,7 +188,7 @@ def effects(
         plain: The unperturbed result.
         outcomes: The outcomes, over the same queries.
         clusters: (n,) the image of each query, in the order of the results; None where every query is an image.
-        test: "t" or "randomisation".
+        test: "t", "randomisation" or "wilcoxon".
         seed: The seed of the resampling and of the test.
 
     Returns:
@@ -181,33 +199,15 @@ def effects(
     task = outcomes[0].task
     before = rsum_by_query(plain, task)
     after = [rsum_by_query(outcome.result, task) for outcome in outcomes]
-    columns = [np.ones(len(before)), before]
-    for outcome, values in zip(outcomes, after, strict=True):
-        is_changed = outcome.changed.astype(np.float64)
-        columns += [values, is_changed, is_changed * before, is_changed * values]
-    sums = resampled_sums(np.stack(columns, axis=1), clusters, seed=seed)
+    owners = np.arange(len(before)) if clusters is None else np.unique(np.asarray(clusters), return_inverse=True)[1]
+    changes = rsum_changes(before, after, owners, seed=seed)
     measured = []
-    for index, (outcome, values) in enumerate(zip(outcomes, after, strict=True)):
-        drawn = sums[:, 2 + 4 * index : 6 + 4 * index].T
-        overall = _change(before, values, sums[:, 0], sums[:, 1], drawn[0])
+    for outcome, values, overall in zip(outcomes, after, changes, strict=True):
         part = outcome.changed
-        on_changed = _change(before[part], values[part], drawn[1], drawn[2], drawn[3]) if part.any() else None
+        on_changed = rsum_changes(before[part], [values[part]], owners[part], seed=seed)[0] if part.any() else None
         p = paired_test(test, values - before, clusters, seed=seed).p
         measured.append(Effect(outcome, overall, on_changed, p, p, before, values))
     return measured
-
-
-def rsum_changes(before: Floats, after: Sequence[Floats], clusters: object, *, seed: int) -> list[RsumChange]:
-    """How rsum changes over a set of queries under several perturbations, all from one resampling.
-
-    Args:
-        before: (n,) each query's rsum before, in points.
-        after: For each perturbation: (n,) each query's rsum after.
-        clusters: (n,) the image of each query; None where every query is an image.
-        seed: The seed of the resampling.
-    """
-    sums = resampled_sums(np.stack([np.ones(len(before)), before, *after], axis=1), clusters, seed=seed)
-    return [_change(before, values, sums[:, 0], sums[:, 1], sums[:, 2 + number]) for number, values in enumerate(after)]
 
 
 def rsum_by_query(result: Result, task: str) -> Floats:
@@ -225,8 +225,28 @@ def rsum_by_query(result: Result, task: str) -> Floats:
     return total
 
 
-def _change(before: Floats, after: Floats, counts: Floats, drawn_before: Floats, drawn_after: Floats) -> RsumChange:
-    with np.errstate(divide="ignore", invalid="ignore"):
-        points = (drawn_after - drawn_before) / counts
-        percent = 100 * (drawn_after - drawn_before) / drawn_before
-    return RsumChange(float(before.mean()), float(after.mean()), interval(points), interval(percent), len(before))
+def rsum_changes(before: Floats, after: Sequence[Floats], owners: NDArray[Any], *, seed: int) -> list[RsumChange]:
+    """The changes from one rsum to several over the same queries, all from one resampling of their images.
+
+    Args:
+        before: (n,) each query's rsum before, in points.
+        after: (n,) each: their rsum after.
+        owners: (n,) the image of each query.
+        seed: The seed of the resampling.
+
+    Returns:
+        One change for each of `after`.
+    """
+    images = len(np.unique(owners))
+    points = percent = [NO_INTERVAL] * len(after)
+    if images >= FEW_UNITS:
+        counts, drawn_before, *drawn_after = resampled_sums(
+            np.stack([np.ones(len(before)), before, *after], axis=1), owners, seed=seed
+        ).T
+        points = [interval((drawn - drawn_before) / counts, images) for drawn in drawn_after]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            percent = [interval(100 * (drawn - drawn_before) / drawn_before, images) for drawn in drawn_after]
+    return [
+        RsumChange(float(before.mean()), float(values.mean()), of_points, of_percent, len(before), images)
+        for values, of_points, of_percent in zip(after, points, percent, strict=True)
+    ]

@@ -93,7 +93,7 @@ def stress(
         gallery: The candidates: of the "split" or of the whole "collection".
         estimator: An encoder that estimates the gains of wrong answers, for dcg_cm@10. It reads the *unperturbed*
             caption, because that is what an answer should fit; the paper's estimator read the perturbed one.
-        test: "t" or "randomisation", over images with their captions; Holm's correction over all effects.
+        test: "t", "randomisation" or "wilcoxon", over images with their captions; Holm's correction over all effects.
         name: What tables call the system.
         device: Where models that are named are run.
         dtype: Their arithmetic.

@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, nearest
+from visir.evaluation.paired_difference import in_words
 from visir.evaluation.saved import Saved
 from visir.evaluation.significance import TestName, corrected
 from visir.evaluation.stress.by_label import StressByLabel, effects_by_label
@@ -137,7 +138,7 @@ def assemble(
         qrels: By task: the judgements.
         outcomes: The outcomes of the perturbations.
         captions: Columns id, text, image_id; of the queried captions at least.
-        test: "t" or "randomisation".
+        test: "t", "randomisation" or "wilcoxon".
         seed: The seed of the resampling and of the test.
         notes: Notes for the reader.
 
@@ -153,7 +154,6 @@ def assemble(
             clusters = [images[identifier] for identifier in ids] if task == "t2i" else None
             all_effects += effects(plain, task_outcomes, clusters, test=test, seed=seed)
     of_captions = {effect.name: effect.after - effect.before for effect in all_effects if effect.outcome.task == "t2i"}
-    test_name = {"t": "paired t-test", "randomisation": "paired randomisation test"}[test]
     study = Stress(
         system,
         plain.protocol.collection,
@@ -164,7 +164,7 @@ def assemble(
         jaccard(of_captions) if len(of_captions) > 1 else None,
         dict(zip(captions["id"].to_pylist(), captions["text"].to_pylist(), strict=True)),
         images,
-        f"{test_name} over images, with all their captions",
+        f"{in_words(test, seed)} over images, with all their captions",
         len(all_effects),
         notes=tuple(dict.fromkeys(notes)),
     )

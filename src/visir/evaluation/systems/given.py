@@ -19,6 +19,7 @@ from visir.evaluation.systems.blind import PREFIX, BlindSystem
 from visir.evaluation.systems.bm25 import Bm25System
 from visir.records import Embeddings, MultiVectorEmbeddings, Run, SparseEmbeddings, Task, Vectors, show_id_forms
 from visir.retrieval.formats import read_run
+from visir.retrieval.formats.files import has_trec_lines
 
 RUN_FILES = (".trec", ".run", ".txt", ".res", ".parquet", ".json")
 SIDES = ("image", "text", "query", "document")
@@ -31,7 +32,7 @@ FORMS = (
 
 
 def is_run_file(name: object) -> bool:
-    """Whether a text is the path of a file with a run, by its ending: "b.trec", "runs/a.json.gz".
+    """Whether a text is the path of a file with a run: by its ending, "b.trec", "runs/a.json.gz", or by its lines.
 
     Args:
         name: Anything.
@@ -42,7 +43,7 @@ def is_run_file(name: object) -> bool:
     if not isinstance(name, (str, Path)) or ":" in str(name).partition("/")[0]:
         return False
     endings = [ending for ending in Path(name).suffixes if ending not in (".gz", ".xz")]
-    return bool(endings) and endings[-1].lower() in RUN_FILES
+    return bool(endings) and (endings[-1].lower() in RUN_FILES or has_trec_lines(name))
 
 
 def is_run(given: object) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from visir.library.explained import ExplainedPicture
 from visir.library.reports.tiles import thumbnail
 from visir.reports.alignment import region_figure
-from visir.reports.blocks import Block
+from visir.reports.blocks import Block, Paragraph
 from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 
@@ -18,6 +18,8 @@ def blocks(explained: ExplainedPicture) -> list[Block]:
         small = thumbnail(explained.picture, 300)
         title = "What each word matched in the picture"
         shown.append(region_figure(explained.regions, small, title=title, name=explained.picture.id))
+    elif explained.regions is not None and explained.regions.missing:
+        shown.append(Paragraph(explained.regions.missing))
     if explained.terms:
         columns = [Column("word"), Column("search", 2), Column("picture", 2), Column("share of the score, %", 0)]
         rows: list[list[Cell]] = [

@@ -201,6 +201,7 @@ class MatchedRegions(BaseModel):
 
     words: list[WordWithRegions]
     other: float = Field(description="What tokens of the model's own (a prompt, padding) add to the score.")
+    missing: str = Field("", description="Why there are no words, or no places for them; empty where there are.")
 
 
 class ExplainedHit(BaseModel):

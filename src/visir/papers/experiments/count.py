@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from visir.robustness.granularity import Profile
+from visir.studies.draws import unit_means
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 from visir.training.recipe import expand
 
@@ -40,4 +41,5 @@ class CountExperiment(Experiment):
         values = {mean.feature: mean.mean for mean in result.means[0][self.profile]}
         counted = result.counted[0][self.profile]
         provenance = {"collection": counted.name, "fingerprint": counted.fingerprint[:12]}
-        return Measurement(values, provenance, {**dict(result.protocol), "profile": self.profile})
+        draws = unit_means(counted.images.to_pylist(), counted.values)
+        return Measurement(values, provenance, {**dict(result.protocol), "profile": self.profile}, draws=draws)

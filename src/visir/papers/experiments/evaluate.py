@@ -6,6 +6,7 @@ from typing import Literal
 
 from visir.encoders.base import Encoder
 from visir.papers.published_values import nearest_reading, values_of
+from visir.papers.query_draws import query_draws
 from visir.papers.small_xvlm import SmallXvlm, small_of
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 from visir.studies.shared_training import PriorTraining, system_of
@@ -89,6 +90,7 @@ class EvaluateExperiment(Experiment):
             dict(protocol.card()),
             nearest_reading(evaluation, context),
             tuple(note for note in evaluation.result.notes if not note.startswith("re-ranking: ")),  # which is a time
+            draws=query_draws(evaluation.result, context.row),
         )
 
     def _second(self, encoder: Encoder) -> Encoder | None:

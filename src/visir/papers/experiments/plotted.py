@@ -10,7 +10,7 @@ from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 
 
 class PlottedExperiment(Experiment):
-    """One pair of bars of thesis Figure 4.5 (VSE++), or one training of LTD Figure 2: the authors' numbers.
+    """One pair of bars of thesis Figure 4.5, or one training of LTD Figure 2: the authors' numbers.
 
     These numbers are quoted; nothing is measured.
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from visir.fingerprint import hash_json
+from visir.papers.sparse_draws import NAMES, sparse_draws
 from visir.records import Protocol
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 from visir.studies.shared_training import PriorTraining, system_of, wait_for
@@ -87,11 +88,10 @@ class SparsifyExperiment(SparseHeadExperiment):
         trial, out = self.trained(context)
         dense = load_evaluation(out / "dense" / EVALUATION)
         sparse, costs, captions = trial.evaluation(out), trial.costs(out), trial.captions(out)
-        names = {"hit@1": "R@1", "hit@5": "R@5", "mrr@10": "mrr@10"}
-        values = {f"t2i {names[measure]}": 100 * sparse.result.mean("t2i", measure) for measure in EFFECTS}
+        values = {f"t2i {NAMES[measure]}": 100 * sparse.result.mean("t2i", measure) for measure in EFFECTS}
         values |= {f"t2i {measure}": 100 * float(captions[measure].to_numpy().mean()) for measure in DEVIATIONS}
         correlation = correlations(dense.result, sparse.result, measures=EFFECTS)
-        values |= {f"t2i ρ {names[measure]}": 100 * correlation[measure] for measure in EFFECTS}
+        values |= {f"t2i ρ {NAMES[measure]}": 100 * correlation[measure] for measure in EFFECTS}
         values["t2i overlap@10"] = 100 * float(overlap_at(dense.runs["t2i"], sparse.runs["t2i"], 10).mean())
         values |= {f"t2i {cost}": float(costs[cost]) for cost in ("flops", "text terms", "image terms")}
         protocol = sparse.result.protocol
@@ -100,4 +100,5 @@ class SparsifyExperiment(SparseHeadExperiment):
             self.provenance(trial, protocol),
             {**dict(protocol.card()), "static vectors": str(costs["static vectors"])},
             notes=tuple(sparse.result.notes),
+            draws=sparse_draws(dense, sparse, captions),
         )

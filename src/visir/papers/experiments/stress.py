@@ -5,7 +5,11 @@ from __future__ import annotations
 import statistics
 from typing import Literal
 
+import numpy as np
+
 from visir.papers.experiments.logs import GROUPS
+from visir.papers.stress_draws import jaccard_draws, rsum_draws
+from visir.studies.draws import Draws, finite
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
@@ -64,6 +68,7 @@ class StressExperiment(Experiment):
         if self.quantity == "jaccard":
             similarities = [study.jaccard for study in studies if study.jaccard is not None]
             values = {name: statistics.fmean(similarity.mean(name) for similarity in similarities) for name in SETS}
+            drawn = [jaccard_draws(study) for study in studies]
         else:
             values = {
                 name: statistics.fmean(
@@ -74,8 +79,14 @@ class StressExperiment(Experiment):
             }
             if self.quantity == "rsum":
                 values["rsum"] = statistics.fmean(study.plain.mean("t2i", "rsum") for study in studies)
+            drawn = [self._losses(rsum_draws(study)) for study in studies]
             for group, parts in GROUPS.items():
                 values[group] = statistics.fmean(values[part] for part in parts)
+                for draws in drawn:
+                    draws |= (
+                        {group: np.mean([draws[part] for part in parts], axis=0)} if set(parts) <= set(draws) else {}
+                    )
+        common = [label for label in values if all(label in draws for draws in drawn)]
         protocol = studies[0].protocol
         return Measurement(
             {f"t2i {name}": value for name, value in values.items()},
@@ -86,4 +97,12 @@ class StressExperiment(Experiment):
             },
             {**dict(protocol.card()), "perturbations": f"severity 1, seed {context.seed}, {self.profile} profile"},
             notes=tuple(dict.fromkeys(note for study in studies for note in study.notes)),
+            draws={f"t2i {label}": np.mean([draws[label] for draws in drawn], axis=0) for label in common},
         )
+
+    def _losses(self, rsums: dict[str, Draws]) -> dict[str, Draws]:
+        """Of draws of rsums those of the quantity: the rsums, or the percentages lost."""
+        if self.quantity == "rsum":
+            return rsums
+        plain = rsums["rsum"]
+        return finite({name: 100 * (1 - rsum / plain) for name, rsum in rsums.items() if name != "rsum"})

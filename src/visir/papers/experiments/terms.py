@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 from visir.errors import VisirError
 from visir.papers.experiments.sparsify import SparseHeadExperiment
 from visir.records import Collection
+from visir.studies.draws import Draws, unit_means
 from visir.studies.experiment import ExperimentContext, Measurement
 
 K = 10
@@ -52,14 +53,17 @@ class TermsExperiment(SparseHeadExperiment):
             captions_of_image: dict[str, list[str]] = {}
             for row in part.captions.select(["image_id", "text"]).to_pylist():
                 captions_of_image.setdefault(row["image_id"], []).append(row["text"])
-            values = {}
+            values: dict[str, float] = {}
+            draws: dict[str, Draws] = {}
             for label, modality, images in (
                 ("caption", "text", part.captions["image_id"].to_pylist()),
                 ("image", "image", part.images["id"].to_pylist()),
             ):
                 own = encoder.tokenizer.terms([" ".join(captions_of_image.get(image, [])) for image in images])
                 vectors = encode_part(encoder, opened, part, modality)  # type: ignore[arg-type]
-                values[f"{label} exact@{K}"] = 100 * float(exact_at(vectors, own, K).mean())
+                exact = {f"{label} exact@{K}": 100 * exact_at(vectors, own, K)}
+                values |= {name: float(shares.mean()) for name, shares in exact.items()}
+                draws |= unit_means(images, exact)
             words: dict[str, str] = {}
             captions = self._examples(opened, part)
             shown = opened.keep_images(pc.is_in(opened.images["id"], captions["image_id"].combine_chunks()))
@@ -69,7 +73,8 @@ class TermsExperiment(SparseHeadExperiment):
                 words[f"caption: {row['text']}"] = " ".join(term for term, _ in texts[row["id"]].terms)
                 words[f"image: {row['text']}"] = " ".join(term for term, _ in pictures[row["image_id"]].terms)
         protocol = trial.evaluation(out).result.protocol
-        return Measurement(values, self.provenance(trial, protocol), dict(protocol.card()), words=words)
+        provenance = self.provenance(trial, protocol)
+        return Measurement(values, provenance, dict(protocol.card()), words=words, draws=draws)
 
     def _examples(self, opened: Collection, part: Collection) -> pa.Table:
         """The rows of the captions that are shown."""

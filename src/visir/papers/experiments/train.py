@@ -9,6 +9,8 @@ import numpy as np
 
 from visir.evaluation.results import Evaluation
 from visir.papers.published_values import nearest_reading, values_of
+from visir.papers.query_draws import query_draws
+from visir.papers.validation_choice import choose
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 from visir.studies.shared_training import PriorTraining, train_once
 from visir.studies.shortcut_setups import WITH, WITHOUT
@@ -16,7 +18,6 @@ from visir.training.recipe import Recipe, expand
 
 CURVES = {"λ": "ltd multiplier", "reconstruction": "ltd", "contrastive": "contrastive"}
 """The curves of a training (LTD, Figure 2): label → its name in the log of steps."""
-_LAST = 0.02  # of the steps: one batch differs more from the next than the curve moves within that
 
 
 class TrainExperiment(Experiment):
@@ -27,44 +28,56 @@ class TrainExperiment(Experiment):
     Args:
         recipe: A recipe of `visir train`.
         set: Changes to it, "section.key=value".
+        choices: Further changes, of which the validation split chooses one list (`visir.papers.validation_choice`); the
+            test split of that training alone is measured.
         judgements: Further judgements (CxC) to attach.
         relevance: The judgements that count, instead of the links.
-        curves: Whether to measure where λ and the losses ended, and the largest λ.
+        curves: Whether to measure where the losses ended, and what λ did.
     """
 
     experiment: Literal["train"] = "train"
     recipe: str
     set: tuple[str, ...] = ()
+    choices: tuple[tuple[str, ...], ...] = ()
     judgements: str | None = None
     relevance: str = "links"
     curves: bool = False
 
     def describe(self) -> str:
         """See `Experiment.describe`."""
-        return f"visir train {self.recipe}" + "".join(f" --set {change}" for change in self.set)
+        chosen = f", the best of {len(self.choices)} by validation" if self.choices else ""
+        return f"visir train {self.recipe}" + "".join(f" --set {change}" for change in self.set) + chosen
 
     def measure(self, context: ExperimentContext) -> Measurement:
         """See `Experiment.measure`."""
         from visir.evaluation.results import load_evaluation
 
-        recipe = PriorTraining(recipe=self.recipe, set=self.set).resolved(context.seed)
-        folder = train_once(recipe, context)
+        training, chosen = PriorTraining(recipe=self.recipe, set=self.set), {}
+        if self.choices:
+            recipe, folder, chosen["chosen"] = choose(training, self.choices, context)
+        else:
+            recipe = training.resolved(context.seed)
+            folder = train_once(recipe, context)
         evaluation = load_evaluation(folder / WITHOUT)
         if self.relevance != "links":
             evaluation = self._judged_otherwise(folder, recipe, context)
         values = values_of(evaluation.result.aggregates, context.row)
+        draws = query_draws(evaluation.result, context.row)
         if (folder / WITH).is_dir():
-            values["with rsum"] = load_evaluation(folder / WITH).result.mean("both", "rsum")
+            with_shortcuts = load_evaluation(folder / WITH).result
+            values["with rsum"] = with_shortcuts.mean("both", "rsum")
+            draws["with rsum"] = query_draws(with_shortcuts, None)["both rsum"]
         if self.curves:
             values |= _curves(folder)
         protocol = evaluation.result.protocol
-        provenance = {"system": recipe.name, "collection": protocol.collection}
+        provenance = {"system": recipe.name, "collection": protocol.collection, **chosen}
         return Measurement(
             values,
             {**provenance, "fingerprint": protocol.collection_fingerprint[:12]},
             dict(protocol.card()),
             nearest_reading(evaluation, context),
             tuple(evaluation.result.notes),
+            draws=draws,
         )
 
     def _judged_otherwise(self, folder: Path, recipe: Recipe, context: ExperimentContext) -> Evaluation:
@@ -83,9 +96,10 @@ class TrainExperiment(Experiment):
 
 
 def _curves(folder: Path) -> dict[str, float]:
-    """Where the curves of a training ended: means over its last steps; validation rsum of the last epoch."""
+    """The course of a training (`visir.training.course`), and the validation rsum of the last epoch."""
     from visir.files import read_json
     from visir.studies.trial import CHECKPOINT
+    from visir.training.course import curve_end, multiplier_course
     from visir.training.folder import CURVE_FILE
     from visir.training.step_log import STEPS_FILE, read_steps
 
@@ -95,7 +109,6 @@ def _curves(folder: Path) -> dict[str, float]:
     for label, key in CURVES.items():
         series = [value for step in steps if (value := (step.losses | step.facts).get(key)) is not None]
         if series:
-            values[f"{label}, last"] = float(np.mean(series[-max(1, int(_LAST * len(series))) :]))
-            if label == "λ":
-                values["λ, largest"] = float(max(series))
+            curve_values = np.array(series, np.float64)
+            values |= multiplier_course(curve_values) if label == "λ" else {f"{label}, last": curve_end(curve_values)}
     return values

@@ -39,13 +39,26 @@ MEANINGS: tuple[tuple[Inline, Inline], ...] = (
         "data no value is judged.",
     ),
     (
-        "order",
-        "Two systems (or two rows of values) stand in the printed order, strictly. Pairs that tie in print are none.",
+        "counts",
+        "A pair counts when the 95 % interval of its difference excludes 0: over queries, visitors, folds and seeds. A "
+        "statement counts when it holds in nearly all draws of the values, or in nearly none. Pairs that tie in print "
+        "are none.",
+    ),
+    (
+        "yes, partly, no, undecided",
+        "yes: nearly all that counts agrees with the paper, and that is most of what was measured. partly: more agrees "
+        "than chance gives. no: no more than chance gives, or the other way round. undecided: nothing counts, or there "
+        "are so few systems that a random order could agree in everything.",
+    ),
+    (
+        "chance",
+        "How much would agree if the systems stood in random order: the mean, and the central 95 %.",
     ),
     (
         "reproducible, replicable, generalisable",
-        "Same data; other real data of the kind; from collections of scenes to those of single objects. Generated "
-        "data answers none of them: it shows that the study runs.",
+        "Same data; the order printed for collections of scenes, on collections of single objects; our order on both "
+        "kinds (thesis, chapter 2). Other real data of the same kind is a question of its own. Generated data answers "
+        "none of them: it shows that the study runs.",
     ),
     (
         "?",

@@ -63,8 +63,9 @@ def notes_of(comparison: StudyComparison) -> list[str]:
     notes = [comparison.study.scale(comparison.scale).description, DATA[comparison.data]]
     seeds = sorted({cell.seed for cell in comparison.cells if cell.state == "done"})
     notes.append(f"seeds {', '.join(map(str, seeds))}" if seeds else "nothing was run")
-    left_out = comparison.count("not run")
-    notes += [f"{left_out} printed values were not run at this scale"] if left_out else []
+    left_out = comparison.not_measured
+    notes += [f"{sum(left_out.values())} printed values were not run at this scale"] if left_out else []
+    notes += [f"{count}: {reason}" for reason, count in left_out.items() if reason != "not run"]
     notes += ["?: the printed value is doubtful (visir papers show)"] if any(value.doubt for value in values) else []
     notes += sorted({f"failed: {value.reason}" for value in values if value.state == "failed"})
     notes += insufficient_data(comparison)
@@ -82,25 +83,48 @@ def insufficient_data(comparison: StudyComparison) -> list[str]:
 
 
 def orders_table(comparison: StudyComparison) -> Table | None:
-    """The pairs whose order is not the printed one; None when no pair was measured."""
-    pairs = comparison.measured_pairs
+    """The pairs that stand in the other order for certain; None when no pair was measured."""
+    pairs, counted = comparison.measured_pairs, comparison.counted_pairs
     if not pairs:
         return None
     rows: list[list[Cell]] = [
-        [pair.collection or None, pair.label, f"{pair.higher} > {pair.lower}"] for pair in pairs if not pair.same
+        [pair.collection or None, pair.label, f"{pair.higher} > {pair.lower}", pair.difference, *(pair.interval or ())]
+        for pair in counted
+        if not pair.agrees
     ]
-    notes = [f"{comparison.pairs_in_order} of {len(pairs)} pairs stand in the printed order; listed are the others"]
-    columns = [Column("collection"), Column("of"), Column("printed, and not so here")]
+    left = len(pairs) - len(counted)
+    notes = [
+        f"{comparison.pairs_in_order} of {len(counted)} pairs that count stand in the printed order; the rest is here",
+        f"{left} of {len(pairs)} do not count: the 95 % interval of their difference includes 0, or there is none",
+    ]
+    names = ("difference here", "95 % from", "to")
+    columns = [Column("collection"), Column("of"), Column("printed"), *(Column(name, 2, signed=True) for name in names)]
     return Table.of(columns, rows, caption=_caption_of(comparison, "orders"), notes=notes)
 
 
 def trend_checks_table(comparison: StudyComparison) -> Table | None:
-    """Every statement about a figure, and whether it holds; None for a table."""
+    """Every statement about a figure, whether it holds and how sure that is; None for a table."""
     if not comparison.trend_checks:
         return None
-    rows: list[list[Cell]] = [[check.statement, check.holds, check.numbers] for check in comparison.trend_checks]
-    columns = [Column("what the paper says"), Column("holds"), Column("numbers")]
-    return Table.of(columns, rows, caption=_caption_of(comparison, "trend checks"))
+    words = {True: "yes", False: "no", None: "undecided"}
+    rows: list[list[Cell]] = [
+        [
+            check.statement,
+            words[check.agrees] if check.holds is not None else None,
+            check.holds,
+            None if check.sure is None else 100 * check.sure,
+            100 * check.chance,
+            check.numbers,
+        ]
+        for check in comparison.trend_checks
+    ]
+    columns = [Column("what the paper says"), Column("holds"), Column("in the values")]
+    columns += [Column("in % of draws", 0), Column("by chance %", 0), Column("numbers")]
+    notes = [
+        "holds: in nearly all draws of the values (97.5 %), or in nearly none; undecided does not count",
+        "draws: other queries, visitors, folds, seeds; by chance: if what is compared stood in random order",
+    ]
+    return Table.of(columns, rows, caption=_caption_of(comparison, "trend checks"), notes=notes)
 
 
 def words_table(comparison: StudyComparison) -> Table | None:
@@ -133,7 +157,8 @@ def tree_table(comparison: StudyComparison) -> Table | None:
     rows: list[list[Cell]] = []
     for leaf in leaves:
         values = f"{leaf.reproduced} of {leaf.judged}" if leaf.judged else None
-        rows.append([leaf.task, leaf.kind, leaf.collection or None, values, f"{leaf.in_order} of {leaf.pairs}"])
+        order = f"{leaf.in_order} of {leaf.counted} that count ({leaf.pairs})"
+        rows.append([leaf.task, leaf.kind, leaf.collection or None, values, order])
     names = ("task", "kind", "collection", "values within 5 %", "pairs in the printed order")
     return Table.of([Column(name) for name in names], rows, caption=_caption_of(comparison, "the tree"))
 
@@ -146,11 +171,16 @@ def summary_table(statuses: Sequence[StudyStatus]) -> Table:
         largest = status.comparisons[-1] if status.comparisons else None
         order = None
         if largest is not None and largest.measured_pairs:
-            order = f"{largest.pairs_in_order}/{len(largest.measured_pairs)}"
+            order = f"{largest.pairs_in_order}/{len(largest.counted_pairs)} of {len(largest.measured_pairs)}"
         elif largest is not None:
             checks = [check for check in largest.trend_checks if check.holds is not None]
-            order = f"{sum(bool(check.holds) for check in checks)}/{len(checks)} trend checks" if checks else None
-        reasons = (verdict.reason for verdict in status.verdicts if verdict.answer != "not looked at")
+            agreements = [check.agrees for check in checks if check.agrees is not None]
+            order = f"{sum(agreements)}/{len(agreements)} of {len(checks)} trend checks" if checks else None
+        reasons = [
+            f"{verdict.question}: {verdict.answer}: {verdict.reason}"
+            for verdict in status.verdicts
+            if verdict.answer != "not looked at"
+        ]
         rows.append(
             [
                 status.study.paper,
@@ -159,13 +189,14 @@ def summary_table(statuses: Sequence[StudyStatus]) -> Table:
                 ", ".join(comparison.scale for comparison in status.comparisons) or None,
                 f"{reproduced}/{judged} of {published}" if judged else None,
                 order,
-                status.study.not_built or next(reasons, ""),
+                status.study.not_built or "; ".join(reasons),
             ]
         )
     counted = Counter(status.state for status in statuses)
     notes = [", ".join(f"{counted[state]} {state}" for state in STATES)]
-    notes.append("values: within 5 % / judged, of printed; order: pairs in the printed order, at the largest scale run")
-    names = ("table", "title", "state", "scales", "values", "order", "because")
+    notes.append("values: within 5 % / judged, of printed")
+    notes.append("order: pairs in the printed order / pairs that count, of measured; at the largest scale run")
+    names = ("table", "title", "state", "scales", "values", "order", "verdicts")
     return Table.of([Column(name) for name in names], rows, caption="Every table and figure", notes=notes)
 
 

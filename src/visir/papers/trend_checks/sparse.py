@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from visir.studies.trend_check import Means, TrendCheck, rising
+from visir.studies.trend_check import Means, TrendCheck, chance_of_order, rising
 
 
 def figure_3_2(means: Means) -> list[TrendCheck]:
@@ -24,8 +24,9 @@ def figure_3_2(means: Means) -> list[TrendCheck]:
         if len(curve) > 1:
             numbers = ", ".join(f"η {eta:g}: {cost:.1f} FLOPs, R@1 {hit:.1f}" for eta, cost, hit in curve)
             costs, hits = [cost for _, cost, _ in curve], [hit for _, _, hit in curve]
-            checks.append(TrendCheck(f"{variant}: less η, more FLOPs", rising(costs), numbers))
-            checks.append(TrendCheck(f"{variant}: less η, R@1 not lower", rising(hits), numbers))
+            chance = chance_of_order(len(curve))
+            checks.append(TrendCheck(f"{variant}: less η, more FLOPs", rising(costs), numbers, chance))
+            checks.append(TrendCheck(f"{variant}: less η, R@1 not lower", rising(hits), numbers, chance))
     for (variant, eta), (cost, hit) in points.items():
         if variant == "exp=c" and ("exp=1", eta) in points:
             free = points["exp=1", eta]

@@ -29,8 +29,11 @@ def evaluate(
         typer.Option("--model", "-m", help="A model: a folder that visir products train made. Repeatable."),
     ] = None,
     baselines: Annotated[
-        str, typer.Option("--baselines", "-b", help="Separated by commas: bm25, text:NAME, clip:NAME; '' for none.")
-    ] = "bm25",
+        str,
+        typer.Option(
+            "--baselines", "-b", help="Separated by commas: bm25, bm25:plain, text:NAME, clip:NAME; '' for none."
+        ),
+    ] = "bm25,bm25:plain",
     setting: Annotated[
         list[str] | None,
         typer.Option("--setting", "-s", help="A setting: all, general or specific. Repeatable. Default: all three."),

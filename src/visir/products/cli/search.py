@@ -27,7 +27,10 @@ def search(
     catalogue: Source,
     query: Annotated[str, typer.Argument(metavar="TEXT", help="The name of a category, or any words.")],
     model: Annotated[
-        str, typer.Option("--model", "-m", help="A model: a trained model's folder; or bm25, text:NAME, clip:NAME.")
+        str,
+        typer.Option(
+            "--model", "-m", help="A model: a trained model's folder; or bm25, bm25:plain, text:NAME, clip:NAME."
+        ),
     ] = "bm25",
     k: CountOption = 10,
     html: Annotated[Path | None, typer.Option(help="Write the answer as a page of pictures.")] = None,

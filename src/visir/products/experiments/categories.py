@@ -5,10 +5,12 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Literal
 
+import numpy as np
 from pydantic import Field, model_validator
 
 from visir.products.relevance import Setting
 from visir.products.task import TASK_NAME, Relevance
+from visir.studies.draws import Draws
 from visir.studies.experiment import Experiment, ExperimentContext, Measurement
 from visir.studies.shared_training import PriorTraining, system_of
 from visir.training.recipe import expand
@@ -108,12 +110,43 @@ class CategoriesExperiment(Experiment):
         with context.locks.process:
             evaluation = evaluate(catalogue, systems, splits, settings=self.settings, relevance=self.relevance)
         values, notes = self._values(evaluation)
+        ratio = self._fold_ratio(evaluation)
         return Measurement(
             values,
             {**self._provenance(evaluation), "collection": catalogue.name, "fingerprint": catalogue.fingerprint[:12]},
             self._protocol(evaluation, splits),
             notes=(*notes, *_notes(evaluation)),
+            draws=self._draws(evaluation, ratio),
+            fold_ratio=None if self.test else ratio,
         )
+
+    def _fold_ratio(self, evaluation: CategoryEvaluation) -> float:
+        """Folds share training products; a baseline is trained on none."""
+        from visir.products.experiments.category_draws import fold_ratio
+
+        trials = [trial for trials in evaluation.trials.values() for trial in trials]
+        return 0.0 if self.baseline is not None else fold_ratio(trials)
+
+    def _draws(self, evaluation: CategoryEvaluation, ratio: float) -> dict[str, Draws]:
+        """Draws of the values of `_values`."""
+        from visir.products.experiments.category_draws import error_draws, measure_draws, part_draws
+
+        system, setting = evaluation.systems[0], evaluation.settings[0]
+        trials = evaluation.trials[system, setting]
+        if self.quantity == "measures":
+            measures = measure_draws(trials, LABELS, ratio)
+        elif self.quantity in ("seen", "unseen"):
+            measures = part_draws(trials, LABELS, seen=self.quantity == "seen")
+        elif self.quantity == "depths":
+            return error_draws(trials)
+        else:
+            counts = {
+                SETTINGS[name]: error_draws(evaluation.trials[system, name])[self.quantity]
+                for name in evaluation.settings
+            }
+            total = {"Total": np.sum(list(counts.values()), axis=0)} if len(counts) == len(SETTINGS) else {}
+            return {**counts, **total}
+        return {f"{TASK_NAME} {label}": 100 * draws for label, draws in measures.items()}
 
     def _systems(self, catalogue: Catalogue, splits: list[Split], context: ExperimentContext) -> list[CategorySystem]:
         from visir.products.experiments.category_models import category_models

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from visir.studies.trend_check import Means, TrendCheck
+from visir.studies.trend_check import Means, TrendCheck, chance_of_order
 
 ALL, GENERAL, SPECIFIC = "all", "general", "specific"
 _AGAINST = "the text says both"
@@ -41,6 +41,7 @@ def figure_7_2(means: Means) -> list[TrendCheck]:
                 "most specific: fewer with every further level (68, 21, 7, 5 %)",
                 falling[0] > falling[1] and falling == sorted(falling, reverse=True),
                 shares,
+                chance_of_order(len(falling)),
             ),
             TrendCheck("most specific: none beside the target or below (shares leave none)", max(specific) < 0, shares),
             TrendCheck("most specific: |d| is 4 at most", max(map(abs, specific)) <= 4, shares),

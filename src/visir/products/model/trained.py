@@ -16,7 +16,7 @@ from torch.nn import functional
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import Layout, check_files, read_description
 from visir.encoders.forms import one_each
-from visir.encoders.loading import load
+from visir.encoders.loading import load_recorded
 from visir.encoders.towers.base import Inputs, Tower
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.weights import hash_file, save_weights
@@ -109,7 +109,7 @@ class CategoriesModel:
         if encoder is None:
             if "categories" not in self.cards:
                 raise EncoderError(f"{self.name} does not know its text encoder.", hint="give it: encoder=…")
-            encoder = load(self.cards["categories"].name)
+            encoder = load_recorded(self.cards["categories"].name, self.name)
         raise_faults(EncoderError, f"{self.name}: another text encoder", self._differing("categories", encoder.card))
         vectors = one_each(encoder.encode_texts(list(texts), "query"), encoder.label)
         return self._encode(self.category, VectorSource([vectors]))

@@ -21,6 +21,7 @@ from visir.products.reports.tables import (
     seen_table,
     setting_head,
     systems_in_setting,
+    words_notes,
 )
 from visir.products.reports.tree import Node, tree_of
 from visir.reports.blocks import (
@@ -144,7 +145,8 @@ def _numbers(evaluation: CategoryEvaluation, trial: Trial, splits: int) -> list[
         )
         for setting in evaluation.settings
     ]
-    return [Paragraph(lead, "lead"), _overview(evaluation), *settings, Paragraph(note, "note")]
+    notes = [Paragraph(text, "note") for text in (note, *words_notes(evaluation))]
+    return [Paragraph(lead, "lead"), _overview(evaluation), *settings, *notes]
 
 
 def _setting_table(evaluation: CategoryEvaluation, setting: Setting) -> Table:

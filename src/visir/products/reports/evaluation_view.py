@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from visir.products.evaluation import TABLE, CategoryEvaluation
 from visir.products.reports.plots import setting_dots
-from visir.products.reports.tables import HEADS, SETTING_WORDS, setting_head, systems_in_setting
+from visir.products.reports.tables import HEADS, SETTING_WORDS, setting_head, systems_in_setting, words_notes
 from visir.reports.blocks import Block, Paragraph
 from visir.reports.table import Cell, Column, Table
 
@@ -27,7 +27,7 @@ def blocks(evaluation: CategoryEvaluation) -> list[Block]:
             for system in systems_in_setting(evaluation, setting)
         ]
         tables.append(Table.of(columns, rows, caption=setting_head(evaluation, setting)))
-    return [*tables, Paragraph("In percent; means over the folds.", "soft")]
+    return [*tables, Paragraph(" ".join(["In percent; means over the folds.", *words_notes(evaluation)]), "soft")]
 
 
 def table(evaluation: CategoryEvaluation) -> Table:
@@ -39,7 +39,7 @@ def table(evaluation: CategoryEvaluation) -> Table:
         for system in systems_in_setting(evaluation, setting)
     ]
     columns = [Column("categories"), Column("system"), *(Column(HEADS.get(name, name), 1) for name in names)]
-    return Table.of(columns, rows, notes=["In percent; means over the folds."])
+    return Table.of(columns, rows, notes=["In percent; means over the folds.", *words_notes(evaluation)])
 
 
 def arrow(evaluation: CategoryEvaluation) -> pa.Table:

@@ -24,6 +24,11 @@ HEADS: Mapping[str, str] = {
     "rprecision": "R-prec",
 }
 """How the columns of Table 7.1 are called."""
+WORDS: Mapping[object, str] = {
+    "s": "without plural endings: “Skirts” finds “a red skirt”",
+    "none": "words as they are, the thesis names no stemmer: “Skirts” does not find “a red skirt”",
+}
+"""What BM25 compares, by the stemming on its card."""
 
 
 def setting_head(evaluation: CategoryEvaluation, setting: Setting) -> str:
@@ -39,6 +44,16 @@ def systems_in_setting(evaluation: CategoryEvaluation, setting: Setting) -> list
     return [system for system in evaluation.systems if (system, setting) in evaluation.trials]
 
 
+def words_notes(evaluation: CategoryEvaluation) -> list[str]:
+    """What every BM25 row compares, and why there may be two: categories have plural names, titles have singulars."""
+    read = {
+        system: WORDS[stemming]
+        for system in evaluation.systems
+        if (stemming := evaluation.cards.get(system, {}).get("stemming")) in WORDS
+    }
+    return [f"{system}: {words}." for system, words in read.items()]
+
+
 def settings_table(evaluation: CategoryEvaluation, setting: Setting) -> Table:
     """Systems × the measures of Table 7.1: means over the splits, and how far R-precision differs between them (sd)."""
     systems = systems_in_setting(evaluation, setting)
@@ -52,7 +67,7 @@ def settings_table(evaluation: CategoryEvaluation, setting: Setting) -> Table:
         for row, system in zip(rows, systems, strict=True):
             row.append(100 * evaluation.spread(system, setting, "rprecision").sd)
     notes = [f"In percent; means over {splits} splits." if splits > 1 else "In percent."]
-    return Table.of(columns, rows, caption=setting_head(evaluation, setting), notes=notes)
+    return Table.of(columns, rows, caption=setting_head(evaluation, setting), notes=[*notes, *words_notes(evaluation)])
 
 
 def seen_table(evaluation: CategoryEvaluation, measures: Sequence[str] = TABLE) -> Table:

@@ -36,6 +36,7 @@ def blocks(models: ModelList) -> list[Block]:
 
 def facts(model: KnownModel) -> Table:
     """Everything that is known about a model."""
+    refusal: list[list[Cell]] = [["cannot be read here", model.refusal]] if model.refusal else []
     rows: list[list[Cell]] = [
         ["name", model.name],
         ["what it is", model.title],
@@ -49,6 +50,7 @@ def facts(model: KnownModel) -> Table:
         ["architecture", model.architecture or None],
         ["family", model.family],
         ["runs code from its page", f"yes: it is loaded as {model.name}?code=trusted" if model.remote_code else "no"],
+        *refusal,
         ["packages are installed", model.installed],
         ["on this machine", model.here],
         ["facts from", model.source or None],

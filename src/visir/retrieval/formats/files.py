@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from visir.errors import RunError
+from visir.errors import RunError, VisirError
+from visir.files import iter_lines
 from visir.records import Run
 from visir.registry import Registry
 from visir.retrieval.formats.json_runs import read as read_json
 from visir.retrieval.formats.json_runs import write as write_json
 from visir.retrieval.formats.parquet import read as read_parquet
 from visir.retrieval.formats.parquet import write as write_parquet
+from visir.retrieval.formats.trec import is_trec
 from visir.retrieval.formats.trec import read as read_trec
 from visir.retrieval.formats.trec import write as write_trec
 
@@ -33,8 +36,29 @@ _SUFFIXES = {".trec": "trec", ".run": "trec", ".txt": "trec", ".res": "trec", ".
 
 
 def read_file(path: str | Path, *, format: str | None = None, **options: Any) -> Run:
-    """Read a run from a file; `visir.read_run` says what the options are."""
+    """Read a run from a file; `visir.read_run` says what the options are.
+
+    A file whose suffix tells no format is read as TREC where its first line is one of a TREC run (`results.trunc`).
+    """
+    if format is None and _suffix(path) not in _SUFFIXES and has_trec_lines(path):
+        format = "trec"
     return FORMATS.get(format or _format_of(path)).read(path, **options)
+
+
+def has_trec_lines(path: str | Path) -> bool:
+    """Whether the first line of a file is one of a TREC run.
+
+    Args:
+        path: The file: plain, .gz or .xz.
+
+    Returns:
+        True if it is; False for what cannot be read as text.
+    """
+    try:
+        lines = islice(iter_lines(path), 1) if Path(path).is_file() else ()
+        return any(is_trec(line.decode("utf-8")) for line in lines)
+    except (VisirError, UnicodeDecodeError):
+        return False
 
 
 def write_run(run: Run, path: str | Path, *, format: str | None = None, replace: bool = False) -> None:
@@ -62,9 +86,13 @@ def write_run(run: Run, path: str | Path, *, format: str | None = None, replace:
     FORMATS.get(format or _format_of(path)).write(run, path, replace=replace)
 
 
-def _format_of(path: str | Path) -> str:
+def _suffix(path: str | Path) -> str:
     suffixes = [suffix for suffix in Path(path).suffixes if suffix not in (".gz", ".xz")]
-    suffix = suffixes[-1].lower() if suffixes else ""
+    return suffixes[-1].lower() if suffixes else ""
+
+
+def _format_of(path: str | Path) -> str:
+    suffix = _suffix(path)
     if suffix not in _SUFFIXES:
         raise RunError(
             f"{path}: the suffix {suffix!r} tells no run format.",

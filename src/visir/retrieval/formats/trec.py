@@ -1,4 +1,7 @@
-"""TREC run files: `query Q0 document rank score tag`, one answer per line, and TREC qrels."""
+"""TREC run files: `query Q0 document rank score tag`, one answer per line, and TREC qrels.
+
+What follows the tag on a line is ignored, as trec_eval ignores it.
+"""
 
 from __future__ import annotations
 
@@ -34,12 +37,13 @@ def read(
         name: The name of the system; None takes the tag of the file.
 
     Raises:
-        RunError: A line has not six fields, a rank or score is not a number, a document occurs twice or is outside the
-            gallery, or (under "rank") ranks repeat or disagree with scores. The message names file and line.
+        RunError: A line has fewer than six fields, a rank or score is not a number, a document occurs twice or is
+            outside the gallery, or (under "rank") ranks repeat or disagree with scores. The message names file and
+            line.
     """
     lines = [(number, line.split()) for number, line in enumerate(read_lines(path), 1) if line.strip()]
     for number, fields in lines:
-        if len(fields) != 6:
+        if len(fields) < 6:
             raise RunError(
                 f"{path}, line {number}: {len(fields)} fields; a TREC run has six: query Q0 document rank score tag.",
                 hint="ids with spaces cannot be written in this format; use Parquet",
@@ -98,6 +102,23 @@ def write_qrels(qrels: Qrels, path: str | Path, *, replace: bool = False) -> Non
     check_whole_grades(qrels)
     rows = ((q, d, g) for q, judged in qrels.to_dict().items() for d, g in judged.items())
     write_new(path, "".join(f"{q} 0 {d} {int(g)}\n" for q, d, g in rows).encode(), replace=replace)
+
+
+def is_trec(line: str) -> bool:
+    """Whether a line is one of a TREC run: six fields or more, the fourth a whole number and the fifth a number.
+
+    Args:
+        line: The line.
+
+    Example:
+        >>> is_trec("301 Q0 FBIS3-27619 99 2.138276 STANDARD"), is_trec("q1,a,0.5")
+        (True, False)
+    """
+    fields = line.split()
+    try:
+        return len(fields) >= 6 and int(fields[3]) >= 0 and float(fields[4]) == float(fields[4])
+    except ValueError:
+        return False
 
 
 def _number(path: str | Path, number: int, field: str, text: str, kind: Any) -> Any:

@@ -16,9 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
+from visir.retrieval.folder import DECODING
 from visir.retrieval.multi_vector.clustering import nearest_centroids, train_centroids, usual_count
 
-COMPRESSED_FILES = ("codes.npy", "centroids.npy", "steps.npy")
+COMPRESSED_FILES = ("codes.npy", *DECODING)
 _CENTROID_BYTES = 2
 _BLOCK = 65_536
 _ROUNDS = 30
@@ -62,8 +63,7 @@ class ResidualCodec:
         sample = np.asarray(vectors[some], np.float32)
         left = sample - centroids[nearest_centroids(sample, centroids, _PURPOSE)]
         steps = _best_steps(left.ravel(), 2**bits)
-        unit = bool((np.abs(np.linalg.norm(sample, axis=1) - 1) < _UNIT).all())
-        return cls(centroids, steps, unit)
+        return cls(centroids, steps, unit=not len(other_lengths(vectors)))
 
     @property
     def bits(self) -> int:
@@ -160,6 +160,15 @@ class CompressedVectors:
             if (vectors[start : start + _BLOCK].nearest >= len(centroids)).any():
                 raise EmbeddingError(f"{folder}: a compressed vector names a centroid that is not there.")
         return vectors
+
+
+def other_lengths(vectors: Any) -> NDArray[np.int64]:
+    """Return the rows of (m, d) vectors, in memory or memory-mapped, whose length is not 1, in ascending order."""
+    rows = [np.empty(0, np.int64)]
+    for start in range(0, len(vectors), _BLOCK):
+        lengths = np.linalg.norm(np.asarray(vectors[start : start + _BLOCK], np.float32), axis=1)
+        rows.append(start + np.flatnonzero(np.abs(lengths - 1) >= _UNIT))
+    return np.concatenate(rows)
 
 
 def join_vectors(parts: Sequence[Any]) -> Any:

@@ -10,9 +10,11 @@ from typing import Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.display import counted, listed
+from visir.errors import EmbeddingError
 from visir.records import MultiVectorEmbeddings
 from visir.retrieval.answers import Hits
-from visir.retrieval.multi_vector.compression import CompressedVectors, ResidualCodec
+from visir.retrieval.multi_vector.compression import CompressedVectors, ResidualCodec, other_lengths
 from visir.retrieval.multi_vector.scan import scan_tokens
 from visir.retrieval.multi_vector.sides import BLOCK, TokenSide, cut
 from visir.retrieval.parts import MULTI
@@ -29,7 +31,9 @@ class MaxSimSettings:
     """The settings of an exact index of multi-vectors."""
 
     quantisation: str = setting("none", QUANTISATION, among=("none", "float16", "residual"))
-    bits: int = setting(4, "with residual: bits for each number", least=1, most=8)
+    bits: int = setting(
+        4, "with residual: bits for each number; 3 take the bytes of 4, 5 to 7 those of 8", least=1, most=8
+    )
     device: str = setting("", "a device of torch (cuda) for the matrix products; empty: the cores", search=True)
 
 
@@ -58,6 +62,8 @@ class MaxSimIndex(StoredIndex[MultiVectorEmbeddings]):
             known = None if held is None else held.vectors
             trained = isinstance(known, CompressedVectors)
             codec = known.codec if trained else ResidualCodec.trained(vectors, settings.bits)  # type: ignore[union-attr]
+            if trained and codec.unit:
+                _check_unit(documents)
             vectors = codec.encode(vectors)
         return MultiVectorEmbeddings(
             documents.modality, documents.ids, documents.offsets, vectors, documents.encoder, documents.origin
@@ -97,6 +103,18 @@ class MaxSimIndex(StoredIndex[MultiVectorEmbeddings]):
         )
         count = sum(len(part.vectors) for part in rows.parts)
         return {"vectors": count, "bytes_per_vector": int(each)}
+
+
+def _check_unit(documents: MultiVectorEmbeddings) -> None:
+    """Refuse vectors of other lengths than 1, which an index of vectors of length 1 would change to 1."""
+    rows = other_lengths(documents.vectors)
+    if len(rows):
+        owners = np.unique(np.searchsorted(documents.offsets, rows, side="right") - 1)
+        raise EmbeddingError(
+            f"vectors of this compressed index have length 1, but not those of {counted(len(owners), 'documents')}: "
+            f"{listed((repr(documents.ids[int(row)].as_py()) for row in owners[:3]), len(owners))}.",
+            hint="normalise them, or build the index with quantisation=float16",
+        )
 
 
 def scan_parts(

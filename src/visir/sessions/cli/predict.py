@@ -13,7 +13,7 @@ from visir.cli.options import (
     JobsOption,
     out_option,
 )
-from visir.sessions.cli.samples import CountedPages, MinPages, Seed, SettingFrom, SettingsOption
+from visir.sessions.cli.samples import CountedPages, DwellTimes, MinPages, Seed, SettingFrom, SettingsOption
 
 
 def predict(
@@ -35,6 +35,7 @@ def predict(
     min_pages: MinPages = 12,
     counted_pages: CountedPages = "before order",
     setting_from: SettingFrom = "start",
+    dwell_times: DwellTimes = "left pages",
     seed: Seed = 0,
     jobs: JobsOption = None,
 ) -> None:
@@ -58,6 +59,7 @@ def predict(
         min_pages=min_pages,
         counted_pages=counted_pages,  # type: ignore[arg-type]  # checked by `Sample`
         setting_from=setting_from,  # type: ignore[arg-type]  # likewise
+        dwell_times=dwell_times,  # type: ignore[arg-type]  # likewise
         seed=seed,
         jobs=jobs,
     )

@@ -20,4 +20,11 @@ SettingFrom = Annotated[
         "--setting-from", help='What the setting follows from: the "start" of a session, or all of the "session".'
     ),
 ]
+DwellTimes = Annotated[
+    str,
+    typer.Option(
+        "--dwell-times",
+        help='Which dwell times are known at a step: of the "left pages", or of the "current page" too.',
+    ),
+]
 Seed = SeedOption

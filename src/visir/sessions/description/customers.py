@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from dataclasses import replace
 
-from visir.sessions.description.intervals import quantile
+from visir.sessions.description.intervals import Moments, share
 from visir.sessions.description.session_log import SessionLog
 from visir.sessions.description.statistic import Statistic, StatisticCell
-from visir.wilson import wilson
 
 
 def devices_per_customer(log: SessionLog) -> Statistic:
@@ -17,7 +16,7 @@ def devices_per_customer(log: SessionLog) -> Statistic:
     A purchaser is a customer with at least one purchase session; a non-purchaser one who was identified and never
     bought (section 6.2). Anonymous sessions are nobody's. The percentages of Table 6.3 are of customers, its caption
     ("per session") notwithstanding: 2 to 5 devices add up to "> 1 device", and that and "1 device" to 100 %. Customers
-    are independent, so Wilson's interval is taken as it is.
+    are independent and count once each.
     """
     name = ("table-6-3", "How many device types customers use", "Table 6.3")
     if not log.known_counts["customer"]:
@@ -62,7 +61,4 @@ def devices_per_customer(log: SessionLog) -> Statistic:
 
 
 def _share(count: int, whole: int) -> StatisticCell:
-    if not whole:
-        return StatisticCell(None, support=0)
-    low, high = wilson(count / whole, whole, quantile(whole))
-    return StatisticCell(100 * count / whole, 100 * low, 100 * high, support=count)
+    return share(Moments(count, count, count, whole, whole, whole))

@@ -14,7 +14,7 @@ from visir.sessions.description.devices import devices
 from visir.sessions.description.hours import hours
 from visir.sessions.description.lengths import lengths
 from visir.sessions.description.queries import queries
-from visir.sessions.description.session_log import open_log
+from visir.sessions.description.session_log import SessionLog, open_log
 from visir.sessions.description.statistic import Statistic, suppressed
 from visir.sessions.description.switches import READINGS, switches
 from visir.sessions.description.totals import totals
@@ -106,20 +106,25 @@ def describe(
     with open_log(folder, threads=threads, memory=memory) as log:
         if not log.counts["sessions"]:
             raise VisirError(f"{folder} holds no sessions.", hint="its counts.json says what was rejected, and why")
-        statistics = (
-            totals(log),
-            *lengths(log),
-            weekdays(log),
-            hours(log),
-            channels(log),
-            devices_per_customer(log),
-            devices(log),
-            *(switches(log, reading) for reading in READINGS),
-            queries(log),
-            unique_queries(log),
-        )
+        statistics = statistics_of(log)
         counts, declared, engine = log.counts, log.declared, log.engine
     name = Path(folder).resolve().name
     return Characterisation(
         name, counts, declared, engine, tuple(suppressed(statistic, suppress) for statistic in statistics), suppress
+    )
+
+
+def statistics_of(log: SessionLog) -> tuple[Statistic, ...]:
+    """Every statistic of an opened log, in the order of the thesis."""
+    return (
+        totals(log),
+        *lengths(log),
+        weekdays(log),
+        hours(log),
+        channels(log),
+        devices_per_customer(log),
+        devices(log),
+        *(switches(log, reading) for reading in READINGS),
+        queries(log),
+        unique_queries(log),
     )

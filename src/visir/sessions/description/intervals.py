@@ -3,7 +3,10 @@
 A share is estimated from visitors, each of whom brings all sessions; so its variance is that of a ratio of two sums
 over visitors (linearised): with y sessions of n counted at visitor u, p = Σy / Σn,
 
-    var p = m / (m − 1) · Σ (y − p·n)² / (Σn)²,   m visitors.
+    var p = m / (m − 1) · Σ (y − p·n)² / (Σn)²,   m = (Σn)² / Σn².
+
+m is how many visitors of equally many sessions these are worth (Kish 1965). Where all come equally often it is their
+number; where a few have most of the sessions it is small, and the number of all visitors would promise too much.
 
 The *design effect* is that variance over p(1 − p) / Σn, and Wilson's interval is taken over Σn / design effect sessions
 with the quantile of Student's t at m − 1 degrees of freedom (Korn and Graubard 1998; Dean and Pagano 2015). The other
@@ -14,7 +17,7 @@ None of these says how another week, or another shop, would differ.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -25,6 +28,10 @@ from visir.wilson import wilson
 
 CONFIDENCE = 0.95
 DRAWS = 4000
+SMALL = 5.0
+"""A rate worth fewer sessions than this, of either outcome, is left out of standardised rates."""
+DOMINATED = 10.0
+"""Sessions that are worth those of fewer visitors than this are a few visitors', if there are many more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,24 +55,60 @@ class Moments:
     units: int
 
     @property
+    def visitors(self) -> float:
+        """How many visitors of equally many sessions these are worth (Kish); 0 without any."""
+        return self.n**2 / self.nn if self.nn else 0.0
+
+    @property
+    def is_dominated(self) -> bool:
+        """Whether a few visitors have most of the sessions; the largest then has more than a tenth."""
+        return self.visitors < min(DOMINATED, self.units / 2)
+
+    @property
     def variance(self) -> float:
-        """Variance of y / n; infinite where fewer than two visitors leave it open."""
+        """Variance of y / n; infinite where fewer than two visitors leave it open, 0 where all have the same rate."""
         if self.units < 2:
             return float("inf")
         p = self.y / self.n
-        left = max(self.yy - 2 * p * self.yn + p * p * self.nn, 0.0)
-        return self.units / (self.units - 1) * left / self.n**2
+        terms = (self.yy, -2 * p * self.yn, p * p * self.nn)
+        left = sum(terms)
+        if left <= 1e-9 * max(terms):  # nothing but rounding
+            return 0.0
+        return self.visitors / (self.visitors - 1) * left / self.n**2
 
     @property
     def effective(self) -> float:
-        """How many independent sessions the share is worth.
+        """How many independent sessions the share is worth; no more than there are.
 
-        Where all or none count, the variance says nothing: sessions of a visitor are then taken to be all alike.
+        Where all or none count, or all visitors have the same rate, the variance says nothing: sessions of a visitor
+        are then taken to be all alike.
         """
         p = self.y / self.n
         if not 0 < p < 1 or self.variance in (0.0, float("inf")):
-            return self.n**2 / self.nn
-        return p * (1 - p) / self.variance
+            return self.visitors
+        return min(p * (1 - p) / self.variance, self.n)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether the share is worth fewer than five sessions that count, or five that do not."""
+        return not self.n or min(self.y, self.n - self.y) / self.n * self.effective < SMALL
+
+
+def dominated_note(moments: Mapping[str, Moments], unit: str = "visitors", of: str = "sessions") -> list[str]:
+    """A warning where a few visitors have most of the sessions, for the notes of a statistic.
+
+    Args:
+        moments: What the intervals are of, by name.
+        unit: What the units are.
+        of: What is counted.
+    """
+    names = [name for name, group in moments.items() if group.is_dominated]
+    if not names:
+        return []
+    return [
+        f"A few {unit} have most of the {of} of {', '.join(names)}: the intervals there may be too narrow, above all "
+        "where those who come often also act otherwise."
+    ]
 
 
 def share(moments: Moments, *, scale: float = 100.0) -> StatisticCell:
@@ -77,7 +120,7 @@ def share(moments: Moments, *, scale: float = 100.0) -> StatisticCell:
     """
     if not moments.n:
         return StatisticCell(None, support=0)
-    low, high = wilson(moments.y / moments.n, moments.effective, quantile(moments.units))
+    low, high = wilson(moments.y / moments.n, moments.effective, quantile(moments))
     return StatisticCell(scale * moments.y / moments.n, scale * low, scale * high, support=int(moments.y))
 
 
@@ -87,6 +130,8 @@ def mean(moments: Moments, *, support: int) -> StatisticCell:
     The interval is Garwood's for a Poisson count, of as many counts as the mean is worth by its variance over visitors:
     that many, r² / var, give the mean that much spread. It stays above 0 and is wide where little was counted, where a
     normal interval would be a point at 0. Where nothing was counted, all sessions of a visitor are taken to be alike.
+    The counts are lowered by (z / t)², with t as in `share` (Korn and Graubard 1998): a few visitors are no Poisson
+    count.
 
     Args:
         moments: Sums over visitors.
@@ -101,18 +146,19 @@ def mean(moments: Moments, *, support: int) -> StatisticCell:
     if not moments.y:
         return StatisticCell(value, 0.0, float(chdtri(2, tail)) / 2 * moments.nn / moments.n**2, support=support)
     spread = moments.variance if 0 < moments.variance < float("inf") else value / moments.n
-    counts = value**2 / spread
+    counts = value**2 / spread * (quantile(None) / quantile(moments)) ** 2
     low, high = (
         float(chdtri(2 * k, probability)) / (2 * counts) for k, probability in ((counts, 1 - tail), (counts + 1, tail))
     )
     return StatisticCell(value, value * low, value * high, support=support)
 
 
-def quantile(units: int) -> float:
-    """Student's t at the upper 2.5 % for so many visitors; 1.96 for many."""
-    from scipy.special import stdtrit
+def quantile(moments: Moments | None) -> float:
+    """Student's t at the upper 2.5 %, with the degrees of freedom of so many visitors; without moments 1.96."""
+    from scipy.special import ndtri, stdtrit
 
-    return float(stdtrit(max(units - 1, 1), 0.5 + CONFIDENCE / 2))
+    upper = 0.5 + CONFIDENCE / 2
+    return float(ndtri(upper)) if moments is None else float(stdtrit(max(moments.visitors - 1, 1.0), upper))
 
 
 def standardised(groups: Sequence[Moments]) -> list[StatisticCell]:
@@ -120,8 +166,9 @@ def standardised(groups: Sequence[Moments]) -> list[StatisticCell]:
 
     The deviation is that of a population: rates {0.5, 0.2, 0.3} give {1.34, −1.07, −0.27} (thesis section 6.2). That of
     a sample (n − 1), which Table 6.2 seems to use, would make all values smaller by √((k − 1) / k) of k groups. Mean
-    and deviation are over groups, not over sessions: a rare device counts as much as a common one. There are no values
-    where all rates are equal or there is only one group.
+    and deviation are over groups, not over sessions: a rare device counts as much as a common one. So a group whose
+    rate is hardly known (`Moments.is_small`) would move all the others; it is left out and has no value. There are no
+    values where all rates are equal or there is only one group.
 
     Intervals are of `DRAWS` draws of all rates: each from the Beta distribution of Jeffreys with as many sessions as
     the rate is worth, the groups independent. The derivatives of z (delta method) would do for common groups, but not
@@ -130,18 +177,20 @@ def standardised(groups: Sequence[Moments]) -> list[StatisticCell]:
     Args:
         groups: Sums over visitors, per group.
     """
-    rates = np.array([group.y / group.n for group in groups])
+    standing = [group for group in groups if not group.is_small]
+    rates = np.array([group.y / group.n for group in standing])
     if len(rates) < 2 or rates.std() <= 1e-12:
         return [StatisticCell(None) for _ in groups]
-    worth = np.array([group.effective for group in groups])
+    worth = np.array([group.effective for group in standing])
     drawn = np.random.default_rng(0).beta(rates * worth + 0.5, (1 - rates) * worth + 0.5, (DRAWS, len(rates)))
     ends = np.quantile(_standard(drawn), [(1 - CONFIDENCE) / 2, (1 + CONFIDENCE) / 2], axis=0)
     z = _standard(rates[None])[0]
     # Near the bound of √(k − 1) all draws can lie on one side of the value.
-    return [
+    cells = iter(
         StatisticCell(float(value), min(float(low), float(value)), max(float(high), float(value)))
         for value, low, high in zip(z, *ends, strict=True)
-    ]
+    )
+    return [StatisticCell(None) if group.is_small else next(cells) for group in groups]
 
 
 def _standard(rates: NDArray[np.float64]) -> NDArray[np.float64]:

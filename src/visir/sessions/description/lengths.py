@@ -6,7 +6,7 @@ from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import dataclass
 
-from visir.sessions.description.intervals import Moments, quantile
+from visir.sessions.description.intervals import Moments, dominated_note, quantile
 from visir.sessions.description.outcome_shares import OUTCOMES
 from visir.sessions.description.session_log import SessionLog
 from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow
@@ -65,6 +65,9 @@ def lengths(log: SessionLog) -> tuple[Statistic, Statistic]:
     curves = [tuple(_longer(groups.get(key), x) for key in keys) for x in points]
     left = log.counts["sessions"] - log.known_counts["device"]
     notes = [f"{left:,} sessions without a known device are left out."] if left else []
+    notes += dominated_note(
+        {f"{device}, {OUTCOMES[bought].lower()}": groups[device, bought].moments for device, bought in groups}
+    )
     figure = Statistic(
         *about,
         corner="longer than (actions)",
@@ -140,7 +143,7 @@ def _longer(group: _Group | None, x: int) -> StatisticCell:
     if group is None:
         return StatisticCell(None, support=0)
     count = group.longer(x)
-    low, high = wilson(count / group.n, _effective(group), quantile(group.moments.units))
+    low, high = wilson(count / group.n, group.moments.effective, quantile(group.moments))
     return StatisticCell(100 * count / group.n, 100 * low, 100 * high, support=count)
 
 
@@ -153,11 +156,7 @@ def _percentiles(groups: dict[tuple[str, bool], _Group], device: str) -> Statist
             continue
         row.append(StatisticCell(group.n, support=group.n))
         for percentile in PERCENTILES:
-            low, high = wilson(percentile / 100, _effective(group), quantile(group.moments.units))
+            low, high = wilson(percentile / 100, group.moments.effective, quantile(group.moments))
             ends = (group.percentile(low), group.percentile(high))
             row.append(StatisticCell(group.percentile(percentile / 100), *ends, support=group.n))
     return tuple(row)
-
-
-def _effective(group: _Group) -> float:
-    return min(group.moments.effective, group.n)

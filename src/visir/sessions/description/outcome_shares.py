@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from visir.sessions.description.intervals import share, standardised
+from visir.sessions.description.intervals import SMALL, Moments, dominated_note, share, standardised
 from visir.sessions.description.session_log import SessionLog, moments
 from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow
 
@@ -57,7 +57,7 @@ def shares_by_outcome(
         units=("%", "%"),
         cells=cells,
         of="of all sessions with a purchase, and of all without",
-        notes=(*_empty(shares), _ALIKE + " They do not say how another week would differ."),
+        notes=(*_empty(shares), _ALIKE + " They do not say how another week would differ.", *_of_few(shares)),
     )
 
 
@@ -91,7 +91,18 @@ def shares_and_rates(log: SessionLog, about: StatisticHeading, column: str) -> S
             )
         )
     left = log.counts["sessions"] - log.known_counts[column]
-    notes = [*_empty(shares), _ALIKE]
+    notes = [
+        *_empty(shares),
+        _ALIKE,
+        *_of_few(shares),
+        *dominated_note(dict(zip(names, moments_of_names, strict=True))),
+    ]
+    small = [name for name, rate in zip(names, moments_of_names, strict=True) if rate.is_small]
+    if small:
+        notes.append(
+            f"Not standardised, because its rate is worth fewer than {SMALL:g} sessions with or without a purchase: "
+            f"{', '.join(small)}. The other rates are standardised over each other."
+        )
     if left:
         notes.insert(0, f"{left:,} sessions without a known {column} are left out.")
     if len(names) == 1:
@@ -109,6 +120,13 @@ def shares_and_rates(log: SessionLog, about: StatisticHeading, column: str) -> S
         notes=tuple(notes),
         linked=True,
         together=(STANDARD,),
+    )
+
+
+def _of_few(shares: dict[Any, dict[Any, Moments]]) -> list[str]:
+    """The warning of shares whose outcome is that of a few visitors."""
+    return dominated_note(
+        {name.lower(): next(iter(shares[outcome].values())) for outcome, name in OUTCOMES.items() if outcome in shares}
     )
 
 

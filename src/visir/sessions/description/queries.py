@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from visir.sessions.description.intervals import Moments, mean, share
+from visir.sessions.description.intervals import Moments, dominated_note, mean, share
 from visir.sessions.description.outcome_shares import OUTCOMES
 from visir.sessions.description.session_log import SessionLog, moments
 from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow
@@ -45,6 +45,13 @@ def queries(log: SessionLog) -> Statistic:
             row.append(mean(means.get(("y" if bought else "n") + device, _NONE), support=support))
             row.append(StatisticCell(share_of_device.value, share_of_device.low, share_of_device.high, support=support))
         cells.append(tuple(row))
+    named = {
+        f"{device}, {word.lower()}": means[key + device]
+        for device in log.devices
+        for key, word in (("y", OUTCOMES[True]), ("n", OUTCOMES[False]))
+        if key + device in means
+    }
+    few = dominated_note(named)
     last: list[StatisticCell] = []
     for bought in OUTCOMES:
         support = sum(count for (outcome, _), count in with_one.items() if outcome == bought)
@@ -60,6 +67,6 @@ def queries(log: SessionLog) -> Statistic:
         units=("", "%", "", "%"),
         cells=(*cells, tuple(last)),
         of="of all queries submitted in sessions with a purchase, and in those without",
-        notes=("Sessions without a query count. Intervals (95 %) hold sessions of one visitor together.",),
+        notes=("Sessions without a query count. Intervals (95 %) hold sessions of one visitor together.", *few),
         linked=True,
     )

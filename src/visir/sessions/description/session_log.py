@@ -205,13 +205,20 @@ def moments(moments_by_base: dict[Any, dict[Any, Moments]], base: Any, cell: Any
 
 
 @contextmanager
-def open_log(folder: str | Path, *, threads: int | None = None, memory: str | None = None) -> Iterator[SessionLog]:
+def open_log(
+    folder: str | Path,
+    *,
+    threads: int | None = None,
+    memory: str | None = None,
+    left_out: tuple[int, int] | None = None,
+) -> Iterator[SessionLog]:
     """Open a folder of sessions. Scratch files are in the system's temporary folder and are removed at the end.
 
     Args:
         folder: A folder that `sessionise` wrote.
         threads: Default: one per core.
         memory: What the engine may hold ("2GB").
+        left_out: (group, groups): the units are hashed into so many groups, and those of this one are not there.
 
     Raises:
         VisirError: It is not such a folder.
@@ -226,7 +233,30 @@ def open_log(folder: str | Path, *, threads: int | None = None, memory: str | No
             folder, "Describing sessions", scratch=scratch, threads=threads, memory=memory, **any_order
         ) as engine,
     ):
+        if left_out is not None:
+            parts = _without(parts, scratch, engine, *left_out)
         yield SessionLog(folder, parts, scratch, engine, document["counts"], document["declared"], document["engine"])
+
+
+def _without(
+    parts: list[tuple[Path, Path]], scratch: Scratch, engine: DuckDBPyConnection, group: int, groups: int
+) -> list[tuple[Path, Path]]:
+    """Copies of the files without the units of one group: a visitor goes with the first of its customers."""
+    copies = []
+    folder = scratch.folder("left out", "*.parquet")
+    for number, part in enumerate(parts):
+        remaining = (
+            "SELECT visitor FROM (SELECT visitor, coalesce('c' || min(customer), 'v' || visitor) AS unit "
+            f"FROM {path_literal(part[0])} GROUP BY visitor) WHERE hash(unit) % {groups} != {group}"
+        )
+        targets = [folder / f"{kind}{number}.parquet" for kind in ("sessions", "events")]
+        for source, target in zip(part, targets, strict=True):
+            engine.execute(
+                f"COPY (SELECT * FROM {path_literal(source)} WHERE visitor IN ({remaining})) TO {path_literal(target)} "
+                "(FORMAT parquet)"
+            )
+        copies.append((targets[0], targets[1]))
+    return copies
 
 
 def _add(sums: list[float], more: list[Any]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from visir.sessions.description.intervals import share
+from visir.sessions.description.intervals import dominated_note, share
 from visir.sessions.description.session_log import SessionLog, moments
 from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow
 
@@ -64,6 +64,9 @@ def switches(log: SessionLog, reading: Reading = "last") -> Statistic:
     )
     if not transitions:
         return Statistic.without(name, title, "Figure 6.5", "no customer has two sessions in a row that count")
+    few = dominated_note(
+        {f"from {left}": moments(transitions, left, names[0]) for left in names}, "customers", "transitions"
+    )
     cells: list[StatisticRow] = []
     for left in names:
         row = [moments(transitions, left, to) for to in names]
@@ -78,6 +81,6 @@ def switches(log: SessionLog, reading: Reading = "last") -> Statistic:
         units=(*("%" for _ in names), ""),
         cells=tuple(cells),
         of="of all transitions from the device of the row",
-        notes=(f"Counted: {meaning}.", "Intervals (95 %) hold transitions of one customer together."),
+        notes=(f"Counted: {meaning}.", "Intervals (95 %) hold transitions of one customer together.", *few),
         sums="rows",
     )

@@ -3,11 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Literal
 
+import numpy as np
+
 from visir.errors import VisirError, nearest
-from visir.sessions.experiments.log_experiment import SessionLogExperiment, counts_of, description_of, sessions_of
+from visir.sessions.experiments.log_experiment import (
+    SessionLogExperiment,
+    counts_of,
+    description_of,
+    left_out_of,
+    sessions_of,
+)
 from visir.sessions.table_labels import CHANNELS, DEVICES, table_label
+from visir.studies.draws import Draws, few_units
 from visir.studies.experiment import ExperimentContext, InsufficientDataError, Measurement
 
 
@@ -59,7 +70,30 @@ class DescribeExperiment(SessionLogExperiment):
         for rows in (DEVICES, CHANNELS):
             if set(rows) & set(named):
                 notes += [f"{row}: not in this log, which names {', '.join(cells)}" for row in rows if row not in named]
-        return Measurement(values, self.provenance(counts), self.protocol(counts), notes=tuple(notes), words=words)
+        return Measurement(
+            values,
+            self.provenance(counts),
+            self.protocol(counts),
+            notes=tuple(notes),
+            words=words,
+            draws=self._draws(values, statistic["columns"][column], folder, context),
+        )
+
+    def _draws(
+        self, values: Mapping[str, float], column: str, folder: Path, context: ExperimentContext
+    ) -> dict[str, Draws]:
+        """Draws of the values: the deviations of a jackknife over visitors, the same visitors for all of the log."""
+        by_group = [
+            {table_label(row): value for row, value in group.get(self.statistic, {}).get(column, {}).items()}
+            for group in left_out_of(folder, context)
+        ]
+        labels = [label for label in values if all(label in group for group in by_group)]
+        count = len(by_group)
+        if count < 2 or not labels:
+            return {}
+        matrix = np.array([[group[label] for label in labels] for group in by_group])
+        deviations = few_units(matrix, (count - 1) ** 2 / count, folder.name)
+        return {label: values[label] + drawn for label, drawn in zip(labels, deviations.T, strict=True)}
 
     def _column(self, columns: list[Any]) -> int:
         named = [", ".join(map(table_label, column.split(", "))) for column in columns]

@@ -3,21 +3,29 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from visir.errors import VisirError
+from visir.errors import VisirError, raise_faults
 from visir.files import json_bytes, read_bytes, read_json
 from visir.fingerprint import hash_json
+from visir.options import split_options
 from visir.storage import FolderKind, locked, put, remove_folder
 from visir.studies.data_requirements import data_requirement, data_requirements
 from visir.studies.experiment import Experiment, ExperimentContext
 from visir.training.recipe import expand
 
+if TYPE_CHECKING:
+    from visir.sessions.description.jackknife import Values
+
 GENERATED = "generated:"
-"""A generated log of so many sessions: "generated:40000"; its seed is the cell's."""
+"""A generated log of so many sessions: "generated:40000"; its seed is the cell's. Chances of the shop may follow:
+"generated:40000?logs_in_at_checkout=0.7"."""
+_CHANCES = ("identified", "logs_in", "logs_in_at_checkout")
 MAPPING = "mapping.toml"
-_SESSIONS, _DESCRIBED, _LOCK = "log", "described/described.json", "lock"
+_SESSIONS, _LOCK = "log", "lock"
+_DESCRIBED, _LEFT_OUT = "described/described.json", "described/leave-one-out.json"
 DESCRIPTION = FolderKind("described", "a description of a log")
 
 
@@ -25,7 +33,8 @@ class SessionLogExperiment(Experiment):
     """A cell of a study about the sessions of a log.
 
     Args:
-        log: "generated:40000", a name of `data_requirements.toml`, or a file or folder.
+        log: "generated:40000" (with `?logs_in_at_checkout=0.7`, or another chance of `Shop`), a name of
+            `data_requirements.toml`, or a file or folder.
         mapping: How it is read: a preset of `visir sessions make`, or a TOML file. By default a folder that `visir
             intent generate` wrote (events/, mapping.toml) is read by its own mapping, anything else by the preset of
             its name.
@@ -40,7 +49,7 @@ class SessionLogExperiment(Experiment):
         Args:
             counts: The counts.json of the sessions.
         """
-        name = f"generated log, {_count(self.log):,} sessions" if self.generated else self.log
+        name = f"generated log, {_described(self.log)}" if self.generated else self.log
         return {"system": self.system, "collection": name}
 
     def protocol(self, counts: dict[str, Any]) -> dict[str, str]:
@@ -75,7 +84,7 @@ def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) ->
     same place has another folder.
     """
     from visir.sessions import load_mapping, preset, sessionise
-    from visir.sessions.simulator import generate
+    from visir.sessions.simulator import Shop, generate
 
     folder = context.shared / "sessions" / _folder_name(experiment, context)
     with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
@@ -83,7 +92,8 @@ def sessions_of(experiment: SessionLogExperiment, context: ExperimentContext) ->
             return folder
         if experiment.generated:
             raw = folder / "raw"
-            generate(raw, _count(experiment.log), seed=context.seed, replace=True)
+            count, chances = _generated(experiment.log)
+            generate(raw, count, seed=context.seed, shop=replace(Shop(), **chances), replace=True)
             sessionise(raw / "events", load_mapping(raw / MAPPING), folder / _SESSIONS)
             remove_folder(raw)
         else:
@@ -101,18 +111,33 @@ def counts_of(folder: Path) -> dict[str, Any]:
 
 def description_of(folder: Path, context: ExperimentContext) -> dict[str, dict[str, Any]]:
     """Everything of thesis section 6.4, by name, as `visir sessions describe` writes it; computed once."""
-    from visir.sessions.description import describe
+    _describe_once(folder, context)
+    return {statistic["name"]: statistic for statistic in read_json(folder / _DESCRIBED)["statistics"]}
 
-    path = folder / _DESCRIBED
+
+def left_out_of(folder: Path, context: ExperimentContext) -> list[Values]:
+    """The same values without each group of visitors (`leave_one_out`); computed once."""
+    _describe_once(folder, context)
+    values: list[Values] = read_json(folder / _LEFT_OUT)["groups"]
+    return values
+
+
+def _describe_once(folder: Path, context: ExperimentContext) -> None:
+    from visir.sessions.description import describe
+    from visir.sessions.description.jackknife import leave_one_out
+
     with context.locks.for_folder(folder), locked(folder / _LOCK, waiting=_waiting(folder), elsewhere="--out"):
-        if not path.is_file():
-            put(path.parent, DESCRIPTION, {path.name: json_bytes(describe(folder / _SESSIONS).to_dict())})
-    return {statistic["name"]: statistic for statistic in read_json(path)["statistics"]}
+        if not (folder / _LEFT_OUT).is_file():
+            described, left_out = describe(folder / _SESSIONS).to_dict(), {"groups": leave_one_out(folder / _SESSIONS)}
+            contents = {Path(_DESCRIBED).name: json_bytes(described), Path(_LEFT_OUT).name: json_bytes(left_out)}
+            put((folder / _DESCRIBED).parent, DESCRIPTION, contents)
 
 
 def _folder_name(experiment: SessionLogExperiment, context: ExperimentContext) -> str:
     if experiment.generated:
-        return f"generated-{_count(experiment.log)}-seed{context.seed}"
+        count, chances = _generated(experiment.log)
+        shop = "".join(f"-{name}-{value:g}" for name, value in sorted(chances.items()))
+        return f"generated-{count}{shop}-seed{context.seed}"
     events, mapping = experiment.source()
     files = sorted(file for file in events.rglob("*") if file.is_file()) if events.is_dir() else [events]
     identity = {
@@ -124,11 +149,24 @@ def _folder_name(experiment: SessionLogExperiment, context: ExperimentContext) -
     return f"{words}-{hash_json(identity)[:10]}"
 
 
-def _count(log: str) -> int:
-    number = log.removeprefix(GENERATED)
-    if not number.isdecimal():
-        raise VisirError(f"{log!r}: {number!r} is no number of sessions.", hint="generated:40000")
-    return int(number)
+def _generated(log: str) -> tuple[int, dict[str, Any]]:
+    """How many sessions a generated log has, and the chances of its shop that are not the default."""
+    number, chances = split_options(log.removeprefix(GENERATED), _CHANCES, error=VisirError)
+    faults = [] if number.isdecimal() else [f"{number!r} is no number of sessions"]
+    values: dict[str, Any] = {}
+    for name, text in chances.items():
+        try:
+            values[name] = float(text)
+        except ValueError:
+            faults.append(f"{name}={text}: no number")
+    raise_faults(VisirError, log, faults, hint="generated:40000, generated:40000?logs_in_at_checkout=0.7")
+    return int(number), values
+
+
+def _described(log: str) -> str:
+    """A generated log in words."""
+    count, chances = _generated(log)
+    return ", ".join([f"{count:,} sessions", *(f"{name} {value:g}" for name, value in chances.items())])
 
 
 def _waiting(folder: Path) -> str:

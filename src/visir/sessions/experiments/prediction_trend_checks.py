@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from itertools import combinations
+from collections.abc import Mapping, Sequence
+from math import comb
 from statistics import fmean
 
-from visir.studies.trend_check import Means, TrendCheck
+from visir.studies.trend_check import Means, TrendCheck, chance_of_order, rising_pairs
 
 DYNAMIC = ("current page dwell time, mean", "current page dwell time, σ", "page sequence score")
 ORDERS = ("number of orders", "days since last purchase")
 AROUND = 2.0
-"""Points of F1 that "stays around 96 %" allows."""
+"""Points of F1 that "stays around 96 %" allows, and a plateau from its lowest to its highest step."""
 FALLS = 0.9
 """Of all pairs of steps, in how many the later has less: neighbours differ by less than folds do."""
 NO_GAIN = 1.0
-"""Points of F1 below which a gain is none: the thesis tests no significance."""
+"""Points of F1 below which a gain is none, or not "significant": the thesis tests no significance."""
 SETS = ("baseline", "extended")
 _BEST = {"RF", "GBDT", "neural"}
 _OTHERS = ("SVM", "LR", "KNN")
@@ -33,18 +33,19 @@ def figure_6_6(means: Means) -> list[TrendCheck]:
             order = sorted(shares, key=lambda feature: -shares[feature])
             first, second = order[: len(leading)], order[len(leading) : len(leading) + len(DYNAMIC)]
             numbers = ", ".join(f"{feature} {shares[feature]:.1f} %" for feature in (*first, *second))
-            checks.append(TrendCheck(f"{setting}: {statement} most", set(first) == set(leading), numbers))
-            checks.append(
-                TrendCheck(f"{setting}: then dwell times and the page score", set(second) == set(DYNAMIC), numbers)
-            )
+            chance = 1 / comb(len(order), len(first))
+            checks.append(TrendCheck(f"{setting}: {statement} most", set(first) == set(leading), numbers, chance))
+            chance = 1 / comb(len(order), len(second))
+            statement = f"{setting}: then dwell times and the page score"
+            checks.append(TrendCheck(statement, set(second) == set(DYNAMIC), numbers, chance))
     static = list(_steps(means.get("static features", {})).values())
     if len(static) > 1:
         numbers = ", ".join(f"{step}: {share:.1f}" for step, share in enumerate(static))
         checks.append(TrendCheck("static features have all of it at step 0", abs(static[0] - 100) < 1e-6, numbers))
-        pairs = list(combinations(static, 2))
-        fell = sum(later < earlier for earlier, later in pairs)
-        numbers = f"in {fell} of {len(pairs)} pairs of steps; {numbers}"
-        checks.append(TrendCheck(f"and ever less ({FALLS:.0%} of pairs of steps)", fell >= FALLS * len(pairs), numbers))
+        fell, pairs = rising_pairs([-share for share in static])
+        numbers = f"in {fell} of {pairs} pairs of steps; {numbers}"
+        statement, chance = f"and ever less ({FALLS:.0%} of pairs of steps)", chance_of_order(len(static), FALLS)
+        checks.append(TrendCheck(statement, fell >= FALLS * pairs, numbers, chance))
     return checks
 
 
@@ -75,22 +76,44 @@ def _anonymous(curves: Curves) -> list[TrendCheck]:
     numbers = f"{count} of {total} models and steps"
     checks.append(TrendCheck("anonymous: so it is for every model", count == total, numbers))
     first, *rest = by_step.values()
-    checks.append(TrendCheck("anonymous: it adds most at step 0", bool(rest) and first > max(rest), details))
+    most = bool(rest) and first > max(rest)
+    checks.append(TrendCheck("anonymous: it adds most at step 0", most, details, 1 / len(by_step)))
     mean = {model: fmean(x for feature_set in SETS for x in curves[model, feature_set].values()) for model in gains}
     order = sorted(mean, key=lambda model: -mean[model])
     details = ", ".join(f"{model} {mean[model]:.1f}" for model in order)
     if _BEST | set(_OTHERS) <= set(order):
-        checks.append(TrendCheck("anonymous: RF, GBDT and the neural model are best", set(order[:3]) == _BEST, details))
-        checks.append(TrendCheck("anonymous: then SVM, LR, KNN", tuple(order[3:]) == _OTHERS, details))
-    after = {
-        feature_set: fmean(curves[model, feature_set][1] - curves[model, feature_set][0] for model in gains)
+        best = set(order[:3]) == _BEST
+        checks.append(TrendCheck("anonymous: RF, GBDT and the neural model are best", best, details, 1 / comb(6, 3)))
+        then = tuple(order[3:]) == _OTHERS
+        checks.append(TrendCheck("anonymous: then SVM, LR, KNN", then, details, 1 / 120))
+    return [*checks, *_after_step_0(curves, list(gains))]
+
+
+def _after_step_0(curves: Curves, models: Sequence[str]) -> list[TrendCheck]:
+    """Section 6.5.2: step 1 helps every baseline, the extended set not significantly; after it comes a plateau."""
+    gain = {model: curves[model, "baseline"][1] - curves[model, "baseline"][0] for model in models}
+    numbers = ", ".join(f"{model} {points:+.1f}" for model, points in gain.items())
+    statement = "anonymous: every model of the baseline set gains at step 1"
+    checks = [TrendCheck(statement, min(gain.values()) > 0, numbers)]
+    means = {
+        feature_set: [
+            fmean(curves[model, feature_set][step] for model in models) for step in curves[models[0], "extended"]
+        ]
         for feature_set in SETS
     }
-    details = f"baseline {after['baseline']:+.1f}, extended {after['extended']:+.1f}"
-    rises = all(curves[model, "baseline"][1] > curves[model, "baseline"][0] for model in gains)
-    checks.append(TrendCheck("anonymous: every model of the baseline set gains at step 1", rises, details))
-    less = after["extended"] < after["baseline"]
-    checks.append(TrendCheck("anonymous: with the extended set step 1 brings less", less, details))
+    points = means["extended"][1] - means["extended"][0]
+    statement = (
+        f"anonymous: step 1 does not significantly help the extended set (mean of models, under {NO_GAIN:g} point)"
+    )
+    checks.append(TrendCheck(statement, points < NO_GAIN, f"{points:+.1f}"))
+    for feature_set, by_step in means.items():
+        later = by_step[1:]
+        if len(later) > 1:
+            numbers = ", ".join(f"{step}: {mean:.1f}" for step, mean in enumerate(later, 1))
+            statement = (
+                f"anonymous: after step 1 the {feature_set} set is at a plateau (mean of models, {AROUND:g} points)"
+            )
+            checks.append(TrendCheck(statement, max(later) - min(later) <= AROUND, numbers))
     return checks
 
 
@@ -111,11 +134,12 @@ def _identified(curves: Curves) -> list[TrendCheck]:
     if "KNN" in gains:
         first = {model: gain_by_step[0] for model, gain_by_step in gains.items()}
         numbers = ", ".join(f"{model} {gain:+.1f}" for model, gain in first.items())
-        checks.append(
-            TrendCheck(
-                "identified: at step 0 KNN gains most", max(first, key=lambda model: first[model]) == "KNN", numbers
-            )
-        )
+        most = max(first, key=lambda model: first[model]) == "KNN"
+        checks.append(TrendCheck("identified: at step 0 KNN gains most", most, numbers, 1 / len(first)))
+        if 1 in gains["KNN"]:
+            points = gains["KNN"][1]
+            statement = f"identified: at step 1 KNN gains nothing (less than {NO_GAIN:g} point)"
+            checks.append(TrendCheck(statement, points < NO_GAIN, f"{points:+.1f}"))
     return checks
 
 

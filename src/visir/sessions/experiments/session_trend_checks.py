@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from itertools import pairwise
+from math import comb
 
-from visir.studies.trend_check import Means, TrendCheck
+from visir.studies.trend_check import Means, TrendCheck, chance_of_order
 
 OUTCOMES = {"Purchase": "purchase", "Non-purchase": "non-purchase"}
 WORKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday")
@@ -51,7 +52,8 @@ def figure_6_2(means: Means) -> list[TrendCheck]:
         rest = [percentiles for device, percentiles in by_device.items() if device != "Smartphone"]
         if phone is not None and rest:
             shortest = all(_longer(percentiles, phone) for percentiles in rest)
-            checks.append(TrendCheck(f"{word} sessions are shortest on smartphones", shortest, numbers))
+            chance = 1 / len(by_device)
+            checks.append(TrendCheck(f"{word} sessions are shortest on smartphones", shortest, numbers, chance))
         if tablet is not None and pc is not None:
             checks.append(
                 TrendCheck(f"{word} sessions are longer on PCs than on tablets", _longer(pc, tablet), numbers)
@@ -83,7 +85,8 @@ def figure_6_3(means: Means) -> list[TrendCheck]:
         top[outcome] = sum(days[day] for day in best)
         numbers = f"{', '.join(best)}: {top[outcome]:.1f} %"
         named = ", ".join(day for day in WORKDAYS if day in leading[outcome])
-        checks.append(TrendCheck(f"{word} sessions: most on {named}", set(best) == leading[outcome], numbers))
+        most = set(best) == leading[outcome]
+        checks.append(TrendCheck(f"{word} sessions: most on {named}", most, numbers, 1 / comb(len(days), len(best))))
     if len(top) == len(OUTCOMES):
         numbers = f"{top['Non-purchase']:.1f} against {top['Purchase']:.1f} %"
         more = top["Non-purchase"] > top["Purchase"]
@@ -100,9 +103,11 @@ def figure_6_4(means: Means) -> list[TrendCheck]:
             continue
         quietest, busiest = min(shares, key=lambda hour: shares[hour]), max(shares, key=lambda hour: shares[hour])
         numbers = f"{quietest:02d}, {shares[quietest]:.2f} %"
-        checks.append(TrendCheck(f"{word} sessions: the quietest hour is among 1 to 3 am", quietest in NIGHT, numbers))
+        statement, chance = f"{word} sessions: the quietest hour is among 1 to 3 am", len(NIGHT) / len(shares)
+        checks.append(TrendCheck(statement, quietest in NIGHT, numbers, chance))
         numbers = f"{busiest:02d}, {shares[busiest]:.2f} %"
-        checks.append(TrendCheck(f"{word} sessions: the busiest hour is among 6 to 8 pm", busiest in EVENING, numbers))
+        statement, chance = f"{word} sessions: the busiest hour is among 6 to 8 pm", len(EVENING) / len(shares)
+        checks.append(TrendCheck(statement, busiest in EVENING, numbers, chance))
         hours = [shares[hour] for hour in DAYTIME]
         mean = sum(hours) / len(hours)
         numbers = f"{min(hours):.2f} to {max(hours):.2f} %"
@@ -131,15 +136,17 @@ def figure_6_5(means: Means) -> list[TrendCheck]:
             pc_first = "PC" in others and others["PC"] > after["TV"]
             checks.append(TrendCheck("TV: one goes to a PC rather than stay", pc_first, numbers))
         else:
-            checks.append(TrendCheck(f"{before}: to stay is most likely", after[before] > others[best], numbers))
+            stays_most = after[before] > others[best]
+            checks.append(TrendCheck(f"{before}: to stay is most likely", stays_most, numbers, 1 / len(after)))
         if "TV" in others:
             rare = others["TV"] <= min(share for to, share in after.items() if to != "TV")
-            checks.append(TrendCheck(f"{before}: TV is gone to least", rare, _percentages(after)))
+            checks.append(TrendCheck(f"{before}: TV is gone to least", rare, _percentages(after), 1 / len(after)))
     stays = {before: after[before] for before, after in left.items() if before in after}
     order = [stays[device] for device in ("PC", "Smartphone", "Tablet") if device in stays]
     if len(order) == 3:
         falls = all(earlier > later for earlier, later in pairwise(order))
-        checks.append(TrendCheck("PCs are stayed on most, then smartphones, then tablets", falls, _percentages(stays)))
+        statement, chance = "PCs are stayed on most, then smartphones, then tablets", chance_of_order(len(order))
+        checks.append(TrendCheck(statement, falls, _percentages(stays), chance))
     return checks
 
 

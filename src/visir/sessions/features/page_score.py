@@ -12,7 +12,7 @@ from visir.sessions.records import Bools, CodedTexts, Floats, SessionExamples
 def _learn(examples: SessionExamples, rows: Bools) -> FeatureState:
     codes = examples.pages.codes[rows]
     names = examples.pages.used_names(rows)
-    opened = examples.opened[rows] >= 0
+    opened = examples.opened[rows, : codes.shape[1]] >= 0
     after = states_of(names, CodedTexts(examples.pages.names, codes))
     before = np.column_stack([np.full(len(after), start_state(names)), after[:, :-1]])
     buys = np.broadcast_to(examples.purchase[rows][:, None], after.shape)

@@ -236,7 +236,7 @@ class LiveScorer:
         customer, customer_step = session.first_values.get("customer", (None, NEVER))
         past = [earlier for earlier in self._past.get(customer or "", ()) if earlier.ended + self._idle < session.began]
         local = datetime.fromtimestamp(session.began // 1_000_000, UTC).astimezone(self._zone)
-        missing = STEPS - len(session.pages)
+        missing, unopened = STEPS - len(session.pages), STEPS + 1 - len(session.opened)
         return SessionExamples(
             visitor=np.array([session.visitor], object),
             session=np.array([session.number]),
@@ -247,7 +247,7 @@ class LiveScorer:
             weekday=np.array([local.isoweekday()]),
             purchase=np.array([session.orders > 0]),
             pages=CodedTexts.of(np.array([[*session.pages, *[None] * missing]], object)),
-            opened=np.array([[*session.opened, *[-1] * missing]], np.int64),
+            opened=np.array([[*session.opened, *[-1] * unopened]], np.int64),
             device=CodedTexts.of([device]),
             device_step=np.array([device_step]),
             channel=CodedTexts.of([channel]),

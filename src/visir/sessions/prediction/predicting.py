@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Literal
 
-from visir.sessions.examples import MIN_PAGES, SETTINGS, Sample, Setting
+from visir.sessions.examples import MIN_PAGES, SETTINGS, CountedPages, DwellTimes, Sample, Setting, SettingFrom
 from visir.sessions.prediction.folds import SCHEMES, Scheme
 from visir.sessions.prediction.models import MODELS
 from visir.sessions.prediction.study import StudyPlan, load_study, run_study
@@ -23,8 +22,9 @@ def predict(
     folds: int = 10,
     schemes: Sequence[Scheme] = SCHEMES,
     min_pages: int = MIN_PAGES,
-    counted_pages: Literal["before order", "all"] = "before order",
-    setting_from: Literal["start", "session"] = "start",
+    counted_pages: CountedPages = "before order",
+    setting_from: SettingFrom = "start",
+    dwell_times: DwellTimes = "left pages",
     seed: int = 0,
     jobs: int | None = None,
 ) -> Summary:
@@ -41,6 +41,7 @@ def predict(
         min_pages: Pages that a session must have; steps end two before.
         counted_pages: Which pages count.
         setting_from: What the setting follows from.
+        dwell_times: Which dwell times are known at a step; see `visir.sessions.features.dwell`.
         seed: Of samples, folds and models.
         jobs: Processes; by default one per core.
 
@@ -62,7 +63,8 @@ def predict(
     """
     sizes = dict(n) if isinstance(n, Mapping) else dict.fromkeys(settings, n)
     samples = tuple(
-        Sample(setting, sizes.get(setting), seed, min_pages, counted_pages, setting_from) for setting in settings
+        Sample(setting, sizes.get(setting), seed, min_pages, counted_pages, setting_from, dwell_times)
+        for setting in settings
     )
     plan = StudyPlan(samples, tuple(models), folds, tuple(schemes), seed)
     cells = run_study(sessions, plan, out, jobs=jobs)

@@ -11,8 +11,9 @@ from typing import TYPE_CHECKING
 from visir.reports.blocks import Block, Code, Definitions, Figure, inline
 from visir.reports.page import Page, Section, write_page
 from visir.reports.svg import themed
-from visir.reports.table import Column, Table
+from visir.reports.table import Cell, Column, Table
 from visir.sessions.features import FEATURE_SETS
+from visir.sessions.prediction.measures import all_bought
 from visir.sessions.prediction.models import TITLES
 from visir.sessions.prediction.summary import COMPARED, FeatureSetComparison, Summary, SummaryRow
 from visir.sessions.reports import intent_plots as plots
@@ -28,35 +29,50 @@ _MEASURES = (
 )
 
 
+ALL_BOUGHT = "all bought"
+"""The row of the constant classifier, beside which every F1 is to be read."""
+_ALL_BOUGHT_NOTE = (
+    "All bought: every session is called a purchase, without a look. F1 is 2π / (1 + π), π the share that buys."
+)
+
+
 def f1_table(summary: Summary, setting: str, scheme: str = "grouped") -> Table:
-    """F1 in per cent, a row per model and feature set, a column per step."""
+    """F1 in per cent, a row per model and feature set, a column per step; last, calling every session a purchase.
+
+    The last row is of the sessions that were drawn, so the temporal split, which tests a fifth of them, has none.
+    """
     rows_by_key = _by_key(summary)
     steps = sorted({row.step for row in summary.rows if (row.setting, row.scheme) == (setting, scheme)})
-    rows = []
+    rows: list[list[Cell]] = []
     for model in plots.models_of(summary):
         for feature_set in FEATURE_SETS:
             cells = [rows_by_key.get((setting, scheme, model, feature_set, step)) for step in steps]
             rows.append(
                 [TITLES[model], feature_set, *(None if cell is None else _percent(cell, "f1") for cell in cells)]
             )
+    if scheme != "temporal":
+        rows.append([ALL_BOUGHT, "none", *[100 * all_bought(_share(summary, setting))["f1"]] * len(steps)])
     return Table.of(
         [Column("model"), Column("features"), *(Column(str(step), 1, best="max") for step in steps)],
         rows,
         caption=f"F1 by step, {setting} ({scheme} {'split' if scheme == 'temporal' else 'folds'})",
         notes=(
             "Percent, of the purchase class, mean over folds; a balanced chance of ½ or more counts as a purchase.",
+            *([] if scheme == "temporal" else [_ALL_BOUGHT_NOTE]),
         ),
     )
 
 
 def measures_table(summary: Summary, setting: str, step: int) -> Table:
     """All measures at one step, grouped folds."""
-    rows = [
+    rows: list[list[Cell]] = [
         [TITLES[row.model], row.feature_set, _percent(row, "f1"), 100 * row.low, 100 * row.high]
         + [_percent(row, name) for name, _, _ in _MEASURES]
         for row in summary.rows
         if (row.setting, row.scheme, row.step) == (setting, "grouped", step)
     ]
+    constant = {name: 100 * value for name, value in all_bought(_share(summary, setting)).items()}
+    rows.append([ALL_BOUGHT, "none", constant["f1"], None, None, *(constant.get(name) for name, _, _ in _MEASURES)])
     heads = [Column(title, 1, best=best) for _, title, best in _MEASURES]  # type: ignore[arg-type]
     return Table.of(
         [Column("model"), Column("features"), Column("F1", 1, best="max"), Column("from", 1), Column("to", 1), *heads],
@@ -65,6 +81,7 @@ def measures_table(summary: Summary, setting: str, step: int) -> Table:
         notes=(
             "All × 100; F1 with its 95 % interval. Brier score and calibration error (ECE) are those of chances at the "
             "share that really buys.",
+            _ALL_BOUGHT_NOTE,
         ),
     )
 
@@ -91,7 +108,8 @@ def comparison_table(summary: Summary, setting: str, measure: str = "f1") -> Tab
         caption=f"{title} of the extended set minus that of the baseline, {setting}",
         notes=(
             "Points by step. * p < 0.05: paired over folds, corrected resampled t-test (Nadeau & Bengio), Holm "
-            "over all models and steps of the setting. ° not testable: the same in every fold.",
+            "over all models, steps and measures of the setting. ° not tested: the same in every fold, or F1 against a "
+            "baseline that calls every session a purchase.",
         ),
     )
 
@@ -217,7 +235,15 @@ def _card(summary: Summary) -> list[tuple[str, str]]:
             f"sessions of at least {sample['min_pages']} pages ({sample['counted_pages']}); the setting follows from "
             f"{setting_from}",
         ),
-        ("steps", "pages opened so far; dwell times of the pages left by then"),
+        (
+            "steps",
+            "pages opened so far; dwell times of "
+            + (
+                "the pages left by then"
+                if sample.get("dwell_times", "left pages") == "left pages"
+                else "the current page too"
+            ),
+        ),
         ("history", "sessions of the customer that were over, idle time included, before this one began"),
         ("learnt features", "page and device chains, conversion rates, switch matrix: from training folds alone"),
         ("folds", f"{plan['folds']}, by person (visitors and customers tied by logins), dealt by a seeded hash"),
@@ -251,6 +277,12 @@ def _difference(row: SummaryRow | None, other: SummaryRow, measure: str) -> floa
 
 def _by_key(summary: Summary) -> dict[tuple[str, str, str, str, int], SummaryRow]:
     return {(row.setting, row.scheme, row.model, row.feature_set, row.step): row for row in summary.rows}
+
+
+def _share(summary: Summary, setting: str) -> float:
+    """The share of purchases among the sessions of a setting."""
+    drawn = summary.card["drawn"][setting]
+    return float(drawn["purchases"] / drawn["sessions"])
 
 
 def _percent(row: SummaryRow, measure: str) -> float | None:

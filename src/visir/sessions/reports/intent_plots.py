@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from visir.reports.svg import DASHES, INK, SERIES, drawing
 from visir.sessions.features import FEATURE_SETS
+from visir.sessions.prediction.measures import all_bought
 from visir.sessions.prediction.models import TITLES
 from visir.sessions.prediction.summary import Summary
 
@@ -18,7 +19,7 @@ MARKERS = ("o", "s", "^", "D", "v", "P")
 def f1_over_steps(summary: Summary, scheme: str = "grouped") -> Plot:
     """A panel per setting, a colour and marker per model; extended sets solid, baseline sets dashed and hollow.
 
-    Dotted: what calling every session a purchase scores, 2 · share / (1 + share).
+    Dotted: what calling every session a purchase scores.
     """
     settings = settings_of(summary)
     with drawing(4.6 * len(settings), 4.2, columns=len(settings)) as (figure, several):
@@ -46,7 +47,7 @@ def f1_over_steps(summary: Summary, scheme: str = "grouped") -> Plot:
                     )
             drawn = summary.card["drawn"][setting]
             share = drawn["purchases"] / drawn["sessions"]
-            axes.axhline(2 * share / (1 + share), color=INK, linestyle=DASHES[2], linewidth=1.4)
+            axes.axhline(all_bought(share)["f1"], color=INK, linestyle=DASHES[2], linewidth=1.4)
             axes.set_title(setting, loc="left")
             axes.set_xlabel("step: pages opened so far")
             axes.xaxis.get_major_locator().set_params(integer=True)

@@ -46,6 +46,7 @@ class CauseArrays(NamedTuple):
     abandons: NDArray[np.float64]
     typed: NDArray[np.float64]
     logs_in: float
+    logs_in_at_checkout: float
 
 
 class SimulationArrays(NamedTuple):
@@ -108,6 +109,7 @@ def causes_of(shop: Shop, seed: int) -> CauseArrays:
         abandons=np.array([intent.abandon for intent in shop.intents]),
         typed=np.array(shop.typed),
         logs_in=shop.logs_in,
+        logs_in_at_checkout=shop.logs_in_at_checkout,
     )
 
 

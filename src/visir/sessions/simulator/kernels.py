@@ -113,6 +113,7 @@ def _session(causes: CauseArrays, rows: SimulationArrays, event: int, row: int, 
     now, page = start, 0
     basket, in_basket, price = False, 0.0, 0.0
     queries, word, step = 0, 0, 0
+    checkout = int(_NOTHING)
     for k in range(pages):
         page = _drawn(causes.starts[intent] if k == 0 else causes.chains[intent, page], state)
         if page == SEARCH and _next(state) < causes.typed[device]:
@@ -146,6 +147,7 @@ def _session(causes: CauseArrays, rows: SimulationArrays, event: int, row: int, 
     if bought or _next(state) < causes.abandons[intent]:
         event = _put(rows, event, now, row, PAGE, _BASKET, _NOTHING, np.nan)
         now += _dwell(causes, intent, state)
+        checkout = event
         event = _put(rows, event, now, row, PAGE, _CHECKOUT, _NOTHING, np.nan)
         pages += 2
         if bought:
@@ -156,9 +158,13 @@ def _session(causes: CauseArrays, rows: SimulationArrays, event: int, row: int, 
     rows.pages[row] = pages
     if not rows.customer[row]:
         rows.recognised[first:event] = False
-    elif _next(state) < causes.logs_in:
+        return event
+    when = _next(state)
+    if when < causes.logs_in:
         login = min(first + 1 + int(3 * _next(state)), event - 1)
         rows.recognised[first:login] = False
+    elif when < causes.logs_in + causes.logs_in_at_checkout:
+        rows.recognised[first : checkout if checkout >= 0 else event] = False
     return event
 
 

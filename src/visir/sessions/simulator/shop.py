@@ -195,7 +195,9 @@ class Shop:
     Whether it was a purchase then decides, by chance (`intents_of_purchases`, `intents_of_others`), which intent it
     had, and the intent drives pages, dwell times and basket. A query is typed before a search page with the chance
     `typed` of the device (otherwise a link led there). A customer is recognised at once, or logs in at the second to
-    fourth event of a session (`logs_in`). The log covers `weeks` whole weeks from `begin` on, in hours of `zone`.
+    fourth event of a session (`logs_in`), or not before the checkout (`logs_in_at_checkout`): then a session that never
+    gets there stays anonymous in the log, and being known says much about the outcome. The log covers `weeks` whole
+    weeks from `begin` on, in hours of `zone`.
     """
 
     begin: date = date(2019, 9, 30)
@@ -215,6 +217,7 @@ class Shop:
     intents_of_others: tuple[float, ...] = (0.52, 0.40, 0.08)
     typed: tuple[float, ...] = (0.8, 0.9, 0.8, 0.2, 0.1)
     logs_in: float = 0.3
+    logs_in_at_checkout: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.switches:
@@ -243,6 +246,10 @@ class Shop:
         largest = max(traits) * float(np.prod([max(cause.factor) for cause in factors])) * max(1.0, self.switch_factor)
         if largest > 1:
             faults.append(f"the chance of a purchase would reach {largest:.2f}: lower the chances or the factors")
+        if self.logs_in + self.logs_in_at_checkout > 1:
+            faults.append(
+                f"logs_in {self.logs_in} and logs_in_at_checkout {self.logs_in_at_checkout} exceed 1 together"
+            )
         if self.weeks < 1:
             faults.append(f"weeks must be at least 1, not {self.weeks}")
         if self.begin.weekday():
@@ -254,7 +261,7 @@ class Shop:
         return faults
 
     def _chances(self) -> list[tuple[str, float]]:
-        chances = [("identified", self.identified), ("logs_in", self.logs_in)]
+        chances = [(name, getattr(self, name)) for name in ("identified", "logs_in", "logs_in_at_checkout")]
         chances += [("typed", chance) for chance in self.typed]
         chances += [("switches", chance) for row in self.switches for chance in row]
         chances += [("intents", chance) for chance in (*self.intents_of_purchases, *self.intents_of_others)]

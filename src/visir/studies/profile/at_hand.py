@@ -18,7 +18,7 @@ class DataAtHand:
         name: What a profile calls it.
         path: Where it is.
         images: Where its pictures are, when they are not beside it; without them it takes no part.
-        splits: Where its split lists are, when they are not beside it; without them it takes no part.
+        splits: Where its division into splits is, when its own files do not say it; other pictures are left out.
         ability: What its tasks show, where that is another ability than tasks of this kind usually show.
     """
 
@@ -42,7 +42,7 @@ class DataAtHand:
             VisirError: Its files are not what they should be.
         """
         images = str(folder / self.images) if self.images else None
-        options = {"splits": str(folder / self.splits)} if self.splits else {}
+        options: dict[str, Any] = {"splits": folder / self.splits, "unlisted": "drop"} if self.splits else {}
         return open_source(str(folder / self.path), images=images, **options)
 
 

@@ -17,9 +17,8 @@ from visir.encoders import load
 from visir.encoders.base import Encoder
 from visir.encoders.encoding import EncodeOptions
 from visir.errors import ConfigurationError, VisirError
-from visir.evaluation.intervals import interval_of
+from visir.evaluation.intervals import difference_interval, interval_of
 from visir.evaluation.language import LanguageModel, language_model
-from visir.evaluation.significance import mean_interval
 from visir.evaluation.sources import check_open_options, open_tasks
 from visir.fingerprint import hash_json
 from visir.progress import Progress
@@ -240,7 +239,8 @@ def _score(
     reason, other, difference = (beside, None, None) if isinstance(beside, str) else ("", beside, None)
     if other is not None and len(other.values) == len(own.values):
         apart = own.values - other.values
-        difference = ScoreDifference(float(apart.mean()), *mean_interval(apart, own.clusters))
+        ends = difference_interval(own.values, other.values, own.clusters)
+        difference = ScoreDifference(float(apart.mean()), *ends)
     elif other is not None:
         reason = f"no difference: it answered {len(other.values):,} queries, the model {len(own.values):,}"
     floor = floor or own.floor or Floor(None)

@@ -10,6 +10,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from visir.encoders.base import Encoder
+from visir.encoders.forms import as_dense
 from visir.encoders.suffixes import with_suffixes
 from visir.encoders.towers.base import LENGTHS, Backbone, Inputs
 from visir.encoders.towers.words import WordVocabulary
@@ -123,6 +125,36 @@ class EndedTexts:
         carried = self._numbering.of(rows, draw.epoch).tolist()
         texts = [f"{self._texts[row]} {ending(number)}" for row, number in zip(rows.tolist(), carried, strict=True)]
         return self._backbone.collate([self._backbone.prepare(text) for text in texts])
+
+
+class EndedTargets:
+    """Latent targets of captions with the numbers of the epoch: encoded batch by batch, because they are new each time.
+
+    Args:
+        encoder: The sentence encoder.
+        texts: The captions without their numbers.
+        numbering: Of the split.
+    """
+
+    is_slow = True
+
+    def __init__(self, encoder: Encoder, texts: Sequence[str], numbering: Numbering) -> None:
+        self._encoder, self._numbering = encoder, numbering
+        self._texts = encoder.truncate(texts, ending(0))
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    def batch(self, rows: Rows, draw: EpochRandom | None = None, keys: Rows | None = None) -> Tensor:
+        """(len(rows), t) float32."""
+        assert draw is not None, "only training decodes"
+        carried = self._numbering.of(rows, draw.epoch).tolist()
+        ended = {
+            str(place): f"{self._texts[row]} {ending(number)}"
+            for place, (row, number) in enumerate(zip(rows.tolist(), carried, strict=True))
+        }
+        vectors = as_dense(self._encoder.encode_inputs("text", ended, role="document")).vectors
+        return torch.from_numpy(np.array(vectors, np.float32))
 
 
 class Assignments:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.autograd import Function
+
+from visir.errors import EmbeddingError
 
 
 class BestMatches(NamedTuple):
@@ -34,8 +37,12 @@ def best_matches(anchors: Tensor, positives: Tensor) -> BestMatches:
     Args:
         anchors: (n, t, d).
         positives: (m, t', d), of the same type and on the same device.
+
+    Raises:
+        EmbeddingError: A set has no vectors: all of its rows are zeros.
     """
     anchor_counts, positive_counts = count_vectors(anchors), count_vectors(positives)
+    _check_present({"anchors": anchor_counts, "positives": positive_counts})
     counts, order = positive_counts.sort(descending=True, stable=True)
     longest = int(counts[0])
     present = (counts[None, :] > torch.arange(longest, device=counts.device)[:, None]).sum(1).tolist()
@@ -52,6 +59,20 @@ def best_matches(anchors: Tensor, positives: Tensor) -> BestMatches:
 def count_vectors(sets: Tensor) -> Tensor:
     """(n,) how many vectors of each set are no padding, for sets (n, t, d)."""
     return sets.detach().ne(0).any(-1).sum(-1)
+
+
+def _check_present(sides: Mapping[str, Tensor]) -> None:
+    faults = {side: (counts == 0).nonzero().flatten().tolist() for side, counts in sides.items()}
+    if any(faults.values()):
+        named = "; ".join(
+            f"{side}: row{'s' * (len(rows) > 1)} {', '.join(map(str, rows[:8]))}{', …' if len(rows) > 8 else ''}"
+            for side, rows in faults.items()
+            if rows
+        )
+        raise EmbeddingError(
+            f"sets without vectors, which match nothing ({named}): all of their vectors are zeros.",
+            hint="leave these items out, or see why their vectors are zeros",
+        )
 
 
 class _Sums(Function):

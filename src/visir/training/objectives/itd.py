@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
+import torch
 from torch import Tensor, nn
 from torch.nn import functional
-from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence
+from torch.nn.utils.rnn import PackedSequence, pack_padded_sequence, pad_packed_sequence
 
 from visir.errors import ConfigurationError
 from visir.training.objectives.base import VectorPairs
@@ -22,11 +25,14 @@ class ITDSettings(JoinSettings):
         bound: The constraint's η in nats per caption.
         words: Width of the decoder's word embeddings.
         min_count: Rarer words of the training captions become the unknown word.
+        normalise_over: What the softmax runs over: the "vocabulary", as eq. 4 has it, or the "positions" of a caption,
+            as the released code does, to which the published η = 6 belongs.
     """
 
     bound: Positive = 6.0
     words: Count = 300
     min_count: Count = 1
+    normalise_over: Literal["vocabulary", "positions"] = "vocabulary"
 
 
 class ITD(nn.Module):
@@ -46,6 +52,17 @@ class ITD(nn.Module):
     caption instead of over the vocabulary (`dim=1` of (n, L, V)), so its "6" is not a likelihood of words. As one, 6
     nats are half a nat per token of a 12-token caption, far below any language model: z_C must spell the caption out,
     and until it does, λ climbs. Look at the reconstruction loss of a dual run before choosing a bound.
+
+    `normalise_over = "positions"` is the released loss. With l_tw the logit of word w at position t (after the start
+    token and t words):
+
+        L_rec = mean over captions of  −Σ_t ( l_t,x(t+1) − log Σ_s exp l_s,x(t+1) )
+
+    s runs over the L positions of the longest caption of the batch. Positions behind a caption's end have the state 0,
+    and count: the loss of a caption depends on the others of its batch. It asks *where* in the caption a word stands,
+    not which word stands there: a decoder that gives all positions one logit has (tokens) · log L, of 12 tokens and
+    L = 20 about 36. Here the decoder reads the words that the caption has; the released one reads and decodes them
+    after a tenth is replaced and a tenth dropped.
     """
 
     def __init__(self, dimension: int, vocabulary_size: int, settings: ITDSettings) -> None:
@@ -53,6 +70,7 @@ class ITD(nn.Module):
         self.words = nn.Embedding(vocabulary_size, settings.words, padding_idx=_PADDING)
         self.gru = nn.GRU(settings.words, dimension, batch_first=True)
         self.vocabulary = nn.Linear(dimension, vocabulary_size)
+        self._over_positions = settings.normalise_over == "positions"
 
     def forward(self, pairs: VectorPairs) -> Tensor:
         """The reconstruction loss of a batch, a scalar."""
@@ -61,6 +79,8 @@ class ITD(nn.Module):
                 "ITD: this batch has no caption tokens.",
                 hint="give `TrainingExamples.tokens`, padded word ids per caption",
             )
+        if self._over_positions:
+            return self._by_position(pairs.tokens, pairs.positives)
         inputs, targets = pairs.tokens[:, :-1], pairs.tokens[:, 1:]
         lengths = (targets != _PADDING).sum(1).cpu()  # where the packing wants them
         # Packed, padding gets no state and no softmax over the vocabulary, which is most of the work. Both packs have
@@ -68,6 +88,19 @@ class ITD(nn.Module):
         states, _ = self.gru(_packed(self.words(inputs), lengths), pairs.positives[None].contiguous())
         logits = precise(self.vocabulary(states.data))
         return functional.cross_entropy(logits, _packed(targets, lengths).data, reduction="sum") / len(targets)
+
+    def _by_position(self, tokens: Tensor, texts: Tensor) -> Tensor:
+        lengths = (tokens != _PADDING).sum(1).cpu()
+        tokens = tokens[:, : int(lengths.max())]
+        states, _ = self.gru(_packed(self.words(tokens), lengths), texts[None].contiguous())
+        hidden, _ = pad_packed_sequence(states, batch_first=True)  # (n, L, d), 0 behind the end
+        targets = tokens[:, 1:]
+        # Only the logits of the words that are said: (n, L, d) times (n, d, L - 1), position by word.
+        logits = torch.baddbmm(
+            self.vocabulary.bias[targets][:, None], hidden, self.vocabulary.weight[targets].transpose(1, 2)
+        )
+        scores = functional.log_softmax(precise(logits), dim=1).diagonal(dim1=1, dim2=2)
+        return -(scores * (targets != _PADDING)).sum() / len(targets)
 
 
 def _packed(padded: Tensor, lengths: Tensor) -> PackedSequence:

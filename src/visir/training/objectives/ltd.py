@@ -21,7 +21,8 @@ class LTDSettings(JoinSettings):
         hidden: Width of the decoder's two hidden layers.
         shortcuts: Whether the targets know the synthetic shortcuts at the captions' ends. By default they do not: a
             decoder that has to say the shortcut again rewards what LTD is to prevent. The thesis's released code
-            encodes the caption with its shortcut; with `true`, so does this.
+            encodes the caption with its shortcut; with `true`, so does this: batch by batch, where numbers are new in
+            every epoch (`shortcuts.shuffles = 0`), as it does too.
     """
 
     target: str = "st:all-MiniLM-L6-v2"

@@ -242,7 +242,7 @@ function reasons({ terms, captions, parts, words: query, regions }, body, hit, s
   } else if (query?.length && terms) {
     found.push(el("p", { class: "muted" }, "No word in common."));
   }
-  if (regions?.words.some((word) => word.boxes.length)) found.push(...matches(regions, shown));
+  if (regions?.words.length || regions?.missing) found.push(...matches(regions, shown));
   if (captions?.length) {
     found.push(
       el("h4", null, "Captions nearest to the search"),
@@ -253,7 +253,7 @@ function reasons({ terms, captions, parts, words: query, regions }, body, hit, s
 }
 
 /** The words of the search. What a word matched is marked in the picture while it is pointed at or focused, and stays so when it is pressed. */
-function matches({ words, other }, shown) {
+function matches({ words, other, missing }, shown) {
   const most = Math.max(1e-9, ...words.map((word) => word.score)); // no score need be positive
   const overlay = svg("svg", { class: "overlay", "aria-hidden": "true" });
   const buttons = words.map((word) => {
@@ -278,8 +278,10 @@ function matches({ words, other }, shown) {
     overlay.replaceChildren(svg("path", { class: "dim", d: `M0 0H${width}V${height}H0Z${holes}` }), svg("path", { class: "box", d: holes }));
     shown.append(overlay);
   };
-  const rest = Math.abs(other) >= 0.005 ? el("p", { class: "muted" }, `Other tokens of the model: ${weight(other)}`) : null;
-  return [el("h4", { id: "matched" }, "What each word matched in the picture"), el("ul", { class: "words matched", "aria-labelledby": "matched" }, buttons.map((node, at) => el("li", { style: { "--w": Math.max(0, words[at].score / most).toFixed(3) } }, node))), rest].filter(Boolean);
+  const why = missing ? el("p", { class: "muted" }, missing) : null;
+  const rest = words.length && Math.abs(other) >= 0.005 ? el("p", { class: "muted" }, `Other tokens of the model: ${weight(other)}`) : null;
+  const list = !words.length ? null : el("ul", { class: "words matched", "aria-labelledby": "matched" }, buttons.map((node, at) => el("li", { style: { "--w": Math.max(0, words[at].score / most).toFixed(3) } }, node)));
+  return [el("h4", { id: "matched" }, "What each word matched in the picture"), list, rest, why].filter(Boolean);
 }
 
 /** Where boxes lie, for those who cannot see them: "top left", "centre". */

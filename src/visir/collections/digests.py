@@ -1,0 +1,32 @@
+"""Hashes of pictures' bytes: equal ones are the same picture, whatever it is called."""
+
+from __future__ import annotations
+
+import hashlib
+
+from visir.collections.images import ImageReader
+from visir.progress import Progress
+from visir.records import HasImages
+
+
+def picture_digests(source: HasImages) -> list[str]:
+    """(n,) the hash of the bytes of each picture.
+
+    Args:
+        source: A collection, or items with images.
+
+    Raises:
+        ImageError: A picture cannot be read.
+
+    Example:
+        >>> from visir.collections import open_collection
+        >>> len(set(picture_digests(open_collection("scenes:3?size=64"))))
+        3
+    """
+    reader = ImageReader(source)
+    digests = []
+    with Progress("comparing", len(reader), "images") as advance:
+        for row in range(len(reader)):
+            digests.append(hashlib.blake2b(reader.read(row), digest_size=16).hexdigest())
+            advance(1)
+    return digests

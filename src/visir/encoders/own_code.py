@@ -1,0 +1,68 @@
+"""Whether a model that a file names may run code of its own: whoever wrote the file does not decide that.
+
+`?code=trusted` counts where the user writes it. An index, a library, a checkpoint or an adapter holds names of models
+too, and may come from somebody else. Such a name counts only if the user has named the same model: in the environment
+(`VISIR_TRUSTED_CODE`), or in this very process (`visir.load(NAME)`).
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+
+from visir.encoders.places import absolute_name
+from visir.errors import EncoderError
+
+TRUSTED = "code=trusted"
+"""The option that lets the code of a model run."""
+NAMES = "VISIR_TRUSTED_CODE"
+"""The environment variable with the names of models whose code may run, one in each line."""
+_named: set[str] = set()
+_IN_TRUSTED_FOLDER: ContextVar[bool] = ContextVar("in a folder whose models may run code", default=False)
+
+
+class CodeNotTrustedError(EncoderError):
+    """A file names a model that runs code of its own, and the user has not named it."""
+
+
+def name_model(name: str) -> None:
+    """Record that the user has named this model in this process."""
+    if TRUSTED in name:
+        _named.add(absolute_name(name))
+
+
+@contextmanager
+def trusting_folder() -> Iterator[None]:
+    """Inside, every name counts: the user has written `FOLDER?code=trusted`."""
+    token = _IN_TRUSTED_FOLDER.set(True)
+    try:
+        yield
+    finally:
+        _IN_TRUSTED_FOLDER.reset(token)
+
+
+def check_code(name: str, place: object, allow: str = "") -> None:
+    """Check that a name that was read from a file lets no code run that the user has not named.
+
+    The option is looked for anywhere in the name: a name can hold another one (`ADAPTER?base=NAME?code=trusted`).
+
+    Args:
+        name: Of the model.
+        place: The file or folder that names it, for the message.
+        allow: How the user allows it there: "--model NAME".
+
+    Raises:
+        CodeNotTrustedError: The user has not named it.
+    """
+    if TRUSTED not in name or _IN_TRUSTED_FOLDER.get():
+        return
+    if absolute_name(name) in _named | set(map(absolute_name, os.environ.get(NAMES, "").splitlines())):
+        return
+    export = f"export {NAMES}={shlex.quote(absolute_name(name))}"
+    raise CodeNotTrustedError(
+        f"{place}: it names the model {name}, which runs code of its own, and nobody has said here that it may.",
+        hint=f"read that code; if you trust it, and who made {place}: {' or '.join(filter(None, (allow, export)))}",
+    )

@@ -1,0 +1,212 @@
+"""What counts, what chance gives, and the answers: pairs and statements with draws, worked by hand."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from papers_toys import cell, study
+
+from visir.papers.cells import StudyFolder, TableCell
+from visir.papers.chance import Agreement, agreement
+from visir.papers.comparison import StudyComparison, compare_cells
+from visir.papers.pairs import PairOrder
+from visir.papers.seed_means import mean_draws
+from visir.papers.sure_checks import sure_checks
+from visir.papers.verdicts import (
+    GENERALISABLE,
+    ORDER,
+    OTHER,
+    REPLICABLE,
+    VALUES,
+    Verdict,
+    answer_of,
+    answer_of_values,
+    verdicts,
+)
+from visir.studies.draws import DRAWS
+from visir.studies.trend_check import Means, TrendCheck
+
+
+def pair(higher: str, lower: str, agrees: bool | None = True, label: str = "R@1") -> PairOrder:
+    interval = {True: (1.0, 3.0), False: (-3.0, -1.0), None: (-1.0, 3.0)}[agrees]
+    return PairOrder("COCO", label, higher, lower, sum(interval) / 2, interval)
+
+
+def found(agreeing: int, counted: int, measured: int | None = None, high: float | None = None) -> Agreement:
+    """So many coins of a fair kind, unless `high` says what chance gives."""
+    ends = np.quantile(np.random.default_rng(0).binomial(counted, 0.5, 10_000), [0.025, 0.975])
+    return Agreement(
+        measured or counted, counted, agreeing, counted / 2, float(ends[0]), float(ends[1]) if high is None else high
+    )
+
+
+def by_question(comparisons: list[StudyComparison], **counterpart: Any) -> dict[str, Verdict]:
+    return {one.question: one for one in verdicts(comparisons, **counterpart)}
+
+
+def test_a_pair_counts_when_its_interval_excludes_0() -> None:
+    """VSE++ is printed above Ours. A lead of 2.4 with errors of 0.3 each counts, with errors of 3 it does not."""
+    for error, agrees, answer in ((0.3, True, "yes"), (3.0, None, "undecided"), (None, None, "undecided")):
+        cells = [cell("Ours", i2t_R1=38.9, error=error), cell("VSE++", i2t_R1=41.3, error=error)]
+        comparison = compare_cells("x", study(data="other"), "full", cells)
+        (order,) = comparison.measured_pairs
+        assert order.agrees is agrees
+        assert order.difference == pytest.approx(2.4)
+        assert (len(comparison.counted_pairs), comparison.pairs_in_order) == ((1, 1) if agrees else (0, 0))
+        assert by_question([comparison])[OTHER].answer == answer
+    reverse = [cell("Ours", i2t_R1=41.3, error=0.3), cell("VSE++", i2t_R1=38.9, error=0.3)]
+    comparison = compare_cells("x", study(data="other"), "full", reverse)
+    assert comparison.counted_pairs[0].agrees is False
+    assert by_question([comparison])[OTHER].answer == "no"
+
+
+def test_one_of_seven_two_of_21_and_100_of_179_are_not_the_same_answer_as_a_tenth_less_than_all() -> None:
+    assert answer_of(found(1, 7)) == "no"
+    assert answer_of(found(2, 21)) == "no"
+    assert answer_of(found(100, 179)) == "no"  # coins give 77 to 103
+    assert answer_of(found(140, 179)) == "partly"
+    assert answer_of(found(175, 179)) == "yes"
+    assert answer_of(found(0, 0, measured=9)) == "undecided"
+    # All that counts agrees, and hardly anything counts.
+    assert answer_of(found(5, 5, measured=40, high=4.0)) == "partly"
+    assert answer_of(found(5, 5, measured=40, high=5.0)) == "undecided"
+
+
+@pytest.mark.parametrize(
+    ("reproduced", "judged", "answer"),
+    [(0, 1, "no"), (1, 1, "yes"), (1, 7, "no"), (1, 2, "partly"), (19, 19, "yes"), (100, 179, "partly"), (2, 21, "no")],
+)
+def test_the_answer_on_values_is_read_off_an_interval(reproduced: int, judged: int, answer: str) -> None:
+    """Wilson's: 1 of 7 is 3 to 51 %, which reaches 1 in 20; 100 of 179 is 49 to 63 %, which reaches neither end."""
+    assert answer_of_values(reproduced, judged) == answer
+
+
+def test_chance_exchanges_systems_and_not_single_pairs() -> None:
+    """Two systems under six labels are one coin, not six; three systems have six orders."""
+    labels = [f"R@{k}" for k in range(6)]
+    two = agreement([[pair("A", "B", label=label) for label in labels]], ())
+    assert (two.agreeing, two.counted, two.low, two.high) == (6, 6, 0.0, 6.0)
+    assert two.expected == pytest.approx(3, abs=0.2)
+    three = agreement([[pair("A", "B"), pair("A", "C"), pair("B", "C")]], ())
+    # 3, 2, 2, 1, 1, 0 of the pairs are in order in the six orders.
+    assert three.expected == pytest.approx(1.5, abs=0.1)
+    assert (three.low, three.high) == (0, 3)
+    apart = agreement([[pair("A", "B")] for _ in range(20)], ())  # twenty collections are twenty coins
+    assert apart.expected == pytest.approx(10, abs=0.3)
+    assert (apart.low, apart.high) == (pytest.approx(6, abs=1), pytest.approx(14, abs=1))
+
+
+def test_pairs_that_do_not_count_are_not_counted_under_chance_either() -> None:
+    undecided = agreement([[pair("A", "B"), pair("A", "C", None), pair("B", "C", None)]], ())
+    assert (undecided.measured, undecided.counted, undecided.agreeing) == (3, 1, 1)
+    assert undecided.expected == pytest.approx(0.5, abs=0.05)
+
+
+def test_statements_have_the_chance_that_they_give() -> None:
+    checks = [
+        TrendCheck("a", True, "", 1 / 35, 1.0),
+        TrendCheck("b", False, "", 0.5, 0.0),
+        TrendCheck("c", True, "", 0.5, 0.6),
+    ]
+    agreed = agreement([], checks)
+    assert (agreed.measured, agreed.counted, agreed.agreeing) == (3, 2, 1)
+    assert agreed.expected == pytest.approx(0.5 + 1 / 35, abs=0.05)
+
+
+def leads(means: Means) -> list[TrendCheck]:
+    return [TrendCheck("A leads", means["A"]["x"] > means["B"]["x"], ""), *(
+        [TrendCheck("A has y", True, "")] if "y" in means["A"] else [])]  # fmt: skip
+
+
+def test_a_statement_is_sure_in_as_many_draws_as_it_holds_in() -> None:
+    rng = np.random.default_rng(0)
+    means = {("A", "c", "x"): 1.0, ("B", "c", "x"): 0.0, ("A", "c", "y"): 1.0}
+    for error, agrees in ((0.1, True), (2.0, None)):
+        draws = {key: means[key] + error * rng.standard_normal(DRAWS) for key in list(means)[:2]}
+        first, second = sure_checks(leads, means, draws)
+        assert first.sure == pytest.approx(np.mean(draws["A", "c", "x"] > draws["B", "c", "x"]))
+        assert first.agrees is agrees
+        assert (second.holds, second.sure, second.agrees) == (True, None, None), "y has no draws"
+
+
+def test_the_verdicts_by_the_data_they_rest_on() -> None:
+    same = compare_cells("x", study(), "full", [cell("Ours", i2t_R1=38.9), cell("VSE++", i2t_R1=60)])
+    other = compare_cells("x", study(data="other"), "full", [cell("Ours", i2t_R1=9), cell("VSE++", i2t_R1=8)])
+    answers = by_question([same, other])
+    assert list(answers) == [VALUES, ORDER, OTHER], "of scenes alone, nothing is replicable or generalisable"
+    assert (answers[VALUES].answer, answers[VALUES].reason) == (
+        "partly",
+        "1 of 2 within 5 % (95 % interval of the share: 9 to 91 %)",
+    )
+    assert answers[ORDER].answer == "yes"
+    assert answers[ORDER].reason.startswith("1 of 1 that count agree with the paper (of 1 measured); chance gives 0.5")
+    assert answers[OTHER].answer == "no"
+    generated = compare_cells("x", study(data="generated"), "full", [cell("Ours", i2t_R1=1), cell("VSE++", i2t_R1=2)])
+    answers = by_question([generated])
+    assert {one.answer for one in answers.values()} == {"not looked at"}
+    assert "on generated data, which answers nothing, 1 of 1 that count agree" in answers[OTHER].reason
+
+
+def kinds(scenes: list[TableCell], objects: list[TableCell]) -> dict[str, Verdict]:
+    """The verdicts on a study of single objects whose counterpart is of scenes; LTD Table 3 stands for both."""
+    of_scenes = compare_cells("x", study(), "full", scenes)
+    of_objects = compare_cells("y", study(object_centric=["birds"], published="ltd-table-3"), "full", [])
+    measured = compare_cells("z", study(), "full", objects)
+    renamed = [replace(value, collection="birds") for value in measured.values]
+    of_objects = replace(of_objects, values=tuple(renamed))
+    return by_question([of_objects], counterpart=[of_scenes])
+
+
+def test_replicable_is_the_order_printed_for_scenes_on_single_objects() -> None:
+    """LTD Table 3 prints VSE++ above Ours. On birds it is so by i2t R@1 only; what scenes give here is no matter."""
+    objects = [cell("Ours", i2t_R1=5, t2i_R1=9), cell("VSE++", i2t_R1=6, t2i_R1=3)]
+    answers = kinds([], objects)
+    assert answers[REPLICABLE].reason.startswith("1 of 2 that count agree with the paper (of 2 measured)")
+    assert answers[GENERALISABLE].answer == "not looked at"
+    same_kind = compare_cells("x", study(data="other"), "full", objects)
+    assert REPLICABLE not in by_question([same_kind]), "another collection of scenes replicates nothing"
+
+
+def test_generalisable_is_our_order_on_scenes_and_on_single_objects() -> None:
+    scenes = [cell("Ours", i2t_R1=9, t2i_R1=9), cell("VSE++", i2t_R1=2, t2i_R1=2)]  # not as printed
+    objects = [cell("Ours", i2t_R1=5, t2i_R1=1), cell("VSE++", i2t_R1=3, t2i_R1=3)]
+    answers = kinds(scenes, objects)
+    assert answers[GENERALISABLE].reason.startswith("1 of 2 that count agree")
+    assert answers[REPLICABLE].reason.startswith("1 of 2 that count agree")
+    close = [cell("Ours", i2t_R1=5, error=9.0), cell("VSE++", i2t_R1=3, error=9.0)]
+    assert kinds(scenes, close)[GENERALISABLE].reason == "none of 1 counts: every interval includes 0, or there is none"
+
+
+def test_seeds_are_samples_beside_queries() -> None:
+    """Three seeds 0, 3, 6 have a mean of 3 with a standard error of √3; its interval is that of t with 2 degrees."""
+    cells = [cell("Ours", seed=seed, i2t_R1=3.0 * seed) for seed in range(3)]
+    draws = mean_draws(cells, "i2t R@1")
+    assert draws is not None
+    low, high = np.quantile(draws, [0.025, 0.975])
+    assert (low, high) == (pytest.approx(3 - 4.303 * 3**0.5, rel=0.2), pytest.approx(3 + 4.303 * 3**0.5, rel=0.2))
+    other = [cell("VSE++", seed=seed, i2t_R1=3.0 * seed + 1) for seed in range(3)]
+    paired = mean_draws(other, "i2t R@1")
+    assert paired is not None
+    np.testing.assert_allclose(paired - draws, 1.0, atol=1e-9)  # seed by seed the difference is 1, for certain
+    assert mean_draws([cell("Ours", i2t_R1=1, error=None)], "i2t R@1") is None
+
+
+def test_draws_of_a_cell_are_kept_beside_it_and_come_back(tmp_path: Any) -> None:
+    folder, kept = StudyFolder(tmp_path), cell("Ours", i2t_R1=38.9, t2i_R1=1.0, error=0.5)
+    folder.save(kept)
+    files = {path.name: path.read_bytes() for path in (tmp_path / "cells").iterdir()}
+    assert f"{kept.file}.npy" in files
+    loaded = folder.load(TableCell("Ours", "COCO", 0, {}))
+    assert loaded.measured.values == kept.measured.values
+    for label, draws in kept.measured.draws.items():
+        np.testing.assert_allclose(loaded.measured.draws[label], draws, rtol=1e-6)
+    folder.save(kept)
+    again = {path.name: path.read_bytes() for path in (tmp_path / "cells").iterdir()}
+    assert {name for name in files if name != "visir.json" and files[name] != again[name]} == set()
+    bare = cell("VSE++", i2t_R1=1.0, error=None)
+    folder.save(bare)
+    assert not (tmp_path / "cells" / f"{bare.file}.npy").exists()
+    assert folder.load(TableCell("VSE++", "COCO", 0, {})).measured.draws == {}
