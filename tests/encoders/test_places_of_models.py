@@ -48,6 +48,15 @@ def test_a_model_over_itself_is_refused(tmp_path: Path) -> None:
         visir.load(first)
 
 
+@pytest.mark.parametrize("away", ["/elsewhere/model", "../model"])
+def test_a_part_outside_its_checkpoint_is_refused(tmp_path: Path, away: str) -> None:
+    folder = tmp_path / "model"
+    folder.mkdir()
+    write_description(folder, "joined", {"parts": [{"name": "bow:16", "revision": None}, {"folder": away}]})
+    with pytest.raises(EncoderError, match=f"part '{away}' lies outside the checkpoint"):
+        visir.load(folder)
+
+
 def test_adapters_over_each_other_are_refused(tmp_path: Path) -> None:
     pytest.importorskip("peft", reason="peft is not installed")
     torch = pytest.importorskip("torch")

@@ -207,6 +207,9 @@ def test_judgements_alone_say_what_they_declare() -> None:
 
 def test_one_measure_needs_no_list_and_all_are_shown() -> None:
     assert visir.evaluate(JUDGED, ANSWERS, measures="MRR").measures == ("mrr",)
+    several = visir.evaluate(JUDGED, ANSWERS, measures="MRR, AP(rel=2)@10,P@1")
+    listed = visir.evaluate(JUDGED, ANSWERS, measures=["MRR", "AP(rel=2)@10", "P@1"])
+    assert several.aggregates == listed.aggregates and len(several.measures) == 3
     with pytest.raises(ConfigurationError, match="measures are named measures="):
         visir.evaluate(JUDGED, ANSWERS, ["MRR"])
     evaluation = visir.evaluate(JUDGED, ANSWERS, measures=["AP(rel=2)", "R@10"])

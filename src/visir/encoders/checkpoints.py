@@ -147,7 +147,10 @@ def load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: st
     """Bring back what `save_part` kept; a device or dtype that its family cannot use is not asked of it."""
     allow = f"load {folder}?{TRUSTED}"
     if "folder" in entry:
-        return load_recorded(str(folder / entry["folder"]), folder, allow=allow, device=device, dtype=dtype)
+        part = Path(str(entry["folder"]))
+        if part.is_absolute() or ".." in part.parts:  # a checkpoint of somebody else names no folder of yours
+            raise EncoderError(f"{folder / MANIFEST}: part {str(part)!r} lies outside the checkpoint.", hint=COPY_AGAIN)
+        return load_recorded(str(folder / part), folder, allow=allow, device=device, dtype=dtype)
     name = str(entry["name"])
     check_code(name, folder, allow)
     if is_gone(name):

@@ -24,6 +24,7 @@ NAMES = {"ndcg": "ndcg", "map": "map", "recall": "recall", "precision": "precisi
 """What mteb calls a measure."""
 MTEB_MEASURES = tuple(f"{name}@{cutoff}" for name in NAMES if name != "capped_recall" for cutoff in CUTOFFS)
 """The measures of mteb's retrieval tasks: what `measures="mteb"` stands for."""
+_COMMAS = re.compile(r",(?![^()]*\))")
 _OWN = {name: measure for measure, name in NAMES.items()}
 _SPLITS = {"val": ("validation", "dev", "val")}
 
@@ -100,8 +101,8 @@ def write_mteb(
 
 
 def with_mteb(measures: Sequence[str] | str | None) -> Sequence[str] | None:
-    """The names of measures as a list, "mteb" spelt out."""
-    names = [measures] if isinstance(measures, str) else measures
+    """The names of measures as a list, "mteb" spelt out; a text has them by commas: "R@1, AP(rel=2)@10"."""
+    names = [name.strip() for name in _COMMAS.split(measures)] if isinstance(measures, str) else measures
     if not isinstance(names, Sequence) or "mteb" not in names:
         return names
     return list(dict.fromkeys([*(name for name in names if name != "mteb"), *MTEB_MEASURES]))
