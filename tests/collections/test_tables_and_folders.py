@@ -273,6 +273,15 @@ def test_huggingface_rows_of_one_picture_have_one_class(tmp_path) -> None:
     assert opened.facts is None and "column 'label' is left out: it differs between the rows" in opened.source
 
 
+def test_huggingface_languages_of_captions() -> None:
+    made = dataset(text=["a dog", "ein Hund"], key=["a", "a"], language=["en", "de"])
+    opened = open_collection(made, id="key")
+    assert opened.captions["language"].to_pylist() == ["en", "de"]
+    made = dataset(text=["a dog", "a cat"], language=["en", None])
+    assert open_collection(made).captions["language"].to_pylist() == ["en", None]
+    assert open_collection(dataset(text=["a dog", "a cat"], language=[1, 2])).languages == ()
+
+
 def test_huggingface_faults(tmp_path) -> None:
     pytest.importorskip("datasets").Dataset.from_dict({"text": ["x"]}).save_to_disk(str(tmp_path / "d"))
     with pytest.raises(CollectionError, match=r"no column of images\.\n  → image= says which; there are text"):

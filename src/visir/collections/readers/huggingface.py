@@ -15,7 +15,7 @@ import pyarrow.parquet as pq
 from visir.collections.cells import ArrowArchive, image_columns, pictures_in_cells
 from visir.collections.descriptor import Format, Option
 from visir.collections.draft import Draft
-from visir.collections.readers.columns import CAPTION_COLUMNS, CLASS_COLUMNS, one_column
+from visir.collections.readers.columns import CAPTION_COLUMNS, CLASS_COLUMNS, LANGUAGE_COLUMNS, one_column
 from visir.collections.readers.locate import relative
 from visir.collections.readers.names import SPLITS
 from visir.collections.readers.task_files import part_of
@@ -53,7 +53,8 @@ def read(
 
     It needs no `datasets` package: pictures are read in place, out of the Arrow or Parquet files. Rows with the same id
     are joined: one picture, the captions of all. Columns of classes (declared as such, or called "label", "class", …)
-    become facts of the images. Rows that say different splits or classes of one image are faults.
+    become facts of the images. A column "language" is that of a row's captions. Rows that say different splits or
+    classes of one image are faults.
 
     Args:
         path: The folder, or a Parquet file.
@@ -103,7 +104,7 @@ def read(
                 continue
             own = str(ids[number]) if ids else f"{identifier}#{captions_of[identifier]}"
             captions_of[identifier] += 1
-            draft.add_caption(own, text, identifier)
+            draft.add_caption(own, text, identifier, row["language"])
     draft.names = []
     draft.notes += [
         f"column {name!r} is left out: it differs between the rows of an image ({differs})"
@@ -260,7 +261,11 @@ def _columns(
     labels = {
         name: names for name, names in _classes(schema).items() if name not in (image, *captions, identifier, own)
     }
-    return {"image": image, "captions": captions, "id": identifier, "caption_id": own, "labels": labels}
+    language = next((name for name in rest if name.lower() in LANGUAGE_COLUMNS and name not in captions), None)
+    return {
+        "image": image, "captions": captions, "id": identifier, "caption_id": own, "labels": labels,
+        "language": language if captions and language and pa.types.is_string(schema.field(language).type) else None,
+    }  # fmt: skip
 
 
 def _classes(schema: pa.Schema) -> dict[str, list[str] | None]:
@@ -297,7 +302,7 @@ def _declared_images(schema: pa.Schema) -> list[str]:
 
 
 def _rows(part: _SplitFile, columns: dict[str, Any], root: Path) -> Iterator[dict[str, Any]]:
-    columns_read = [*columns["captions"], *[columns[key] for key in ("id", "caption_id") if columns[key]]]
+    columns_read = [*columns["captions"], *[columns[key] for key in ("id", "caption_id", "language") if columns[key]]]
     columns_read += columns["labels"]
     image = columns["image"]
     schema = _schema(part.file)
@@ -327,6 +332,7 @@ def _rows(part: _SplitFile, columns: dict[str, Any], root: Path) -> Iterator[dic
             "texts": [text for name in columns["captions"] for text in _listed(values[name][row])],
             "labels": {name: _label(values[name][row], names) for name, names in columns["labels"].items()},
             "caption_ids": _listed(values[columns["caption_id"]][row]) if columns["caption_id"] else [],
+            "language": values[columns["language"]][row] or None if columns["language"] else None,
         }
 
 
