@@ -1,4 +1,4 @@
-"""The forward pass: NumPy in, NumPy out, convolutions in full precision."""
+"""The forward pass: NumPy in, NumPy out, float32 in full precision."""
 
 from __future__ import annotations
 
@@ -9,24 +9,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.encoders.models.precision import full_precision
+
 if TYPE_CHECKING:
     import torch
 
 
 @contextmanager
 def inference() -> Iterator[None]:
-    """No gradients, and convolutions in full float32.
-
-    cuDNN computes float32 convolutions in TF32 (10 bits of mantissa) unless told otherwise, and a vision transformer
-    begins with one: "float32" on the card would not be true. Autotuning is off because it may choose another kernel in
-    another run.
-    """
+    """No gradients, and float32 in full precision (`full_precision`)."""
     import torch
 
-    with (
-        torch.inference_mode(),
-        torch.backends.cudnn.flags(enabled=True, benchmark=False, deterministic=True, allow_tf32=False),
-    ):
+    with torch.inference_mode(), full_precision():
         yield
 
 

@@ -233,6 +233,6 @@ def _session(model: Any, file: Path, device: str | None) -> Any:
             )
         return onnxruntime.InferenceSession(
             model.SerializeToString(), options,
-            providers=[("CUDAExecutionProvider", {"device_id": int(index or 0)}), *providers],
+            providers=[("CUDAExecutionProvider", {"device_id": int(index or 0), "use_tf32": 0}), *providers],
         )  # fmt: skip
     return onnxruntime.InferenceSession(model.SerializeToString(), options, providers=providers)
