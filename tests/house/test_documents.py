@@ -58,3 +58,10 @@ def test_pages_that_the_code_names_are_there() -> None:
         if not (ROOT / page).is_file()
     ]
     assert not wrong
+
+
+def test_a_subject_has_one_line_in_the_changes() -> None:
+    """Two lines of a subject are what a merge leaves behind."""
+    version = (ROOT / "CHANGELOG.md").read_text(encoding="utf-8").split("\n## ")[1]
+    subjects = re.findall(r"^- (\*\*[^*]+\*\*)", version, flags=re.MULTILINE)
+    assert subjects and [name for name in dict.fromkeys(subjects) if subjects.count(name) > 1] == []
