@@ -23,7 +23,11 @@ def read_columns(path: Path, columns: Mapping[str, pa.DataType], error: type[Vis
     if not path.is_file():
         raise error(f"{path}: missing.", hint=hint)
     try:
-        table = pq.read_table(path, columns=list(columns))
+        with pq.ParquetFile(path) as file:  # `read_table` would import pyarrow.dataset, and with it pandas
+            missing = [name for name in columns if name not in file.schema_arrow.names]
+            if missing:
+                raise KeyError(f"no column {missing[0]!r}")
+            table = file.read(columns=list(columns))
         table = table.cast(pa.schema(columns.items(), metadata=table.schema.metadata))
         table.validate(full=True)  # text that is no UTF-8, offsets that lead nowhere
     except Exception as fault:  # the reader raises nearly anything over a damaged byte

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import subprocess
 import sys
 import threading
 import time
@@ -139,3 +140,18 @@ def test_without_a_model_it_takes_the_recommended_one_and_says_which(
     said = run("make", photos, "--out", tmp_path / "out")
     assert said.status == 0, said.text
     assert "model pixels: the hub cannot be reached" in said.text and "left out: 1 .txt" in said.text
+
+
+def test_a_search_imports_what_its_model_needs(tmp_path: Path) -> None:
+    """PyTorch alone takes longer to import than the whole search."""
+    assert run("make", "scenes:20?size=32", "--model", "colours", "--out", tmp_path / "scenes").status == 0
+    script = (
+        "import sys\nfrom visir.cli.main import run\n"
+        f"sys.argv = ['visir', 'search', {str(tmp_path / 'scenes')!r}, 'a red circle']\n"
+        "try:\n    run()\nexcept SystemExit as end:\n    assert not end.code\n"
+        "heavy = {'torch', 'transformers', 'sentence_transformers', 'duckdb', 'matplotlib'} & set(sys.modules)\n"
+        "assert not heavy, heavy"
+    )
+    ran = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=False)
+    assert ran.returncode == 0, ran.stderr
+    assert "of 20 pictures" in ran.stdout

@@ -29,10 +29,11 @@ from visir.records import (
     TokenVectors,
     Vectors,
 )
-from visir.sparse.encoder import SparseEncoder
 
 if TYPE_CHECKING:
     from PIL.Image import Image
+
+    from visir.sparse.encoder import SparseEncoder  # it needs PyTorch, which a query for other models does not
 
 Words = dict[int, float]
 """A weighted bag of words: term → weight."""

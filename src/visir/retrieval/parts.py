@@ -72,7 +72,8 @@ class Dense:
 
     def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> Embeddings:
         """Read what `write` wrote, memory-mapped."""
-        table = pq.read_table(folder / "ids.parquet")
+        with pq.ParquetFile(folder / "ids.parquet") as file:  # `read_table` would import pyarrow.dataset, with pandas
+            table = file.read()
         normalised = (table.schema.metadata or {}).get(b"normalised") == b"True"
         return Embeddings(modality, strings(table["id"]), _mapped(folder / "vectors.npy"), encoder, normalised)
 

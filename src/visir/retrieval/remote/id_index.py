@@ -61,4 +61,4 @@ class IdIndex:
     @classmethod
     def read(cls, path: Path, modality: Modality) -> IdIndex:
         """Read what `write` wrote."""
-        return cls(strings(pq.read_table(path)["id"]), modality)
+        return cls(strings(pq.ParquetFile(path).read()["id"]), modality)
