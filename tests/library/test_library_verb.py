@@ -144,7 +144,7 @@ def test_without_a_model_it_takes_the_recommended_one_and_says_which(
 
 def test_a_search_imports_what_its_model_needs(tmp_path: Path) -> None:
     """PyTorch alone takes longer to import than the whole search."""
-    assert run("make", "scenes:20?size=32", "--model", "colours", "--out", tmp_path / "scenes").status == 0
+    assert run("make", "scenes:20?size=64", "--model", "colours", "--out", tmp_path / "scenes").status == 0
     script = (
         "import sys\nfrom visir.cli.main import run\n"
         f"sys.argv = ['visir', 'search', {str(tmp_path / 'scenes')!r}, 'a red circle']\n"
