@@ -26,40 +26,43 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from fnmatch import fnmatchcase
 from pathlib import Path
+from types import ModuleType
 
 import calibration_estimates
 import calibration_retrieval
 import calibration_sessions
+import visir
 from calibration_rows import Rate, Simulation
 
-import visir
-
-REPETITIONS, QUICK = 4_000, 60
-SOURCES = ("evaluation", "papers", "products", "sessions", "studies", "wilson.py")
-"""What of visir the simulations call."""
+REPETITIONS, QUICK = 2_000, 50
+WORLDS = (calibration_retrieval, calibration_estimates, calibration_sessions)
 
 
-def version() -> str:
-    """A hash of the code that is measured, and of the simulations."""
+def version(worlds: ModuleType) -> str:
+    """A hash of the code that is measured, and of the simulations of a module."""
     package, here = Path(visir.__file__).parent, Path(__file__).parent
-    places = [package / name for name in SOURCES]
+    places = [package / name for name in worlds.SOURCES]
     files = [file for place in places for file in ([place] if place.is_file() else place.rglob("*.py"))]
     digest = hashlib.blake2b(digest_size=8)
-    for file in sorted([*files, *here.glob("calibration*.py")]):
+    for file in sorted([*files, here / "calibration_rows.py", Path(str(worlds.__file__))]):
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
 
-def finished(file: Path, run: Mapping[str, object]) -> dict[str, dict[str, Rate]]:
-    """Name → rates of the simulations that an earlier run has measured; a line that was cut off is left out."""
+def key_of(name: str, run: Mapping[str, object]) -> str:
+    """What must be the same for a row to be taken from an earlier run."""
+    return json.dumps({"name": name, **run}, sort_keys=True)
+
+
+def finished(file: Path) -> dict[str, dict[str, Rate]]:
+    """Key → rates of what earlier runs have measured; a line that was cut off is left out."""
     rows: dict[str, dict[str, Rate]] = {}
     for line in file.read_text(encoding="utf-8").splitlines() if file.is_file() else []:
         try:
             row = json.loads(line)
         except ValueError:
             continue
-        if row["run"] == run:
-            rows[row["name"]] = {name: Rate(**rate) for name, rate in row["rates"].items()}
+        rows[key_of(row["name"], row["run"])] = {name: Rate(**rate) for name, rate in row["rates"].items()}
     return rows
 
 
@@ -88,32 +91,32 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     repetitions = options.repetitions or (QUICK if options.quick else REPETITIONS)
-    run = {"version": version(), "repetitions": repetitions, "seed": options.seed}
     rows: list[tuple[Simulation, Mapping[str, Rate]]] = []
     with tempfile.TemporaryDirectory() as scratch:
-        modules = (calibration_retrieval, calibration_estimates, calibration_sessions)
         chosen = [
-            simulation
-            for module in modules
-            for simulation in module.simulations(Path(scratch))
+            (simulation, {"version": version(worlds), "repetitions": repetitions, "seed": options.seed})
+            for worlds in WORLDS
+            for simulation in worlds.simulations(Path(scratch))
             if fnmatchcase(simulation.name, options.only)
         ]
         if not chosen:
             parser.error(f"no simulation matches {options.only!r}")
         file = options.out / "rows.jsonl" if options.out else None
-        earlier = finished(file, run) if file else {}
-        for simulation in chosen:
+        earlier = finished(file) if file else {}
+        for simulation, run in chosen:
             began = time.process_time()
-            rates = earlier.get(simulation.name) or simulation.run(repetitions, options.seed)
+            key = key_of(simulation.name, run)
+            rates = earlier.get(key) or simulation.run(repetitions, options.seed)
             rows.append((simulation, rates))
-            if file and simulation.name not in earlier:
+            if file and key not in earlier:
                 file.parent.mkdir(parents=True, exist_ok=True)
                 line = {"name": simulation.name, "run": run, "rates": {name: asdict(r) for name, r in rates.items()}}
                 with file.open("a", encoding="utf-8") as stream:
                     stream.write("\n" + json.dumps(line))  # a line that was cut off stays alone
             words = ", ".join(f"{name} {rate.cell}" for name, rate in rates.items())
             print(f"{time.process_time() - began:6.1f} s  {simulation.name}: {words}", file=sys.stderr, flush=True)
-    print(f"{repetitions:,} repetitions (of costly simulations fewer), seed {options.seed}. Percent, ± one standard error.")
+    fewer = "of costly simulations fewer"
+    print(f"{repetitions:,} repetitions ({fewer}), seed {options.seed}. Percent, ± one standard error.")
     print("\n".join(tables(rows)))
     outside = [
         f"{simulation.name}, {name}: {rate.rate:.1f} is outside {rate.low:g} to {rate.high:g}"

@@ -1,1 +1,5 @@
-def simulations(s): return []
+SOURCES = ("evaluation",)
+
+
+def simulations(s):
+    return []
