@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from calibration_rows import COVERAGE, Floats, Promise, Simulation, covers, documented, rejects
+from calibration_rows import Floats, Simulation, covers, documented, rejects
 from visir.evaluation.crossed import crossed_interval, crossed_test
 from visir.evaluation.intervals import difference_interval
 from visir.evaluation.label_differences import value_difference
@@ -91,9 +91,9 @@ def _by_caption() -> Iterator[Simulation]:
             }
 
         known = {
-            "t, by caption": documented(size - 5, size + 5),
-            "randomisation, by caption": documented(size - 6, size + 4),
-            "interval, by caption": documented(95 - size, 105 - size),
+            "t, by caption": documented(size - 6, size + 6),
+            "randomisation, by caption": documented(size - 8, size + 5),
+            "interval, by caption": documented(94 - size, 106 - size),
         }
         case = f"100 images, {captions} captions each, correlation {correlation:g}"
         yield Simulation("compare, --unit caption (a note warns)", case, repeat, known)
@@ -115,7 +115,7 @@ def _few_units() -> Iterator[Simulation]:
                 return _few(draw(rng, units), None)
 
             few_and_alike = units < 6 and kind.endswith("one size")
-            known = {"interval": documented(82, 96)} if few_and_alike else {}
+            known = {"interval": documented(82, 100)} if few_and_alike else {}
             yield Simulation("compare, few units", f"{units} differences, {kind}", repeat, known)
     for images in (5, 9):
 
@@ -177,6 +177,8 @@ def _near_a_ceiling() -> Iterator[Simulation]:
         how = "the same queries are hard for both" if nested else "independent"
         case = f"{100 * chance:g} and {100 * other:g} % of {images}, {how}"
         known = {"interval by t (not used)": documented(20, 100)}
+        if nested and images == 500:  # all differences go one way, and in 8 % of the draws there is none
+            known["interval (Agresti and Min)"] = documented(88, 95)
         yield Simulation("compare, near a ceiling", case, repeat, known)
 
 
@@ -252,7 +254,7 @@ def _families() -> Iterator[Simulation]:
             rates["share of finds that are false, bh"] = float(significant[true:].sum() / max(1, significant.sum()))
             return rates
 
-        known = {"a false find among twelve, none": documented(15, 45)}
+        known = {"a false find among twelve, none": documented(12, 45)}
         case = f"{true or 'none'} of twelve systems {'differ' if true else 'differs'} from the baseline"
         yield Simulation("compare, families of twelve", case, repeat, known, 0.5)
 
@@ -274,29 +276,29 @@ def _categories() -> Iterator[Simulation]:
             }
 
         case = f"{categories} categories in 1 to 5 splits{', those in many gain' if linked else ''}"
-        known = {"t, splits counted (not used)": documented(2 if not linked else 6, 8 if not linked else 100)}
+        known = {"t, splits counted (not used)": documented(*((6, 100) if linked else (0, 8)))}
         yield Simulation("products compare", case, repeat, known)
 
 
 def _trainings() -> Iterator[Simulation]:
-    bands: dict[int, tuple[Promise, Promise, Promise]] = {
-        2: (documented(6, 12), documented(88, 94), documented(15, 32)),
-        3: (documented(4, 8), documented(92, 96), documented(12, 26)),
-        5: (documented(4, 7), COVERAGE, documented(9, 22)),
-    }
-    for seeds, (size, coverage, images_alone) in bands.items():
+    # minF′ is a little too liberal where few seeds make most of the error.
+    sizes = {2: (5, 12), 3: (4, 10), 5: (3, 8)}
+    for own in (False, True):
+        for seeds, (low, high) in sizes.items():
 
-        def repeat(rng: Rng, seeds: int = seeds) -> Mapping[str, float]:
-            differences = rng.normal(0, 2.6, (seeds, 1_000)) + rng.normal(0, 0.15, seeds)[:, None]
-            return {
-                "crossed test": rejects(crossed_test(differences)),
-                "interval (crossed)": covers(crossed_interval(differences), 0),
-                "t by images alone (not used)": rejects(paired_t(differences.mean(axis=0)).p),
-            }
+            def repeat(rng: Rng, seeds: int = seeds, own: bool = own) -> Mapping[str, float]:
+                of_images = rng.normal(0, 2.6, (seeds, 1_000) if own else 1_000)
+                differences = of_images + rng.normal(0, 0.15, seeds)[:, None]
+                return {
+                    "crossed test": rejects(crossed_test(differences)),
+                    "interval (crossed)": covers(crossed_interval(differences), 0),
+                    "t by images alone (not used)": rejects(paired_t(differences.mean(axis=0)).p),
+                }
 
-        known = {"crossed test": size, "interval (crossed)": coverage, "t by images alone (not used)": images_alone}
-        case = f"{seeds} seeds, 1,000 images, seeds differ by 0.15"
-        yield Simulation("trainings compared (seeds and images)", case, repeat, known)
+            known = {"crossed test": documented(low, high), "interval (crossed)": documented(100 - high, 100 - low)}
+            known["t by images alone (not used)"] = documented(10, 45)
+            how = "every training has its own images" if own else "the same images for every training"
+            yield Simulation("trainings compared (seeds and images)", f"{seeds} seeds, {how}", repeat, known)
     for seeds in (2, 3):
 
         def alike(rng: Rng, seeds: int = seeds) -> Mapping[str, float]:
@@ -306,7 +308,7 @@ def _trainings() -> Iterator[Simulation]:
                 "interval (crossed)": covers(crossed_interval(differences), 0),
             }
 
-        case = f"{seeds} seeds, 1,000 images, seeds do not differ"
+        case = f"{seeds} seeds that do not differ"
         yield Simulation("trainings compared (seeds and images)", case, alike)
 
 

@@ -99,7 +99,7 @@ def test_chance_exchanges_systems_and_not_single_pairs() -> None:
         20,
         0,
         20,
-    )  # of twenty collections: still one coin
+    )  # one coin still
     again = agreement([[pair("A", "B"), pair("B", "A", False), pair("A", "B")]], ())  # measured three times, at scales
     assert (again.agreeing, again.counted, again.low, again.high) == (2, 3, 1, 2)
     apart = agreement([[pair("A", "B")] for _ in range(20)], ())  # twenty tables of other systems are twenty coins
