@@ -34,7 +34,7 @@ import calibration_sessions
 import visir
 from calibration_rows import Rate, Simulation
 
-REPETITIONS, QUICK = 2_000, 50
+REPETITIONS, QUICK = 1_000, 50
 WORLDS = (calibration_retrieval, calibration_estimates, calibration_sessions)
 
 

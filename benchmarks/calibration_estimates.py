@@ -205,7 +205,7 @@ def _verdicts() -> Iterator[Simulation]:
 
 
 def _random_pairs(systems: int, labels: int, collections: int, alike: bool, rng: Rng) -> list[PairOrder]:
-    """Pairs of systems, printed in the order 0 > 1 > 2 …; ours have random strengths. Small differences do not count."""
+    """Pairs of systems, printed in the order 0 > 1 > 2 …; ours are random. Small differences do not count."""
     pairs = []
     strength = rng.normal(size=systems)
     for collection in range(collections):
