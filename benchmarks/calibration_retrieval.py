@@ -144,7 +144,7 @@ def _signed_ranks() -> Iterator[Simulation]:
             return {"Wilcoxon": rejects(wilcoxon(draw(rng, units)).p)}
 
         yield Simulation("compare, signed ranks", f"{units} differences, {kind}", repeat, share=0.25)
-    for images, captions, correlation in ((20, "5", 0.3), (100, "5", 0.3), (100, "1 to 20", 0.9)):
+    for images, captions, correlation in ((50, "5", 0.3), (100, "5", 0.3), (100, "1 to 20", 0.9)):
 
         def of_images(rng: Rng, case: tuple[int, str, float] = (images, captions, correlation)) -> dict[str, float]:
             return {"Wilcoxon": rejects(wilcoxon(*caption_differences(*case, rng)).p)}
