@@ -14,12 +14,14 @@ import pytest
 import visir
 from class_toys import COLOURS, class_folder, colour_model, picture
 from visir.errors import CollectionError, ConfigurationError, EncoderError, ProtocolError, VisirError
+from visir.evaluation.classification.accuracy import Predictions, mean_per_class
 from visir.evaluation.classification.files import load_classification
 from visir.evaluation.classification.labelling import PictureLabels
 from visir.evaluation.classification.result import Classification
 from visir.evaluation.classification.truth import find_truth
 from visir.files import read_json
 from visir.storage import FolderError
+from visir.wilson import wilson
 
 
 @pytest.fixture(scope="module")
@@ -386,3 +388,13 @@ def test_pairs_with_one_picture_for_each_class() -> None:
         [(image, f"a {colour} boat") for image, colour in pairs], colour_model(), classes="red,blue"
     )
     assert isinstance(labels, PictureLabels)  # captions that are no classes
+
+
+@pytest.mark.parametrize(("right", "mean", "worth"), [(4, 0.8, 8.0), (5, 1.0, 10.0)])
+def test_the_interval_of_a_mean_over_classes_by_hand(right: int, mean: float, worth: float) -> None:
+    """Two classes of five: 4 right of each vary like 2 · (5 − 1) pictures; all right are worth 2² / (1/5 + 1/5)."""
+    truth = np.repeat([0, 1], 5)
+    predicted = np.where(np.arange(10) % 5 < right, truth, 1 - truth).astype(np.int32)
+    estimate = mean_per_class(Predictions(predicted[None], np.ones((1, 10), np.int32)), truth, 2)
+    assert estimate.mean == pytest.approx(mean)
+    assert (estimate.low, estimate.high) == pytest.approx(wilson(mean, worth, 1.959964), abs=1e-6)

@@ -8,7 +8,7 @@ from scipy import stats
 
 import visir
 from visir.errors import VisirError
-from visir.evaluation.label_differences import label_differences
+from visir.evaluation.label_differences import label_differences, value_difference
 from visir.records import Collection
 from visir.reports import write_report
 from visir.reports.views import label_differences as view
@@ -119,3 +119,25 @@ def test_names_what_is_not_there(vectors) -> None:
     german = visir.evaluate(_collection().keep_languages("de"), vectors=vectors)
     with pytest.raises(VisirError, match="no two values"):
         label_differences(german.result, "language", "hit@1")
+
+
+def test_two_independent_shares_by_hand() -> None:
+    """Newcombe's example (1998, table II, method 10): 56/70 − 48/80, 95 % interval 0.0524 to 0.3339."""
+    hits = [np.r_[np.ones(56), np.zeros(14)], np.r_[np.ones(48), np.zeros(32)]]
+    units, paired, first, second, low, high, _ = value_difference(hits[0], np.arange(70), hits[1], np.arange(70, 150))
+    assert (units, paired, first, second) == (150, False, 0.8, 0.6)
+    assert (low, high) == (pytest.approx(0.0524, abs=5e-5), pytest.approx(0.3339, abs=5e-5))
+    # 10/10 − 0/20 (the same table): 0.6791 to 1
+    *_, low, high, p = value_difference(np.ones(10), np.arange(10), np.zeros(20), np.arange(10, 30))
+    assert (low, high) == (pytest.approx(0.6791, abs=5e-5), pytest.approx(1.0))
+    assert np.isnan(p)  # neither side varies, so Welch's test has no spread
+
+
+def test_two_independent_means_are_welchs() -> None:
+    rng = np.random.default_rng(0)
+    values, others = rng.normal(size=12), rng.normal(0.5, 3, 30)
+    units, paired, *_, low, high, p = value_difference(values, np.arange(12), others, np.arange(12, 42))
+    theirs = stats.ttest_ind(values, others, equal_var=False)
+    assert (units, paired) == (42, False)
+    assert p == pytest.approx(theirs.pvalue)
+    assert (low, high) == pytest.approx(theirs.confidence_interval(), rel=1e-9)

@@ -94,7 +94,15 @@ def test_chance_exchanges_systems_and_not_single_pairs() -> None:
     # 3, 2, 2, 1, 1, 0 of the pairs are in order in the six orders.
     assert three.expected == pytest.approx(1.5, abs=0.1)
     assert (three.low, three.high) == (0, 3)
-    apart = agreement([[pair("A", "B")] for _ in range(20)], ())  # twenty collections are twenty coins
+    everywhere = agreement([[replace(pair("A", "B"), collection=f"{number}") for number in range(20)]], ())
+    assert (everywhere.agreeing, everywhere.low, everywhere.high) == (
+        20,
+        0,
+        20,
+    )  # one coin still
+    again = agreement([[pair("A", "B"), pair("B", "A", False), pair("A", "B")]], ())  # measured three times, at scales
+    assert (again.agreeing, again.counted, again.low, again.high) == (2, 3, 1, 2)
+    apart = agreement([[pair("A", "B")] for _ in range(20)], ())  # twenty tables of other systems are twenty coins
     assert apart.expected == pytest.approx(10, abs=0.3)
     assert (apart.low, apart.high) == (pytest.approx(6, abs=1), pytest.approx(14, abs=1))
 

@@ -242,7 +242,7 @@ def _doubts(
     why = "as asked for" if unit == "caption" else "because the results do not say which image a caption belongs to"
     return [
         f"{queries} of one image are taken for independent, {why}: p-values are too small and intervals too narrow "
-        "(in simulations 19 to 56 % of false positives where 5 % are promised)"
+        "(in simulations 17 to 52 % of false positives where 5 % are promised)"
     ]
 
 

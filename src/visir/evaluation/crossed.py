@@ -22,8 +22,8 @@ def crossed_test(differences: Floats) -> float:
     of the other, which has the same batches.
 
     In simulated studies without a true difference (three seeds, 1,000 images with a standard deviation of the
-    differences of 2.6 points, and of 0.15 between seeds), p < 0.05 in 6 %; with a test by images alone in 18 %. With
-    two seeds it is 9 % (24 % by images alone), with five 5 to 6 % (`benchmarks/calibration.py`).
+    differences of 2.6 points, and of 0.15 between seeds), p < 0.05 in 6 %; with a test by images alone in 17 %. With
+    two seeds it is 8 % (22 % by images alone), with five at most 5 % (`benchmarks/calibration.py`).
 
     Args:
         differences: (seeds, images), two of each at least.

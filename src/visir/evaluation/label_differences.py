@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import nan
 
 import numpy as np
 import pyarrow.compute as pc
@@ -14,7 +15,7 @@ from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import VisirError, nearest
 from visir.evaluation.by_label import UNLABELLED
 from visir.evaluation.clusters import clusters_of
-from visir.evaluation.intervals import difference_interval
+from visir.evaluation.intervals import difference_interval, share_interval
 from visir.evaluation.significance import corrected, mean_and_error, paired_t
 from visir.records import Result
 
@@ -147,14 +148,9 @@ def _rows_of(
 ) -> list[LabelDifference]:
     """Both directions of every pair of values of one task."""
     units = np.arange(len(column)) if clusters is None else np.unique(clusters, return_inverse=True)[1]
-    size = int(units.max(initial=0)) + 1
-    counts = {value: np.bincount(units[column == value], minlength=size).astype(np.float64) for value in values}
-    sums: dict[str, Floats] = {
-        value: np.bincount(units[column == value], measured[column == value], size).astype(np.float64)
-        for value in values
-    }
+    of_value = {value: (measured[column == value], units[column == value]) for value in values}
     pairs = list(itertools.combinations(values, 2))
-    compared = [_compared(sums[a], counts[a], sums[b], counts[b]) for a, b in pairs]
+    compared = [value_difference(*of_value[a], *of_value[b]) for a, b in pairs]
     p_values = corrected([outcome[-1] for outcome in compared])
     rows = []
     for (a, b), (number, paired, first, second, low, high, _), p in zip(pairs, compared, p_values, strict=True):
@@ -163,39 +159,67 @@ def _rows_of(
     return rows
 
 
-def _compared(
-    sums: Floats, counts: Floats, other_sums: Floats, other_counts: Floats
+def value_difference(
+    values: Floats, units: NDArray[np.int64], other_values: Floats, other_units: NDArray[np.int64]
 ) -> tuple[int, bool, float, float, float, float, float]:
-    """(units, paired, mean, other mean, low, high, p) of two values."""
-    common = (counts > 0) & (other_counts > 0)
+    """Compare the queries of two values of a label.
+
+    Two independent samples are compared by Welch's test. Its interval is too narrow for shares near 0 and 1; that of
+    two shares is put together from Wilson's intervals of both (Newcombe 1998, method 10).
+
+    Args:
+        values: (n,) the measure of the queries of the first value.
+        units: (n,) the image of each, as a number.
+        other_values: (m,) the measure of the queries of the second value.
+        other_units: (m,) the image of each.
+
+    Returns:
+        (units, paired, mean, other mean, low, high, p), p not corrected; NaN where there is no interval, or no test.
+
+    Example:
+        >>> value_difference(np.ones(3), np.arange(3), np.zeros(3), np.arange(3))[:4]
+        (3, True, 1.0, 0.0)
+    """
+    size = int(max(units.max(), other_units.max())) + 1
+    samples = [(values, units), (other_values, other_units)]
+    sums = [np.bincount(own, of_queries, size).astype(np.float64) for of_queries, own in samples]
+    counts = [np.bincount(own, minlength=size).astype(np.float64) for _, own in samples]
+    common = (counts[0] > 0) & (counts[1] > 0)
     number = int(common.sum())
-    if number > 1 and 2 * number >= min((counts > 0).sum(), (other_counts > 0).sum()):
-        first, second = sums[common] / counts[common], other_sums[common] / other_counts[common]
+    if number > 1 and 2 * number >= min((count > 0).sum() for count in counts):
+        first, second = (total[common] / count[common] for total, count in zip(sums, counts, strict=True))
         outcome, (low, high) = paired_t(first - second), difference_interval(first, second)
         return number, True, float(first.mean()), float(second.mean()), low, high, outcome.p
-    from scipy.stats import t as student
+    number = int(sum((count > 0).sum() for count in counts))
+    means = [float(of_queries.mean()) for of_queries, _ in samples]
+    low, high, p = _welch(
+        means[0] - means[1], [(total[count > 0], count[count > 0]) for total, count in zip(sums, counts, strict=True)]
+    )
+    if all(np.isin(of_queries, (0.0, 1.0)).all() for of_queries, _ in samples):
+        low, high = _newcombe(means, [share_interval(*sample) for sample in samples])
+    return number, False, means[0], means[1], low, high, p
 
-    means: list[float] = []
-    errors: list[float] = []
-    freedoms: list[float] = []
-    for total, size in ((sums, counts), (other_sums, other_counts)):
-        present = size > 0
-        if present.sum() < 2:
-            share = float(total.sum() / size.sum())
-            means, errors, freedoms = [*means, share], [*errors, float("nan")], [*freedoms, 1.0]
-            continue
-        if np.ptp(total[present] / size[present]) == 0:  # all alike: no error
-            means, errors, freedoms = [*means, float(total.sum() / size.sum())], [*errors, 0.0], [*freedoms, 1.0]
-            continue
-        mean, error, freedom = mean_and_error(total[present], size[present])
-        means, errors, freedoms = [*means, mean], [*errors, error], [*freedoms, freedom]
-    units = int((counts > 0).sum() + (other_counts > 0).sum())
-    squares = [error**2 for error in errors]
-    error = float(np.sqrt(sum(squares)))
-    difference = means[0] - means[1]
-    if not np.isfinite(error) or error == 0:
-        return units, False, means[0], means[1], float("nan"), float("nan"), float("nan")
-    freedom = sum(squares) ** 2 / sum(s**2 / f for s, f in zip(squares, freedoms, strict=True))  # Welch
-    half = float(student.ppf(0.975, freedom)) * error
-    p = float(2 * student.sf(abs(difference) / error, freedom))
-    return units, False, means[0], means[1], difference - half, difference + half, p
+
+def _newcombe(shares: Sequence[float], ends: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The interval of the difference of two independent shares, from their intervals."""
+    (low, high), (other_low, other_high) = ends
+    difference = shares[0] - shares[1]
+    below = float(np.hypot(shares[0] - low, other_high - shares[1]))
+    above = float(np.hypot(high - shares[0], shares[1] - other_low))
+    return difference - below, difference + above
+
+
+def _welch(difference: float, samples: Sequence[tuple[Floats, Floats]]) -> tuple[float, float, float]:
+    """(low, high, p) of Welch's test of two samples of units; NaN for a single unit, and where neither has a spread."""
+    from scipy.special import stdtr, stdtrit
+
+    if any(len(sums) < 2 for sums, _ in samples):
+        return nan, nan, nan
+    errors = [mean_and_error(sums, counts) for sums, counts in samples]
+    squares = [(error**2, freedom) for _, error, freedom in errors]
+    error = float(np.sqrt(sum(square for square, _ in squares)))
+    if error <= 1e-12 * max(1.0, abs(difference)):
+        return nan, nan, nan
+    freedom = error**4 / sum(square**2 / free for square, free in squares)
+    half = float(stdtrit(freedom, 0.975)) * error
+    return difference - half, difference + half, float(2 * stdtr(freedom, -abs(difference) / error))

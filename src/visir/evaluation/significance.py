@@ -5,7 +5,7 @@ in the same order.
 
 **Clusters.** Five captions of one image are five queries of text-to-image search, but they are not independent: an
 image that is hard to find is hard to find with each of its captions. A test that treats the captions as independent
-counts the same evidence up to five times: instead of the nominal 5 % false positives it has 19 to 56 %
+counts the same evidence up to five times: instead of the nominal 5 % false positives it has 17 to 52 %
 (`benchmarks/calibration.py`). Every function therefore takes `clusters`, (n,) the image of each query: the sampled
 units are then *images* with all their captions (Cameron, Gelbach & Miller 2008; for retrieval tests in general Smucker,
 Allan & Carterette, CIKM 2007). Without `clusters` each query is its own unit.

@@ -1,12 +1,14 @@
 """What chance would give: how many pairs and statements agree with the paper if our systems stood in random order.
 
-Pairs are no independent coins: of three systems not every combination of orders is possible, and labels of one system
-go together (who is first by R@1 is first by R@5). So the *systems* are exchanged at random, with all their values, and
-the pairs that count are counted again. Statements are taken to be independent, each with the chance that it gives.
+Pairs are no independent coins: of three systems not every combination of orders is possible, and the values of one
+system go together (who is first by R@1 is first by R@5, and often on the next collection too). So the *systems* are
+exchanged at random, with all their values on all collections, and the pairs that count are counted again. Statements
+are taken to be independent, each with the chance that it gives.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import permutations
@@ -51,7 +53,7 @@ def agreement(blocks: Sequence[Sequence[PairOrder]], checks: Sequence[TrendCheck
     """Count what agrees, and what would agree by chance.
 
     Args:
-        blocks: Measured pairs; those whose members are exchanged together (of one collection) are in one block.
+        blocks: Measured pairs; those whose members are exchanged together (the same systems) are in one block.
         checks: Measured statements.
         seed: Of the random orders.
     """
@@ -82,12 +84,13 @@ def agreement(blocks: Sequence[Sequence[PairOrder]], checks: Sequence[TrendCheck
 def _of_random_orders(pairs: Sequence[PairOrder], rng: np.random.Generator) -> Counts:
     """(2, orders) of pairs that agree and of pairs that count, if the members stood in other orders."""
     members = list(dict.fromkeys(name for pair in pairs for name in (pair.higher, pair.lower)))
-    labels = list(dict.fromkeys(pair.label for pair in pairs))
-    row, column = ({name: number for number, name in enumerate(names)} for names in (members, labels))
-    ours = np.zeros((len(labels), len(members), len(members)), np.int64)  # who is above whom here: 1, -1, 0 for neither
+    labels = _measurements(pairs)
+    row = {name: number for number, name in enumerate(members)}
+    column = {label: number for number, label in enumerate(dict.fromkeys(labels))}
+    ours = np.zeros((len(column), len(members), len(members)), np.int64)  # who is above whom here: 1, -1, 0 for neither
     printed = np.zeros_like(ours)
-    for pair in pairs:
-        above, below, label = row[pair.higher], row[pair.lower], column[pair.label]
+    for pair, name in zip(pairs, labels, strict=True):
+        above, below, label = row[pair.higher], row[pair.lower], column[name]
         sign = 0 if pair.agrees is None else 1 if pair.agrees else -1
         printed[label, above, below] = 1
         ours[label, above, below], ours[label, below, above] = sign, -sign
@@ -100,3 +103,14 @@ def _of_random_orders(pairs: Sequence[PairOrder], rng: np.random.Generator) -> C
         exchanged = ours[:, order][:, :, order] * printed
         counts[:, number] = (exchanged > 0).sum(), (exchanged != 0).sum()
     return counts
+
+
+def _measurements(pairs: Sequence[PairOrder]) -> list[tuple[str, str, int]]:
+    """(n,) what each pair was measured by: collection, label, and a number where one was measured more than once."""
+    seen: Counter[tuple[str, str, frozenset[str]]] = Counter()
+    names = []
+    for pair in pairs:
+        key = pair.collection, pair.label, frozenset((pair.higher, pair.lower))
+        names.append((pair.collection, pair.label, seen[key]))
+        seen[key] += 1
+    return names

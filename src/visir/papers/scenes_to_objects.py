@@ -24,13 +24,13 @@ class _Values:
     draws: Mapping[str, Draws]
 
 
-def replicated_pairs(comparisons: Sequence[StudyComparison]) -> list[list[PairOrder]]:
-    """Pairs with an order printed for scenes, with our difference on single objects; a block for each two collections.
+def replicated_pairs(comparisons: Sequence[StudyComparison]) -> list[PairOrder]:
+    """Pairs with an order printed for scenes, with our difference on single objects.
 
     Args:
         comparisons: Of a study and its counterpart, on real data; what is printed needs no run.
     """
-    blocks: dict[tuple[str, str], list[PairOrder]] = {}
+    pairs: list[PairOrder] = []
     printed: set[tuple[str, str, int]] = set()
     for scenes, objects in _both_kinds(comparisons):
         key = (scenes.collection, scenes.label, id(objects))
@@ -40,25 +40,23 @@ def replicated_pairs(comparisons: Sequence[StudyComparison]) -> list[list[PairOr
         for first, second in _compared(scenes, scenes.published, objects.ours):
             gap = scenes.published[first] - scenes.published[second]
             if gap:
-                pair = _pair(objects, scenes.label, *((first, second) if gap > 0 else (second, first)))
-                blocks.setdefault((scenes.collection, objects.collection), []).append(pair)
-    return list(blocks.values())
+                pairs.append(_pair(objects, scenes.label, *((first, second) if gap > 0 else (second, first))))
+    return pairs
 
 
-def generalised_pairs(comparisons: Sequence[StudyComparison]) -> list[list[PairOrder]]:
+def generalised_pairs(comparisons: Sequence[StudyComparison]) -> list[PairOrder]:
     """Pairs that stand in a certain order on scenes here, with our difference on single objects.
 
     Args:
         comparisons: Of a study and its counterpart, on real data.
     """
-    blocks: dict[tuple[str, str], list[PairOrder]] = {}
+    pairs: list[PairOrder] = []
     for scenes, objects in _both_kinds(comparisons):
         for first, second in _compared(scenes, scenes.ours, objects.ours):
             order = _pair(scenes, scenes.label, first, second).agrees
             if order is not None:
-                pair = _pair(objects, scenes.label, *((first, second) if order else (second, first)))
-                blocks.setdefault((scenes.collection, objects.collection), []).append(pair)
-    return list(blocks.values())
+                pairs.append(_pair(objects, scenes.label, *((first, second) if order else (second, first))))
+    return pairs
 
 
 def _pair(values: _Values, label: str, higher: str, lower: str) -> PairOrder:

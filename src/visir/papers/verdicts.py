@@ -205,22 +205,22 @@ def _order(
     return Verdict(question, answer_of(counts), in_words(counts) + aside)
 
 
-def _pairs_verdict(question: str, blocks: Sequence[Sequence[PairOrder]], nothing: str) -> Verdict:
-    counts = agreement(blocks, ())
+def _pairs_verdict(question: str, pairs: Sequence[PairOrder], nothing: str) -> Verdict:
+    counts = agreement([pairs] if pairs else [], ())
     if not counts.measured:
         return Verdict(question, "not looked at", nothing)
     return Verdict(question, answer_of(counts), in_words(counts))
 
 
 def _agreement(comparisons: Sequence[StudyComparison]) -> Agreement:
-    """Of all pairs and statements; the systems of one collection (or the labels, where they are compared) exchanged."""
+    """Of all pairs and statements; systems (or labels, where they are compared) are exchanged on all collections."""
     checks: list[TrendCheck] = []
-    blocks: dict[tuple[int, str, str], list[PairOrder]] = {}
-    for number, part in enumerate(comparisons):
+    blocks: dict[str, list[PairOrder]] = {}
+    for part in comparisons:
         checks += [check for check in part.trend_checks if check.holds is not None]
         for pair in part.measured_pairs:
             groups = [str(place) for place, group in enumerate(part.study.groups) if pair.higher in group]
-            blocks.setdefault((number, pair.collection, "".join(groups[:1])), []).append(pair)
+            blocks.setdefault("".join(groups[:1]), []).append(pair)
     return agreement(list(blocks.values()), checks)
 
 

@@ -11,9 +11,12 @@ from numpy.typing import NDArray
 
 from visir.evaluation.intervals import share_interval
 from visir.evaluation.significance import mean_interval
+from visir.wilson import wilson
 
 Codes = NDArray[np.int64]
 _BLOCK = 1 << 22
+NORMAL = 1.959963984540054
+"""The upper 2.5 % quantile of the normal distribution."""
 
 
 @dataclass(frozen=True)
@@ -92,20 +95,23 @@ def top(predictions: Predictions, k: int) -> Estimate:
     return _share(predictions.ranks <= k)
 
 
-def mean_per_class(predictions: Predictions, truth: Codes, classes: int, *, seed: int = 0) -> Estimate:
+def mean_per_class(predictions: Predictions, truth: Codes, classes: int) -> Estimate:
     """The mean over classes of the share of pictures that are predicted rightly; classes without pictures are left out.
 
-    The interval of one draw is a bootstrap over the pictures of each class; there is none where every class is either
-    always or never right, because then a bootstrap has no spread.
+    The interval of one draw is Wilson's, over as many pictures as the mean is worth: its variance is that of the shares
+    of the classes, p (1 − p) / (n − 1) each, n pictures of a class (of a single picture p is the mean's).
     """
     shares, counts = per_class(predictions, truth, classes)
     seen = counts > 0
     if len(shares) > 1:
         return over_draws(shares[:, seen].mean(axis=1))
-    drawn = np.random.default_rng(seed).binomial(counts[seen], shares[0, seen], (2_000, int(seen.sum())))
-    means = (drawn / counts[seen]).mean(axis=1)
-    low, high = np.quantile(means, [0.025, 0.975]).tolist() if np.ptp(means) else (float("nan"), float("nan"))
-    return Estimate(float(shares[0, seen].mean()), low, high)
+    of_class, pictures, mean = shares[0, seen], counts[seen], float(shares[0, seen].mean())
+    single = mean * (1 - mean)
+    own = np.where(pictures > 1, of_class * (1 - of_class) / np.maximum(pictures - 1, 1), single)
+    variance = float(own.sum()) / len(own) ** 2
+    alike = len(own) ** 2 / float((1 / pictures).sum())  # what the mean is worth where all classes have one share
+    worth = min(single / variance, float(pictures.sum())) if variance > 0 else alike
+    return Estimate(mean, *wilson(mean, worth, NORMAL))
 
 
 def per_class(predictions: Predictions, truth: Codes, classes: int) -> tuple[NDArray[np.float64], Codes]:

@@ -60,7 +60,7 @@ def load_classification(folder: str | Path) -> Classification:
             predictions,
             tuple(content["protocol"].items()),
             tuple(content["notes"]),
-            content.get("seed", 0),  # not in folders of the first version; it moves bootstraps only
+            content.get("seed", 0),  # not in folders of the first version
         )
 
 

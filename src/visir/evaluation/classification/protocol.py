@@ -80,7 +80,7 @@ def protocol_of(
         ("ties", "against the model"),
         (
             "intervals",
-            "95 %: of one draw Wilson over pictures (mean per class: bootstrap); of several Student's t over draws",
+            "95 %: of one draw Wilson over pictures; of several Student's t over draws",
         ),
     ]
     return tuple(rows)

@@ -120,7 +120,7 @@ class Classification(
                     len(predictions.ranks),
                     top(predictions, 1),
                     top(predictions, 5) if len(self.classes) > 5 else None,
-                    mean_per_class(predictions, self.truth, len(self.classes), seed=self.seed),
+                    mean_per_class(predictions, self.truth, len(self.classes)),
                     predictions.settings,
                 )
             )

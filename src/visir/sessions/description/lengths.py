@@ -17,7 +17,7 @@ _SHORT, _PER_DECADE = 20, 16
 
 
 @dataclass(frozen=True)
-class _Group:
+class LengthCounts:
     """Sessions of one device and outcome.
 
     Args:
@@ -32,9 +32,11 @@ class _Group:
 
     @property
     def n(self) -> int:
+        """How many sessions there are."""
         return self.cumulative[-1]
 
     def longer(self, length: int) -> int:
+        """How many sessions are longer than `length` actions."""
         position = bisect_left(self.lengths, length + 1)
         return self.n - (self.cumulative[position - 1] if position else 0)
 
@@ -96,7 +98,7 @@ def lengths(log: SessionLog) -> tuple[Statistic, Statistic]:
     return figure, table
 
 
-def _groups(log: SessionLog) -> dict[tuple[str, bool], _Group]:
+def _groups(log: SessionLog) -> dict[tuple[str, bool], LengthCounts]:
     """The lengths of every group, counted; memory follows the number of different lengths."""
     counted: dict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
     for device, bought, length, count in log.rows(
@@ -104,14 +106,14 @@ def _groups(log: SessionLog) -> dict[tuple[str, bool], _Group]:
         "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
     ):
         counted[str(device), bool(bought)].append((int(length), int(count)))
-    groups: dict[tuple[str, bool], _Group] = {}
+    groups: dict[tuple[str, bool], LengthCounts] = {}
     medians = []
     for key, length_counts in counted.items():
         cumulative, total = [], 0
         for _, count in length_counts:
             total += count
             cumulative.append(total)
-        group = _Group([length for length, _ in length_counts], cumulative, Moments(0, 0, 0, 0, 0, 0))
+        group = LengthCounts([length for length, _ in length_counts], cumulative, Moments(0, 0, 0, 0, 0, 0))
         groups[key] = group
         medians.append(group.percentile(0.5))
     log.db.execute(
@@ -124,7 +126,7 @@ def _groups(log: SessionLog) -> dict[tuple[str, bool], _Group]:
         either = shares[number][
             min(shares[number])
         ]  # the design effect of a share is that of the rest, but for rounding
-        groups[key] = _Group(groups[key].lengths, groups[key].cumulative, either)
+        groups[key] = LengthCounts(groups[key].lengths, groups[key].cumulative, either)
     return groups
 
 
@@ -139,7 +141,7 @@ def _points(longest: int) -> list[int]:
     return points
 
 
-def _longer(group: _Group | None, x: int) -> StatisticCell:
+def _longer(group: LengthCounts | None, x: int) -> StatisticCell:
     if group is None:
         return StatisticCell(None, support=0)
     count = group.longer(x)
@@ -147,7 +149,7 @@ def _longer(group: _Group | None, x: int) -> StatisticCell:
     return StatisticCell(100 * count / group.n, 100 * low, 100 * high, support=count)
 
 
-def _percentiles(groups: dict[tuple[str, bool], _Group], device: str) -> StatisticRow:
+def _percentiles(groups: dict[tuple[str, bool], LengthCounts], device: str) -> StatisticRow:
     row: list[StatisticCell] = []
     for bought in OUTCOMES:
         group = groups.get((device, bought))
@@ -155,8 +157,17 @@ def _percentiles(groups: dict[tuple[str, bool], _Group], device: str) -> Statist
             row += [StatisticCell(0, support=0), *(StatisticCell(None, support=0) for _ in PERCENTILES)]
             continue
         row.append(StatisticCell(group.n, support=group.n))
-        for percentile in PERCENTILES:
-            low, high = wilson(percentile / 100, group.moments.effective, quantile(group.moments))
-            ends = (group.percentile(low), group.percentile(high))
-            row.append(StatisticCell(group.percentile(percentile / 100), *ends, support=group.n))
+        row += [percentile_cell(group, percentile) for percentile in PERCENTILES]
     return tuple(row)
+
+
+def percentile_cell(group: LengthCounts, percentile: float) -> StatisticCell:
+    """A percentile with the interval of the share below it, turned around (Woodruff 1952).
+
+    Args:
+        group: The sessions.
+        percentile: 50 for the median.
+    """
+    low, high = wilson(percentile / 100, group.moments.effective, quantile(group.moments))
+    ends = (group.percentile(low), group.percentile(high))
+    return StatisticCell(group.percentile(percentile / 100), *ends, support=group.n)

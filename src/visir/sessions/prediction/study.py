@@ -261,12 +261,28 @@ def _fold(setting: Setting, scheme: Scheme, fold: int) -> tuple[TrainTestSplit, 
 
 
 def _run_cell(cell: PredictionCell) -> PredictionCell:
+    drawn, plan = _worker_input
+    return measured_cell(cell, drawn[cell.setting], plan, *_fold(cell.setting, cell.scheme, cell.fold))
+
+
+def measured_cell(
+    cell: PredictionCell, examples: SessionExamples, plan: StudyPlan, split: TrainTestSplit, learnt: LearntFeatures
+) -> PredictionCell:
+    """Train and measure all models of a cell.
+
+    Args:
+        cell: Which step of which fold.
+        examples: The sessions of its setting.
+        plan: The models and the seed.
+        split: The split of its fold.
+        learnt: The features learnt from the training sessions of that split.
+
+    Returns:
+        The cell with its scores.
+    """
     import time
 
     began = time.process_time()
-    drawn, plan = _worker_input
-    examples = drawn[cell.setting]
-    split, learnt = _fold(cell.setting, cell.scheme, cell.fold)
     matrix = learnt.matrix(examples, cell.step)
     train, test = matrix[split.train], matrix[split.test]
     bought, buys = examples.purchase[split.train], examples.purchase[split.test]

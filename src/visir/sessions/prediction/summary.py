@@ -6,8 +6,8 @@ instead of 1/J (Nadeau & Bengio 2003, "corrected resampled t-test"). All p-value
 then corrected together (Holm).
 
 F1 is not tested where one of the sets has nothing to go by and calls every session a purchase (step 0 of the anonymous
-baseline). F1 then measures how many sessions the other set calls a purchase: with shuffled labels it is "significantly"
-lower in 12 to 50 % of studies (`benchmarks/calibration.py`).
+baseline). F1 then measures how many sessions the other set calls a purchase: with shuffled labels it is
+"significant" in 12 % of comparisons (`benchmarks/calibration.py`).
 """
 
 from __future__ import annotations

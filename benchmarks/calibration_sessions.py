@@ -1,0 +1,228 @@
+"""Worlds of logs of sessions: shares, means, standardised rates, percentiles; predictions with nothing to find."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from calibration_rows import Floats, Simulation, covers, documented, rejects
+from visir.sessions import generate, load_mapping, sessionise
+from visir.sessions.description.intervals import Moments, dominated_note, mean, share, standardised
+from visir.sessions.description.lengths import LengthCounts, percentile_cell
+from visir.sessions.description.statistic import StatisticCell
+from visir.sessions.examples import Sample, draw
+from visir.sessions.features import LearntFeatures, features_of
+from visir.sessions.prediction.folds import splits
+from visir.sessions.prediction.study import PredictionCell, StudyPlan, measured_cell
+from visir.sessions.prediction.summary import corrected_t, summarise
+from visir.sessions.records import SessionExamples
+
+SOURCES = ("evaluation", "sessions", "wilson.py")
+"""What of visir these worlds measure."""
+Counts = NDArray[np.int64]
+Rng = np.random.Generator
+
+
+def simulations(scratch: Path) -> Iterator[Simulation]:
+    """All of this module.
+
+    Args:
+        scratch: Where a log is generated.
+    """
+    yield from _rates()
+    yield from _standardised()
+    yield from _percentiles()
+    yield from _folds()
+    yield from _purchase_intent(scratch)
+
+
+VISITS: dict[str, Callable[[Rng, int], Counts]] = {
+    "one visit each": lambda rng, visitors: np.ones(visitors, np.int64),
+    "geometric visits": lambda rng, visitors: rng.geometric(0.4, visitors),
+    "visits by Zipf 2.5": lambda rng, visitors: np.minimum(rng.zipf(2.5, visitors), 1_000_000),
+    "visits by Zipf 2": lambda rng, visitors: np.minimum(rng.zipf(2.0, visitors), 1_000_000),
+}
+
+
+NOTES = {
+    ("visits by Zipf 2.5", 30): (12, 38),
+    ("visits by Zipf 2.5", 300): (2, 15),
+    ("visits by Zipf 2.5", 2_000): (0, 10),
+    ("visits by Zipf 2", 30): (50, 75),
+    ("visits by Zipf 2", 300): (20, 45),
+    ("visits by Zipf 2", 2_000): (12, 32),
+}
+"""How often a note warns that a few visitors have most of the sessions."""
+
+
+def moments(counts: Floats, visits: Floats) -> Moments:
+    """Sums over visitors."""
+    products = (counts * counts).sum(), (counts * visits).sum()
+    return Moments(counts.sum(), *products, visits.sum(), (visits * visits).sum(), len(visits))
+
+
+def ends(cell: StatisticCell) -> tuple[float, float]:
+    """The interval of a cell; NaN where there is none."""
+    return (np.nan if cell.low is None else cell.low, np.nan if cell.high is None else cell.high)
+
+
+def _rising(visits: Floats) -> Floats:
+    """Who comes often buys more: the chance grows with the logarithm of the visits."""
+    chances: Floats = np.minimum(0.05 * (1 + np.log2(visits)), 0.9)
+    return chances
+
+
+@cache
+def _truth(kind: str, rising: bool) -> float:
+    """The share of sessions with a purchase, of all visitors that there could be."""
+    visits = VISITS[kind](np.random.default_rng(0), 4_000_000).astype(np.float64)
+    return float((visits * _rising(visits)).sum() / visits.sum()) if rising else 0.1
+
+
+def _rates() -> Iterator[Simulation]:
+    cases = [(visitors, kind, False) for visitors in (30, 300, 2_000) for kind in VISITS]
+    cases += [(n, kind, True) for n in (30, 300) for kind in ("geometric visits", "visits by Zipf 2")]
+    for visitors, kind, rising in cases:
+
+        def repeat(rng: Rng, case: tuple[int, str, bool] = (visitors, kind, rising)) -> Mapping[str, float]:
+            visitors, kind, rising = case
+            visits = VISITS[kind](rng, visitors)
+            chances = _rising(visits.astype(np.float64)) if rising else np.full(visitors, 0.1)
+            spread = (1 - 0.3) / 0.3  # sessions of one visitor correlate by 0.3
+            bought = rng.binomial(visits, rng.beta(chances * spread, (1 - chances) * spread))
+            purchases = moments(bought.astype(np.float64), visits.astype(np.float64))
+            low, high = ends(share(purchases))
+            measured = {"interval of a share": covers((low, high), 100 * _truth(kind, rising))}
+            if not rising:
+                queries = rng.poisson(2 * visits * rng.gamma(2, 0.5, visitors)).astype(np.float64)
+                of_queries = moments(queries, visits.astype(np.float64))
+                measured["interval of a mean per session"] = covers(ends(mean(of_queries, support=1)), 2)
+            return measured | {"a note warns": float(bool(dominated_note({"all": purchases})))}
+
+        known = {"a note warns": documented(*NOTES.get((kind, visitors), (0, 5)))}
+        if kind.endswith("Zipf 2"):
+            known["interval of a share"] = documented(25, 60) if rising else documented(84, 100)
+            known["interval of a mean per session"] = documented(84, 100)
+        elif kind.endswith("2.5"):
+            known["interval of a share"] = known["interval of a mean per session"] = documented(88, 99)
+        elif visitors == 30:
+            known["interval of a share"] = known["interval of a mean per session"] = documented(91, 99)
+        case = f"{visitors:,} visitors, {kind}{', who comes often buys more' if rising else ''}"
+        yield Simulation("sessions describe", case, repeat, known)
+
+
+def _standardised() -> Iterator[Simulation]:
+    chances = np.array([0.1, 0.08, 0.05, 0.03, 0.06])
+    for small in (10, 60, 200, 1_000):
+
+        def repeat(rng: Rng, small: int = small) -> Mapping[str, float]:
+            sizes = np.array([5_000, 3_000, 1_500, small, small])
+            counts = rng.binomial(sizes, chances)
+            groups = [Moments(y, y, y, n, n, n) for y, n in zip(counts.tolist(), sizes.tolist(), strict=True)]
+            cells = standardised(groups)
+            present = np.array([cell.value is not None for cell in cells])
+            rates = chances[present]
+            truths = (rates - rates.mean()) / rates.std()
+            shown = [cell for cell in cells if cell.value is not None]
+            inside = [covers(ends(cell), float(truth)) for cell, truth in zip(shown, truths, strict=True)]
+            return {"interval (mean over the groups shown)": float(np.mean(inside))}
+
+        known = {"interval (mean over the groups shown)": documented(90, 99)}
+        case = f"five groups, two of them of {small:,} sessions"
+        yield Simulation("sessions describe, standardised rates", case, repeat, known, 0.2)
+
+
+def _percentiles() -> Iterator[Simulation]:
+    level = np.random.default_rng(0).normal(size=(2, 2_000_000))
+    truths = np.quantile(np.floor(np.exp(2 + 0.5 * level[0] + 0.8 * level[1])), [0.5, 0.9])
+    for visitors in (50, 500):
+
+        def repeat(rng: Rng, visitors: int = visitors) -> Mapping[str, float]:
+            visits = rng.geometric(0.4, visitors)
+            owners = np.repeat(np.arange(visitors), visits)
+            lengths = np.exp(2 + 0.5 * rng.normal(size=visitors)[owners] + 0.8 * rng.normal(size=len(owners)))
+            values, counts = np.unique(np.floor(lengths).astype(np.int64), return_counts=True)
+            group = LengthCounts(values.tolist(), np.cumsum(counts).tolist(), Moments(0, 0, 0, 0, 0, 0))
+            longer = np.bincount(owners, np.floor(lengths) > group.percentile(0.5), visitors)
+            group = replace(group, moments=moments(longer, visits.astype(np.float64)))
+            return {
+                f"interval of P{percentile}": covers(ends(percentile_cell(group, percentile)), float(truth))
+                for percentile, truth in zip((50, 90), truths, strict=True)
+            }
+
+        yield Simulation("sessions describe, percentiles of length", f"{visitors} visitors, geometric visits", repeat)
+
+
+def _folds() -> Iterator[Simulation]:
+    """Two models with a feature each, which are alike: their accuracies over folds differ by chance only."""
+    for folds, sessions in ((3, 150), (5, 150), (10, 150), (5, 1_000)):
+
+        def repeat(rng: Rng, folds: int = folds, sessions: int = sessions) -> Mapping[str, float]:
+            bought = rng.random(sessions) < 0.5
+            features = rng.normal(size=(2, sessions)) + 0.5 * bought
+            fold = rng.permutation(np.arange(sessions) % folds)
+            gaps = []
+            for test in range(folds):
+                train = fold != test
+                right = []
+                for feature in features:
+                    middles = [feature[train & (bought == outcome)].mean() for outcome in (False, True)]
+                    predicted = (feature[~train] - np.mean(middles)) * (middles[1] - middles[0]) > 0
+                    right.append((predicted == bought[~train]).mean())
+                gaps.append(right[1] - right[0])
+            differences = np.array(gaps)
+            p, half = corrected_t(differences, 1 / (folds - 1))
+            p_plain, _ = corrected_t(differences, 0)
+            return {
+                "corrected resampled t-test": rejects(p),
+                "interval": covers((differences.mean() - half, differences.mean() + half), 0),
+                "t-test over folds (not used)": rejects(p_plain),
+            }
+
+        known = {"t-test over folds (not used)": documented(3, 20)}
+        case = f"{sessions:,} sessions, {folds} folds, two features that are worth the same"
+        yield Simulation("sessions predict, two models", case, repeat, known, 0.5)
+
+
+def _purchase_intent(scratch: Path) -> Iterator[Simulation]:
+    """Shuffled labels: nothing can be known of who buys, so no feature set is better."""
+    sample, steps = Sample("anonymous", min_pages=6), (0, 1, 3)
+
+    @cache
+    def examples() -> SessionExamples:
+        generate(scratch / "log", 1_600, seed=3)
+        sessionise(scratch / "log" / "events", load_mapping(scratch / "log" / "mapping.toml"), scratch / "sessions")
+        return draw(scratch / "sessions", sample)
+
+    def repeat(rng: Rng) -> Mapping[str, float]:
+        drawn = examples()
+        shuffled = replace(drawn, purchase=rng.permutation(drawn.purchase))
+        plan = StudyPlan((sample,), ("lr", "knn", "svm"), 5, ("grouped",), int(rng.integers(1 << 30)))
+        cells = []
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            for fold, split in enumerate(splits(shuffled, "grouped", folds=plan.folds, seed=plan.seed)):
+                learnt = LearntFeatures.of(features_of("anonymous"), shuffled, split.train)
+                empty = [PredictionCell("anonymous", "grouped", fold, step) for step in steps]
+                cells += [measured_cell(cell, shuffled, plan, split, learnt) for cell in empty]
+        comparisons = summarise({}, cells).comparisons
+        measured: dict[str, float] = {}
+        for measure in ("f1", "roc_auc"):
+            for step in steps:
+                own = [row for row in comparisons if (row.measure, row.step) == (measure, step)]
+                name = f"{'F1' if measure == 'f1' else 'ROC-AUC'}, step {step}"
+                measured[name] = float(np.mean([rejects(row.p) for row in own]))
+                if name == "F1, step 0":
+                    outside = [1 - covers((row.low, row.high), 0) for row in own]
+                    measured["F1, step 0, if it were tested"] = float(np.nan_to_num(np.nanmean(outside)))
+        measured["any star of a setting after Holm"] = float(any(row.corrected < 0.05 for row in comparisons))
+        return measured
+
+    known = {"F1, step 0": documented(0, 0), "F1, step 0, if it were tested": documented(8, 60)}
+    yield Simulation("sessions predict, shuffled labels", "418 sessions, five folds", repeat, known, 0.06)
