@@ -143,7 +143,8 @@ class TextIndex(Displayed):
             pa.array(ids, pa.string()), digests, tuple(texts), postings, language.terms(postings.words), language,
             bm25f or Bm25F(),
         )  # fmt: skip
-        return index.with_settings(index.bm25f)
+        index.bm25f.check_fields(index.fields)
+        return index
 
     def updated(self, ids: Sequence[str], texts: Mapping[str, Sequence[str]]) -> TextIndex:
         """Return the index of these documents; only texts that are not in this index already are read.
@@ -188,7 +189,7 @@ class TextIndex(Displayed):
             ConfigurationError: The settings name a field that is not there.
         """
         bm25f.check_fields(self.fields)
-        return replace(self, bm25f=bm25f)
+        return self if bm25f == self.bm25f else replace(self, bm25f=bm25f)
 
     def search(
         self, query: str, k: int = 10, *, within: NDArray[np.bool_] | None = None, **options: Unpack[QueryOptions]
