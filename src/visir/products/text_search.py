@@ -19,7 +19,7 @@ from visir.retrieval.text.synonyms import Synonyms
 from visir.storage import ContentStore
 
 FIELDS = ("title", "category", "attributes")
-DEFAULTS = Bm25F()
+DEFAULTS = Bm25F(0.5, {"title": 0.75, "category": 0.75, "attributes": 0.4}, {"category": 4.0})
 """Chosen on the queries of one catalogue (docs/background/text-search.md)."""
 _IN_MEMORY: WeakKeyDictionary[Catalogue, dict[str, TextIndex]] = WeakKeyDictionary()
 

@@ -297,7 +297,7 @@ class TextIndex(Displayed):
                 place / "words.parquet", {"word": pa.string(), "term": pa.string()}, TextIndexError, hint
             )
             arrays = [np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS]
-            _check_arrays(*arrays, len(content["fields"]), documents.num_rows, words.num_rows)
+            _check_arrays(arrays, len(content["fields"]), documents.num_rows, words.num_rows)
             ids, digests = (pa.concat_arrays(documents[name].chunks) for name in ("id", "digest"))
             return cls(
                 ids,
@@ -341,9 +341,11 @@ class TextIndex(Displayed):
             raise ConfigurationError(f"within must be {len(self):,} booleans, not {within.shape} of {within.dtype}")
         looked_up = self.plan(query, **options)
         postings = self.postings
+        concepts, alternatives, groups, words, weights = looked_up.arrays()
         rows, scores = kernels.score(
-            *looked_up.arrays(), postings.starts, postings.documents, self.gains, len(self), float(self.bm25f.k1)
-        )
+            concepts, alternatives, groups, words, weights,
+            postings.starts, postings.documents, self.gains, len(self), float(self.bm25f.k1),
+        )  # fmt: skip
         if within is not None:
             rows, scores = rows[within[rows]], scores[within[rows]]
         if len(rows) > k:
@@ -378,18 +380,11 @@ def _documents(
     return names, columns, np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 16)
 
 
-def _check_arrays(
-    starts: NDArray[Any],
-    documents: NDArray[Any],
-    counts: NDArray[Any],
-    lengths: NDArray[Any],
-    fields: int,
-    n: int,
-    v: int,
-) -> None:
+def _check_arrays(arrays: Sequence[NDArray[Any]], fields: int, n: int, v: int) -> None:
     """The kernels read without a check of their own: what leads nowhere is refused here."""
+    starts, documents, counts, lengths = arrays
     shapes = starts.shape == (v + 1,) and counts.shape == (len(documents), fields) and lengths.shape == (n, fields)
-    types = (starts.dtype, documents.dtype, counts.dtype, lengths.dtype) == (np.int64, np.int32, np.uint16, np.int32)
+    types = [array.dtype.str[1:] for array in arrays] == ["i8", "i4", "u2", "i4"]
     if not shapes or not types:
         raise ValueError("its arrays do not fit together")
     inside = len(documents) == 0 or (documents.min() >= 0 and documents.max() < n)

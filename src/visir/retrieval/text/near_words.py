@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import ConfigurationError
-from visir.records import Items
+from visir.records import Embeddings, Items
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -60,6 +60,10 @@ class NearWords:
         if "text" not in encoder.modalities:
             raise encoder.cannot("text")
         embeddings = encode_items(encoder, Items.of_texts({word: word for word in words}, title="words"), store=store)
+        if not isinstance(embeddings, Embeddings):
+            raise ConfigurationError(
+                f"{encoder.card.name} makes no single dense vectors.", hint="near words need a dense text encoder"
+            )
         rows = embeddings.rows(list(words))
         return cls(encoder, words, _unit(np.asarray(embeddings.vectors)[rows]), threshold)
 

@@ -72,7 +72,8 @@ class Spelling:
 
     def _split(self, word: str, at_least: int) -> tuple[str, ...]:
         """Two known words of three letters or more; those of which the rarer is in most documents."""
-        best, most = (), at_least - 1
+        best: tuple[str, ...] = ()
+        most = at_least - 1
         for at in range(3, len(word) - 2):
             halves = (word[:at], word[at:])
             numbers = [self._numbers.get(half, -1) for half in halves]
@@ -89,4 +90,5 @@ def _codes(text: str) -> NDArray[np.uint32]:
 
 def _marks(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
     """A bit for each character; different characters may share one."""
-    return np.left_shift(np.uint64(1), codes.astype(np.uint64) % np.uint64(64))
+    marks: NDArray[np.uint64] = np.left_shift(np.uint64(1), codes.astype(np.uint64) % np.uint64(64))
+    return marks
