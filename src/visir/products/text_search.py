@@ -58,7 +58,8 @@ class TextOptions:
             from visir.encoders import load
 
             encoder = load(encoder, device=device)
-        near = None if encoder is None else NearWords.of(encoder, index.postings.words, store=store)
+        words = [word for word in index.postings.words if word.isalpha()]  # no sizes, no model numbers
+        near = None if encoder is None else NearWords.of(encoder, words, store=store)
         return QueryOptions(spelling=self.spelling, synonyms=rules, near_words=near)
 
 

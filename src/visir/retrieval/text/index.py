@@ -26,7 +26,7 @@ from visir.retrieval.text.plan import Lexicon, Plan, plan
 from visir.retrieval.text.postings import Postings
 from visir.retrieval.text.spelling import Spelling
 from visir.retrieval.text.synonyms import Synonyms
-from visir.retrieval.text.words import VERSION, Language
+from visir.retrieval.text.words import Language
 from visir.storage import FolderChange, FolderKind, Manifest, new_folder
 
 if TYPE_CHECKING:
@@ -268,7 +268,6 @@ class TextIndex(Displayed):
             pq.write_table(table, change.file(f"{place}/{name}.parquet", fresh=True), compression="zstd")
         change.keep_only(place)
         change.content |= {
-            "words": VERSION,
             "place": place,
             "fields": list(self.fields),
             "language": self.language.name,
@@ -287,8 +286,6 @@ class TextIndex(Displayed):
         manifest.check(folder, TEXT_INDEX, hashed=lambda name: False)
         with TEXT_INDEX.reading(folder):
             content: Mapping[str, Any] = manifest.content
-            if content["words"] != VERSION:
-                raise ValueError(f"its words are of version {content['words']}, not {VERSION}")
             place = folder / content["place"]
             hint = TEXT_INDEX.remedy
             columns = {"id": pa.string(), "digest": pa.binary(16)}

@@ -11,8 +11,6 @@ from typing import Any
 from visir.errors import ConfigurationError, nearest, require
 from visir.retrieval.bm25 import singular
 
-VERSION = 1
-"""Raise it when `words_of` returns other words for a text: saved indexes are then made again."""
 OWN = ("plural", "none")
 """Ways to make terms that need no package."""
 STOP_WORDS = frozenset(
@@ -63,7 +61,8 @@ def words_of(text: str) -> list[str]:
     """Return the words of a text: runs of letters and digits, in lower case (NFKC, casefold).
 
     The English possessive 's is removed. Chinese characters and Japanese kana become overlapping pairs, because these
-    scripts do not separate words.
+    scripts do not separate words. A change of this function needs a new version of `TEXT_INDEX`: saved indexes hold
+    what it returned.
 
     Example:
         >>> words_of("Men's V-Neck T-SHIRT, 100% cotton")
