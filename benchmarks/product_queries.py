@@ -77,6 +77,14 @@ class Queries:
         """The texts of one form."""
         return {name: text for (own, name), text in self.texts.items() if own == form}
 
+    def relevant(self, query: str) -> list[str]:
+        """The relevant products of a query."""
+        row = self.qrels.queries.to_pylist().index(query)
+        documents: list[str] = self.qrels.documents[
+            int(self.qrels.offsets[row]) : int(self.qrels.offsets[row + 1])
+        ].to_pylist()
+        return documents
+
 
 def opened(name: str, data: Path) -> Catalogue:
     return open_catalogue(data / PLACES[name], images="none", **(AMAZON if name == "amazon" else {}))

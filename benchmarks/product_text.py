@@ -27,7 +27,7 @@ from visir.evaluation.fusion_weights import choose_fusion_weights
 from visir.evaluation.intervals import interval_of
 from visir.evaluation.measures import measure
 from visir.products.text_search import DEFAULTS, catalogue_texts
-from visir.records import Catalogue, Embeddings, Items, Run
+from visir.records import Catalogue, Embeddings, Items, Qrels, Run
 from visir.retrieval.bm25 import Bm25
 from visir.retrieval.fusion import fuse
 from visir.retrieval.ranks import ranks_of
@@ -39,6 +39,9 @@ from visir.retrieval.text.synonyms import Synonyms
 MEASURES = ("ndcg@10", "recall@10")
 DEPTH = 100
 TUNED, TUNING_SEED = "flipkart", 1
+WORDS, HIDDEN = "BM25F + plurals + spelling", ", attributes hidden"
+chosen: dict[str, dict[str, float]] = {}
+"""The weights of the fusions, by what is hidden."""
 Answer = Callable[[Mapping[str, str]], Run]
 
 
@@ -126,23 +129,29 @@ def systems(catalogue: Catalogue, encoder: Any, has_snowball: bool) -> dict[str,
     }
     if has_snowball:
         rows["BM25F + Snowball English"] = lambda queries: built["english"].run(queries, DEPTH, spelling=False)
-    words = rows["BM25F + plurals + spelling"] = lambda queries: index.run(queries, DEPTH)
-    rows["the same, attributes hidden"] = lambda queries: hidden.run(queries, DEPTH)
+    rows[WORDS] = lambda queries: index.run(queries, DEPTH)
+    rows[WORDS + HIDDEN] = lambda queries: hidden.run(queries, DEPTH)
     synonyms = rules()
     rows["+ spelling + synonyms (file)"] = lambda queries: index.run(queries, DEPTH, synonyms=synonyms)
     if encoder is not None:
         near = NearWords.of(encoder, index.postings.words)
-        vectors = dense(encoder, ids, [everything[place] for place in np.argsort(order)], index)
         rows["+ spelling + synonyms (vectors)"] = lambda queries: index.run(queries, DEPTH, near_words=near)
-        rows["dense"] = vectors
-        rows["fusion, rrf"] = lambda queries: fuse({"words": words(queries), "dense": vectors(queries)}, depth=DEPTH)
-        rows["fusion, weighted"] = lambda queries: fuse(
-            {"words": words(queries), "dense": vectors(queries)}, fusion="weighted", weights=chosen, depth=DEPTH
-        )
+        short = [f"{title}, {category}" for title, category in zip(fields["title"], fields["category"], strict=True)]
+        texts = {"": [everything[place] for place in np.argsort(order)], HIDDEN: short}
+        for suffix, own in texts.items():
+            add_dense(rows, suffix, rows[WORDS + suffix], dense(encoder, ids, own, index))
     return rows
 
 
-chosen: dict[str, float] = {"words": 0.5, "dense": 0.5}
+def add_dense(rows: dict[str, Answer], suffix: str, words: Answer, vectors: Answer) -> None:
+    """Dense search, and its fusion with words."""
+    rows["dense" + suffix] = vectors
+    rows["fusion, rrf" + suffix] = lambda queries: fuse(
+        {"words": words(queries), "dense": vectors(queries)}, depth=DEPTH
+    )
+    rows["fusion, weighted" + suffix] = lambda queries: fuse(
+        {"words": words(queries), "dense": vectors(queries)}, fusion="weighted", weights=chosen[suffix], depth=DEPTH
+    )
 
 
 def values_of(answer: Answer, queries: Queries) -> tuple[dict[str, dict[str, tuple[list[str], Any]]], float]:
@@ -233,10 +242,16 @@ def main() -> None:
         encoder = visir.load(arguments.dense)
         catalogue = opened(TUNED, arguments.data)
         queries = make_queries(TUNED, catalogue, seed=TUNING_SEED, most=arguments.queries)
-        rows, texts = systems(catalogue, encoder, False), queries.of("as drawn")
-        runs = {"words": rows["BM25F + plurals + spelling"](texts), "dense": rows["dense"](texts)}
-        chosen.update(choose_fusion_weights(runs, queries.qrels.select(list(texts))).weights)
-        print(f"weights of the fusion, chosen on {TUNED}, seed {TUNING_SEED}: {chosen}")
+        rows = systems(catalogue, encoder, False)
+        texts = {f"{form}: {query}": text for (form, query), text in queries.texts.items()}
+        pairs = [
+            (f"{form}: {query}", document) for form, query in queries.texts for document in queries.relevant(query)
+        ]
+        judged = Qrels.of(*zip(*pairs, strict=True))
+        for suffix in ("", HIDDEN):
+            runs = {"words": rows[WORDS + suffix](texts), "dense": rows["dense" + suffix](texts)}
+            chosen[suffix] = choose_fusion_weights(runs, judged).weights
+        print(f"weights of the fusion, chosen on {TUNED}, seed {TUNING_SEED}: {chosen}", flush=True)
     for name in arguments.catalogues.split(","):
         catalogue = opened(name, arguments.data)
         queries = make_queries(name, catalogue, seed=arguments.seed, most=arguments.queries)

@@ -278,6 +278,11 @@ def test_words() -> None:
     assert TextIndex.build(["a"], {"title": ["the who"]}).search("the").ids == ("a",)  # nothing else was asked for
 
 
+@pytest.mark.parametrize("query", ["", "!?", "\ud800\ud800\ud800x", "x" * 5_000, "\0", "red " * 2_000])
+def test_strange_queries_are_answered(query: str) -> None:
+    assert small().search(query).ids == (small().search("red").ids if "red" in query else ())
+
+
 def test_languages() -> None:
     pytest.importorskip("snowballstemmer")
     snowball = pytest.importorskip("nltk.stem.snowball").SnowballStemmer

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from visir.display import Tabular, brief
 from visir.encoders.store import Store
@@ -171,14 +172,15 @@ def _run(answer: ProductAnswer, gallery: Gallery) -> Run:
 
 def right_products(catalogue: Catalogue, query: str) -> frozenset[str] | None:
     """The products of all categories that are called `query`, or None when no category is."""
-    tree = CategoryTree.of(catalogue)
     name = query.strip().casefold()
-    same_name = np.array([row for row, other in enumerate(tree.names) if other.casefold() == name], dtype=np.int64)
-    if not len(same_name):
+    same_name = [row for row, other in enumerate(catalogue.categories["name"].to_pylist()) if other.casefold() == name]
+    if not same_name:
         return None
-    own = tree.rows(catalogue.products["category_id"])
-    belongs = tree.contains(same_name[:, None], own).any(axis=0)
-    return frozenset(catalogue.products["id"].filter(pa.array(belongs)).to_pylist())
+    tree = CategoryTree.of(catalogue)
+    inside = tree.contains(np.array(same_name)[:, None], np.arange(len(tree))).any(axis=0)
+    products = catalogue.products
+    belongs = pc.is_in(products["category_id"], catalogue.categories["id"].filter(pa.array(inside)).combine_chunks())
+    return frozenset(products["id"].filter(belongs).to_pylist())
 
 
 def _by_model(

@@ -203,7 +203,7 @@ class TextIndex(Displayed):
             **options: As of `QueryOptions`.
 
         Raises:
-            ConfigurationError: `k` is wrong, the query has no words, or `within` has another length.
+            ConfigurationError: `k` is wrong, or `within` is not one boolean for each document.
         """
         rows, scores, looked_up = self._ranked(query, k, within, options)
         ids = self.ids.take(pa.array(rows)).to_pylist()

@@ -85,7 +85,7 @@ class Spelling:
 
 def _codes(text: str) -> NDArray[np.uint32]:
     """The characters as numbers."""
-    return np.frombuffer(text.encode("utf-32-le"), np.uint32)
+    return np.frombuffer(text.encode("utf-32-le", "surrogatepass"), np.uint32)
 
 
 def _marks(codes: NDArray[np.uint32]) -> NDArray[np.uint64]:
