@@ -194,7 +194,7 @@ def test_spelling_finds_the_nearest_word(word: str, known: list[str]) -> None:
 
 
 def test_spelling_prefers_frequent_words_and_leaves_sizes_alone() -> None:
-    spelling = Spelling(["shirt", "short", "skirt", "xl", "m64"], np.array([5, 9, 2, 4, 1]))
+    spelling = Spelling(["m64", "shirt", "short", "skirt", "xl"], np.array([1, 5, 9, 2, 4]))
     assert spelling.nearest("shrt") == ("short",)  # both have distance 1
     assert spelling.nearest("shrt", at_least=10) == ()
     assert spelling.nearest("m65") == () and spelling.nearest("xx") == ()

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,12 +22,12 @@ class Spelling:
     fuzziness "AUTO" of Lucene). Words with digits are not corrected: they are sizes and model numbers.
 
     Args:
-        words: (v,) the known words.
+        words: (v,) the known words, distinct and sorted; none is empty.
         frequencies: (v,) how many documents have each.
 
     Example:
         >>> import numpy as np
-        >>> spelling = Spelling(["cotton", "button", "shirt", "blue", "jeans"], np.array([9, 3, 5, 4, 2]))
+        >>> spelling = Spelling(["blue", "button", "cotton", "jeans", "shirt"], np.array([4, 3, 9, 2, 5]))
         >>> [spelling.nearest(word) for word in ("coton", "shrit", "bluejeans", "xyz", "b12")]
         [('cotton',), ('shirt',), ('blue', 'jeans'), (), ()]
     """
@@ -33,13 +35,15 @@ class Spelling:
     def __init__(self, words: Sequence[str], frequencies: NDArray[np.int64]) -> None:
         self.words = words
         self.frequencies = frequencies
-        self._numbers = {word: number for number, word in enumerate(words)}
-        lengths = np.fromiter((len(word) for word in words), np.int64, len(words))
-        self._offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        self._codes = _codes("".join(words))
-        owner = np.repeat(np.arange(len(words)), lengths)
-        self._marks = np.zeros(len(words), np.uint64)
-        np.bitwise_or.at(self._marks, owner, _marks(self._codes))
+
+    @cached_property
+    def _packed(self) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint64]]:
+        """The letters of all words one after another, where each word starts, and its set of letters as bits."""
+        lengths = np.fromiter((len(word) for word in self.words), np.int64, len(self.words))
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        codes = _codes("".join(self.words))
+        marks = np.bitwise_or.reduceat(_marks(codes), offsets[:-1]) if len(self.words) else np.zeros(0, np.uint64)
+        return codes, offsets, marks
 
     def nearest(self, word: str, *, at_least: int = 1) -> tuple[str, ...]:
         """Return the known word that is meant, or the two known words into which it splits; () for none.
@@ -56,7 +60,7 @@ class Spelling:
         codes = _codes(word)
         most = 1 if len(word) <= 5 else 2
         mark = np.bitwise_or.reduce(_marks(codes))
-        numbers, distances = kernels.near(codes, mark, self._codes, self._offsets, self._marks, most)
+        numbers, distances = kernels.near(codes, mark, *self._packed, most)
         usable = (self.frequencies[numbers] >= at_least) & (distances > 0)
         numbers, distances = numbers[usable], distances[usable]
         usable = np.array([not any(map(str.isdigit, self.words[number])) for number in numbers], dtype=np.bool_)
@@ -76,8 +80,10 @@ class Spelling:
         most = at_least - 1
         for at in range(3, len(word) - 2):
             halves = (word[:at], word[at:])
-            numbers = [self._numbers.get(half, -1) for half in halves]
-            rarer = min(int(self.frequencies[number]) for number in numbers) if min(numbers) >= 0 else 0
+            numbers = [bisect_left(self.words, half) for half in halves]
+            is_known = all(number < len(self.words) and self.words[number] == half
+                           for number, half in zip(numbers, halves, strict=True))  # fmt: skip
+            rarer = min(int(self.frequencies[number]) for number in numbers) if is_known else 0
             if rarer > most:
                 best, most = halves, rarer
         return best
