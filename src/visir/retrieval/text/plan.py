@@ -120,7 +120,10 @@ def plan(
     words = words_of(query)
     stop_words = lexicon.language.stop_words
     words = [word for word in words if word not in stop_words] or words
-    words = list(dict.fromkeys(words))
+    first: dict[str, str] = {}
+    for word, term in zip(words, lexicon.language.terms(words), strict=True):
+        first.setdefault(term, word)  # a term that is typed twice counts once
+    words = list(first.values())
     entries = [_Word(word, [((word,), 1.0)]) for word in words]
     changes: list[str] = []
     named: set[str] = set()
