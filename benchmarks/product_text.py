@@ -139,18 +139,22 @@ def systems(catalogue: Catalogue, encoder: Any, has_snowball: bool) -> dict[str,
         short = [f"{title}, {category}" for title, category in zip(fields["title"], fields["category"], strict=True)]
         texts = {"": [everything[place] for place in np.argsort(order)], HIDDEN: short}
         for suffix, own in texts.items():
-            add_dense(rows, suffix, rows[WORDS + suffix], dense(encoder, ids, own, index))
+            add_dense(rows, suffix, rows[WORDS + suffix], dense(encoder, ids, own, index), index)
     return rows
 
 
-def add_dense(rows: dict[str, Answer], suffix: str, words: Answer, vectors: Answer) -> None:
-    """Dense search, and its fusion with words."""
+def add_dense(rows: dict[str, Answer], suffix: str, words: Answer, vectors: Answer, index: TextIndex) -> None:
+    """Dense search, and its fusion with words; in the fusion the encoder reads the query with the spelling corrected."""
+
+    def runs(queries: Mapping[str, str]) -> dict[str, Run]:
+        corrected = {query: index.plan(text).corrected for query, text in queries.items()}
+        return {"words": words(queries), "dense": vectors(corrected)}
+
     rows["dense" + suffix] = vectors
-    rows["fusion, rrf" + suffix] = lambda queries: fuse(
-        {"words": words(queries), "dense": vectors(queries)}, depth=DEPTH
-    )
+    rows["dense, spelling corrected" + suffix] = lambda queries: runs(queries)["dense"]
+    rows["fusion, rrf" + suffix] = lambda queries: fuse(runs(queries), depth=DEPTH)
     rows["fusion, weighted" + suffix] = lambda queries: fuse(
-        {"words": words(queries), "dense": vectors(queries)}, fusion="weighted", weights=chosen[suffix], depth=DEPTH
+        runs(queries), fusion="weighted", weights=chosen[suffix], depth=DEPTH
     )
 
 
@@ -249,7 +253,7 @@ def main() -> None:
         ]
         judged = Qrels.of(*zip(*pairs, strict=True))
         for suffix in ("", HIDDEN):
-            runs = {"words": rows[WORDS + suffix](texts), "dense": rows["dense" + suffix](texts)}
+            runs = {"words": rows[WORDS + suffix](texts), "dense": rows["dense, spelling corrected" + suffix](texts)}
             chosen[suffix] = choose_fusion_weights(runs, judged).weights
         print(f"weights of the fusion, chosen on {TUNED}, seed {TUNING_SEED}: {chosen}", flush=True)
     for name in arguments.catalogues.split(","):

@@ -93,6 +93,8 @@ def test_several_systems_are_fused() -> None:
     only = search(catalogue, "red skirt", ["bm25f", "text:bow"], fusion="weighted", weights=[1, 0])
     assert [product for product, _ in only.products[:2]] == [product for product, _ in parts[0].products]
     assert search(catalogue, "zzzz", ["bm25f", "bm25"]).products == ()
+    corrected = search(catalogue, "red skrit", ["bm25f", "text:bow"])  # the encoder, too, reads "red skirt"
+    assert corrected.products == answer.products and corrected.query == "red skrit"
 
 
 def test_faults_are_named_all_at_once(tmp_path: Path) -> None:

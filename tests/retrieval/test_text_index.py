@@ -203,6 +203,7 @@ def test_spelling_prefers_frequent_words_and_leaves_sizes_alone() -> None:
 def test_the_answer_says_what_was_searched_instead() -> None:
     index = small()
     assert index.search("blu shirts").changes == ("searched for 'blue' instead of 'blu'",)
+    assert index.search("Blu shirts").corrected == "blue shirts" and index.search("Blue!").corrected == "Blue!"
     assert index.search("blu shirts", spelling=False).changes == ()
     assert index.search("blueshirt").changes == ("searched for 'blue shirt' instead of 'blueshirt'",)
     assert index.search("blueshirt").ids == index.search("blue shirt").ids

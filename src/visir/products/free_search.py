@@ -86,7 +86,7 @@ def search(
         query: The words.
         system: "bm25f" (words against titles, categories and attributes, in an index that is kept); the folder of a
             trained model (`visir products train`); or a baseline: "bm25", "bm25:plain", "text:NAME", "clip:NAME".
-            Several are fused.
+            Several are fused; where "bm25f" is among them, the others get the query with the spelling corrected.
         k: How many products the answer has at most.
         text: How "bm25f" reads words.
         fusion: How several systems are joined: "rrf" or "weighted" (see `visir.retrieval.fusion.fuse`).
@@ -120,7 +120,14 @@ def search(
     raise_faults(ConfigurationError, "product search", faults, hint='for example "wooden dogs"')
     catalogue = open_catalogue(catalogue)
     depth = k if len(systems) == 1 else max(k, FUSION_DEPTH)
-    parts = [_answer(catalogue, query, name, depth, text or TextOptions(), device, store) for name in systems]
+    text = text or TextOptions()
+    typed = query
+    if WORDS in systems and len(systems) > 1:  # the other systems do not correct words themselves
+        index = text_index(catalogue, language=text.language, bm25f=text.bm25f)
+        query = index.plan(query, spelling=text.spelling).corrected
+    parts = [
+        _answer(catalogue, typed if name == WORDS else query, name, depth, text, device, store) for name in systems
+    ]
     if len(parts) == 1:
         return parts[0]
     gallery = Gallery.of("image", catalogue.products["id"].combine_chunks(), "all products")
@@ -132,7 +139,7 @@ def search(
     products = fuse(runs, fusion=fusion, weights=by_name, depth=k).answer(_QUERY) if runs else []
     name = f"{fusion}({', '.join(part.system for part in parts)})"
     changes = tuple(change for part in parts for change in part.changes)
-    return ProductAnswer(query, name, fusion, tuple(products), parts[0].right, catalogue, changes)
+    return ProductAnswer(typed, name, fusion, tuple(products), right_products(catalogue, typed), catalogue, changes)
 
 
 def _answer(

@@ -66,11 +66,13 @@ class TextAnswer:
         ids: Of the documents, best first; equal scores in order of id.
         scores: Their scores.
         changes: What was searched beside or instead of the words of the query, a sentence each.
+        corrected: The query with misspelt words replaced, for other systems; as it was typed where none is.
     """
 
     ids: tuple[str, ...]
     scores: tuple[float, ...]
     changes: tuple[str, ...]
+    corrected: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -207,7 +209,7 @@ class TextIndex(Displayed):
         """
         rows, scores, looked_up = self._ranked(query, k, within, options)
         ids = self.ids.take(pa.array(rows)).to_pylist()
-        return TextAnswer(tuple(ids), tuple(scores.tolist()), looked_up.changes)
+        return TextAnswer(tuple(ids), tuple(scores.tolist()), looked_up.changes, looked_up.corrected)
 
     def run(
         self, queries: Mapping[str, str], k: int = 10, *, name: str = "BM25F", **options: Unpack[QueryOptions]

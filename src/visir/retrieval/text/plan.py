@@ -40,10 +40,12 @@ class Plan:
     Attributes:
         concepts: For each word of the query its alternatives; none for a word that nothing matches.
         changes: What is searched beside or instead of the words of the query, a sentence each.
+        corrected: The query with misspelt words replaced, for other systems; as it was typed where none is.
     """
 
     concepts: tuple[tuple[Alternative, ...], ...]
     changes: tuple[str, ...]
+    corrected: str
 
     def arrays(self) -> tuple[NDArray[np.int64], ...]:
         """Return concepts, alternatives, groups and words by nested offsets, and the weights (see `kernels.score`)."""
@@ -130,9 +132,10 @@ def plan(
     if synonyms is not None:
         named = _add_synonyms(entries, lexicon, synonyms, changes)
     corrected: list[_Word] = []
+    spelt: dict[str, str] = {}
     for entry in entries:
         is_named = entry.word in named and any(lexicon.alternative(phrase) for phrase, _ in entry.phrases)
-        corrected += _correct(entry, lexicon, changes) if spelling and not is_named else [entry]
+        corrected += _correct(entry, lexicon, changes, spelt) if spelling and not is_named else [entry]
     for entry in corrected:
         if near_words is not None and entry.word not in named and not lexicon.frequency(entry.word):
             pairs = near_words.near(entry.word)
@@ -143,7 +146,8 @@ def plan(
     for entry in corrected:
         alternatives = [lexicon.alternative(phrase, weight) for phrase, weight in entry.phrases]
         concepts.append(tuple(alternative for alternative in alternatives if alternative is not None))
-    return Plan(tuple(concept for concept in concepts if concept), tuple(changes))
+    typed = " ".join(spelt.get(word, word) for word in words_of(query)) if spelt else query
+    return Plan(tuple(concept for concept in concepts if concept), tuple(changes), typed)
 
 
 def _add_synonyms(entries: list[_Word], lexicon: Lexicon, synonyms: Synonyms, changes: list[str]) -> set[str]:
@@ -165,8 +169,11 @@ def _add_synonyms(entries: list[_Word], lexicon: Lexicon, synonyms: Synonyms, ch
     return named
 
 
-def _correct(entry: _Word, lexicon: Lexicon, changes: list[str]) -> list[_Word]:
-    """Replace a word that no document has by near ones; search a rare one together with a much more frequent one."""
+def _correct(entry: _Word, lexicon: Lexicon, changes: list[str], spelt: dict[str, str]) -> list[_Word]:
+    """Replace a word that no document has by near ones; search a rare one together with a much more frequent one.
+
+    What is replaced is added to `spelt`.
+    """
     frequency = lexicon.frequency(entry.word)
     if frequency > FEW or (frequency and len(entry.word) <= 3):
         return [entry]
@@ -178,7 +185,8 @@ def _correct(entry: _Word, lexicon: Lexicon, changes: list[str]) -> list[_Word]:
         changes.append(f"searched for {searched!r} beside {entry.word!r}, which is rare")
         return [_Word(entry.word, [*entry.phrases, (nearest, 1.0)])]
     changes.append(f"searched for {searched!r} instead of {entry.word!r}")
-    return [_Word(entry.word, [*entry.phrases, ((word,), 1.0)]) for word in nearest]
+    spelt[entry.word] = searched
+    return [_Word(entry.word, [((word,), 1.0)]) for word in nearest]
 
 
 def _offsets(lengths: list[int]) -> NDArray[np.int64]:
