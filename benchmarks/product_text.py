@@ -144,7 +144,7 @@ def systems(catalogue: Catalogue, encoder: Any, has_snowball: bool) -> dict[str,
 
 
 def add_dense(rows: dict[str, Answer], suffix: str, words: Answer, vectors: Answer, index: TextIndex) -> None:
-    """Dense search, and its fusion with words; in the fusion the encoder reads the query with the spelling corrected."""
+    """Dense search, and its fusion with words, where the encoder reads the query with the spelling corrected."""
 
     def runs(queries: Mapping[str, str]) -> dict[str, Run]:
         corrected = {query: index.plan(text).corrected for query, text in queries.items()}

@@ -275,7 +275,7 @@ def test_words() -> None:
     ]
     assert words_of("ＦＵＬＬ Straße l’été") == ["full", "strasse", "l", "été"]
     assert Language("none").terms(["été", "shirts"]) == ["ete", "shirts"]
-    assert small().search("shirt shirts SHIRT") == small().search("shirt")
+    assert small().search("shirt shirts SHIRT").scores == small().search("shirt").scores
     assert small().search("the shirt").ids == small().search("shirt").ids
     assert TextIndex.build(["a"], {"title": ["the who"]}).search("the").ids == ("a",)  # nothing else was asked for
 
