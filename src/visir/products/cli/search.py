@@ -34,7 +34,7 @@ def search(
         typer.Option(
             "--model",
             "-m",
-            help="bm25f (words in titles, categories and attributes; the default); a trained model's folder; "
+            help="A model: bm25f (words in titles, categories and attributes; the default), a trained model's folder, "
             "bm25, bm25:plain, text:NAME, clip:NAME. Repeatable: the answers are fused.",
             show_default=False,
         ),
@@ -52,11 +52,13 @@ def search(
         typer.Option(help="A text encoder, for words that no product has: st:…", rich_help_panel=_TEXT),
     ] = None,
     fusion: Annotated[
-        str, typer.Option(help="How several models are joined: rrf or weighted.", rich_help_panel=_TEXT)
+        str, typer.Option(help="How several systems are joined: rrf or weighted.", rich_help_panel=_TEXT)
     ] = "rrf",
     weight: Annotated[
         list[float] | None,
-        typer.Option(help="The weight of each model in the fusion, in their order. Repeatable.", rich_help_panel=_TEXT),
+        typer.Option(
+            "--model-weight", help="The weight of each model in the fusion, in their order.", rich_help_panel=_TEXT
+        ),
     ] = None,
     html: Annotated[Path | None, typer.Option(help="Write the answer as a page of pictures.")] = None,
     format: FormatOption = None,
