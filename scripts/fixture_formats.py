@@ -251,6 +251,18 @@ def _read_index(path: Path) -> None:
     assert open_index(path).info().documents in (2, 4)
 
 
+def _write_text_index(path: Path) -> None:
+    from visir.retrieval.text.index import TextIndex
+
+    TextIndex.build(["a", "b"], {"title": ["red shoes", "blue shirt"], "colour": ["red", "navy blue"]}).save(path)
+
+
+def _read_text_index(path: Path) -> None:
+    from visir.retrieval.text.index import TextIndex
+
+    assert TextIndex.open(path).search("rde shoe").ids == ("a",)
+
+
 def _write_library(path: Path) -> None:
     from visir.collections.images import ImageReader
     from visir.library import update
@@ -380,6 +392,7 @@ FORMATS = {
     "index-exact": FixtureFormat(_write_index("exact"), _read_index),
     "index-hnsw": FixtureFormat(_write_index("hnsw"), _read_index, packages=("faiss",)),
     "index-inverted": FixtureFormat(_write_index("inverted"), _read_index),
+    "text-index": FixtureFormat(_write_text_index, _read_text_index),
     "library.visir": FixtureFormat(_write_library, _read_library),
     "sessions": FixtureFormat(_write_sessions, _read_sessions, packages=("duckdb",)),
     "purchase-model": FixtureFormat(

@@ -10,6 +10,7 @@ from visir.evaluation.compare import compare
 from visir.evaluation.comparison import Comparison, Difference
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.explain import Explanation, Fit, explain
+from visir.evaluation.fusion_weights import FusionWeights, choose_fusion_weights
 from visir.evaluation.rescoring import Material
 from visir.evaluation.results import Evaluation, load, load_evaluation, save
 from visir.evaluation.text_weight import ChosenWeight, choose_weight
@@ -23,7 +24,9 @@ __all__ = [
     "Evaluation",
     "Explanation",
     "Fit",
+    "FusionWeights",
     "Material",
+    "choose_fusion_weights",
     "choose_weight",
     "compare",
     "evaluate",

@@ -9,7 +9,7 @@ QUERY_HELP = {
     "like": "Look for pictures like this one of the library (its id, path or name), which is left out of the answer.",
     "text_weight": "Weight of the text beside a picture, from 0 to 1; 1 is the text alone.",
     "system": "dense (late interaction too), sparse or hybrid; without one, dense where the library has it.",
-    "fusion": "How hybrid joins the two systems: rrf (reciprocal ranks) or weighted (a weighted sum of scores).",
+    "fusion": "How several systems are joined: rrf (reciprocal ranks) or weighted (a weighted sum of scores).",
     "weight": "Weight of the dense scores in weighted fusion, from 0 to 1.",
     "where": "Conditions that every answer satisfies, such as width >= 800.",
     "category": "Only this folder or category, with everything below it.",

@@ -1,6 +1,7 @@
 """Catalogues of products, and category search in them (thesis chapter 7).
 
-The surface, in the order of work: `open_catalogue`, `search` (BM25, encoders, or a trained model), `train`, `evaluate`.
+The surface, in the order of work: `open_catalogue`, `search` (words, encoders, a trained model, or several fused),
+`train`, `evaluate`. `text_index` is the index that `search` looks words up in.
 
 Catalogues, readers and the tree know nothing of models. Names are imported when they are first used, so that opening a
 catalogue needs little.
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from visir.products.opening import open_catalogue
     from visir.products.relevance import relevant_products
     from visir.products.task import CatalogueTasks, CategoryTask, category_task
+    from visir.products.text_search import TextOptions, text_index
     from visir.products.tree import CategoryTree, tree_errors
 
 __all__ = [
@@ -39,6 +41,7 @@ __all__ = [
     "CategoryEvaluation",
     "CategoryTask",
     "CategoryTree",
+    "TextOptions",
     "category_task",
     "encode_catalogue",
     "evaluate",
@@ -46,6 +49,7 @@ __all__ = [
     "open_catalogue",
     "relevant_products",
     "search",
+    "text_index",
     "train",
     "tree_errors",
 ]
@@ -64,6 +68,8 @@ __getattr__, __dir__ = lazy(
         "open_catalogue": "visir.products.opening",
         "relevant_products": "visir.products.relevance",
         "search": "visir.products.free_search",
+        "TextOptions": "visir.products.text_search",
+        "text_index": "visir.products.text_search",
         "train": "visir.products.fold_training",
         "tree_errors": "visir.products.tree",
     },

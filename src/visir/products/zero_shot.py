@@ -19,7 +19,12 @@ FORMS = ("bm25", "bm25:plain", "text:NAME", "clip:NAME")
 
 
 def baseline(
-    name: str, catalogue: Catalogue, *, device: str | None = None, store: Store | None = None
+    name: str,
+    catalogue: Catalogue,
+    *,
+    device: str | None = None,
+    store: Store | None = None,
+    others: tuple[str, ...] = (),
 ) -> CategorySystem:
     """A baseline by its name.
 
@@ -29,6 +34,7 @@ def baseline(
         catalogue: What is searched.
         device: Where the encoder runs; None takes the best there is.
         store: Where vectors are kept; None takes the default store.
+        others: Further names that the caller takes, for the message.
 
     Raises:
         ConfigurationError: The name has another form.
@@ -40,7 +46,7 @@ def baseline(
         return TitleBm25(PLAIN, "BM25, plain")
     if kind not in ("text", "clip") or not model:
         what = f"{name}: no such folder, and no baseline." if "/" in name else f"unknown baseline {name!r}"
-        raise ConfigurationError(what, hint=nearest(name, FORMS))
+        raise ConfigurationError(what, hint=nearest(name, (*others, *FORMS)))
     from visir.encoders import load
 
     make = text_zero_shot if kind == "text" else image_zero_shot

@@ -14,7 +14,7 @@ def blocks(answer: ProductAnswer) -> list[Block]:
     """Who answered, and the products."""
     heading = Paragraph(inline("<b>{}</b> in {}, {}", answer.query, answer.catalogue.name, answer.system))
     tiles = answer_tiles(answer, BUDGET)
-    nothing = Paragraph("Nothing was found: no title shares a word with the question.")
+    nothing = Paragraph("Nothing was found: no product shares a word with the query.")
     return [heading, Strip(tiles, is_large=False) if tiles else nothing]
 
 

@@ -38,7 +38,12 @@ def answer_table(answer: ProductAnswer) -> Table:
         [rank, score, *([bool(product.right)] if is_known else []), product.title, " › ".join(product.path), product.id]
         for rank, (product, score) in enumerate(_shown_products(answer.catalogue, answer), 1)
     ]
-    return Table.of(columns, rows, caption=f"Products for “{answer.query}”", notes=[_summary(answer)])
+    return Table.of(
+        columns,
+        rows,
+        caption=f"Products for “{answer.query}”",
+        notes=[*map(_sentence, answer.changes), _summary(answer)],
+    )
 
 
 def answer_tiles(answer: ProductAnswer, budget: int) -> list[Tile]:
@@ -74,7 +79,7 @@ def write_search_page(path: str | Path, answer: ProductAnswer, *, command: str =
     """
     products = _shown_products(answer.catalogue, answer)
     tiles = answer_tiles(answer, PICTURE_BUDGET)
-    nothing = Paragraph("Nothing was found: no title shares a word with the question.")
+    nothing = Paragraph("Nothing was found: no product shares a word with the query.")
     answers: Block = Strip(tiles, is_large=True) if tiles else nothing
     sections = [Section("answers", "Answers", [answers])]
     if tiles:
@@ -85,6 +90,7 @@ def write_search_page(path: str | Path, answer: ProductAnswer, *, command: str =
         sections.append(Section("made", "Command", [Code(command)]))
     facts = [
         inline("{} of <b>{}</b> products", len(tiles), f"{answer.catalogue.products.num_rows:,}"),
+        *map(_sentence, answer.changes),
         _summary(answer),
     ]
     return write_page(
@@ -128,6 +134,10 @@ def _shown_products(catalogue: Catalogue, answer: ProductAnswer) -> list[tuple[S
         (products.product(product, None if right is None else product in right), score)
         for product, score in answer.products
     ]
+
+
+def _sentence(change: str) -> str:
+    return f"{change[:1].upper()}{change[1:]}."
 
 
 def _summary(answer: ProductAnswer) -> str:

@@ -1,0 +1,391 @@
+"""The text index: documents with fields, searched by words; saved in a folder, and updated without a new build."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from visir.display import Displayed, brief, counted, listed
+from visir.errors import ConfigurationError, VisirError, raise_faults
+from visir.parquet import read_columns
+from visir.records import Gallery, Run
+from visir.retrieval.depth import depth_fault
+from visir.retrieval.text import kernels
+from visir.retrieval.text.bm25f import Bm25F
+from visir.retrieval.text.plan import Lexicon, Plan, plan
+from visir.retrieval.text.postings import Postings
+from visir.retrieval.text.spelling import Spelling
+from visir.retrieval.text.synonyms import Synonyms
+from visir.retrieval.text.words import Language
+from visir.storage import FolderChange, FolderKind, Manifest, new_folder
+
+if TYPE_CHECKING:
+    from visir.retrieval.text.near_words import NearWords
+
+
+class TextIndexError(VisirError):
+    """A text index is missing, damaged, or made of faulty documents."""
+
+
+TEXT_INDEX = FolderKind(
+    "text-index", "a text index", remedy="delete it, and make it again: TextIndex.build(…).save(FOLDER)",
+    error=TextIndexError,
+)  # fmt: skip
+_ARRAYS = ("starts", "documents", "counts", "lengths")
+
+
+class QueryOptions(TypedDict, total=False):
+    """How the words of a query are read.
+
+    Attributes:
+        spelling: Whether misspelt words are corrected; True by default.
+        synonyms: Rules; None by default.
+        near_words: Synonyms from vectors; None by default.
+    """
+
+    spelling: bool
+    synonyms: Synonyms | None
+    near_words: NearWords | None
+
+
+@dataclass(frozen=True)
+class TextAnswer:
+    """The answer of a text index to one query.
+
+    Attributes:
+        ids: Of the documents, best first; equal scores in order of id.
+        scores: Their scores.
+        changes: What was searched beside or instead of the words of the query, a sentence each.
+        corrected: The query with misspelt words replaced, for other systems; as it was typed where none is.
+    """
+
+    ids: tuple[str, ...]
+    scores: tuple[float, ...]
+    changes: tuple[str, ...]
+    corrected: str
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TextIndex(Displayed):
+    """Documents with fields of text, searched by words. `TextIndex.build` makes one, `TextIndex.open` reads one.
+
+    Args:
+        ids: (n,) ids of the documents, sorted.
+        digests: (n, 16) uint8, a hash over the texts of each document.
+        fields: The names of the fields.
+        postings: The words.
+        terms: (v,) the term of each word.
+        language: How words become terms.
+        bm25f: The settings of the scores.
+
+    Example:
+        >>> index = TextIndex.build(["a", "b"], {"title": ["red shoes", "blue shirt"], "colour": ["red", "navy blue"]})
+        >>> answer = index.search("rde shoe")
+        >>> answer.ids, answer.changes
+        (('a',), ("searched for 'red' instead of 'rde'",))
+        >>> later = index.updated(["b", "c"], {"title": ["blue shirt", "red shirt"], "colour": ["navy blue", "red"]})
+        >>> later.search("red").ids
+        ('c',)
+    """
+
+    ids: pa.StringArray
+    digests: NDArray[np.uint8]
+    fields: tuple[str, ...]
+    postings: Postings
+    terms: list[str]
+    language: Language
+    bm25f: Bm25F = field(default_factory=Bm25F)
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __repr__(self) -> str:
+        documents = f"{counted(len(self), 'documents')}, {counted(len(self.terms), 'words')}"
+        return brief(
+            self,
+            f"{documents}, fields: {', '.join(self.fields)}",
+            f"ids: {listed(self.ids[:3].to_pylist(), len(self))}",
+        )
+
+    @classmethod
+    def build(
+        cls,
+        ids: Sequence[str],
+        texts: Mapping[str, Sequence[str]],
+        *,
+        language: Language | str = "plural",
+        bm25f: Bm25F | None = None,
+    ) -> TextIndex:
+        """Make an index in memory.
+
+        Args:
+            ids: Unique ids of the documents.
+            texts: For each field the text of every document; "" where it has none.
+            language: How words become terms; a name as `Language` takes it.
+            bm25f: The settings of the scores.
+
+        Raises:
+            ConfigurationError: Settings are wrong.
+            TextIndexError: Ids repeat, or a field has another number of texts.
+        """
+        ids, columns, digests = _documents(ids, texts)
+        postings = Postings.of(columns)
+        language = Language(language) if isinstance(language, str) else language
+        index = cls(
+            pa.array(ids, pa.string()), digests, tuple(texts), postings, language.terms(postings.words), language,
+            bm25f or Bm25F(),
+        )  # fmt: skip
+        index.bm25f.check_fields(index.fields)
+        return index
+
+    def updated(self, ids: Sequence[str], texts: Mapping[str, Sequence[str]]) -> TextIndex:
+        """Return the index of these documents; only texts that are not in this index already are read.
+
+        The result equals a new build. Without a change it is this index itself.
+
+        Args:
+            ids: Of all documents afterwards; those of this index that are not among them are removed.
+            texts: As in `build`, with the same fields.
+
+        Raises:
+            TextIndexError: As in `build`, or there are other fields.
+        """
+        if tuple(texts) != self.fields:
+            raise TextIndexError(
+                f"this index has the fields {', '.join(self.fields)}, not {', '.join(texts)}.", hint="build a new one"
+            )
+        ids, columns, digests = _documents(ids, texts)
+        before = {name: row for row, name in enumerate(self.ids.to_pylist())}
+        old_rows = np.array([before.get(name, -1) for name in ids], np.int64)
+        same = old_rows >= 0
+        same[same] = (self.digests[old_rows[same]] == digests[same]).all(axis=1)
+        if same.all() and len(ids) == len(self):
+            return self
+        rows = np.full(len(self), -1, np.int64)
+        rows[old_rows[same]] = np.flatnonzero(same)
+        new_rows = np.flatnonzero(~same)
+        new = Postings.of([[column[row] for row in new_rows.tolist()] for column in columns])
+        postings = self.postings.merged(rows, new, new_rows)
+        known = dict(zip(self.postings.words, self.terms, strict=True))
+        unknown = [word for word in postings.words if word not in known]
+        known |= zip(unknown, self.language.terms(unknown), strict=True)
+        terms = [known[word] for word in postings.words]
+        return TextIndex(
+            pa.array(ids, pa.string()), digests, self.fields, postings, terms, self.language, self.bm25f
+        )  # fmt: skip
+
+    def with_settings(self, bm25f: Bm25F) -> TextIndex:
+        """Return the same index with other settings of the scores; nothing is read again.
+
+        Raises:
+            ConfigurationError: The settings name a field that is not there.
+        """
+        bm25f.check_fields(self.fields)
+        return self if bm25f == self.bm25f else replace(self, bm25f=bm25f)
+
+    def search(
+        self, query: str, k: int = 10, *, within: NDArray[np.bool_] | None = None, **options: Unpack[QueryOptions]
+    ) -> TextAnswer:
+        """Return the documents that share a word with the query, best first.
+
+        Args:
+            query: Any text.
+            k: How many documents the answer has at most, from 1.
+            within: (n,) bool, the documents that may be found; None: all.
+            **options: As of `QueryOptions`.
+
+        Raises:
+            ConfigurationError: `k` is wrong, or `within` is not one boolean for each document.
+        """
+        rows, scores, looked_up = self._ranked(query, k, within, options)
+        ids = self.ids.take(pa.array(rows)).to_pylist()
+        return TextAnswer(tuple(ids), tuple(scores.tolist()), looked_up.changes, looked_up.corrected)
+
+    def run(
+        self, queries: Mapping[str, str], k: int = 10, *, name: str = "BM25F", **options: Unpack[QueryOptions]
+    ) -> Run:
+        """Return the answers to several queries as a `Run`; a query without a match has no documents.
+
+        Args:
+            queries: From the id of each query to its text.
+            k: How many documents each answer has at most, from 1.
+            name: Of the run.
+            **options: As of `QueryOptions`.
+        """
+        parts = [self._ranked(text, k, None, options)[:2] for text in queries.values()]
+        nothing = (np.zeros(0, np.int64), np.zeros(0))
+        return Run(
+            name,
+            "t2t",
+            pa.array(list(queries), pa.string()),
+            np.concatenate([[0], np.cumsum([len(rows) for rows, _ in parts])]).astype(np.int64),
+            self.ids,
+            np.concatenate([rows for rows, _ in [*parts, nothing]]).astype(np.int32),
+            np.concatenate([scores for _, scores in [*parts, nothing]]),
+            self.gallery,
+            k,
+            {"search": "text index", "similarity": "BM25F", "language": self.language.name, **self.bm25f.to_dict()},
+        )
+
+    def plan(self, query: str, **options: Unpack[QueryOptions]) -> Plan:
+        """Return what is looked up for a query (see `visir.retrieval.text.plan`)."""
+        synonyms = options.get("synonyms")
+        return plan(
+            query,
+            self.lexicon,
+            spelling=options.get("spelling", True),
+            synonyms=None if synonyms is None else synonyms.under(self.language),
+            near_words=options.get("near_words"),
+        )
+
+    def save(self, folder: str | Path) -> Path:
+        """Write the index into a new or an empty folder, and return the folder."""
+        with new_folder(folder, TEXT_INDEX) as change:
+            self.write(change)
+        return Path(folder)
+
+    def write(self, change: FolderChange) -> None:
+        """Write the index into a folder that is being made or changed; an earlier one there no longer counts."""
+        place = f"index-{change.manifest.generation + 1}"
+        for name in _ARRAYS:
+            np.save(change.file(f"{place}/{name}.npy", fresh=True), getattr(self.postings, name), allow_pickle=False)
+        digests = pa.FixedSizeBinaryArray.from_buffers(
+            pa.binary(16), len(self), [None, pa.py_buffer(np.ascontiguousarray(self.digests))]
+        )
+        documents = pa.table({"id": self.ids, "digest": digests})
+        words = pa.table(
+            {"word": pa.array(self.postings.words, pa.string()), "term": pa.array(self.terms, pa.string())}
+        )
+        for name, table in (("documents", documents), ("words", words)):
+            pq.write_table(table, change.file(f"{place}/{name}.parquet", fresh=True), compression="zstd")
+        change.keep_only(place)
+        change.content |= {
+            "place": place,
+            "fields": list(self.fields),
+            "language": self.language.name,
+            "bm25f": self.bm25f.to_dict(),
+        }
+
+    @classmethod
+    def open(cls, folder: str | Path) -> TextIndex:
+        """Read the index in a folder; its large arrays are memory-mapped.
+
+        Raises:
+            TextIndexError: There is no text index, or a damaged one, or one of another version.
+        """
+        folder = Path(folder)
+        manifest = Manifest.read(folder, TEXT_INDEX)
+        manifest.check(folder, TEXT_INDEX, hashed=lambda name: False)
+        with TEXT_INDEX.reading(folder):
+            content: Mapping[str, Any] = manifest.content
+            place = folder / content["place"]
+            hint = TEXT_INDEX.remedy
+            columns = {"id": pa.string(), "digest": pa.binary(16)}
+            documents = read_columns(place / "documents.parquet", columns, TextIndexError, hint)
+            words = read_columns(
+                place / "words.parquet", {"word": pa.string(), "term": pa.string()}, TextIndexError, hint
+            )
+            arrays = [np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS]
+            _check_arrays(arrays, len(content["fields"]), documents.num_rows, words.num_rows)
+            ids, digests = (pa.concat_arrays(documents[name].chunks) for name in ("id", "digest"))
+            return cls(
+                ids,
+                np.frombuffer(digests.buffers()[1], np.uint8).reshape(-1, 16)[: len(ids)],
+                tuple(content["fields"]),
+                Postings(words["word"].to_pylist(), *arrays),
+                words["term"].to_pylist(),
+                Language(content["language"]),
+                Bm25F(**content["bm25f"]),
+            )
+
+    @cached_property
+    def gallery(self) -> Gallery:
+        """The documents as candidates."""
+        return Gallery.of("text", self.ids, "all documents", title="documents")
+
+    @cached_property
+    def lexicon(self) -> Lexicon:
+        """What the index knows of words."""
+        groups: dict[str, list[int]] = {}
+        for number, term in enumerate(self.terms):
+            groups.setdefault(term, []).append(number)
+        frequencies = np.diff(self.postings.starts)
+        return Lexicon(
+            self.language, groups, frequencies, Spelling(self.postings.words, frequencies), self.postings.words
+        )
+
+    @cached_property
+    def gains(self) -> NDArray[np.float32]:
+        """(p,): what each posting adds to the tf of its document."""
+        norms = self.bm25f.norms(self.fields, self.postings.lengths)
+        gains: NDArray[np.float32] = kernels.gains(self.postings.documents, self.postings.counts, norms)
+        return gains
+
+    def _ranked(
+        self, query: str, k: int, within: NDArray[np.bool_] | None, options: QueryOptions
+    ) -> tuple[NDArray[np.int64], NDArray[np.float64], Plan]:
+        if fault := depth_fault(k):
+            raise ConfigurationError(fault, hint="k=10 gives the best ten")
+        if within is not None and (within.dtype != np.bool_ or within.shape != (len(self),)):
+            raise ConfigurationError(f"within must be {len(self):,} booleans, not {within.shape} of {within.dtype}")
+        looked_up = self.plan(query, **options)
+        postings = self.postings
+        concepts, alternatives, groups, words, weights = looked_up.arrays()
+        rows, scores = kernels.score(
+            concepts, alternatives, groups, words, weights,
+            postings.starts, postings.documents, self.gains, len(self), float(self.bm25f.k1),
+        )  # fmt: skip
+        if within is not None:
+            rows, scores = rows[within[rows]], scores[within[rows]]
+        if len(rows) > k:
+            last = np.partition(scores, len(scores) - k)[len(scores) - k]
+            rows, scores = rows[scores >= last], scores[scores >= last]
+        order = np.lexsort((rows, -scores))[:k]
+        return rows[order].astype(np.int64), scores[order], looked_up
+
+
+def _documents(
+    ids: Sequence[str], texts: Mapping[str, Sequence[str]]
+) -> tuple[list[str], list[list[str]], NDArray[np.uint8]]:
+    """The ids in order, the texts of each field in the same order, and a hash over the texts of each document."""
+    faults = [] if texts else ["there is no field"]
+    faults += [
+        f"{name} has {len(column):,} texts, there are {len(ids):,} ids"
+        for name, column in texts.items()
+        if len(column) != len(ids)
+    ]
+    order = sorted(range(len(ids)), key=ids.__getitem__)
+    names = [ids[row] for row in order]
+    repeated = [name for name, after in pairwise(names) if name == after]
+    faults += [f"the id {name!r} is there more than once" for name in dict.fromkeys(repeated)]
+    raise_faults(
+        TextIndexError, "text index", faults, hint="give one text for each field and document, or an empty one"
+    )
+    columns = [[column[row] for row in order] for column in texts.values()]
+    hashes = [
+        hashlib.blake2b("\0".join(parts).encode(errors="surrogatepass"), digest_size=16).digest()
+        for parts in zip(*columns, strict=True)
+    ]
+    return names, columns, np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 16)
+
+
+def _check_arrays(arrays: Sequence[NDArray[Any]], fields: int, n: int, v: int) -> None:
+    """The kernels read without a check of their own: what leads nowhere is refused here."""
+    starts, documents, counts, lengths = arrays
+    shapes = starts.shape == (v + 1,) and counts.shape == (len(documents), fields) and lengths.shape == (n, fields)
+    types = [array.dtype.str[1:] for array in arrays] == ["i8", "i4", "u2", "i4"]
+    if not shapes or not types:
+        raise ValueError("its arrays do not fit together")
+    inside = len(documents) == 0 or (documents.min() >= 0 and documents.max() < n)
+    if starts[0] != 0 or starts[-1] != len(documents) or (np.diff(starts) < 0).any() or not inside:
+        raise ValueError("its postings lead nowhere")

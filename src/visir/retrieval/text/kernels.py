@@ -1,0 +1,141 @@
+"""Compiled kernels: scores of all documents for one query, and words near a misspelt word.
+
+These kernels call none of other files: the cache of compiled code on disk is renewed when the file of the caller
+changes, not when that of what it calls does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import numba
+import numpy as np
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+def njit(function: Function) -> Function:
+    """Compile on first use and keep the machine code on disk; the interpreter's lock is released while it runs."""
+    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
+    return compiled
+
+
+@njit
+def gains(documents: Any, counts: Any, norms: Any) -> Any:
+    """What each posting adds to tf: the sum over fields of count · norm, (p,) float32."""
+    gain = np.empty(documents.shape[0], np.float32)
+    for p in range(documents.shape[0]):
+        total = 0.0
+        for f in range(norms.shape[1]):
+            total += counts[p, f] * norms[documents[p], f]
+        gain[p] = total
+    return gain
+
+
+@njit
+def score(
+    concepts: Any, alternatives: Any, groups: Any, words: Any, weights: Any,
+    starts: Any, documents: Any, gain: Any, n: int, k1: float,
+) -> Any:  # fmt: skip
+    """Score the documents of one query by BM25F.
+
+    A query is a list of concepts (its words). Each has alternatives (itself, synonyms) with weights; an alternative has
+    one group for each word of its phrase; a group has the words of one term. All are nested by offsets: concept c has
+    the alternatives `concepts[c]:concepts[c + 1]`, and so on. The tf of a concept is the weighted sum over its
+    alternatives; the tf of a phrase is the smallest of its groups. `gain` is that of `gains`.
+
+    Returns (rows, scores): the documents with a word of the query, in ascending order.
+    """
+    total, tf = np.zeros(n), np.zeros(n)
+    low, part = np.zeros(0), np.zeros(0)
+    for c in range(concepts.shape[0] - 1):
+        for a in range(concepts[c], concepts[c + 1]):
+            first, last = alternatives[a], alternatives[a + 1]
+            if last - first == 1:
+                for w in range(groups[first], groups[last]):
+                    for p in range(starts[words[w]], starts[words[w] + 1]):
+                        tf[documents[p]] += weights[a] * gain[p]
+                continue
+            if low.shape[0] == 0:
+                low, part = np.zeros(n), np.zeros(n)
+            for g in range(first, last):
+                for w in range(groups[g], groups[g + 1]):
+                    for p in range(starts[words[w]], starts[words[w] + 1]):
+                        part[documents[p]] += gain[p]
+                for d in range(n):
+                    low[d] = part[d] if g == first else min(low[d], part[d])
+                    part[d] = 0.0
+            for d in range(n):
+                tf[d] += weights[a] * low[d]
+        frequency = 0
+        for d in range(n):
+            frequency += tf[d] > 0.0
+        idf = np.log(1.0 + (n - frequency + 0.5) / (frequency + 0.5))
+        for d in range(n):
+            total[d] += idf * tf[d] / (k1 + tf[d]) if tf[d] > 0.0 else 0.0
+            tf[d] = 0.0
+    rows = np.flatnonzero(total)
+    return rows, total[rows]
+
+
+@njit
+def near(word: Any, mark: Any, codes: Any, offsets: Any, marks: Any, most: int) -> Any:
+    """Return (numbers, distances) of the words at an edit distance of at most `most`.
+
+    The distance counts inserted, deleted and replaced letters, and neighbouring letters that are exchanged (optimal
+    string alignment, the restricted distance of Damerau and Levenshtein).
+
+    Args:
+        word: (m,) the letters, as numbers.
+        mark: A set of letters as bits; each edit changes at most one bit on each side.
+        codes: The letters of all words, one after another.
+        offsets: (v + 1,) where each word starts.
+        marks: (v,) the sets of all words.
+        most: The largest distance.
+    """
+    m = word.shape[0]
+    longest = m + most + 1
+    before, last, row = (
+        np.empty(longest + 1, np.int32),
+        np.empty(longest + 1, np.int32),
+        np.empty(longest + 1, np.int32),
+    )
+    numbers, distances = [], []
+    for v in range(offsets.shape[0] - 1):
+        first = offsets[v]
+        length = offsets[v + 1] - first
+        if length > m + most or length < m - most:
+            continue
+        if _bits(mark & ~marks[v]) > most or _bits(marks[v] & ~mark) > most:
+            continue
+        for j in range(length + 1):
+            last[j] = j
+        best = 0
+        for i in range(1, m + 1):
+            row[0] = i
+            best = i
+            for j in range(1, length + 1):
+                cost = 0 if word[i - 1] == codes[first + j - 1] else 1
+                value = min(row[j - 1] + 1, last[j] + 1, last[j - 1] + cost)
+                if i > 1 and j > 1 and word[i - 1] == codes[first + j - 2] and word[i - 2] == codes[first + j - 1]:
+                    value = min(value, before[j - 2] + 1)
+                row[j] = value
+                best = min(best, value)
+            if best > most:
+                break
+            before, last, row = last, row, before
+        if best <= most and last[length] <= most:
+            numbers.append(v)
+            distances.append(last[length])
+    return np.array(numbers, np.int64), np.array(distances, np.int64)
+
+
+@njit
+def _bits(value: Any) -> Any:
+    """The number of bits that are set."""
+    count = 0
+    while value:
+        value &= value - np.uint64(1)
+        count += 1
+    return count

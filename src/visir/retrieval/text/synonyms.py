@@ -1,0 +1,111 @@
+"""Synonyms from a file: words and phrases that mean the same."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from visir.errors import ConfigurationError, raise_faults
+from visir.retrieval.text.words import Language, words_of
+
+Phrase = tuple[str, ...]
+"""The words of a synonym, in order."""
+
+
+@dataclass(frozen=True)
+class Synonyms:
+    """What else a word or a phrase of a query may match.
+
+    The format is that of Solr and Elasticsearch (`synonyms.txt`), one rule a line:
+
+    - `sofa, couch, settee`: a query with one matches all.
+    - `tee => t shirt`: a query with the left side is searched with the right side instead.
+    - Empty lines and lines that start with # are left out.
+
+    Args:
+        same: From a phrase to those that mean the same.
+        instead: From a phrase to those that replace it.
+
+    Example:
+        >>> synonyms = Synonyms.of(["sofa, couch", "tee => t shirt"])
+        >>> synonyms.same["sofa",], synonyms.instead["tee",]
+        ((('couch',),), (('t', 'shirt'),))
+    """
+
+    same: dict[Phrase, tuple[Phrase, ...]] = field(default_factory=dict)
+    instead: dict[Phrase, tuple[Phrase, ...]] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, path: str | Path) -> Synonyms:
+        """Read a file of rules, in UTF-8.
+
+        Raises:
+            ConfigurationError: There is no such file, or it has faulty lines; the message names them all.
+        """
+        path = Path(path)
+        try:
+            text = path.read_text(encoding="utf-8-sig")
+        except OSError as fault:
+            raise ConfigurationError(f"{path}: cannot be read ({fault.strerror}).", hint="check the path") from None
+        except UnicodeDecodeError as fault:
+            raise ConfigurationError(f"{path}: is not UTF-8 (byte {fault.start:,}).", hint="save it as UTF-8") from None
+        return cls.of(text.splitlines(), str(path))
+
+    @classmethod
+    def of(cls, lines: Iterable[str], name: str = "synonyms") -> Synonyms:
+        """Read rules.
+
+        Args:
+            lines: One rule each.
+            name: Where they come from, for messages.
+
+        Raises:
+            ConfigurationError: Lines are faulty; the message names them all.
+        """
+        same: dict[Phrase, dict[Phrase, None]] = {}
+        instead: dict[Phrase, dict[Phrase, None]] = {}
+        faults = []
+        for number, line in enumerate(lines, 1):
+            if not line.strip() or line.lstrip().startswith("#"):
+                continue
+            left, arrow, right = line.partition("=>")
+            sides = [_phrases(side) for side in ([left, right] if arrow else [left])]
+            if "=>" in right:
+                faults.append(f"line {number}: more than one =>: {line.strip()!r}")
+            elif any(() in side for side in sides):
+                faults.append(f"line {number}: a word is missing: {line.strip()!r}")
+            elif arrow:
+                for phrase in sides[0]:
+                    instead.setdefault(phrase, {}).update(dict.fromkeys(sides[1]))
+            elif len(set(sides[0])) < 2:
+                faults.append(f"line {number}: one word alone has no synonym: {line.strip()!r}")
+            else:
+                for phrase in sides[0]:
+                    same.setdefault(phrase, {}).update(dict.fromkeys(other for other in sides[0] if other != phrase))
+        raise_faults(
+            ConfigurationError, name, faults, hint="a rule is `sofa, couch` or `tee => t shirt`, one on each line"
+        )
+        return cls(*({phrase: tuple(others) for phrase, others in rules.items()} for rules in (same, instead)))
+
+    def under(self, language: Language) -> Synonyms:
+        """Return the rules for queries of terms: "sofas" is then "sofa". The right sides remain words."""
+        joined: list[dict[Phrase, dict[Phrase, None]]] = [{}, {}]
+        for rules, terms in zip((self.same, self.instead), joined, strict=True):
+            for phrase, others in rules.items():
+                terms.setdefault(tuple(language.terms(phrase)), {}).update(dict.fromkeys(others))
+        return Synonyms(*({phrase: tuple(others) for phrase, others in rules.items()} for rules in joined))
+
+    def matches(self, terms: Phrase) -> Iterator[tuple[int, int, bool, tuple[Phrase, ...]]]:
+        """Yield the rules that fit somewhere in a query: first word, number of words, is it `=>`, the other phrases."""
+        longest = max(map(len, (*self.same, *self.instead)), default=0)
+        for at in range(len(terms)):
+            for length in range(1, min(longest, len(terms) - at) + 1):
+                phrase = terms[at : at + length]
+                for rules, is_instead in ((self.instead, True), (self.same, False)):
+                    if phrase in rules:
+                        yield at, length, is_instead, rules[phrase]
+
+
+def _phrases(side: str) -> list[Phrase]:
+    return [tuple(words_of(part)) for part in side.split(",")]
