@@ -18,7 +18,7 @@ MONDAY = 1_569_801_600_000_000  # 2019-09-30, 00:00 UTC
 Row = dict[str, Any]
 SESSIONS = pa.schema(
     [("visitor", pa.string()), ("session", pa.int64()), ("customer", pa.string())]
-    + [(name, pa.int64()) for name in ("began", "ended", "length", "queries")]
+    + [(name, pa.int64()) for name in ("began", "ended", "length", "queries", "orders")]
     + [("hour", pa.int8()), ("weekday", pa.int8()), ("purchase", pa.bool_())]
     + [("device", pa.string()), ("channel", pa.string())]
 )
@@ -32,7 +32,8 @@ def visit(
     plain = {"customer": None, "device": "pc", "channel": "direct", "purchase": False, "length": 3}
     began = MONDAY + day * DAY + hour * DAY // 24 + number
     told = {"visitor": visitor, "session": number, "began": began, "ended": began, "hour": hour, "weekday": day % 7 + 1}
-    return {**plain, **told, "queries": len(asked), "asked": asked, **more}
+    row = {**plain, **told, "queries": len(asked), "asked": asked, **more}
+    return {"orders": int(row["purchase"]), **row}
 
 
 def folder(target: Path, rows: list[Row], parts: int = 2) -> Path:

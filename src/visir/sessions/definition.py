@@ -9,6 +9,10 @@ events of one moment are in the order of the log. A session ends
    login, between logins and after them belong to the customer of the session they are in; what is anonymous between
    two customers belongs to the earlier one.
 
+An order that is shown again (a receipt on two hits of one page, or opened again) is one order: of the order events of a
+visitor that name the same `order_id`, the first counts, and the others become "other". Orders without a number all
+count.
+
 The other reading of a login, that it makes all of that visitor's anonymous sessions the customer's, is not taken: the
 thesis assigns "the session to the customer".
 
@@ -38,12 +42,15 @@ REASONS = {
     "early": "before the log's declared beginning",
     "future": "at or after the log's declared end",
     "bot": "meets the declared condition for bots",
+    "location": "none of the declared locations, or none at all",
+    "device": "none of the declared devices, or none at all",
     "duplicate": "equal in every column to an event that arrived before it",
 }
 """Why an event is rejected, in the order in which the reasons are tried."""
 
 FLAGS = {
     "late": "arrived after a later event of the same visitor; put in its place",
+    "repeated_order": 'names an order that an earlier event of the visitor named; accepted as "other"',
     "unknown_action": 'an action that the mapping does not name; accepted as "other"',
     "ambiguous_time": "a wall clock that summer time shows twice; read as the first",
 }
@@ -52,7 +59,10 @@ FLAGS = {
 EVENT_COLUMNS = ("arrival", *COLUMNS, "unknown_action", "ambiguous_time")
 """Columns of an event, accepted or rejected."""
 
-_TEXTS = ("visitor", "customer", "device", "channel", "page", "query", "key")
+PLACE_COLUMNS = ("late", "repeated_order", "place", "session")
+"""What an accepted event has besides."""
+
+_TEXTS = ("visitor", "customer", "device", "location", "channel", "page", "query", "order_id", "key")
 _SAME = (*_TEXTS, "time", "price", "action", "unknown_action", "ambiguous_time")
 _IN_ORDER = "PARTITION BY visitor ORDER BY time, arrival"
 _LAST = 253_402_300_800_000_000  # the first microsecond of the year 10000
@@ -120,6 +130,8 @@ def events_sql(mapping: LogMapping, rows: str, dialect: Dialect = DUCKDB) -> str
         ("early", "false" if mapping.since is None else f"time < {_microseconds(mapping.since)}"),
         ("future", "false" if mapping.until is None else f"time >= {_microseconds(mapping.until)}"),
         ("bot", "coalesce(bot, false)"),
+        ("location", _outside("location", mapping.locations, dialect)),
+        ("device", _outside("device", mapping.devices, dialect)),
     ]
     reason = "".join(f" WHEN {condition} THEN '{name}'" for name, condition in limits)
     return f"""
@@ -203,8 +215,38 @@ named AS (
 SELECT arrival FROM named WHERE customer <> customer_before"""
 
 
-def places_sql(timed: str, duplicates: str, late: str, logins: str, *, idle_minutes: float = IDLE_MINUTES) -> str:
-    """SQL of `visitor`, `arrival`, `late`, `place` (1, 2, …) and `session` (1, 2, …) of every accepted event.
+def repeats_sql(events: str) -> str:
+    """SQL of the `arrival` of every order event that names an order which an earlier event of its visitor named.
+
+    A duplicate that is among them is rejected anyway, and hides no other.
+
+    Args:
+        events: A table of `events_sql`.
+    """
+    return f"""
+WITH orders AS (
+  SELECT arrival, row_number() OVER (PARTITION BY visitor, order_id ORDER BY time, arrival) AS showing
+  FROM {events} WHERE reason IS NULL AND action = 'order' AND order_id IS NOT NULL
+)
+SELECT arrival FROM orders WHERE showing > 1"""
+
+
+def bounded_columns(event: str, place: str) -> str:
+    """SQL of the columns of an accepted event: its own, and its place; an order shown again is no order.
+
+    Args:
+        event: The alias of a row of `events_sql`.
+        place: The alias of its row of `places_sql`.
+    """
+    action = f"CASE WHEN {place}.repeated_order THEN 'other' ELSE CAST({event}.action AS STRING) END AS action"
+    own = [action if column == "action" else f"{event}.{column}" for column in EVENT_COLUMNS]
+    return ", ".join([*own, *(f"{place}.{column}" for column in PLACE_COLUMNS)])
+
+
+def places_sql(
+    timed: str, duplicates: str, late: str, logins: str, repeats: str, *, idle_minutes: float = IDLE_MINUTES
+) -> str:
+    """SQL of `visitor`, `arrival` and the `PLACE_COLUMNS` of every accepted event: place and session from 1 on.
 
     An event and its duplicate are of one moment, so the time since the event before is the same with duplicates as
     without.
@@ -214,16 +256,19 @@ def places_sql(timed: str, duplicates: str, late: str, logins: str, *, idle_minu
         duplicates: A table of `duplicates_sql`.
         late: A table of `late_sql`.
         logins: A table of `logins_sql`.
+        repeats: A table of `repeats_sql`.
         idle_minutes: More minutes than this without a request end a session.
     """
     return f"""
 WITH marked AS (
-  SELECT timed.*, late.arrival IS NOT NULL AS late, logins.arrival IS NOT NULL AS login
+  SELECT timed.*, late.arrival IS NOT NULL AS late, logins.arrival IS NOT NULL AS login,
+    repeats.arrival IS NOT NULL AS repeated_order
   FROM {timed} timed LEFT JOIN {late} late ON timed.arrival = late.arrival
     LEFT JOIN {logins} logins ON timed.arrival = logins.arrival
+    LEFT JOIN {repeats} repeats ON timed.arrival = repeats.arrival
   WHERE {_no_duplicate(duplicates)}
 )
-SELECT visitor, arrival, late, CAST(row_number() OVER ({_IN_ORDER}) AS BIGINT) AS place,
+SELECT visitor, arrival, late, repeated_order, CAST(row_number() OVER ({_IN_ORDER}) AS BIGINT) AS place,
   count(CASE WHEN {_idle(idle_minutes)} OR login THEN 1 END) OVER ({_IN_ORDER} ROWS UNBOUNDED PRECEDING) AS session
 FROM marked"""
 
@@ -262,6 +307,13 @@ def _idle(idle_minutes: float) -> str:
 
 def _no_duplicate(duplicates: str) -> str:
     return f"NOT EXISTS (SELECT 1 FROM {duplicates} copies WHERE copies.arrival = timed.arrival)"
+
+
+def _outside(column: str, accepted: tuple[str, ...], dialect: Dialect) -> str:
+    """SQL of whether a column is none of the accepted values; where none are declared, all are accepted."""
+    if not accepted:
+        return "false"
+    return f"coalesce({column} NOT IN ({', '.join(map(dialect.literal, accepted))}), true)"
 
 
 def _wall(mapping: LogMapping) -> str:

@@ -76,7 +76,12 @@ class Characterisation(Plotted, view="visir.sessions.reports.characterisation_vi
 
 
 def describe(
-    folder: str | Path, *, suppress: int = 0, threads: int | None = None, memory: str | None = None
+    folder: str | Path,
+    *,
+    zone: str | None = None,
+    suppress: int = 0,
+    threads: int | None = None,
+    memory: str | None = None,
 ) -> Characterisation:
     """Tables 6.1 to 6.6 and Figures 6.2 to 6.5 of a folder that `sessionise` wrote.
 
@@ -85,6 +90,7 @@ def describe(
 
     Args:
         folder: A folder of sessions.
+        zone: The time zone of all hours, weekdays and days; by default the one declared when the sessions were made.
         suppress: Hide cells of fewer sessions than this (see `suppressed`); 0 for none.
         threads: Default: one per core.
         memory: What the engine may hold ("2GB").
@@ -103,7 +109,7 @@ def describe(
     """
     if suppress < 0:
         raise VisirError(f"cells of fewer than {suppress} sessions: there are none.", hint="0 hides nothing")
-    with open_log(folder, threads=threads, memory=memory) as log:
+    with open_log(folder, threads=threads, memory=memory, zone=zone) as log:
         if not log.counts["sessions"]:
             raise VisirError(f"{folder} holds no sessions.", hint="its counts.json says what was rejected, and why")
         statistics = statistics_of(log)

@@ -94,7 +94,7 @@ def card_rows(characterisation: Characterisation) -> list[tuple[str, str]]:
         ("folder", characterisation.name),
         ("mapping", str(declared["mapping"])),
         ("about the log", str(declared.get("about") or "")),
-        ("hours and weekdays in", str(declared["zone"])),
+        ("hours, weekdays and days in", str(declared["zone"])),
         ("a session ends after", f"{declared['idle_minutes']:g} minutes without a request"),
         ("events before this left out", str(declared.get("since") or "")),
         ("events from this on left out", str(declared.get("until") or "")),
