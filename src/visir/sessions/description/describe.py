@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from visir.display import Plotted, brief, counted, listed
 from visir.errors import VisirError
 from visir.sessions.description.channels import channels
+from visir.sessions.description.comparisons import compare_all
 from visir.sessions.description.customers import devices_per_customer
 from visir.sessions.description.devices import devices
+from visir.sessions.description.differences import Difference
 from visir.sessions.description.hours import hours
 from visir.sessions.description.lengths import lengths
 from visir.sessions.description.queries import queries
@@ -33,6 +35,7 @@ class Characterisation(Plotted, view="visir.sessions.reports.characterisation_vi
         engine: The engine of `counts.json`.
         statistics: In the order of the thesis, also those that cannot be computed from this log.
         suppress: Cells of fewer sessions than this are hidden; 0 for none.
+        differences: What was compared, with tests; one family (`comparisons`).
     """
 
     name: str
@@ -41,6 +44,7 @@ class Characterisation(Plotted, view="visir.sessions.reports.characterisation_vi
     engine: str
     statistics: tuple[Statistic, ...]
     suppress: int
+    differences: tuple[Difference, ...] = ()
 
     def __repr__(self) -> str:
         counts = self.counts
@@ -71,6 +75,7 @@ class Characterisation(Plotted, view="visir.sessions.reports.characterisation_vi
             "declared": self.declared,
             "engine": self.engine,
             "suppress": self.suppress,
+            "differences": [{**asdict(each), "verdict": each.verdict} for each in self.differences],
             "statistics": [statistic.to_dict() for statistic in self.statistics],
         }
 
@@ -113,11 +118,11 @@ def describe(
         if not log.counts["sessions"]:
             raise VisirError(f"{folder} holds no sessions.", hint="its counts.json says what was rejected, and why")
         statistics = statistics_of(log)
+        differences = compare_all(log, suppress)
         counts, declared, engine = log.counts, log.declared, log.engine
     name = Path(folder).resolve().name
-    return Characterisation(
-        name, counts, declared, engine, tuple(suppressed(statistic, suppress) for statistic in statistics), suppress
-    )
+    shown = tuple(suppressed(statistic, suppress) for statistic in statistics)
+    return Characterisation(name, counts, declared, engine, shown, suppress, differences)
 
 
 def statistics_of(log: SessionLog) -> tuple[Statistic, ...]:
