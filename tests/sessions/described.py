@@ -22,7 +22,14 @@ SESSIONS = pa.schema(
     + [("hour", pa.int8()), ("weekday", pa.int8()), ("purchase", pa.bool_())]
     + [("device", pa.string()), ("channel", pa.string())]
 )
-EVENTS = pa.schema([("visitor", pa.string()), ("session", pa.int64()), ("action", pa.string()), ("query", pa.string())])
+_TEXTS, _WHOLE = ("visitor", "action", "query", "page"), ("session", "place")
+EVENTS = pa.schema(
+    [
+        *((name, pa.string()) for name in _TEXTS),
+        *((name, pa.int64()) for name in _WHOLE),
+        ("price", pa.float64()),
+    ]
+)
 
 
 def visit(
@@ -59,8 +66,13 @@ def folder(target: Path, rows: list[Row], parts: int = 2) -> Path:
                 for row in own
                 for text in row["asked"]
             ]
+            events += [
+                {"visitor": row["visitor"], "session": row["session"], "place": place, **event}
+                for row in own
+                for place, event in enumerate(row.get("events", ()), start=1)
+            ]
             name = f"part-{part:05d}.parquet"
-            plain = [{key: value for key, value in row.items() if key != "asked"} for row in own]
+            plain = [{key: value for key, value in row.items() if key not in ("asked", "events")} for row in own]
             pq.write_table(pa.Table.from_pylist(plain, SESSIONS), change.file(f"sessions/{name}"))
             pq.write_table(pa.Table.from_pylist(events, EVENTS), change.file(f"events/{name}"))
         change.write_json("counts.json", {"counts": counts, "declared": declared, "engine": "none"})

@@ -38,7 +38,7 @@ def write_test(
 def test_a_look_every_hour_errs_less_than_promised_and_plain_intervals_more(
     rate: float, units: int, planned: int
 ) -> None:
-    """No difference, 336 looks: the sequence errs in at most 5 %, the usual interval, looked at as often, in over 15 %."""
+    """No difference, 336 looks: the sequence errs in at most 5 %, the usual interval at as many in over 15 %."""
     draw = np.random.default_rng(1)
     ends = np.linspace(units / 336, units, 336).astype(int) - 1
     wrong, plain = 0, 0

@@ -335,6 +335,9 @@ def test_what_a_log_cannot_tell_is_said(tmp_path: Path) -> None:
     characterisation = describe(folder(tmp_path / "log", rows))
     why = {statistic.name: statistic.unavailable for statistic in characterisation.statistics if statistic.unavailable}
     assert why == {
+        "journeys-channels": "Cannot be computed: the log names no channel.",
+        "journeys-pages": "Cannot be computed: the log names no page types.",
+        "prices": "Cannot be computed: the log records no price.",
         "figure-6-2": "Cannot be computed: the log names no device.",
         "figure-6-2-percentiles": "Cannot be computed: the log names no device.",
         "figure-6-3": "Cannot be computed: the log covers a single day of the week.",

@@ -31,6 +31,8 @@ def characterisation(tmp_path_factory: pytest.TempPathFactory) -> Characterisati
         visit(f"w{n}", 2, customer=f"k{n}", day=6, device=EVIL, channel="paid", purchase=n % 2 == 0, length=20 + n)
         for n in range(30)
     ]
+    seen = ({"action": "page", "page": EVIL, "price": 5.0}, {"action": "order", "page": None, "price": 6.0})
+    rows[-2]["events"] = seen
     rows += [visit(f"x{n}", device=None, channel=None) for n in range(20)]
     return describe(folder(tmp_path_factory.mktemp("sessions") / "a log", rows))
 
@@ -48,14 +50,14 @@ def test_the_page(characterisation: Characterisation, tmp_path: Path) -> None:
     assert "meets the declared condition for bots" in page
     assert "What this log cannot tell" not in page
     assert "visir sessions describe x" in page
-    assert page.count("<h2") == page.count("</h2>") == 10
+    assert page.count("<h2") == page.count("</h2>") == 12
 
 
 def test_what_cannot_be_computed_is_on_the_page(tmp_path: Path) -> None:
     rows = [visit(f"v{n}", channel=None, purchase=n > 2) for n in range(5)]
     characterisation = describe(folder(tmp_path / "log", rows))
     page = write_sessions_report(tmp_path / "a.html", characterisation).read_text()
-    assert page.count("Cannot be computed: the log names no channel.") == 2  # in its place, and in the list
+    assert page.count("Cannot be computed: the log names no channel.") == 4  # in two places, and in the list
     assert "What this log cannot tell" in page
     assert "figure-6-3" in page
     assert "a single day of the week" in page

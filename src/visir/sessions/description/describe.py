@@ -14,7 +14,9 @@ from visir.sessions.description.customers import devices_per_customer
 from visir.sessions.description.devices import devices
 from visir.sessions.description.differences import Difference
 from visir.sessions.description.hours import hours
+from visir.sessions.description.journeys import journeys
 from visir.sessions.description.lengths import lengths
+from visir.sessions.description.prices import prices
 from visir.sessions.description.queries import queries
 from visir.sessions.description.session_log import SessionLog, open_log
 from visir.sessions.description.statistic import Statistic, suppressed
@@ -138,4 +140,6 @@ def statistics_of(log: SessionLog) -> tuple[Statistic, ...]:
         *(switches(log, reading) for reading in READINGS),
         queries(log),
         unique_queries(log),
+        *journeys(log),
+        prices(log),
     )

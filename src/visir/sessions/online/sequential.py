@@ -16,8 +16,8 @@ has `LEAST_OUTCOMES` units with an outcome other than 0.
 
 **Sample ratio.** Whether the units are spread over the variants as planned is tested with the sequential multinomial
 test of Lindon and Malek ("Anytime-valid inference for multinomial count data", NeurIPS 2022): with shares θ, counts n
-and a Dirichlet prior of parameters kθ, the Bayes factor is a martingale under the plan, so p = min over time of 1 / B is
-valid at every t, exactly:
+and a Dirichlet prior of parameters kθ, the Bayes factor is a martingale under the plan. So p = min over time of 1 / B
+is valid at every t, exactly:
 
     B = Γ(k) / Γ(k + Σn) · Π Γ(kθᵢ + nᵢ) / Γ(kθᵢ) / Π θᵢ^nᵢ.
 """

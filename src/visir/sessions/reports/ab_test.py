@@ -24,8 +24,9 @@ def sentences(test: AbTest) -> list[str]:
     warnings = []
     if not test.is_trusted:
         warnings.append(
-            f"Do not use this test: its {test.unit} are not spread over the variants as planned (p "
-            f"{test.ratio_p:.2g}). Find out why first: a variant that loses visitors or sessions makes every difference unsafe."
+            f"Do not use this test: its {test.unit} are not spread over the variants as planned "
+            f"(p {test.ratio_p:.2g}). Find out why first: a variant that loses visitors or sessions makes every "
+            "difference unsafe."
         )
     return [*warnings, *(_sentence(test, effect) for effect in test.effects)]
 
@@ -157,8 +158,8 @@ def write_ab_test_report(
     method = [
         f"Unit: {test.unit}; the outcome of a unit is the sum over its sessions so far. Looks: {looks}.",
         f"Intervals: asymptotic confidence sequences (Waudby-Smith et al. 2024), error {test.error:g} over all looks "
-        f"and variants together, narrowest at {test.planned:,} {test.unit}. Nothing is concluded before each variant has "
-        f"{LEAST_OUTCOMES} {test.unit} with an outcome.",
+        f"and variants together, narrowest at {test.planned:,} {test.unit}. Nothing is concluded before each variant "
+        f"has {LEAST_OUTCOMES} {test.unit} with an outcome.",
         "Sample ratio: sequential multinomial test (Lindon and Malek 2022), valid at any time.",
     ]
     sections = [

@@ -45,6 +45,8 @@ _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("devices", "Devices", ("table-6-4", "table-6-3")),
     ("switches", "Device switches", ("figure-6-5", "figure-6-5-journey", "figure-6-5-all")),
     ("queries", "Queries", ("table-6-5", "table-6-6")),
+    ("journeys", "Journeys", ("journeys", "journeys-channels", "journeys-pages")),
+    ("prices", "Prices", ("prices",)),
 )
 """Sections of the page: anchor, heading, statistics."""
 
