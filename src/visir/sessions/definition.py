@@ -53,11 +53,12 @@ FLAGS = {
     "repeated_order": 'names an order that an earlier event of the visitor named; accepted as "other"',
     "unknown_action": 'an action that the mapping does not name; accepted as "other"',
     "ambiguous_time": "a wall clock that summer time shows twice; read as the first",
+    "no_offset": "a time without an offset; read as UTC",
 }
 """What is remarkable about an accepted event."""
 
-EVENT_COLUMNS = ("arrival", *COLUMNS, "unknown_action", "ambiguous_time")
-"""Columns of an event, accepted or rejected."""
+EVENT_COLUMNS = ("arrival", *COLUMNS, "unknown_action", "ambiguous_time", "no_offset", "written_time")
+"""Columns of an event, accepted or rejected; `written_time` is what the log has where no time can be read."""
 
 PLACE_COLUMNS = ("late", "repeated_order", "place", "session")
 """What an accepted event has besides."""
@@ -69,7 +70,9 @@ _LAST = 253_402_300_800_000_000  # the first microsecond of the year 10000
 _CLOCK_STEPS = (3_600_000_000, 1_800_000_000)  # by how much clocks are put back: an hour, on Lord Howe half of one
 
 
-def rows_sql(mapping: LogMapping, source: str, present: Collection[str], *, arrival: str | None = None) -> str:
+def rows_sql(
+    mapping: LogMapping, source: str, present: Collection[str], *, arrival: str | None = None, place: str = ""
+) -> str:
     """SQL that reads the rows of a log under the names of `mapping.raw`.
 
     It adds `arrival`, the number of the row in the log from 1; of the item, where a column of lists is unnested.
@@ -80,6 +83,7 @@ def rows_sql(mapping: LogMapping, source: str, present: Collection[str], *, arri
         present: The columns of `source`.
         arrival: SQL of the row's number, where `source` knows it. Otherwise rows are numbered while reading, which one
             thread must do.
+        place: What errors begin with: the files.
 
     Raises:
         ConfigurationError: A required name has no column; the nearest column is named.
@@ -91,13 +95,13 @@ def rows_sql(mapping: LogMapping, source: str, present: Collection[str], *, arri
     ]
     raise_faults(
         ConfigurationError,
-        f"mapping {mapping.name!r} does not fit the log's columns",
+        f"{place}mapping {mapping.name!r} does not fit the log's columns",
         faults,
         hint="name the columns under [raw] of a mapping of your own",
     )
     if mapping.unnest is not None and mapping.unnest not in present:
         raise ConfigurationError(
-            f"mapping {mapping.name!r}: no column {mapping.unnest!r}", hint=nearest(mapping.unnest, present)
+            f"{place}mapping {mapping.name!r}: no column {mapping.unnest!r}", hint=nearest(mapping.unnest, present)
         )
     columns = [] if arrival is None else [f"{arrival} AS arrival"]
     columns += [
@@ -138,12 +142,14 @@ def events_sql(mapping: LogMapping, rows: str, dialect: Dialect = DUCKDB) -> str
 WITH raw AS ({rows}),
 parsed AS (
   SELECT arrival, {", ".join(texts)}, {price} AS price, CAST({mapping.events["action"]} AS STRING) AS action_text,
-    {_wall(mapping)} AS wall, {mapping.bot or "false"} AS bot
+    CAST({mapping.events["time"]} AS STRING) AS time_text, {_wall(mapping)} AS wall, {mapping.bot or "false"} AS bot
   FROM raw
 ),
 classified AS (
   SELECT *, coalesce({meaning}, 'other') AS action,
-    CASE WHEN {meaning} IS NULL THEN coalesce(action_text, '') END AS unknown_action, {_utc(mapping)}
+    CASE WHEN {meaning} IS NULL THEN coalesce(action_text, '') END AS unknown_action, {_utc(mapping)},
+    {_no_offset(mapping)} AS no_offset,
+    CASE WHEN wall IS NULL OR wall < 0 OR wall >= {_LAST} THEN time_text END AS written_time
   FROM parsed
 )
 SELECT {", ".join(EVENT_COLUMNS)}, CASE{reason} END AS reason
@@ -343,6 +349,13 @@ def _utc(mapping: LogMapping) -> str:
     after = [f"{guess} + {step}" for step in _CLOCK_STEPS]
     first = " ".join(f"WHEN {shows(moment)} THEN {moment}" for moment in (*before, guess))
     return f"CASE {first} END AS time, {' OR '.join(map(shows, (*before, *after)))} AS ambiguous_time"
+
+
+def _no_offset(mapping: LogMapping) -> str:
+    """SQL of whether a time has no offset although the unit asks for one."""
+    if mapping.unit != "iso":
+        return "false"
+    return "wall IS NOT NULL AND NOT regexp_matches(time_text, '(Z|z|UTC|[0-9]:?[0-9]{2}.*[+-][0-9]{2}(:?[0-9]{2})?)$')"
 
 
 def _first(columns: tuple[str, ...], present: Collection[str]) -> str:

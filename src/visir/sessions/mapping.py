@@ -53,6 +53,9 @@ COLUMNS = (
     "key",
 )
 
+DELIMITERS = (",", ";", "|", "\t")
+"""What may stand between the columns of a CSV file."""
+
 UNITS = ("s", "ms", "us", "iso", "local")
 """Times are numbers since 1970 (seconds, milliseconds, microseconds), ISO 8601 with an offset ("iso"; without one it
 is UTC), or a wall clock without an offset ("local", in `time_zone`)."""
@@ -69,6 +72,7 @@ class LogMapping(Displayed):
             several that exist, the first that is not null counts, row by row (a column that was renamed).
         events: A column of an event → an SQL expression over the names of `raw`. What is not mentioned is null.
         about: The log in a sentence, for reports.
+        delimiter: What stands between the columns of a CSV file: ",", ";", "|" or a tab.
         required: Names of `raw` that must have a column.
         unit: How times are written, one of `UNITS`.
         zone: The time zone of hours and weekdays.
@@ -90,6 +94,7 @@ class LogMapping(Displayed):
     raw: dict[str, tuple[str, ...]]
     events: dict[str, str]
     about: str = ""
+    delimiter: str = ","
     required: tuple[str, ...] = ("visitor", "time")
     unit: str = "us"
     zone: str = "UTC"
@@ -104,6 +109,7 @@ class LogMapping(Displayed):
 
     def __post_init__(self) -> None:
         faults = [*_unknown("format", [self.format], ("parquet", "csv", "json")), *_unknown("unit", [self.unit], UNITS)]
+        faults += _unknown("delimiter", [self.delimiter], DELIMITERS)
         faults += _unknown("column of an event", self.events, COLUMNS)
         faults += _unknown("meaning of an action", self.actions.values(), ACTIONS)
         faults += _unknown("required name", self.required, self.raw)

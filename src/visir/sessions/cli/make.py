@@ -50,11 +50,13 @@ def make(
     Find the sessions of a raw log. Rejected rows are counted by reason and written beside them.
     """
     from visir.sessions import sessionise
+    from visir.sessions.advice import advice
     from visir.sessions.making import adapted
 
+    declared = adapted(_mapping(preset, mapping), zone=zone, locations=location or ())
     counts = sessionise(
         log,
-        adapted(_mapping(preset, mapping), zone=zone, locations=location or ()),
+        declared,
         out,
         idle_minutes=idle,
         buckets=buckets,
@@ -64,6 +66,8 @@ def make(
     )
     output.facts(out=out.absolute(), **output.plain(counts))
     _show(counts, out)
+    for sentence in advice(out, declared, counts):
+        output.note(sentence)
 
 
 def _mapping(name: str | None, path: Path | None) -> LogMapping:

@@ -47,8 +47,8 @@ def prices(log: SessionLog) -> Statistic:
         units=("", ""),
         cells=tuple(cells),
         notes=(
-            "Prices are in the log's own unit. Of a session, the median of the prices on its pages, queries and items put "
-            "into the basket; paid is the sum of its orders.",
+            "Prices are in the log's own unit. Of a session, the median of the prices on its pages and queries and of "
+            "items put into the basket; paid is the sum of its orders.",
             "Intervals (95 %) of medians take the visitors as cases.",
         ),
         sums="",
