@@ -37,8 +37,8 @@ def advice(folder: str | Path, mapping: LogMapping, counts: LogCounts) -> list[s
         sentences += _odd_times(folder, mapping)
     if counts.flags["no_offset"] and counts.flags["no_offset"] < counts.accepted:
         sentences.append(
-            f"{counts.flags['no_offset']:,} times have no offset and were read as UTC, the others have one: are all of one "
-            'clock? Where none has an offset, unit = "local" with time_zone reads a wall clock.'
+            f"{counts.flags['no_offset']:,} times have no offset and were read as UTC, the others have one: are all of "
+            'one clock? Where none has an offset, unit = "local" with time_zone reads a wall clock.'
         )
     if counts.flags["unknown_action"]:
         sentences += _unknown_actions(folder, mapping)
