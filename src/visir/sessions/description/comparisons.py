@@ -11,7 +11,7 @@ from dataclasses import replace
 from itertools import combinations
 
 from visir.evaluation.significance import corrected
-from visir.sessions.description.differences import Difference, difference_of, pair_of
+from visir.sessions.description.differences import GroupDifference, difference_of, pair_of
 from visir.sessions.description.session_log import SessionLog
 from visir.sessions.description.switches import STEPS
 from visir.sessions.dialect import DUCKDB
@@ -24,7 +24,7 @@ BUYING = "share of sessions that end with a purchase"
 _CUSTOMERS = "(SELECT unit, bool_or(purchase) AS buys, count(DISTINCT device) AS devices FROM bucket GROUP BY 1)"
 
 
-def compare_all(log: SessionLog, suppress: int = 0) -> tuple[Difference, ...]:
+def compare_all(log: SessionLog, suppress: int = 0) -> tuple[GroupDifference, ...]:
     """Every comparison that the log has data for, with p-values corrected together (Holm).
 
     Args:
@@ -43,7 +43,7 @@ def compare_all(log: SessionLog, suppress: int = 0) -> tuple[Difference, ...]:
     )
 
 
-def _comparisons(log: SessionLog) -> Iterator[Difference]:
+def _comparisons(log: SessionLog) -> Iterator[GroupDifference]:
     outcomes = ("purchase", "NOT purchase")
     if not 0 < int(log.counts["purchases"]) < int(log.counts["sessions"]):
         return
@@ -74,7 +74,7 @@ def _comparisons(log: SessionLog) -> Iterator[Difference]:
         yield difference_of("queries", (WITH, WITHOUT), "queries per session (mean)", pair, "mean")
 
 
-def _conversions(log: SessionLog, section: str, column: str) -> Iterator[Difference]:
+def _conversions(log: SessionLog, section: str, column: str) -> Iterator[GroupDifference]:
     names = log.names(column)
     for first, second in _groups(names):
         literal = DUCKDB.literal(first)

@@ -12,7 +12,7 @@ from visir.sessions.description.channels import channels
 from visir.sessions.description.comparisons import compare_all
 from visir.sessions.description.customers import devices_per_customer
 from visir.sessions.description.devices import devices
-from visir.sessions.description.differences import Difference
+from visir.sessions.description.differences import GroupDifference
 from visir.sessions.description.hours import hours
 from visir.sessions.description.journeys import journeys
 from visir.sessions.description.lengths import lengths
@@ -46,7 +46,7 @@ class Characterisation(Plotted, view="visir.sessions.reports.characterisation_vi
     engine: str
     statistics: tuple[Statistic, ...]
     suppress: int
-    differences: tuple[Difference, ...] = ()
+    differences: tuple[GroupDifference, ...] = ()
 
     def __repr__(self) -> str:
         counts = self.counts

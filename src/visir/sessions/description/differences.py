@@ -60,7 +60,7 @@ class Pair:
 
 
 @dataclass(frozen=True)
-class Difference:
+class GroupDifference:
     """A comparison of two groups.
 
     Args:
@@ -153,7 +153,9 @@ def pair_of(
     return Pair(Moments(*total[:6]), Moments(*total[6:12]), (total[12], total[13], total[14], total[15]))
 
 
-def difference_of(section: str, groups: tuple[str, str], what: str, pair: Pair, kind: Kind = "share") -> Difference:
+def difference_of(
+    section: str, groups: tuple[str, str], what: str, pair: Pair, kind: Kind = "share"
+) -> GroupDifference:
     """Compare two groups; too few sessions of either kind, in either group, leave the difference open.
 
     Args:
@@ -167,12 +169,12 @@ def difference_of(section: str, groups: tuple[str, str], what: str, pair: Pair, 
     scale = 100.0 if kind == "share" else 1.0
     values = tuple(scale * group.y / group.n if group.n else None for group in moments)
     cases = tuple((int(group.y), int(group.n)) for group in moments)
-    open_difference = Difference(section, *groups, what, kind, (values[0], values[1]), (cases[0], cases[1]))
+    open_difference = GroupDifference(section, *groups, what, kind, (values[0], values[1]), (cases[0], cases[1]))
     if _is_open(pair, kind):
         return open_difference
     interval = partial(_interval, pair, share if kind == "share" else partial(mean, support=0))
     low, high = interval(CONFIDENCE)
-    return Difference(
+    return GroupDifference(
         section,
         *groups,
         what,

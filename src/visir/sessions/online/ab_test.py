@@ -55,7 +55,7 @@ class VariantResult:
 
 
 @dataclass(frozen=True)
-class Effect:
+class VariantEffect:
     """A variant against the control, look by look; the last look is now.
 
     Args:
@@ -107,7 +107,7 @@ class AbTest(Displayed, view="visir.sessions.reports.ab_test"):
     name: str
     control: str
     variants: tuple[VariantResult, ...]
-    effects: tuple[Effect, ...]
+    effects: tuple[VariantEffect, ...]
     planned_shares: dict[str, float]
     ratio_p: float
     several: int
@@ -182,7 +182,7 @@ def ab_test(
         count = (sums[name].units + sums[control].units).astype(int)
         points = zip(count, path.difference, path.low, path.high, strict=True)
         effects.append(
-            Effect(
+            VariantEffect(
                 name,
                 float(path.difference[-1]),
                 _finite(path.low[-1]),

@@ -72,7 +72,7 @@ class Sums:
 
 
 @dataclass(frozen=True)
-class Path:
+class DifferenceOverTime:
     """The difference of two variants, look by look.
 
     Args:
@@ -88,7 +88,9 @@ class Path:
     p: Floats
 
 
-def difference_over_time(first: Sums, second: Sums, *, error: float = ERROR, planned: int = PLANNED) -> Path:
+def difference_over_time(
+    first: Sums, second: Sums, *, error: float = ERROR, planned: int = PLANNED
+) -> DifferenceOverTime:
     """The always-valid interval of a difference of means at every look, and the p-value.
 
     Args:
@@ -113,7 +115,7 @@ def difference_over_time(first: Sums, second: Sums, *, error: float = ERROR, pla
     known = (np.minimum(first.other, second.other) >= LEAST_OUTCOMES) & (variance > 0)
     p = np.minimum.accumulate(np.where(known, np.exp(np.minimum(log_p, 0.0)), 1.0))
     width = np.where(known, width, np.inf)
-    return Path(difference, difference - width, difference + width, p)
+    return DifferenceOverTime(difference, difference - width, difference + width, p)
 
 
 def sample_ratio_p(counts: ArrayLike, shares: ArrayLike) -> Floats:

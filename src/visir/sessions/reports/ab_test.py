@@ -12,7 +12,7 @@ from visir.reports.svg import FAINT, SERIES, drawing, themed
 from visir.reports.table import Cell, Column, Table
 from visir.reports.views.parts import facts
 from visir.reports.views.plot import blocks as plot_blocks
-from visir.sessions.online.ab_test import TRUSTED, AbTest, Effect
+from visir.sessions.online.ab_test import TRUSTED, AbTest, VariantEffect
 from visir.sessions.online.sequential import LEAST_OUTCOMES
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ def sentences(test: AbTest) -> list[str]:
     return [*warnings, *(_sentence(test, effect) for effect in test.effects)]
 
 
-def _sentence(test: AbTest, effect: Effect) -> str:
+def _sentence(test: AbTest, effect: VariantEffect) -> str:
     if effect.low is None or effect.high is None:
         return (
             f"{effect.variant} against {test.control}: too early. Each variant needs {LEAST_OUTCOMES} {test.unit} "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from visir.sessions.description import Characterisation, Statistic, StatisticCell
-from visir.sessions.description.differences import COUNTS_BELOW, Difference, Kind
+from visir.sessions.description.differences import COUNTS_BELOW, GroupDifference, Kind
 
 _SPACE = "\N{NO-BREAK SPACE}"
 
@@ -28,7 +28,7 @@ def findings(characterisation: Characterisation) -> dict[str, tuple[str, ...]]:
     return {section: tuple(of_section) for section, of_section in sentences.items() if of_section}
 
 
-def _few(differences: Sequence[Difference]) -> dict[str, str]:
+def _few(differences: Sequence[GroupDifference]) -> dict[str, str]:
     """What was too small to be compared, in one sentence for each section."""
     few: dict[str, dict[str, str]] = {}
     tested = {name for each in differences if each.p is not None for name in (each.first, each.second)}
@@ -51,7 +51,7 @@ def _lengths(statistic: Statistic) -> tuple[str, ...]:
     return (f"Median length in actions [95 % interval], with a purchase against without: {'; '.join(parts)}.",)
 
 
-def _sentence(difference: Difference) -> str:
+def _sentence(difference: GroupDifference) -> str:
     """One comparison in words: both values with their counts, the difference, and whether it is real."""
     pairs = zip(difference.values, difference.cases, strict=True)
     first, second = (value_words(difference.kind, value, cases) for value, cases in pairs)
