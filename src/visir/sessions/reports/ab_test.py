@@ -109,7 +109,9 @@ def plot(test: AbTest, variant: str | None = None) -> Plot:
             axes.fill_between(n, low, high, color=SERIES[0], alpha=0.18, linewidth=0, label="interval at any time")
             axes.plot(n, difference, color=SERIES[0], linewidth=1.8, label="difference so far")
             widest = [value for k, value in enumerate((*low, *high)) if k % len(n) >= len(n) // 10]
-            axes.set_ylim(min(0, *widest) * 1.1, max(0, *widest) * 1.1)
+            low_end, high_end = min(0, *widest), max(0, *widest)
+            margin = 0.08 * (high_end - low_end) or 1
+            axes.set_ylim(low_end - margin, high_end + margin)
         axes.set_xlabel(f"{test.unit} of both variants")
         axes.set_ylabel(f"{effect.variant} − {test.control}")
         figure.legend(loc="outside upper left", ncols=2, fontsize=9)
