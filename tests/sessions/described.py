@@ -18,11 +18,18 @@ MONDAY = 1_569_801_600_000_000  # 2019-09-30, 00:00 UTC
 Row = dict[str, Any]
 SESSIONS = pa.schema(
     [("visitor", pa.string()), ("session", pa.int64()), ("customer", pa.string())]
-    + [(name, pa.int64()) for name in ("began", "ended", "length", "queries")]
+    + [(name, pa.int64()) for name in ("began", "ended", "length", "queries", "orders")]
     + [("hour", pa.int8()), ("weekday", pa.int8()), ("purchase", pa.bool_())]
     + [("device", pa.string()), ("channel", pa.string())]
 )
-EVENTS = pa.schema([("visitor", pa.string()), ("session", pa.int64()), ("action", pa.string()), ("query", pa.string())])
+_TEXTS, _WHOLE = ("visitor", "action", "query", "page"), ("session", "place")
+EVENTS = pa.schema(
+    [
+        *((name, pa.string()) for name in _TEXTS),
+        *((name, pa.int64()) for name in _WHOLE),
+        ("price", pa.float64()),
+    ]
+)
 
 
 def visit(
@@ -32,7 +39,8 @@ def visit(
     plain = {"customer": None, "device": "pc", "channel": "direct", "purchase": False, "length": 3}
     began = MONDAY + day * DAY + hour * DAY // 24 + number
     told = {"visitor": visitor, "session": number, "began": began, "ended": began, "hour": hour, "weekday": day % 7 + 1}
-    return {**plain, **told, "queries": len(asked), "asked": asked, **more}
+    row = {**plain, **told, "queries": len(asked), "asked": asked, **more}
+    return {"orders": int(row["purchase"]), **row}
 
 
 def folder(target: Path, rows: list[Row], parts: int = 2) -> Path:
@@ -58,8 +66,13 @@ def folder(target: Path, rows: list[Row], parts: int = 2) -> Path:
                 for row in own
                 for text in row["asked"]
             ]
+            events += [
+                {"visitor": row["visitor"], "session": row["session"], "place": place, **event}
+                for row in own
+                for place, event in enumerate(row.get("events", ()), start=1)
+            ]
             name = f"part-{part:05d}.parquet"
-            plain = [{key: value for key, value in row.items() if key != "asked"} for row in own]
+            plain = [{key: value for key, value in row.items() if key not in ("asked", "events")} for row in own]
             pq.write_table(pa.Table.from_pylist(plain, SESSIONS), change.file(f"sessions/{name}"))
             pq.write_table(pa.Table.from_pylist(events, EVENTS), change.file(f"events/{name}"))
         change.write_json("counts.json", {"counts": counts, "declared": declared, "engine": "none"})

@@ -34,6 +34,8 @@ def find_sessions(
             rejected[arrival] = "future"
         elif row["device"] == "robot":
             rejected[arrival] = "bot"
+        elif row["location"] not in ("nl", "b'e"):
+            rejected[arrival] = "location"
         elif same in seen:
             rejected[arrival] = "duplicate"
         else:
@@ -50,8 +52,13 @@ def find_sessions(
             latest = max(latest, event["time"])
         number, before, known = 0, None, None
         open_session: list[Row] = []
+        shown: set[str] = set()
         for place, event in enumerate(sorted(of_visitor[visitor], key=lambda e: (e["time"], e["arrival"])), start=1):
             customer = event["customer"] or None
+            if event["action"] == "order" and event["order_id"]:
+                if event["order_id"] in shown:
+                    event["action"] = "other"
+                shown.add(event["order_id"])
             idle = before is None or event["time"] - before > IDLE
             if idle or (customer is not None and known is not None and customer != known):
                 if open_session:

@@ -19,6 +19,7 @@ from visir.evaluation.published import open_table
 from visir.sessions.description import Statistic, StatisticCell, describe, suppressed
 from visir.sessions.description import session_log as log_module
 from visir.sessions.description.intervals import Moments, dominated_note, mean, quantile, share, standardised
+from visir.sessions.description.outcome_shares import BUYING, OTHER
 from visir.wilson import wilson
 
 pytest.importorskip("duckdb", reason="needs the extra 'sessions'")
@@ -334,6 +335,9 @@ def test_what_a_log_cannot_tell_is_said(tmp_path: Path) -> None:
     characterisation = describe(folder(tmp_path / "log", rows))
     why = {statistic.name: statistic.unavailable for statistic in characterisation.statistics if statistic.unavailable}
     assert why == {
+        "journeys-channels": "Cannot be computed: the log names no channel.",
+        "journeys-pages": "Cannot be computed: the log names no page types.",
+        "prices": "Cannot be computed: the log records no price.",
         "figure-6-2": "Cannot be computed: the log names no device.",
         "figure-6-2-percentiles": "Cannot be computed: the log names no device.",
         "figure-6-3": "Cannot be computed: the log covers a single day of the week.",
@@ -471,3 +475,20 @@ def test_only_what_the_manifest_names_is_read(tmp_path: Path) -> None:
     (log / "events/part-00001.parquet").unlink()
     with pytest.raises(VisirError, match=r"events/part-00001\.parquet is missing"):
         describe(log)
+
+
+def test_one_zone_for_everything_of_time(tmp_path: Path) -> None:
+    # Noon and 20:00 of Monday in UTC are 21:00 of Monday and 5:00 of Tuesday in Tokyo.
+    target = folder(tmp_path / "log", [visit("a", hour=12, purchase=True), visit("b", hour=20)])
+    in_utc, in_tokyo = describe(target), describe(target, zone="Asia/Tokyo")
+    for description, days in ((in_utc, 1), (in_tokyo, 2)):
+        assert description.statistic("table-6-1").value("Days with sessions", "Total").value == days
+    assert in_utc.statistic("table-6-1").value("To", "Total").value == "2019-09-30 20:00"
+    assert in_tokyo.statistic("table-6-1").value("To", "Total").value == "2019-10-01 05:00"
+    hours = in_tokyo.statistic("figure-6-4")
+    assert hours.corner == "hour (Asia/Tokyo)"
+    assert (hours.value("21", BUYING).value, hours.value("05", OTHER).value) == (100, 100)
+    assert in_tokyo.statistic("figure-6-3").value("Tuesday", OTHER).value == 100
+    assert in_tokyo.declared["zone"] == "Asia/Tokyo"
+    with pytest.raises(VisirError, match=r"'Asia/Tokio' is not a time zone.*Asia/Tokyo"):
+        describe(target, zone="Asia/Tokio")

@@ -25,20 +25,25 @@ SPRING = int(datetime(2025, 3, 30, 0, 40, tzinfo=UTC).timestamp()) * 1_000_000  
 SINCE, UNTIL = SPRING - 40 * MINUTE, SPRING + 300 * MINUTE
 ZONE = "Europe/Amsterdam"
 SCHEMA = pa.schema(
-    [(name, pa.string()) for name in ("visitor", "customer", "device", "channel", "page", "query", "action", "key")]
+    [
+        (name, pa.string())
+        for name in ("visitor", "customer", "device", "location", "channel", "page", "query", "action")
+    ]
+    + [(name, pa.string()) for name in ("order_id", "key")]
     + [("time", pa.int64()), ("price", pa.float64())]
 )
 MAPPING = replace(
     preset("events"),
     zone=ZONE,
     bot="device = 'robot'",
+    locations=("nl", "b'e"),
     since=datetime.fromtimestamp(SINCE / 1e6, UTC),
     until=datetime.fromtimestamp(UNTIL / 1e6, UTC),
 )
 
 
 def row(visitor: str | None, minutes: float | None, action: str = "page", **more: Any) -> Row:
-    empty = dict.fromkeys(SCHEMA.names)
+    empty = dict.fromkeys(SCHEMA.names) | {"location": "nl"}
     time = None if minutes is None else SPRING + round(minutes * MINUTE)
     return {**empty, "visitor": visitor, "time": time, "action": action, **more}
 
@@ -60,6 +65,8 @@ def judged(folder: Path, rows: list[Row], buckets: int) -> None:
     assert found_sessions == sessions
     events = read(folder, "events")
     assert {e["arrival"]: (e["visitor"], e["session"], e["place"], e["late"]) for e in events} == accepted
+    assert counts.flags["repeated_order"] == sum(event["repeated_order"] for event in events)
+    assert not any(event["repeated_order"] and event["action"] != "other" for event in events)
     assert {row["arrival"]: row["reason"] for row in read(folder, "rejected")} == rejected
     assert counts.read == len(rows) == counts.accepted + sum(counts.rejected.values())
     assert {reason: n for reason, n in counts.rejected.items() if n} == {
@@ -88,6 +95,8 @@ ROWS = st.lists(
         channel=st.sampled_from([None, "paid"]),
         query=st.sampled_from([None, "", "shoe", "hat"]),
         price=st.sampled_from([None, 1.5]),
+        order_id=st.sampled_from([None, "", "o1", "o2"]),
+        location=st.sampled_from(["nl", "b'e", "us", "", None]),
     ),
     max_size=40,
 )
@@ -110,6 +119,7 @@ def test_agrees_with_the_referee_on_many_visitors(tmp_path: Path, seed: int) -> 
             customer=[None, None, None, "x", "y"][draw.integers(5)],
             device=[None, "pc", "tv", "robot"][draw.integers(4)],
             query=[None, "shoe", "hat"][draw.integers(3)],
+            order_id=[None, "o1", "o2"][draw.integers(3)],
         )
         for _ in range(6000)
     ]
@@ -121,6 +131,26 @@ def test_thirty_minutes_do_not_end_a_session_and_a_microsecond_more_does(tmp_pat
     rows[3]["time"] += 1
     _, found_sessions = run(tmp_path, rows)
     assert [(one["visitor"], one["session"]) for one in found_sessions] == [("a", 1), ("b", 1), ("b", 2)]
+
+
+def test_an_order_that_is_shown_again_is_one_order(tmp_path: Path) -> None:
+    # The receipt of o1 is on two hits, and is opened again an hour later; o2 and an order without a number count.
+    rows = [row("a", 0, "order", order_id="o1"), row("a", 0, "order", order_id="o1", key="second hit")]
+    rows += [row("a", 1, "order", order_id="o2"), row("a", 2, "order"), row("a", 3, "order")]
+    rows += [row("a", 60, "order", order_id="o1"), row("b", 60, "order", order_id="o1")]
+    counts, sessions = run(tmp_path, rows)
+    orders = [(one["visitor"], one["orders"], one["others"], one["purchase"]) for one in sessions]
+    assert orders == [("a", 4, 1, True), ("a", 0, 1, False), ("b", 1, 0, True)]
+    assert (counts.flags["repeated_order"], counts.purchases) == (2, 2)
+
+
+def test_only_declared_locations_and_devices_are_accepted(tmp_path: Path) -> None:
+    mapping = replace(MAPPING, devices=("pc",))
+    rows = [row("a", 0, device="pc"), row("b", 0, device="pc", location="us"), row("c", 0, device="pc", location=None)]
+    rows += [row("d", 0, device="tv"), row("e", 0)]
+    counts, sessions = run(tmp_path, rows, mapping)
+    assert [session["visitor"] for session in sessions] == ["a"]
+    assert (counts.rejected["location"], counts.rejected["device"]) == (2, 2)
 
 
 def test_a_login_takes_its_own_session_only(tmp_path: Path) -> None:

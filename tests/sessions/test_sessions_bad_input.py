@@ -5,8 +5,10 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import tarfile
 from collections.abc import Mapping as Named
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +18,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from visir.errors import VisirError
+from visir.errors import ConfigurationError, VisirError
 from visir.sessions import LogCounts, LogMapping, sessionise
+from visir.sessions.advice import advice
 from visir.sessions.log_repair import MAX_LINES, REJECTED_LINES, repaired_files
 from visir.storage import Scratch
 
@@ -259,3 +262,69 @@ def test_a_field_of_too_many_lines_is_an_open_quote(tmp_path: Path) -> None:
     with Scratch.beside(tmp_path / "2") as scratch:
         (copy,) = repaired_files([tmp_path / "over.csv"], "csv", scratch)
         assert copy.name == "over.csv" and scratch.path in copy.parents
+
+
+HEAD = b"visitor,time,what\n"
+
+
+def advised(folder: Path, log: bytes, **changes: Any) -> str:
+    """What is said of a log of one CSV file."""
+    (folder / "log.csv").write_bytes(log)
+    declared = replace(mapping("csv"), **changes)
+    return " ".join(advice(folder / "out", declared, sessionise(folder / "log.csv", declared, folder / "out")))
+
+
+def test_another_delimiter_is_named_and_read(tmp_path: Path) -> None:
+    rows = CSV.replace(b",", b";") + b'v1;5;"a; quoted ""one"""\nv1;6;"open\n'
+    (tmp_path / "log.csv").write_bytes(rows)
+    with pytest.raises(VisirError, match="separated by ';': write delimiter = \";\" into the mapping"):
+        sessionise(tmp_path / "log.csv", mapping("csv"), tmp_path / "out")
+    counts = sessionise(tmp_path / "log.csv", replace(mapping("csv"), delimiter=";"), tmp_path / "out")
+    assert (counts.read, counts.malformed) == (ROWS + 1, 1)
+    with pytest.raises(ConfigurationError, match="unknown delimiter"):
+        replace(mapping("csv"), delimiter="::")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (gzip.compress(CSV), "compressed with gzip.*csv.gz"),
+        (CSV.decode().encode("utf-16"), "UTF-16.*iconv"),
+        (GOOD_PARQUET, "a Parquet file.*format = "),
+        (b"PK\x03\x04....", "zip archive.*unzip"),
+    ],
+)
+def test_a_file_that_is_no_csv_is_named_for_what_it_is(tmp_path: Path, data: bytes, says: str) -> None:
+    (tmp_path / "log.csv").write_bytes(data)
+    with pytest.raises(VisirError) as caught:
+        sessionise(tmp_path / "log.csv", mapping("csv"), tmp_path / "out")
+    assert re.search(says, f"{caught.value} {caught.value.hint}", re.DOTALL)
+
+
+def test_a_missing_column_names_the_file(tmp_path: Path) -> None:
+    (tmp_path / "log.csv").write_bytes(b"visitr,time,what\n")
+    with pytest.raises(ConfigurationError, match=r"log.csv: mapping 'toy'.*\n.*did you mean 'visitr'"):
+        sessionise(tmp_path / "log.csv", mapping("csv"), tmp_path / "out")
+
+
+def test_a_log_that_reads_but_means_something_else_is_remarked_on(tmp_path: Path) -> None:
+    seconds, both = b"a,1740268800,page\n", b"a,1740268800,page\nb,1740268800000,page\n"
+    iso = {"unit": "iso", "actions": {"page": "page", "sale": "order"}}
+    for number, (rows, changes, says) in enumerate(
+        [
+            (b"", {}, "has no row"),
+            (both, {}, "unit = 's': row 2: '1740268800000'. They look like unit = 'ms'. One log has one unit"),
+            (b"a,2025-02-23T00:00:00Z,page\n", {}, "They look like unit = 'iso'"),
+            (seconds, {"unit": "ms"}, "the log begins on 1970-01-21: is it right?"),
+            (both, {"unit": "ms"}, "begins on 1970-01-21, and until 2025-02-23: are two units mixed?"),
+            (b"a,2025-02-23 00:00:00,page\nb,2025-02-23T00:00:00+01,page\n", iso, "1 times have no offset"),
+            (b"a,2025-02-23T00:00:00Z,pages\n", iso, "'pages' (1). For the first: did you mean 'page'"),
+            (b"a,2025-02-23T00:00:00Z,page\n", iso, "'sale' never occurs"),
+        ]
+    ):
+        place = tmp_path / str(number)
+        place.mkdir()
+        assert says in advised(place, HEAD + rows, **changes)
+    fine = b"a,2025-02-23T00:00:00Z,page\na,2025-02-23T00:00:05.5+0100,sale\n"
+    (tmp_path / "fine").mkdir()
+    assert not advised(tmp_path / "fine", HEAD + fine, **iso)

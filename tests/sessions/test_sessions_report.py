@@ -31,6 +31,8 @@ def characterisation(tmp_path_factory: pytest.TempPathFactory) -> Characterisati
         visit(f"w{n}", 2, customer=f"k{n}", day=6, device=EVIL, channel="paid", purchase=n % 2 == 0, length=20 + n)
         for n in range(30)
     ]
+    seen = ({"action": "page", "page": EVIL, "price": 5.0}, {"action": "order", "page": None, "price": 6.0})
+    rows[-2]["events"] = seen
     rows += [visit(f"x{n}", device=None, channel=None) for n in range(20)]
     return describe(folder(tmp_path_factory.mktemp("sessions") / "a log", rows))
 
@@ -48,14 +50,14 @@ def test_the_page(characterisation: Characterisation, tmp_path: Path) -> None:
     assert "meets the declared condition for bots" in page
     assert "What this log cannot tell" not in page
     assert "visir sessions describe x" in page
-    assert page.count("<h2") == page.count("</h2>") == 9
+    assert page.count("<h2") == page.count("</h2>") == 12
 
 
 def test_what_cannot_be_computed_is_on_the_page(tmp_path: Path) -> None:
     rows = [visit(f"v{n}", channel=None, purchase=n > 2) for n in range(5)]
     characterisation = describe(folder(tmp_path / "log", rows))
     page = write_sessions_report(tmp_path / "a.html", characterisation).read_text()
-    assert page.count("Cannot be computed: the log names no channel.") == 2  # in its place, and in the list
+    assert page.count("Cannot be computed: the log names no channel.") == 4  # in two places, and in the list
     assert "What this log cannot tell" in page
     assert "figure-6-3" in page
     assert "a single day of the week" in page
@@ -90,16 +92,17 @@ def test_findings(characterisation: Characterisation) -> None:
         section: " ".join(parts).replace("\N{NO-BREAK SPACE}", " ")
         for section, parts in findings(characterisation).items()
     }
-    # 15 of 30 on the evil device, none of 30 on the pc
-    assert sentences_by_section["devices"].startswith(f"{EVIL} converts best (50.0 % [")
-    assert "pc worst (0.00 % [0.00" in sentences_by_section["devices"]
-    assert "100.0 % [" in sentences_by_section["devices"]  # all purchasers use two devices
-    # 15 customers, t of 14 degrees of freedom 2.1448: 2.1448² / (15 + 2.1448²) = 0.2347
-    assert (
-        sentences_by_section["switches"]
-        == "How many steps before a purchase stay on the device: pc 0.00 % [0.00 … 23.47]."
+    # 15 of 30 on the evil device, none of 30 on the pc: of few sessions counts are given, of 30 percentages
+    assert sentences_by_section["devices"].startswith(
+        "Real difference, share of sessions that end with a purchase: "
+        f"{EVIL} 50.0 % (15 of 30); pc 0.00 % (0 of 30). The difference is +50.0 points (95 % interval +"
     )
-    assert sentences_by_section["time"].startswith("Most sessions with a purchase begin on Sunday (100.0 %)")
+    assert "customers who bought (15 of 15), customers who did not (15 of 15)" in sentences_by_section["devices"]
+    # all 15 steps into a purchase go to another device, and so do all others: nothing to compare
+    assert sentences_by_section["switches"].startswith(
+        "Too few to compare: before a session with a purchase (15 of 15)"
+    )
+    assert sentences_by_section["length"].startswith("Real difference, share of sessions longer than 4 actions")
 
 
 def test_a_table_is_printed_with_its_intervals(characterisation: Characterisation) -> None:

@@ -7,7 +7,8 @@ sessions build `description` (what distinguishes sessions that buy), `prediction
 `simulator` (logs with known causes). Names are imported when first used.
 
 The surface, in the order of work: `make` (a log to sessions), `describe` (what distinguishes sessions that buy),
-`predict` (a study of models), `train`, `score`; and `generate` (a log whose causes are known).
+`predict` (a study of models), `train`, `score`, `ab_test` (an online test, read out at any time); and `generate` (a log
+whose causes are known).
 
 Example:
     >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from visir.sessions.description import Characterisation, describe
     from visir.sessions.making import Sessions, make
     from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, LogMapping, load_mapping, preset, presets
+    from visir.sessions.online.ab_test import AbTest, ab_test
+    from visir.sessions.online.decisions import DecisionLog, assign
     from visir.sessions.prediction.live import LiveScorer, score
     from visir.sessions.prediction.predicting import predict
     from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, train
@@ -54,6 +57,10 @@ __getattr__, __dir__ = lazy(
         "load_model": "visir.sessions.prediction.purchase_model",
         "train": "visir.sessions.prediction.purchase_model",
         "generate": "visir.sessions.simulator",
+        "AbTest": "visir.sessions.online.ab_test",
+        "ab_test": "visir.sessions.online.ab_test",
+        "DecisionLog": "visir.sessions.online.decisions",
+        "assign": "visir.sessions.online.decisions",
         "ACTIONS": "visir.sessions.mapping",
         "COLUMNS": "visir.sessions.mapping",
         "COUNTED": "visir.sessions.mapping",
@@ -76,12 +83,16 @@ __all__ = [
     "FLAGS",
     "IDLE_MINUTES",
     "REASONS",
+    "AbTest",
     "Characterisation",
+    "DecisionLog",
     "LiveScorer",
     "LogCounts",
     "LogMapping",
     "PurchaseModel",
     "Sessions",
+    "ab_test",
+    "assign",
     "describe",
     "generate",
     "load_mapping",

@@ -11,8 +11,9 @@ from visir.sessions.definition import FLAGS, REASONS
 from visir.sessions.mapping import LogMapping
 
 EVENT_COUNTS = (
-    "count(*) AS accepted, count(*) FILTER (WHERE late) AS late, count(unknown_action) AS unknown_action, "
-    "count(*) FILTER (WHERE ambiguous_time) AS ambiguous_time"
+    "count(*) AS accepted, count(*) FILTER (WHERE late) AS late, "
+    "count(*) FILTER (WHERE repeated_order) AS repeated_order, count(unknown_action) AS unknown_action, "
+    "count(*) FILTER (WHERE ambiguous_time) AS ambiguous_time, count(*) FILTER (WHERE no_offset) AS no_offset"
 )
 """SQL of what is counted among accepted events."""
 

@@ -9,6 +9,10 @@ events of one moment are in the order of the log. A session ends
    login, between logins and after them belong to the customer of the session they are in; what is anonymous between
    two customers belongs to the earlier one.
 
+An order that is shown again (a receipt on two hits of one page, or opened again) is one order: of the order events of a
+visitor that name the same `order_id`, the first counts, and the others become "other". Orders without a number all
+count.
+
 The other reading of a login, that it makes all of that visitor's anonymous sessions the customer's, is not taken: the
 thesis assigns "the session to the customer".
 
@@ -38,28 +42,37 @@ REASONS = {
     "early": "before the log's declared beginning",
     "future": "at or after the log's declared end",
     "bot": "meets the declared condition for bots",
+    "location": "none of the declared locations, or none at all",
+    "device": "none of the declared devices, or none at all",
     "duplicate": "equal in every column to an event that arrived before it",
 }
 """Why an event is rejected, in the order in which the reasons are tried."""
 
 FLAGS = {
     "late": "arrived after a later event of the same visitor; put in its place",
+    "repeated_order": 'names an order that an earlier event of the visitor named; accepted as "other"',
     "unknown_action": 'an action that the mapping does not name; accepted as "other"',
     "ambiguous_time": "a wall clock that summer time shows twice; read as the first",
+    "no_offset": "a time without an offset; read as UTC",
 }
 """What is remarkable about an accepted event."""
 
-EVENT_COLUMNS = ("arrival", *COLUMNS, "unknown_action", "ambiguous_time")
-"""Columns of an event, accepted or rejected."""
+EVENT_COLUMNS = ("arrival", *COLUMNS, "unknown_action", "ambiguous_time", "no_offset", "written_time")
+"""Columns of an event, accepted or rejected; `written_time` is what the log has where no time can be read."""
 
-_TEXTS = ("visitor", "customer", "device", "channel", "page", "query", "key")
+PLACE_COLUMNS = ("late", "repeated_order", "place", "session")
+"""What an accepted event has besides."""
+
+_TEXTS = ("visitor", "customer", "device", "location", "channel", "page", "query", "order_id", "key")
 _SAME = (*_TEXTS, "time", "price", "action", "unknown_action", "ambiguous_time")
 _IN_ORDER = "PARTITION BY visitor ORDER BY time, arrival"
 _LAST = 253_402_300_800_000_000  # the first microsecond of the year 10000
 _CLOCK_STEPS = (3_600_000_000, 1_800_000_000)  # by how much clocks are put back: an hour, on Lord Howe half of one
 
 
-def rows_sql(mapping: LogMapping, source: str, present: Collection[str], *, arrival: str | None = None) -> str:
+def rows_sql(
+    mapping: LogMapping, source: str, present: Collection[str], *, arrival: str | None = None, place: str = ""
+) -> str:
     """SQL that reads the rows of a log under the names of `mapping.raw`.
 
     It adds `arrival`, the number of the row in the log from 1; of the item, where a column of lists is unnested.
@@ -70,6 +83,7 @@ def rows_sql(mapping: LogMapping, source: str, present: Collection[str], *, arri
         present: The columns of `source`.
         arrival: SQL of the row's number, where `source` knows it. Otherwise rows are numbered while reading, which one
             thread must do.
+        place: What errors begin with: the files.
 
     Raises:
         ConfigurationError: A required name has no column; the nearest column is named.
@@ -81,13 +95,13 @@ def rows_sql(mapping: LogMapping, source: str, present: Collection[str], *, arri
     ]
     raise_faults(
         ConfigurationError,
-        f"mapping {mapping.name!r} does not fit the log's columns",
+        f"{place}mapping {mapping.name!r} does not fit the log's columns",
         faults,
         hint="name the columns under [raw] of a mapping of your own",
     )
     if mapping.unnest is not None and mapping.unnest not in present:
         raise ConfigurationError(
-            f"mapping {mapping.name!r}: no column {mapping.unnest!r}", hint=nearest(mapping.unnest, present)
+            f"{place}mapping {mapping.name!r}: no column {mapping.unnest!r}", hint=nearest(mapping.unnest, present)
         )
     columns = [] if arrival is None else [f"{arrival} AS arrival"]
     columns += [
@@ -120,18 +134,22 @@ def events_sql(mapping: LogMapping, rows: str, dialect: Dialect = DUCKDB) -> str
         ("early", "false" if mapping.since is None else f"time < {_microseconds(mapping.since)}"),
         ("future", "false" if mapping.until is None else f"time >= {_microseconds(mapping.until)}"),
         ("bot", "coalesce(bot, false)"),
+        ("location", _outside("location", mapping.locations, dialect)),
+        ("device", _outside("device", mapping.devices, dialect)),
     ]
     reason = "".join(f" WHEN {condition} THEN '{name}'" for name, condition in limits)
     return f"""
 WITH raw AS ({rows}),
 parsed AS (
   SELECT arrival, {", ".join(texts)}, {price} AS price, CAST({mapping.events["action"]} AS STRING) AS action_text,
-    {_wall(mapping)} AS wall, {mapping.bot or "false"} AS bot
+    CAST({mapping.events["time"]} AS STRING) AS time_text, {_wall(mapping)} AS wall, {mapping.bot or "false"} AS bot
   FROM raw
 ),
 classified AS (
   SELECT *, coalesce({meaning}, 'other') AS action,
-    CASE WHEN {meaning} IS NULL THEN coalesce(action_text, '') END AS unknown_action, {_utc(mapping)}
+    CASE WHEN {meaning} IS NULL THEN coalesce(action_text, '') END AS unknown_action, {_utc(mapping)},
+    {_no_offset(mapping)} AS no_offset,
+    CASE WHEN wall IS NULL OR wall < 0 OR wall >= {_LAST} THEN time_text END AS written_time
   FROM parsed
 )
 SELECT {", ".join(EVENT_COLUMNS)}, CASE{reason} END AS reason
@@ -203,8 +221,38 @@ named AS (
 SELECT arrival FROM named WHERE customer <> customer_before"""
 
 
-def places_sql(timed: str, duplicates: str, late: str, logins: str, *, idle_minutes: float = IDLE_MINUTES) -> str:
-    """SQL of `visitor`, `arrival`, `late`, `place` (1, 2, …) and `session` (1, 2, …) of every accepted event.
+def repeats_sql(events: str) -> str:
+    """SQL of the `arrival` of every order event that names an order which an earlier event of its visitor named.
+
+    A duplicate that is among them is rejected anyway, and hides no other.
+
+    Args:
+        events: A table of `events_sql`.
+    """
+    return f"""
+WITH orders AS (
+  SELECT arrival, row_number() OVER (PARTITION BY visitor, order_id ORDER BY time, arrival) AS showing
+  FROM {events} WHERE reason IS NULL AND action = 'order' AND order_id IS NOT NULL
+)
+SELECT arrival FROM orders WHERE showing > 1"""
+
+
+def bounded_columns(event: str, place: str) -> str:
+    """SQL of the columns of an accepted event: its own, and its place; an order shown again is no order.
+
+    Args:
+        event: The alias of a row of `events_sql`.
+        place: The alias of its row of `places_sql`.
+    """
+    action = f"CASE WHEN {place}.repeated_order THEN 'other' ELSE CAST({event}.action AS STRING) END AS action"
+    own = [action if column == "action" else f"{event}.{column}" for column in EVENT_COLUMNS]
+    return ", ".join([*own, *(f"{place}.{column}" for column in PLACE_COLUMNS)])
+
+
+def places_sql(
+    timed: str, duplicates: str, late: str, logins: str, repeats: str, *, idle_minutes: float = IDLE_MINUTES
+) -> str:
+    """SQL of `visitor`, `arrival` and the `PLACE_COLUMNS` of every accepted event: place and session from 1 on.
 
     An event and its duplicate are of one moment, so the time since the event before is the same with duplicates as
     without.
@@ -214,16 +262,19 @@ def places_sql(timed: str, duplicates: str, late: str, logins: str, *, idle_minu
         duplicates: A table of `duplicates_sql`.
         late: A table of `late_sql`.
         logins: A table of `logins_sql`.
+        repeats: A table of `repeats_sql`.
         idle_minutes: More minutes than this without a request end a session.
     """
     return f"""
 WITH marked AS (
-  SELECT timed.*, late.arrival IS NOT NULL AS late, logins.arrival IS NOT NULL AS login
+  SELECT timed.*, late.arrival IS NOT NULL AS late, logins.arrival IS NOT NULL AS login,
+    repeats.arrival IS NOT NULL AS repeated_order
   FROM {timed} timed LEFT JOIN {late} late ON timed.arrival = late.arrival
     LEFT JOIN {logins} logins ON timed.arrival = logins.arrival
+    LEFT JOIN {repeats} repeats ON timed.arrival = repeats.arrival
   WHERE {_no_duplicate(duplicates)}
 )
-SELECT visitor, arrival, late, CAST(row_number() OVER ({_IN_ORDER}) AS BIGINT) AS place,
+SELECT visitor, arrival, late, repeated_order, CAST(row_number() OVER ({_IN_ORDER}) AS BIGINT) AS place,
   count(CASE WHEN {_idle(idle_minutes)} OR login THEN 1 END) OVER ({_IN_ORDER} ROWS UNBOUNDED PRECEDING) AS session
 FROM marked"""
 
@@ -264,6 +315,13 @@ def _no_duplicate(duplicates: str) -> str:
     return f"NOT EXISTS (SELECT 1 FROM {duplicates} copies WHERE copies.arrival = timed.arrival)"
 
 
+def _outside(column: str, accepted: tuple[str, ...], dialect: Dialect) -> str:
+    """SQL of whether a column is none of the accepted values; where none are declared, all are accepted."""
+    if not accepted:
+        return "false"
+    return f"coalesce({column} NOT IN ({', '.join(map(dialect.literal, accepted))}), true)"
+
+
 def _wall(mapping: LogMapping) -> str:
     """Microseconds as written: since 1970 in UTC, or of the wall clock where times are local."""
     time = mapping.events["time"]
@@ -291,6 +349,13 @@ def _utc(mapping: LogMapping) -> str:
     after = [f"{guess} + {step}" for step in _CLOCK_STEPS]
     first = " ".join(f"WHEN {shows(moment)} THEN {moment}" for moment in (*before, guess))
     return f"CASE {first} END AS time, {' OR '.join(map(shows, (*before, *after)))} AS ambiguous_time"
+
+
+def _no_offset(mapping: LogMapping) -> str:
+    """SQL of whether a time has no offset although the unit asks for one."""
+    if mapping.unit != "iso":
+        return "false"
+    return "wall IS NOT NULL AND NOT regexp_matches(time_text, '(Z|z|UTC|[0-9]:?[0-9]{2}.*[+-][0-9]{2}(:?[0-9]{2})?)$')"
 
 
 def _first(columns: tuple[str, ...], present: Collection[str]) -> str:

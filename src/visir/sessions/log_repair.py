@@ -28,7 +28,7 @@ names all such files at once.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any
@@ -38,6 +38,7 @@ import orjson
 from visir.errors import VisirError, raise_faults
 from visir.files import iter_lines, open_binary
 from visir.progress import Progress
+from visir.sessions.mapping import DELIMITERS
 from visir.storage import Scratch
 
 MAX_LINES = 1_000
@@ -50,11 +51,22 @@ REJECTED_LINES = "repaired/rejected.jsonl"
 """The file in the scratch folder that lists the rejected lines."""
 
 _FETCH_AGAIN = "fetch the file again and compare its size; what is there of a .gz: gzip -dc FILE > NEW"
-_FIX_HEAD = "a head holds the names under [raw], with commas between them, in UTF-8 (iconv -f … -t utf-8)"
+_FIX_HEAD = (
+    "a head holds the names under [raw], with the mapping's delimiter between them, in UTF-8 (iconv -f … -t utf-8)"
+)
 _NOT_LINES = {
     b"[": "one object a line is read; an array becomes that by: jq -c '.[]' FILE > NEW.jsonl",
     b"{": "one object a line is read; objects of several lines become that by: jq -c . FILE > NEW.jsonl",
 }
+_OTHER_FILES = {
+    b"PK\x03\x04": ("a zip archive, and no CSV file", "unpack it (unzip FILE) and name the files in it"),
+    b"\x1f\x8b": ("compressed with gzip, though its name does not end in .gz", "rename it to end in .csv.gz"),
+    b"\xff\xfe": ("written in UTF-16", "iconv -f utf-16 -t utf-8 FILE > NEW.csv"),
+    b"\xfe\xff": ("written in UTF-16", "iconv -f utf-16 -t utf-8 FILE > NEW.csv"),
+    b"PAR1": ("a Parquet file, and no CSV file", 'write format = "parquet" into the mapping'),
+}
+"""First bytes of files that are no CSV → what they are, and what to do."""
+
 _QUOTE_FAULTS = {"open": "a quoted field that does not end", "after": "text after a closing quote"}
 
 
@@ -73,7 +85,7 @@ class RejectedLine:
     fault: str
 
 
-def repaired_files(files: Sequence[Path], file_format: str, scratch: Scratch) -> list[Path]:
+def repaired_files(files: Sequence[Path], file_format: str, scratch: Scratch, delimiter: str = ",") -> list[Path]:
     """Check files line by line and replace those with faults by a repaired copy.
 
     The rejected lines are written to `REJECTED_LINES`, one JSON object each: file, line, text (bytes that are not UTF-8
@@ -83,6 +95,7 @@ def repaired_files(files: Sequence[Path], file_format: str, scratch: Scratch) ->
         files: The files of a log.
         file_format: "csv" or "json".
         scratch: Where the copies and the list of rejected lines go.
+        delimiter: What stands between the columns of a CSV file.
 
     Returns:
         For each file with a row: the file itself, or its copy. Files without any row are left out.
@@ -99,7 +112,7 @@ def repaired_files(files: Sequence[Path], file_format: str, scratch: Scratch) ->
         for number, file in enumerate(files):
             name = f"repaired/{number}/{file.name.removesuffix('.gz')}"
             try:
-                has_rows, is_copied = _repair(file, file_format, scratch, name, rejected)
+                has_rows, is_copied = _repair(file, file_format, delimiter, scratch, name, rejected)
             except VisirError as fault:
                 faults.add(fault)
             else:
@@ -112,7 +125,7 @@ def repaired_files(files: Sequence[Path], file_format: str, scratch: Scratch) ->
     return readable
 
 
-def check_heads(files: Sequence[Path], columns: Iterable[str]) -> None:
+def check_heads(files: Sequence[Path], columns: Iterable[str], delimiter: str = ",") -> None:
     """Check that the first line of every CSV file is a head that names a column of the mapping.
 
     An empty file passes, unless all are empty.
@@ -120,6 +133,7 @@ def check_heads(files: Sequence[Path], columns: Iterable[str]) -> None:
     Args:
         files: CSV files.
         columns: The columns that the mapping reads.
+        delimiter: What stands between them.
 
     Raises:
         VisirError: Files have no such head; all are named.
@@ -128,14 +142,15 @@ def check_heads(files: Sequence[Path], columns: Iterable[str]) -> None:
     faults, heads = _FileFaults(), 0
     for file in files:
         try:
-            head = _head(file, next(iter(iter_lines(file)), None))
+            head = _head(file, next(iter(iter_lines(file)), None), delimiter)
         except VisirError as fault:
             faults.add(fault)
             continue
         heads += bool(head)
         if head and expected and not expected & {name.strip().casefold() for name in head}:
             names = repr(", ".join(head)[:200])
-            faults.add(VisirError(f"{file}, line 1: none of the mapping's columns; it has {names}", hint=_FIX_HEAD))
+            hint = _delimiter_hint(head, expected, delimiter) or _FIX_HEAD
+            faults.add(VisirError(f"{file}, line 1: none of the mapping's columns; it has {names}", hint=hint))
     faults.throw()
     if not heads:
         raise _no_rows(files)
@@ -160,10 +175,12 @@ def _no_rows(files: Sequence[Path]) -> VisirError:
     return VisirError(f"{files[0]}: no row in {'it' if len(files) == 1 else 'any file'}.", hint=_FETCH_AGAIN)
 
 
-def _repair(file: Path, file_format: str, scratch: Scratch, copy: str, rejected: IO[bytes]) -> tuple[bool, bool]:
+def _repair(
+    file: Path, file_format: str, delimiter: str, scratch: Scratch, copy: str, rejected: IO[bytes]
+) -> tuple[bool, bool]:
     """Write rejected lines to `rejected`; returns whether the file has a row, and whether there is a copy now."""
     has_rows, first, numbers = False, None, set()
-    check = _json_lines if file_format == "json" else _csv_lines(file)
+    check = _json_lines if file_format == "json" else _csv_lines(file, delimiter)
     for line in check(iter_lines(file)):
         if isinstance(line, bytes):
             has_rows = has_rows or bool(line.strip())
@@ -234,7 +251,9 @@ def _json_fault(line: bytes) -> str | None:
     return None if value is None or isinstance(value, dict) else "JSON, but no object"
 
 
-def _csv_lines(file: Path) -> Callable[[Iterable[bytes]], Iterator[bytes | RejectedLine]]:
+def _csv_lines(file: Path, delimiter: str) -> Callable[[Iterable[bytes]], Iterator[bytes | RejectedLine]]:
+    between = delimiter.encode()
+
     def lines(source: Iterable[bytes]) -> Iterator[bytes | RejectedLine]:
         waiting: list[bytes] = []  # read ahead for a row of several lines that was no row
         rest = iter(source)
@@ -246,18 +265,18 @@ def _csv_lines(file: Path) -> Callable[[Iterable[bytes]], Iterator[bytes | Rejec
 
         while (line := take()) is not None:
             number += 1
-            if width is None and _head(file, line):
-                width = _count_fields(line)
+            if width is None and _head(file, line, delimiter):
+                width = _count_fields(line, between)
             if len(line) > MAX_LINE_BYTES["csv"]:
                 yield RejectedLine(number, line, f"longer than {MAX_LINE_BYTES['csv']:,} bytes")
-            elif b'"' not in line or isinstance(_count_fields(line), int):
+            elif b'"' not in line or isinstance(_count_fields(line, between), int):
                 yield line
             else:
                 row = [line]
-                fields = _count_fields(line)
+                fields = _count_fields(line, between)
                 while fields == "open" and len(row) < MAX_LINES and (next_line := take()) is not None:
                     row.append(next_line)
-                    fields = _count_fields(b"\n".join(row))
+                    fields = _count_fields(b"\n".join(row), between)
                 if fields == width:
                     yield from row
                     number += len(row) - 1
@@ -268,7 +287,7 @@ def _csv_lines(file: Path) -> Callable[[Iterable[bytes]], Iterator[bytes | Rejec
     return lines
 
 
-def _count_fields(row: bytes) -> int | str:
+def _count_fields(row: bytes, between: bytes = b",") -> int | str:
     """The number of fields; "open" where a quoted field does not end, "after" where text follows a closing quote."""
     position, fields = 0, 1
     while True:
@@ -281,25 +300,37 @@ def _count_fields(row: bytes) -> int | str:
             position += 1
             while row[position : position + 1] == b" ":
                 position += 1
-            if position < len(row) and row[position : position + 1] != b",":
+            if position < len(row) and row[position : position + 1] != between:
                 return "after"
         else:
-            comma = row.find(b",", position)
+            comma = row.find(between, position)
             position = len(row) if comma < 0 else comma
         if position >= len(row):
             return fields
         position, fields = position + 1, fields + 1
 
 
-def _head(file: Path, line: bytes | None) -> list[str]:
+def _head(file: Path, line: bytes | None, delimiter: str) -> list[str]:
     """The names in the first line of a file; an empty list for an empty file."""
     if not line:
         return []
+    for mark, (what, hint) in _OTHER_FILES.items():
+        if line.startswith(mark):
+            raise VisirError(f"{file}: {what}", hint=hint)
     try:
         text = line.decode()
     except UnicodeDecodeError as fault:
         raise VisirError(f"{file}, line 1: not UTF-8 (byte 0x{line[fault.start]:02x})", hint=_FIX_HEAD) from fault
-    fields = _count_fields(line)
+    fields = _count_fields(line, delimiter.encode())
     if isinstance(fields, str):
         raise VisirError(f"{file}, line 1: {_QUOTE_FAULTS[fields]}", hint=_FIX_HEAD)
-    return [name.strip().strip('"') for name in text.partition("\r")[0].split(",")]
+    return [name.strip().strip('"') for name in text.partition("\r")[0].removeprefix("\ufeff").split(delimiter)]
+
+
+def _delimiter_hint(head: list[str], expected: Collection[str], delimiter: str) -> str:
+    """What to declare where the head holds the mapping's columns with something else between them."""
+    for other in DELIMITERS:
+        names = {name.strip().strip('"').casefold() for name in delimiter.join(head).split(other)}
+        if other != delimiter and names & set(expected):
+            return f"its columns are separated by {other!r}: write delimiter = {json.dumps(other)} into the mapping"
+    return ""

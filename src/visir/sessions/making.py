@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -92,6 +92,8 @@ def make(
     *,
     mapping: str | Path | LogMapping,
     idle_minutes: float = IDLE_MINUTES,
+    zone: str | None = None,
+    locations: Sequence[str] = (),
     buckets: int | None = None,
     threads: int | None = None,
     memory: str | None = None,
@@ -107,6 +109,8 @@ def make(
         mapping: How the log's columns become events: the name of a preset ("shop-events"; `presets()` lists them), a
             TOML file, or a `LogMapping`.
         idle_minutes: More minutes than this without a request end a session.
+        zone: The time zone of hours, weekdays and days ("Europe/Amsterdam"); by default the mapping's.
+        locations: Only events of these locations are accepted, in the log's own words; by default the mapping's.
         buckets: Parts of the work; by default chosen by the log's rows. Changes no result.
         threads: Default: one per core. Changes no result.
         memory: What the engine may hold ("2GB"); more is spilled to disk beside `out`. Changes no result.
@@ -135,7 +139,7 @@ def make(
     """
     sessionise(
         log,
-        mapping_of(mapping),
+        adapted(mapping_of(mapping), zone=zone, locations=locations),
         out,
         idle_minutes=idle_minutes,
         buckets=buckets,
@@ -144,6 +148,22 @@ def make(
         replace=replace,
     )
     return Sessions.open(out)
+
+
+def adapted(mapping: LogMapping, *, zone: str | None = None, locations: Sequence[str] = ()) -> LogMapping:
+    """A mapping with another time zone, or for some locations only.
+
+    Args:
+        mapping: The mapping.
+        zone: The time zone of hours, weekdays and days; None for the mapping's.
+        locations: Accepted locations; empty for the mapping's.
+
+    Raises:
+        ConfigurationError: There is no such zone, or the mapping reads no location.
+    """
+    changes: dict[str, Any] = {"zone": zone} if zone is not None else {}
+    changes |= {"locations": tuple(locations)} if locations else {}
+    return replace(mapping, **changes) if changes else mapping
 
 
 def mapping_of(mapping: str | Path | LogMapping) -> LogMapping:

@@ -8,11 +8,13 @@ An *event* is one request of one visitor, and has these columns, whatever log it
 | `customer` | text or null | who is logged in or recognised |
 | `time` | integer | microseconds since 1970 in UTC |
 | `device` | text or null | PC, smartphone, … in the log's own words |
+| `location` | text or null | where the visitor is: a country, in the log's own words |
 | `channel` | text or null | how the visitor came: paid, organic, direct, … |
 | `page` | text or null | the type of the page |
 | `query` | text or null | what was searched for |
 | `price` | number or null | price of the product seen, or of the order |
 | `action` | text | one of `ACTIONS` |
+| `order_id` | text or null | the number of an order: an order that is shown again is counted once |
 | `key` | text or null | what distinguishes two events of the same moment (a step, an address) |
 """
 
@@ -25,7 +27,7 @@ from functools import cache
 from importlib import resources
 from pathlib import Path
 from typing import Any
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 from visir.display import Displayed
 from visir.errors import ConfigurationError, nearest, raise_faults
@@ -36,7 +38,23 @@ ACTIONS = ("page", "query", "add", "remove", "order", "other")
 COUNTED = ("page", "query", "add", "remove")
 """Actions that make a session longer (thesis section 6.2). An order does not: it is what is to be predicted."""
 
-COLUMNS = ("visitor", "customer", "time", "device", "channel", "page", "query", "price", "action", "key")
+COLUMNS = (
+    "visitor",
+    "customer",
+    "time",
+    "device",
+    "location",
+    "channel",
+    "page",
+    "query",
+    "price",
+    "action",
+    "order_id",
+    "key",
+)
+
+DELIMITERS = (",", ";", "|", "\t")
+"""What may stand between the columns of a CSV file."""
 
 UNITS = ("s", "ms", "us", "iso", "local")
 """Times are numbers since 1970 (seconds, milliseconds, microseconds), ISO 8601 with an offset ("iso"; without one it
@@ -54,6 +72,7 @@ class LogMapping(Displayed):
             several that exist, the first that is not null counts, row by row (a column that was renamed).
         events: A column of an event → an SQL expression over the names of `raw`. What is not mentioned is null.
         about: The log in a sentence, for reports.
+        delimiter: What stands between the columns of a CSV file: ",", ";", "|" or a tab.
         required: Names of `raw` that must have a column.
         unit: How times are written, one of `UNITS`.
         zone: The time zone of hours and weekdays.
@@ -61,6 +80,8 @@ class LogMapping(Displayed):
         actions: The log's name of an action → one of `ACTIONS`. A name that is missing becomes "other" and is counted.
         unnest: A column of lists (the hits of a visit) that becomes one row per item, called `item`.
         bot: An SQL condition over the names of `raw`; rows that meet it are rejected.
+        locations: Only events of these locations are accepted (thesis section 6.3); empty for all.
+        devices: Only events of these devices are accepted; empty for all.
         since: The first time that can be true.
         until: The first time that cannot; a log has no other way to know the future.
 
@@ -73,6 +94,7 @@ class LogMapping(Displayed):
     raw: dict[str, tuple[str, ...]]
     events: dict[str, str]
     about: str = ""
+    delimiter: str = ","
     required: tuple[str, ...] = ("visitor", "time")
     unit: str = "us"
     zone: str = "UTC"
@@ -80,20 +102,22 @@ class LogMapping(Displayed):
     actions: dict[str, str] = field(default_factory=dict)
     unnest: str | None = None
     bot: str | None = None
+    locations: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
     since: datetime | None = None
     until: datetime | None = None
 
     def __post_init__(self) -> None:
         faults = [*_unknown("format", [self.format], ("parquet", "csv", "json")), *_unknown("unit", [self.unit], UNITS)]
+        faults += _unknown("delimiter", [self.delimiter], DELIMITERS)
         faults += _unknown("column of an event", self.events, COLUMNS)
         faults += _unknown("meaning of an action", self.actions.values(), ACTIONS)
         faults += _unknown("required name", self.required, self.raw)
         faults += [f"events.{name} is missing" for name in ("visitor", "time", "action") if name not in self.events]
-        for zone in (self.zone, self.time_zone):
-            try:
-                ZoneInfo(zone)
-            except (ZoneInfoNotFoundError, ValueError):
-                faults.append(f"{zone!r} is not a time zone")
+        for names, column in (("locations", "location"), ("devices", "device")):
+            if getattr(self, names) and column not in self.events:
+                faults.append(f"{names} are declared, but events.{column} is missing")
+        faults += [fault for zone in dict.fromkeys((self.zone, self.time_zone)) if (fault := zone_fault(zone))]
         for name in ("since", "until"):
             bound = getattr(self, name)
             if bound is not None and bound.tzinfo is None:
@@ -153,6 +177,19 @@ def presets() -> tuple[str, ...]:
     return tuple(sorted(file.name.removesuffix(".toml") for file in folder.iterdir() if file.name.endswith(".toml")))
 
 
+def zone_fault(zone: str) -> str:
+    """What is wrong with the name of a time zone, with the nearest name; "" for nothing.
+
+    Args:
+        zone: "Europe/Amsterdam", "UTC".
+    """
+    try:
+        ZoneInfo(zone)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return f"{zone!r} is not a time zone; {nearest(zone, available_timezones())}"
+    return ""
+
+
 def _parse(text: str, name: str, place: str) -> LogMapping:
     try:
         values: dict[str, Any] = tomllib.loads(text)
@@ -166,8 +203,7 @@ def _parse(text: str, name: str, place: str) -> LogMapping:
     values["raw"] = {
         key: (columns,) if isinstance(columns, str) else tuple(columns) for key, columns in values["raw"].items()
     }
-    if "required" in values:
-        values["required"] = tuple(values["required"])
+    values |= {name: tuple(values[name]) for name in ("required", "locations", "devices") if name in values}
     return LogMapping(name=name, **values)
 
 

@@ -48,7 +48,7 @@ def read_events(
     import duckdb
 
     if mapping.format == "csv":
-        check_heads(files, [column for columns in mapping.raw.values() for column in columns])
+        check_heads(files, [column for columns in mapping.raw.values() for column in columns], mapping.delimiter)
     cause: VisirError | None = None
     try:
         tables = _read(engine, mapping, files, scratch, buckets)
@@ -64,7 +64,7 @@ def read_events(
         _raise_damaged(engine, files)
         assert cause is not None
         raise cause
-    readable = repaired_files(files, mapping.format, scratch)
+    readable = repaired_files(files, mapping.format, scratch, mapping.delimiter)
     if cause is not None and readable == list(files):
         raise cause
     _remove_attempt(engine, scratch)
@@ -114,7 +114,8 @@ def _read(
 ) -> list[str]:
     table = table_sql(files, mapping)
     present = [row[0] for row in engine.execute(f"DESCRIBE SELECT * FROM {table}").fetchall()]
-    rows = rows_sql(mapping, table, present, arrival=arrival_sql(engine, files, mapping, present))
+    place = f"{files[0]}: " if len(files) == 1 else f"{files[0]} and {len(files) - 1} more: "
+    rows = rows_sql(mapping, table, present, arrival=arrival_sql(engine, files, mapping, present), place=place)
     if buckets is None:
         count = engine.execute(f"SELECT count(*) FROM {table}").fetchall()[0][0]
         buckets = max(1, -(-count // ROWS_PER_BUCKET))

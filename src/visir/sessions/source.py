@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
-from visir.sessions.dialect import path_literal
+from visir.sessions.dialect import DUCKDB, path_literal
 from visir.sessions.log_archive import is_archive, unpack, unpacked_folder
 from visir.sessions.mapping import LogMapping
 from visir.storage import Scratch
@@ -77,8 +77,8 @@ def passed_over(source: str | Path | Sequence[str | Path], mapping: LogMapping, 
 def table_sql(files: Sequence[Path], mapping: LogMapping) -> str:
     """SQL: the table of these files, columns matched by name, rows in the order of the files.
 
-    CSV is read as text and by RFC 4180 (commas, double quotes). The engine does not guess at a line with too many
-    columns or an open quote; it writes it into its table of rejected lines.
+    CSV is read as text and by RFC 4180 (double quotes; the mapping's delimiter). The engine does not guess at a line
+    with too many columns or an open quote; it writes it into its table of rejected lines.
     """
     names = "[" + ", ".join(map(path_literal, files)) + "]"
     if mapping.format == "parquet":
@@ -87,7 +87,8 @@ def table_sql(files: Sequence[Path], mapping: LogMapping) -> str:
         return (
             f"read_json({names}, format = 'newline_delimited', records = true, union_by_name = true, sample_size = -1)"
         )
-    options = "all_varchar = true, header = true, delim = ',', quote = '\"', escape = '\"', store_rejects = true"
+    options = f"all_varchar = true, header = true, delim = {DUCKDB.literal(mapping.delimiter)}, "
+    options += "quote = '\"', escape = '\"', store_rejects = true"
     tables = [f"SELECT * FROM read_csv({path_literal(file)}, {options})" for file in files]
     return f"({' UNION ALL BY NAME '.join(tables)})"  # the reader's own union by name loses rejected lines
 

@@ -26,11 +26,13 @@ from visir.sessions.counts import EVENT_COUNTS, SESSION_COUNTS, LogCounts, count
 from visir.sessions.definition import (
     EVENT_COLUMNS,
     IDLE_MINUTES,
+    bounded_columns,
     duplicates_sql,
     events_sql,
     late_sql,
     logins_sql,
     places_sql,
+    repeats_sql,
     rows_sql,
     sessions_sql,
     timed_sql,
@@ -163,11 +165,12 @@ def spark_sessions(
         step("duplicates", duplicates_sql("events", "timed"))
         step("late", late_sql("timed"))
         step("logins", logins_sql("timed", "duplicates", idle_minutes=idle_minutes))
-        step("places", places_sql("timed", "duplicates", "late", "logins", idle_minutes=idle_minutes), hold=False)
+        step("repeats", repeats_sql("events"))
+        places = places_sql("timed", "duplicates", "late", "logins", "repeats", idle_minutes=idle_minutes)
+        step("places", places, hold=False)
         events = step(
             "bounded",
-            f"SELECT {', '.join(f'e.{column}' for column in EVENT_COLUMNS)}, p.late, p.place, p.session "
-            "FROM events e JOIN places p ON e.arrival = p.arrival",
+            f"SELECT {bounded_columns('e', 'p')} FROM events e JOIN places p ON e.arrival = p.arrival",
         )
         sessions = step("sessions", sessions_sql("bounded", mapping.zone, SPARK))
         rejected = step(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from visir.cli.verbs import group
+from visir.sessions.cli.ab_test import ab_test
 from visir.sessions.cli.describe import describe
 from visir.sessions.cli.generate import generate
 from visir.sessions.cli.make import make
@@ -22,5 +23,6 @@ app = group(
         "train": train,
         "score": score,
         "report": report,
+        "ab-test": ab_test,
     },
 )

@@ -23,6 +23,9 @@ def describe(
         Path, typer.Argument(metavar="SESSIONS", help="A folder that visir sessions make made.", show_default=False)
     ],
     out: NewFolder,
+    zone: Annotated[
+        str | None, typer.Option(help="Time zone of hours, weekdays and days. Default: the one of the sessions.")
+    ] = None,
     suppress: Annotated[
         int, typer.Option(min=0, help="Hide cells of fewer sessions than this, and what would reveal them.")
     ] = 0,
@@ -44,7 +47,7 @@ def describe(
     from visir.storage import FolderKind, new_folder
 
     with new_folder(out, FolderKind("description", "a description of sessions"), replace=replace) as change:
-        characterisation = described(sessions, suppress=suppress, threads=threads, memory=memory)
+        characterisation = described(sessions, zone=zone, suppress=suppress, threads=threads, memory=memory)
         beside = write_sessions_tables(change, _TABLES, characterisation)
         change.write_json(_JSON, characterisation.to_dict())
         beside[_JSON] = "everything on this page, with the ends of all intervals"

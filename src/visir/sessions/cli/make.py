@@ -33,6 +33,13 @@ def make(
         Path | None, typer.Option("--mapping", metavar="FILE", help="A mapping of your own: a TOML file.")
     ] = None,
     idle: Annotated[float, typer.Option(help="More minutes than this without a request end a session.")] = 30.0,
+    zone: Annotated[
+        str | None,
+        typer.Option(help="Time zone of hours, weekdays and days. Default: the mapping's."),
+    ] = None,
+    location: Annotated[
+        list[str] | None, typer.Option(help="Accept events of this location only; several times for several.")
+    ] = None,
     buckets: Annotated[int | None, typer.Option(min=1, help="Parts of the work. Default: by the log's rows.")] = None,
     threads: ThreadsOption = None,
     memory: MemoryOption = None,
@@ -43,10 +50,13 @@ def make(
     Find the sessions of a raw log. Rejected rows are counted by reason and written beside them.
     """
     from visir.sessions import sessionise
+    from visir.sessions.advice import advice
+    from visir.sessions.making import adapted
 
+    declared = adapted(_mapping(preset, mapping), zone=zone, locations=location or ())
     counts = sessionise(
         log,
-        _mapping(preset, mapping),
+        declared,
         out,
         idle_minutes=idle,
         buckets=buckets,
@@ -56,6 +66,8 @@ def make(
     )
     output.facts(out=out.absolute(), **output.plain(counts))
     _show(counts, out)
+    for sentence in advice(out, declared, counts):
+        output.note(sentence)
 
 
 def _mapping(name: str | None, path: Path | None) -> LogMapping:

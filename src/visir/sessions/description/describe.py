@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 from visir.display import Plotted, brief, counted, listed
 from visir.errors import VisirError
 from visir.sessions.description.channels import channels
+from visir.sessions.description.comparisons import compare_all
 from visir.sessions.description.customers import devices_per_customer
 from visir.sessions.description.devices import devices
+from visir.sessions.description.differences import GroupDifference
 from visir.sessions.description.hours import hours
+from visir.sessions.description.journeys import journeys
 from visir.sessions.description.lengths import lengths
+from visir.sessions.description.prices import prices
 from visir.sessions.description.queries import queries
 from visir.sessions.description.session_log import SessionLog, open_log
 from visir.sessions.description.statistic import Statistic, suppressed
@@ -33,6 +37,7 @@ class Characterisation(Plotted, view="visir.sessions.reports.characterisation_vi
         engine: The engine of `counts.json`.
         statistics: In the order of the thesis, also those that cannot be computed from this log.
         suppress: Cells of fewer sessions than this are hidden; 0 for none.
+        differences: What was compared, with tests; one family (`comparisons`).
     """
 
     name: str
@@ -41,6 +46,7 @@ class Characterisation(Plotted, view="visir.sessions.reports.characterisation_vi
     engine: str
     statistics: tuple[Statistic, ...]
     suppress: int
+    differences: tuple[GroupDifference, ...] = ()
 
     def __repr__(self) -> str:
         counts = self.counts
@@ -71,12 +77,18 @@ class Characterisation(Plotted, view="visir.sessions.reports.characterisation_vi
             "declared": self.declared,
             "engine": self.engine,
             "suppress": self.suppress,
+            "differences": [{**asdict(each), "verdict": each.verdict} for each in self.differences],
             "statistics": [statistic.to_dict() for statistic in self.statistics],
         }
 
 
 def describe(
-    folder: str | Path, *, suppress: int = 0, threads: int | None = None, memory: str | None = None
+    folder: str | Path,
+    *,
+    zone: str | None = None,
+    suppress: int = 0,
+    threads: int | None = None,
+    memory: str | None = None,
 ) -> Characterisation:
     """Tables 6.1 to 6.6 and Figures 6.2 to 6.5 of a folder that `sessionise` wrote.
 
@@ -85,6 +97,7 @@ def describe(
 
     Args:
         folder: A folder of sessions.
+        zone: The time zone of all hours, weekdays and days; by default the one declared when the sessions were made.
         suppress: Hide cells of fewer sessions than this (see `suppressed`); 0 for none.
         threads: Default: one per core.
         memory: What the engine may hold ("2GB").
@@ -103,15 +116,15 @@ def describe(
     """
     if suppress < 0:
         raise VisirError(f"cells of fewer than {suppress} sessions: there are none.", hint="0 hides nothing")
-    with open_log(folder, threads=threads, memory=memory) as log:
+    with open_log(folder, threads=threads, memory=memory, zone=zone) as log:
         if not log.counts["sessions"]:
             raise VisirError(f"{folder} holds no sessions.", hint="its counts.json says what was rejected, and why")
         statistics = statistics_of(log)
+        differences = compare_all(log, suppress)
         counts, declared, engine = log.counts, log.declared, log.engine
     name = Path(folder).resolve().name
-    return Characterisation(
-        name, counts, declared, engine, tuple(suppressed(statistic, suppress) for statistic in statistics), suppress
-    )
+    shown = tuple(suppressed(statistic, suppress) for statistic in statistics)
+    return Characterisation(name, counts, declared, engine, shown, suppress, differences)
 
 
 def statistics_of(log: SessionLog) -> tuple[Statistic, ...]:
@@ -127,4 +140,6 @@ def statistics_of(log: SessionLog) -> tuple[Statistic, ...]:
         *(switches(log, reading) for reading in READINGS),
         queries(log),
         unique_queries(log),
+        *journeys(log),
+        prices(log),
     )

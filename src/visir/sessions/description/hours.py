@@ -9,7 +9,5 @@ from visir.sessions.description.statistic import Statistic
 
 def hours(log: SessionLog) -> Statistic:
     """Shares of all purchase sessions and of all non-purchase sessions by the hour they begin, in the log's zone."""
-    about = StatisticHeading(
-        "figure-6-4", "At which hours sessions begin", "Figure 6.4", f"hour ({log.declared['zone']})"
-    )
+    about = StatisticHeading("figure-6-4", "At which hours sessions begin", "Figure 6.4", f"hour ({log.zone})")
     return shares_by_outcome(log, about, "hour", range(24), lambda hour: f"{hour:02d}")

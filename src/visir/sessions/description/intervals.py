@@ -111,20 +111,21 @@ def dominated_note(moments: Mapping[str, Moments], unit: str = "visitors", of: s
     ]
 
 
-def share(moments: Moments, *, scale: float = 100.0) -> StatisticCell:
+def share(moments: Moments, *, scale: float = 100.0, confidence: float = CONFIDENCE) -> StatisticCell:
     """y / n in percent with its interval; no value where n is 0.
 
     Args:
         moments: Sums over visitors.
         scale: 100 for percent.
+        confidence: Of the interval, 0–1.
     """
     if not moments.n:
         return StatisticCell(None, support=0)
-    low, high = wilson(moments.y / moments.n, moments.effective, quantile(moments))
+    low, high = wilson(moments.y / moments.n, moments.effective, quantile(moments, confidence))
     return StatisticCell(scale * moments.y / moments.n, scale * low, scale * high, support=int(moments.y))
 
 
-def mean(moments: Moments, *, support: int) -> StatisticCell:
+def mean(moments: Moments, *, support: int, confidence: float = CONFIDENCE) -> StatisticCell:
     """y / n for a y that is no part of n (queries per session), with its interval; no value where n is 0.
 
     The interval is Garwood's for a Poisson count, of as many counts as the mean is worth by its variance over visitors:
@@ -136,28 +137,29 @@ def mean(moments: Moments, *, support: int) -> StatisticCell:
     Args:
         moments: Sums over visitors.
         support: The sessions that the value rests on.
+        confidence: Of the interval, 0–1.
     """
     from scipy.special import chdtri
 
     if not moments.n:
         return StatisticCell(None, support=0)
     value = moments.y / moments.n
-    tail = (1 - CONFIDENCE) / 2
+    tail = (1 - confidence) / 2
     if not moments.y:
         return StatisticCell(value, 0.0, float(chdtri(2, tail)) / 2 * moments.nn / moments.n**2, support=support)
     spread = moments.variance if 0 < moments.variance < float("inf") else value / moments.n
-    counts = value**2 / spread * (quantile(None) / quantile(moments)) ** 2
+    counts = value**2 / spread * (quantile(None, confidence) / quantile(moments, confidence)) ** 2
     low, high = (
         float(chdtri(2 * k, probability)) / (2 * counts) for k, probability in ((counts, 1 - tail), (counts + 1, tail))
     )
     return StatisticCell(value, value * low, value * high, support=support)
 
 
-def quantile(moments: Moments | None) -> float:
+def quantile(moments: Moments | None, confidence: float = CONFIDENCE) -> float:
     """Student's t at the upper 2.5 %, with the degrees of freedom of so many visitors; without moments 1.96."""
     from scipy.special import ndtri, stdtrit
 
-    upper = 0.5 + CONFIDENCE / 2
+    upper = 0.5 + confidence / 2
     return float(ndtri(upper)) if moments is None else float(stdtrit(max(moments.visitors - 1, 1.0), upper))
 
 

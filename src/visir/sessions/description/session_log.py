@@ -14,11 +14,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from visir.errors import ConfigurationError, raise_faults
 from visir.files import read_json
 from visir.sessions.description.intervals import Moments
-from visir.sessions.dialect import path_literal
+from visir.sessions.dialect import DUCKDB, path_literal
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import parts_of, table_of
+from visir.sessions.mapping import zone_fault
 from visir.storage import Scratch
 
 if TYPE_CHECKING:
@@ -45,6 +47,7 @@ class SessionLog:
         counts: The counts of `counts.json`.
         declared: The declarations of `counts.json`.
         engine: The engine that found the sessions, of `counts.json`.
+        zone: The time zone of hours, weekdays and days.
     """
 
     folder: Path
@@ -54,6 +57,12 @@ class SessionLog:
     counts: dict[str, Any]
     declared: dict[str, Any]
     engine: str
+    zone: str
+
+    @property
+    def clock(self) -> str:
+        """SQL of the wall clock of the zone at which a session began."""
+        return DUCKDB.local("began", self.zone)
 
     @property
     def sessions(self) -> str:
@@ -177,7 +186,8 @@ class SessionLog:
             return self.scratch.path / by
         target = self.scratch.folder(by, "part=*/*.parquet")
         count = max(1, -(-int(self.counts["sessions"]) // SESSIONS_PER_BUCKET))
-        columns = "visitor, session, began, length, queries, hour, weekday, purchase, device, channel"
+        clock = f"CAST(hour({self.clock}) AS TINYINT) AS hour, CAST({DUCKDB.weekday(self.clock)} AS TINYINT) AS weekday"
+        columns = f"visitor, session, began, length, queries, {clock}, purchase, device, channel"
         if by == "customers":
             query = f"SELECT customer AS unit, {columns} FROM {self.sessions} WHERE customer IS NOT NULL"
             self._write(query, target, count, "all")
@@ -210,6 +220,7 @@ def open_log(
     *,
     threads: int | None = None,
     memory: str | None = None,
+    zone: str | None = None,
     left_out: tuple[int, int] | None = None,
 ) -> Iterator[SessionLog]:
     """Open a folder of sessions. Scratch files are in the system's temporary folder and are removed at the end.
@@ -218,14 +229,17 @@ def open_log(
         folder: A folder that `sessionise` wrote.
         threads: Default: one per core.
         memory: What the engine may hold ("2GB").
+        zone: The time zone of hours, weekdays and days; by default the one declared when the sessions were made.
         left_out: (group, groups): the units are hashed into so many groups, and those of this one are not there.
 
     Raises:
-        VisirError: It is not such a folder.
+        VisirError: It is not such a folder, or there is no such zone.
     """
     folder = Path(folder)
     parts = parts_of(folder)
     document = read_json(folder / "counts.json")
+    declared = document["declared"] | ({"zone": zone} if zone is not None else {})
+    raise_faults(ConfigurationError, "describing sessions", [zone_fault(zone)] if zone and zone_fault(zone) else [])
     any_order = {"preserve_insertion_order": False}
     with (
         Scratch.temporary("sessions") as scratch,
@@ -235,7 +249,8 @@ def open_log(
     ):
         if left_out is not None:
             parts = _without(parts, scratch, engine, *left_out)
-        yield SessionLog(folder, parts, scratch, engine, document["counts"], document["declared"], document["engine"])
+        counts, made_by, named = document["counts"], document["engine"], str(declared["zone"])
+        yield SessionLog(folder, parts, scratch, engine, counts, declared, made_by, named)
 
 
 def _without(

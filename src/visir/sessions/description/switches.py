@@ -28,7 +28,7 @@ READINGS: dict[Reading, tuple[str, str, str]] = {
 }
 """Which steps count: name of the statistic, title, and what is meant."""
 _WHERE: dict[Reading, str] = {"last": "purchase", "journey": "bought AND NOT after_purchase", "all": "true"}
-_STEPS = """(
+STEPS = """(
   SELECT *, bool_or(purchase) OVER (PARTITION BY unit, journey) AS bought FROM (
     SELECT unit, device, purchase, lag(device) OVER w AS before,
       coalesce(lag(purchase) OVER w, false) AS after_purchase,
@@ -60,7 +60,7 @@ def switches(log: SessionLog, reading: Reading = "last") -> Statistic:
             return Statistic.without(name, title, "Figure 6.5", f"the log names no {reason}")
     both_known = "before IS NOT NULL AND device IS NOT NULL"
     transitions = log.shares(
-        "before", "device", source=_STEPS, where=f"{both_known} AND {_WHERE[reading]}", by="customers"
+        "before", "device", source=STEPS, where=f"{both_known} AND {_WHERE[reading]}", by="customers"
     )
     if not transitions:
         return Statistic.without(name, title, "Figure 6.5", "no customer has two sessions in a row that count")

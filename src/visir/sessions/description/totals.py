@@ -16,12 +16,11 @@ def totals(log: SessionLog) -> Statistic:
     """
     name = ("table-6-1", "What the log holds", "Table 6.1")
     known_counts = log.known_counts
-    sessions, customers, purchases, queries, first, last, days, visitors = log.rows(
-        "SELECT count(*), count(DISTINCT customer), count(*) FILTER (WHERE purchase), sum(queries), "
-        "strftime(make_timestamp(CAST(min(began) AS BIGINT)), '%Y-%m-%d %H:%M'), "
-        "strftime(make_timestamp(CAST(max(ended) AS BIGINT)), '%Y-%m-%d %H:%M'), "
-        f"CAST(ceil((max(ended) - min(began) + 1) / 86400e6) AS INTEGER), {int(log.counts['visitors'])} "
-        f"FROM {log.sessions}"
+    first, last = (f"strftime({DUCKDB.local(end, log.zone)}, '%Y-%m-%d %H:%M')" for end in ("min(began)", "max(ended)"))
+    sessions, customers, purchases, orders, queries, start, end, hours, days, visitors = log.rows(
+        "SELECT count(*), count(DISTINCT customer), count(*) FILTER (WHERE purchase), sum(orders), sum(queries), "
+        f"{first}, {last}, (max(ended) - min(began)) / 3600e6, count(DISTINCT CAST({log.clock} AS DATE)), "
+        f"{int(log.counts['visitors'])} FROM {log.sessions}"
     )[0]
     notes = []
     totals_by_name: list[tuple[str, float | int | str | None]] = [("Sessions", sessions)]
@@ -32,13 +31,15 @@ def totals(log: SessionLog) -> Statistic:
         notes.append("Identified: a customer is logged in or recognised at some moment of the session.")
     else:
         notes.append("The log names no customer: which sessions are of one that is known cannot be told.")
-    totals_by_name += [("Purchase sessions", purchases), ("Visitors (browsers)", visitors)]
+    totals_by_name += [("Purchase sessions", purchases), ("Orders", int(orders)), ("Visitors (browsers)", visitors)]
     if queries:
         totals_by_name += [("Queries", int(queries)), ("Queries per session", queries / sessions)]
     else:
         notes.append("The log records no search.")
     totals_by_name += [("Device types", ", ".join(log.devices) or "not told")]
-    totals_by_name += [("From (UTC)", first), ("To (UTC)", last), ("Days of 24 hours", days)]
+    totals_by_name += [("From", start), ("To", end), ("Days with sessions", days)]
+    span = f"{hours / 24:,.1f} days of 24 hours" if hours >= 24 else f"{hours:,.1f} hours"
+    notes.append(f"Days, weekdays and hours are those of {log.zone}. From the first event to the last: {span}.")
     return Statistic(
         *name,
         corner="",
@@ -49,8 +50,3 @@ def totals(log: SessionLog) -> Statistic:
         notes=tuple(notes),
         sums="",
     )
-
-
-def local_day(log: SessionLog) -> str:
-    """SQL of the day on which a session began, in the declared time zone."""
-    return f"CAST({DUCKDB.local('began', str(log.declared['zone']))} AS DATE)"

@@ -7,7 +7,7 @@ from dataclasses import replace
 from visir.sessions.description.outcome_shares import StatisticHeading, shares_by_outcome
 from visir.sessions.description.session_log import SessionLog
 from visir.sessions.description.statistic import Statistic, StatisticCell
-from visir.sessions.description.totals import local_day
+from visir.sessions.dialect import DUCKDB
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -20,11 +20,18 @@ def weekdays(log: SessionLog) -> Statistic:
     """
     about = StatisticHeading("figure-6-3", "On which days sessions begin", "Figure 6.3", "day")
     statistic = shares_by_outcome(log, about, "weekday", range(1, 8), lambda day: DAYS[day - 1])
-    covered = dict(log.rows(f"SELECT weekday, count(DISTINCT {local_day(log)}) FROM {log.sessions} GROUP BY 1"))
+    day = f"CAST({log.clock} AS DATE)"
+    covered = dict(log.rows(f"SELECT {DUCKDB.weekday(day)}, count(DISTINCT {day}) FROM {log.sessions} GROUP BY 1"))
     days = [int(covered.get(day, 0)) for day in range(1, 8)]
     if sum(map(bool, days)) < 2:
         return Statistic.without(about.name, about.title, about.source, "the log covers a single day of the week")
     notes = statistic.notes
+    first, last = log.rows(f"SELECT min({log.clock}), max({log.clock}) FROM {log.sessions}")[0]
+    notes = (
+        f"Days are those of {log.zone}. The first, {DAYS[first.weekday()]}, has sessions from {first:%H:%M} on, and "
+        f"the last, {DAYS[last.weekday()]}, until {last:%H:%M}.",
+        *notes,
+    )
     if len(set(days)) > 1:
         notes = (f"The log covers between {min(days)} and {max(days)} of each day, which shows in the shares.", *notes)
     unseen = (StatisticCell(None), StatisticCell(None))

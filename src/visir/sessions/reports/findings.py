@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from visir.sessions.description import Characterisation, Statistic, StatisticCell
-from visir.sessions.description.outcome_shares import BUYING, OTHER, RATE
-from visir.sessions.description.queries import ALL
+from visir.sessions.description.differences import COUNTS_BELOW, GroupDifference, Kind
 
 _SPACE = "\N{NO-BREAK SPACE}"
 
@@ -18,76 +19,78 @@ def findings(characterisation: Characterisation) -> dict[str, tuple[str, ...]]:
     Returns:
         Section → sentences.
     """
-    statistic = characterisation.statistic
-    sections = {
-        "length": _lengths(statistic("figure-6-2-percentiles")),
-        "time": (*_busiest(statistic("figure-6-3"), "on"), *_busiest(statistic("figure-6-4"), "at")),
-        "channels": _rates(statistic("table-6-2")),
-        "devices": (*_rates(statistic("table-6-4")), *_customers(statistic("table-6-3"))),
-        "switches": _stays(statistic("figure-6-5")),
-        "queries": _queries(statistic("table-6-5")),
-    }
-    return {section: sentences for section, sentences in sections.items() if sentences}
+    sentences = {"length": list(_lengths(characterisation.statistic("figure-6-2-percentiles")))}
+    for difference in characterisation.differences:
+        if difference.difference is not None:
+            sentences.setdefault(difference.section, []).append(_sentence(difference))
+    for section, few in _few(characterisation.differences).items():
+        sentences.setdefault(section, []).append(few)
+    return {section: tuple(of_section) for section, of_section in sentences.items() if of_section}
+
+
+def _few(differences: Sequence[GroupDifference]) -> dict[str, str]:
+    """What was too small to be compared, in one sentence for each section."""
+    few: dict[str, dict[str, str]] = {}
+    tested = {name for each in differences if each.p is not None for name in (each.first, each.second)}
+    for difference in differences:
+        if difference.difference is None:
+            for name, (y, n) in zip((difference.first, difference.second), difference.cases, strict=True):
+                if name not in tested:
+                    few.setdefault(difference.section, {})[name] = f"{name} ({y:,} of {n:,})"
+    return {section: f"Too few to compare: {', '.join(names.values())}." for section, names in few.items()}
 
 
 def _lengths(statistic: Statistic) -> tuple[str, ...]:
     parts = []
     for device in statistic.rows:
         bought, left = (statistic.value(device, f"{outcome}: P50") for outcome in ("Purchase", "Non-purchase"))
-        if _number(bought) and _number(left):
+        if _number(bought) and _number(left) and min(bought.support or 0, left.support or 0) >= COUNTS_BELOW:
             parts.append(f"{device} {_with(bought, '')} against {_with(left, '')}")
     if not parts:
         return ()
-    return (f"Median length in actions, sessions with a purchase against those without: {'; '.join(parts)}.",)
+    return (f"Median length in actions [95 % interval], with a purchase against without: {'; '.join(parts)}.",)
 
 
-def _busiest(statistic: Statistic, when: str) -> tuple[str, ...]:
-    if statistic.unavailable:
-        return ()
-    most = []
-    for column in (BUYING, OTHER):
-        shares = [(float(cell.value), row) for row in statistic.rows if _number(cell := statistic.value(row, column))]  # type: ignore[arg-type]
-        if len(shares) < 2:
-            return ()
-        share, row = max(shares, key=lambda pair: pair[0])
-        most.append(f"{row}{'' if when == 'on' else f'{_SPACE}h'} ({share:.1f}{_SPACE}%)")
-    return (f"Most sessions with a purchase begin {when} {most[0]}, most of those without {when} {most[1]}.",)
+def _sentence(difference: GroupDifference) -> str:
+    """One comparison in words: both values with their counts, the difference, and whether it is real."""
+    pairs = zip(difference.values, difference.cases, strict=True)
+    first, second = (value_words(difference.kind, value, cases) for value, cases in pairs)
+    low, high = (_signed(end, difference.kind) for end in (difference.low, difference.high))
+    points = f"{_SPACE}points" if difference.kind == "share" else ""
+    sized = f"{_signed(difference.difference, difference.kind)}{points} (95{_SPACE}% interval {low} to {high})"
+    head, tail = WORDS[difference.verdict]
+    compared = f"{difference.what}: {difference.first} {first}; {difference.second} {second}"
+    return f"{head}, {compared}. The difference is {sized}{tail}."
 
 
-def _rates(statistic: Statistic) -> tuple[str, ...]:
-    rates = [(statistic.value(row, RATE), row) for row in statistic.rows if _number(statistic.value(row, RATE))]
-    if len(rates) < 2:
-        return ()
-    ordered = sorted(rates, key=lambda pair: float(pair[0].value or 0))
-    (low, worst), (high, best) = ordered[0], ordered[-1]
-    sure = low.high is not None and high.low is not None and low.high < high.low
-    hedge = "" if sure else "; their intervals overlap"
-    return (f"{best} converts best ({_with(high)}), {worst} worst ({_with(low)}){hedge}.",)
+WORDS = {
+    "real": ("Real difference", ""),
+    "by chance?": ("May be chance", "; one such difference among so many comparisons can be chance"),
+    "not shown": ("No difference shown", "; the log also fits no difference"),
+    "too few": ("Too few to compare", ""),
+}
+"""A verdict in words, and what a sentence adds."""
 
 
-def _customers(statistic: Statistic) -> tuple[str, ...]:
-    if statistic.unavailable:
-        return ()
-    bought, left = (statistic.value("> 1 device", column) for column in ("Purchasers", "Non-purchasers"))
-    if not (_number(bought) and _number(left)):
-        return ()
-    return (f"{_with(bought)} of purchasers use several device types, and {_with(left)} of non-purchasers.",)
+def value_words(kind: Kind, value: float | None, cases: tuple[int, int]) -> str:
+    """A value with what it was counted from; of few sessions the counts alone.
+
+    Args:
+        kind: "share" or "mean".
+        value: In percent, or the mean.
+        cases: Those that count, and all.
+    """
+    y, n = cases
+    if kind == "mean":
+        return f"{value:.3g} ({y:,} in {n:,})" if value is not None else "none"
+    if value is None or n < COUNTS_BELOW:
+        return f"{y:,} of {n:,}"
+    return f"{value:.{2 if value < 10 else 1}f}{_SPACE}% ({y:,} of {n:,})"
 
 
-def _stays(statistic: Statistic) -> tuple[str, ...]:
-    parts = [
-        f"{row} {_with(statistic.value(row, row))}" for row in statistic.rows if _number(statistic.value(row, row))
-    ]
-    return (f"How many steps before a purchase stay on the device: {'; '.join(parts)}.",) if parts else ()
-
-
-def _queries(statistic: Statistic) -> tuple[str, ...]:
-    if statistic.unavailable:
-        return ()
-    bought, left = (statistic.value(ALL, f"{outcome}: queries per session") for outcome in ("Purchase", "Non-purchase"))
-    if not (_number(bought) and _number(left)):
-        return ()
-    return (f"Queries per session: {_with(bought, '')} with a purchase, {_with(left, '')} without.",)
+def _signed(value: float | None, kind: str) -> str:
+    digits = 2 if kind == "mean" or abs(value or 0) < 10 else 1
+    return f"{value or 0:+.{digits}f}".replace("-", "−")
 
 
 def _number(cell: StatisticCell) -> bool:

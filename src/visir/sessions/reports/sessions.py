@@ -26,7 +26,15 @@ from visir.reports.table import Column, Table
 from visir.sessions.description import Characterisation, Statistic
 from visir.sessions.reports.findings import findings
 from visir.sessions.reports.statistic_plots import plots_of
-from visir.sessions.reports.tables import card_rows, rejected_table, statistic_table, tidy_statistic, unavailable_table
+from visir.sessions.reports.tables import (
+    card_rows,
+    difference_notes,
+    difference_tables,
+    rejected_table,
+    statistic_table,
+    tidy_statistic,
+    unavailable_table,
+)
 from visir.storage import FolderChange
 
 _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
@@ -37,6 +45,8 @@ _SECTIONS: tuple[tuple[str, str, tuple[str, ...]], ...] = (
     ("devices", "Devices", ("table-6-4", "table-6-3")),
     ("switches", "Device switches", ("figure-6-5", "figure-6-5-journey", "figure-6-5-all")),
     ("queries", "Queries", ("table-6-5", "table-6-6")),
+    ("journeys", "Journeys", ("journeys", "journeys-channels", "journeys-pages")),
+    ("prices", "Prices", ("prices",)),
 )
 """Sections of the page: anchor, heading, statistics."""
 
@@ -58,6 +68,12 @@ def write_sessions_report(
         blocks: list[Block] = [Paragraph(sentence) for sentence in sentences.get(anchor, ())]
         blocks += [_statistic(characterisation.statistic(name)) for name in names]
         sections.append(Section(anchor, heading, blocks if sections else [*_overview(characterisation), *blocks]))
+    if characterisation.differences:
+        tables = difference_tables(characterisation)
+        blocks = [Group(f"{what[:1].upper()}{what[1:]}", [table]) for what, table in tables.items()]
+        notes = [Paragraph(note, "soft") for note in difference_notes(characterisation)]
+        title = "What differs, and is it real?"
+        sections.insert(1, Section("differences", title, [*blocks, *notes], short="What differs"))
     if any(statistic.unavailable for statistic in characterisation.statistics):
         table = replace(unavailable_table(characterisation), caption="")
         sections.append(Section("unavailable", "What this log cannot tell", [table], short="What it cannot tell"))

@@ -8,7 +8,9 @@ from typing import Any
 from visir.reports.table import Cell, Column, Table
 from visir.sessions.definition import FLAGS, REASONS
 from visir.sessions.description import Characterisation, Statistic, StatisticCell
+from visir.sessions.description.differences import COUNTS_BELOW, LEAST_CASES
 from visir.sessions.description.statistic import percent
+from visir.sessions.reports.findings import WORDS, value_words
 
 HIDDEN = "hidden"
 _DIGITS = {"%": 2, "σ": 2}
@@ -59,6 +61,34 @@ def tidy_statistic(statistic: Statistic) -> Table:
     return Table.of([Column(name) for name in names], rows, caption=statistic.title)
 
 
+def difference_tables(characterisation: Characterisation) -> dict[str, Table]:
+    """Every comparison: whether it is real, both values with their counts, the difference. What is compared → table."""
+    columns = [Column("result"), Column("group"), Column("other group"), Column("difference", 2, signed=True)]
+    columns += [Column("95 %"), Column("p (Holm)", 3, positive=True)]
+    rows: dict[str, list[list[Cell]]] = {}
+    for each in characterisation.differences:
+        groups = zip((each.first, each.second), each.values, each.cases, strict=True)
+        first, second = (f"{name}: {value_words(each.kind, value, cases)}" for name, value, cases in groups)
+        ends = None if each.low is None else f"{columns[3].text(each.low)} … {columns[3].text(each.high)}"
+        cells: list[Cell] = [WORDS[each.verdict][0], first, second, each.difference, ends, each.corrected]
+        rows.setdefault(each.what, []).append(cells)
+    return {what: Table.of(columns, rows_of_what) for what, rows_of_what in rows.items()}
+
+
+def difference_notes(characterisation: Characterisation) -> list[str]:
+    """How to read the tables of differences."""
+    tested = sum(each.p is not None for each in characterisation.differences)
+    return [
+        "Differences of shares are in percentage points. Interval and test are of the difference itself, and hold all "
+        "sessions of a visitor (or customer) together.",
+        f"p is corrected for all {tested} comparisons of this page (Holm). Real difference: p below 0.05. May be "
+        "chance: the interval leaves 0 out, but among so many comparisons that can happen by chance.",
+        f"Too few to compare: were both groups alike, one of them would have fewer than {LEAST_CASES} cases. Of fewer "
+        f"than {COUNTS_BELOW} sessions counts are given, and no percentages.",
+        "A real difference is no cause: visitors of two groups differ in more than the group.",
+    ]
+
+
 def unavailable_table(characterisation: Characterisation) -> Table:
     """The statistics that cannot be computed from the log, with the reasons."""
     rows = [
@@ -94,7 +124,7 @@ def card_rows(characterisation: Characterisation) -> list[tuple[str, str]]:
         ("folder", characterisation.name),
         ("mapping", str(declared["mapping"])),
         ("about the log", str(declared.get("about") or "")),
-        ("hours and weekdays in", str(declared["zone"])),
+        ("hours, weekdays and days in", str(declared["zone"])),
         ("a session ends after", f"{declared['idle_minutes']:g} minutes without a request"),
         ("events before this left out", str(declared.get("since") or "")),
         ("events from this on left out", str(declared.get("until") or "")),

@@ -1,0 +1,138 @@
+"""Intervals and tests that may be looked at as often as one likes.
+
+**Difference of two means.** At t units, with d̂ the difference of the means and σ̂² = t (s₁² / n₁ + s₀² / n₀), the
+asymptotic confidence sequence of Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas ("Time-uniform central limit theory
+and asymptotic confidence sequences", Annals of Statistics 52(6), 2024, Theorem 2.2) is
+
+    d̂ ± σ̂ √( 2 (tρ² + 1) / (t²ρ²) · log( √(tρ² + 1) / α ) ).
+
+With probability 1 − α, asymptotically, it holds the true difference at every t at once, and so at whatever t one stops.
+It is the interval of the mixture sequential probability ratio test with a normal mixture (Robbins 1970; Johari, Koomen,
+Pekelis and Walsh 2022), whose p-value is p = √(tρ² + 1) · exp(−t²ρ²d̂² / (2σ̂² (tρ² + 1))): p < α where the interval
+leaves 0 out. ρ only decides at which t the interval is narrowest: ρ² = (−2 log α + log(1 − 2 log α)) / t* for t* units.
+
+The theorem is of large samples. Where outcomes are rare, few of them are none: nothing is concluded before each variant
+has `LEAST_OUTCOMES` units with an outcome other than 0.
+
+**Sample ratio.** Whether the units are spread over the variants as planned is tested with the sequential multinomial
+test of Lindon and Malek ("Anytime-valid inference for multinomial count data", NeurIPS 2022): with shares θ, counts n
+and a Dirichlet prior of parameters kθ, the Bayes factor is a martingale under the plan. So p = min over time of 1 / B
+is valid at every t, exactly:
+
+    B = Γ(k) / Γ(k + Σn) · Π Γ(kθᵢ + nᵢ) / Γ(kθᵢ) / Π θᵢ^nᵢ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+ERROR = 0.05
+PLANNED = 10_000
+"""Units at which the interval is narrowest, by default."""
+
+LEAST_OUTCOMES = 10
+"""Units with an outcome other than 0 that each variant needs before anything is concluded."""
+
+CONCENTRATION = 100.0
+"""k of the sample ratio test: a prior worth so many units."""
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Sums:
+    """Running sums over the units of a variant: numbers, or arrays with one entry per look.
+
+    Args:
+        units: How many.
+        y: Σ of their outcomes.
+        yy: Σ of their squared outcomes.
+        other: Units whose outcome is not 0.
+    """
+
+    units: Floats
+    y: Floats
+    yy: Floats
+    other: Floats
+
+    @property
+    def mean(self) -> Floats:
+        """The mean outcome per unit; NaN without units."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray(self.y / self.units, np.float64)
+
+    @property
+    def variance(self) -> Floats:
+        """The variance of a unit's outcome (n − 1); NaN of fewer than two units."""
+        with np.errstate(invalid="ignore", divide="ignore"):
+            return np.asarray((self.yy - self.y**2 / self.units) / (self.units - 1), np.float64)
+
+
+@dataclass(frozen=True)
+class DifferenceOverTime:
+    """The difference of two variants, look by look.
+
+    Args:
+        difference: The mean of the first minus that of the second.
+        low: Lower end of the interval; −∞ where nothing is concluded yet.
+        high: Upper end.
+        p: The smallest p-value up to each look; 1 where nothing is concluded yet.
+    """
+
+    difference: Floats
+    low: Floats
+    high: Floats
+    p: Floats
+
+
+def difference_over_time(
+    first: Sums, second: Sums, *, error: float = ERROR, planned: int = PLANNED
+) -> DifferenceOverTime:
+    """The always-valid interval of a difference of means at every look, and the p-value.
+
+    Args:
+        first: The variant, look by look.
+        second: The control.
+        error: α: how often the intervals may fail to hold the true difference at some look.
+        planned: t*: units of both variants at which the interval is narrowest. Fix it before the test.
+
+    Example:
+        >>> sums = [Sums(*map(np.float64, ([200], [y], [y], [y]))) for y in (80, 40)]
+        >>> path = difference_over_time(*sums, planned=400)
+        >>> f"{path.difference[0]:.2f} in {path.low[0]:.3f} to {path.high[0]:.3f}, p {path.p[0]:.4f}"
+        '0.20 in 0.064 to 0.336, p 0.0004'
+    """
+    t = first.units + second.units
+    rho = (-2 * np.log(error) + np.log1p(-2 * np.log(error))) / planned
+    difference = first.mean - second.mean
+    with np.errstate(invalid="ignore", divide="ignore"):
+        variance = t * (first.variance / first.units + second.variance / second.units)
+        width = np.sqrt(variance * 2 * (t * rho + 1) / (t**2 * rho) * np.log(np.sqrt(t * rho + 1) / error))
+        log_p = np.log(t * rho + 1) / 2 - t**2 * rho * difference**2 / (2 * variance * (t * rho + 1))
+    known = (np.minimum(first.other, second.other) >= LEAST_OUTCOMES) & (variance > 0)
+    p = np.minimum.accumulate(np.where(known, np.exp(np.minimum(log_p, 0.0)), 1.0))
+    width = np.where(known, width, np.inf)
+    return DifferenceOverTime(difference, difference - width, difference + width, p)
+
+
+def sample_ratio_p(counts: ArrayLike, shares: ArrayLike) -> Floats:
+    """The p-value of the planned shares at every look: the smallest 1 / B so far.
+
+    Args:
+        counts: (looks, variants) units so far.
+        shares: (variants,) planned, adding up to 1.
+
+    Example:
+        >>> sample_ratio_p([[50, 50], [450, 550]], [0.5, 0.5]).round(3).tolist()
+        [1.0, 0.035]
+    """
+    from scipy.special import gammaln
+
+    n, theta = np.asarray(counts, np.float64), np.asarray(shares, np.float64)
+    prior = CONCENTRATION * theta
+    log_b = gammaln(CONCENTRATION) - gammaln(CONCENTRATION + n.sum(axis=1))
+    log_b = log_b + (gammaln(prior + n) - gammaln(prior) - n * np.log(theta)).sum(axis=1)
+    return np.asarray(np.minimum.accumulate(np.exp(np.minimum(-log_b, 0.0))), np.float64)
