@@ -19,9 +19,9 @@ from visir.cli.verbs import examples
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from visir.evaluation.explain import Explanation
+    from visir.evaluation.explaining import Explanation
     from visir.evaluation.published import Published, PublishedRow
-    from visir.evaluation.rescoring import Material
+    from visir.evaluation.explaining import Material
 
 
 @examples(
@@ -64,7 +64,7 @@ def explain(
     Readings: which recall, which captions of each image, which candidates, folds, ties, depth. What the run does not
     allow to compute is listed with the reason.
     """
-    from visir.evaluation.explain import explain as explain_run
+    from visir.evaluation.explaining import explain as explain_run
     from visir.evaluation.published import load
 
     table = load(published)
@@ -149,7 +149,7 @@ def _material(path: Path, collection: str | None, model: str | None) -> tuple[Ma
     """What can be re-scored, and the names of system and collection."""
     from visir.errors import ConfigurationError
     from visir.evaluation.brittleness_runs import evaluate_log, is_log, read
-    from visir.evaluation.rescoring import Material
+    from visir.evaluation.explaining import Material
     from visir.evaluation.results import load_evaluation
 
     evaluation = evaluate_log(read(path)) if is_log(path) else load_evaluation(path)

@@ -1,0 +1,83 @@
+"""Which readings are tried, plainest first: none, one departure, pairs, a few named triples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from itertools import combinations
+
+from visir.evaluation.explaining.axes import AXES, Axis, Choice
+from visir.evaluation.explaining.reading import Reading
+
+ALONE = frozenset({"cutoffs", "depth", "queries", "links", "digits", "copies"})
+"""Axes whose rare choices are tried alone only: with a second departure they fit small values by accident."""
+NEVER_TOGETHER = (
+    frozenset({"split", "links"}),
+    frozenset({"links", "captions"}),
+    frozenset({"links", "copies"}),
+    frozenset({"links", "positives"}),
+    frozenset({"positives", "recall"}),
+    frozenset({"positives", "copies"}),
+    frozenset({"copies", "folds"}),
+    frozenset({"ties", "positives"}),
+    frozenset({"depth", "cutoffs"}),
+)
+"""Pairs of axes that mean nothing together, or the same as a choice of one of them."""
+TRIPLES: tuple[tuple[tuple[str, str], ...], ...] = tuple(
+    (*pair, third)
+    for pair in (
+        (("split", "val"), ("captions", "first")),
+        (("split", "test"), ("captions", "first")),
+        (("captions", "first"), ("similarity", "dot")),
+        (("captions", "first"), ("folds", "5")),
+        (("folds", "5"), ("similarity", "dot")),
+        (("split", "val"), ("folds", "5")),
+        (("split", "val"), ("similarity", "dot")),
+        (("captions", "first 5"), ("folds", "5")),
+    )
+    for third in (
+        ("folds", "5"), ("similarity", "dot"), ("recall", "recall"), ("recall", "capped_recall"), ("digits", "cut"),
+        ("unit", "fraction"),
+    )
+    if third[0] not in {axis for axis, _ in pair}
+)  # fmt: skip
+"""The triples that are tried."""
+
+
+@cache
+def singles() -> tuple[Reading, ...]:
+    """Every reading with one departure, the plainest first."""
+    every = [Reading.of(**{axis.name: choice.name}) for axis in AXES for choice in axis.choices]
+    return tuple(sorted(every, key=lambda reading: reading.cost))
+
+
+@cache
+def pairs() -> tuple[Reading, ...]:
+    """Every reading of two departures that go together, one of them a usual one, the plainest first."""
+    every = [
+        Reading.of(**{first.name: one.name, second.name: other.name})
+        for first, second in combinations(AXES, 2)
+        if frozenset({first.name, second.name}) not in NEVER_TOGETHER
+        for one in first.choices
+        for other in second.choices
+        if one.cost + other.cost <= 3 and _goes_with_others(first, one) and _goes_with_others(second, other)
+    ]
+    return tuple(sorted(every, key=lambda reading: reading.cost))
+
+
+def _goes_with_others(axis: Axis, choice: Choice) -> bool:
+    return choice.cost == 1 or axis.name not in ALONE
+
+
+@cache
+def triples() -> tuple[Reading, ...]:
+    """The named triples."""
+    return tuple(dict.fromkeys(Reading.of(**dict(triple)) for triple in TRIPLES))
+
+
+def tiers() -> Iterator[tuple[Reading, ...]]:
+    """The tiers of readings, one after another."""
+    yield (Reading(),)
+    yield singles()
+    yield pairs()
+    yield triples()

@@ -1,0 +1,241 @@
+"""Find the plainest readings that give all printed digits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from visir.evaluation.explaining.accidents import MOST_ACCIDENTS, chance_of_fit, interval_of_chance
+from visir.evaluation.explaining.axes import LINKS
+from visir.evaluation.explaining.candidates import singles, tiers
+from visir.evaluation.explaining.reading import PAIR_COST, Reading
+from visir.evaluation.explaining.trial import Trial, Trials
+from visir.evaluation.explaining.values import LABEL
+
+ONE_DIRECTION = 1
+"""What a reading of one direction only costs more."""
+
+
+@dataclass(frozen=True)
+class Combined:
+    """A reading of each task; the usual case is one reading for both.
+
+    Attributes:
+        by_task: (task, reading).
+    """
+
+    by_task: tuple[tuple[str, Reading], ...]
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """The different readings."""
+        return tuple(dict.fromkeys(reading for _, reading in self.by_task))
+
+    @property
+    def reading(self) -> Reading:
+        """The reading with the most departures: the one reading, where there is one."""
+        return max(self.readings, key=lambda reading: (reading.departures, reading.cost))
+
+    @property
+    def cost(self) -> int:
+        """How far it is from plain."""
+        if len(self.readings) == 1:
+            return self.readings[0].cost
+        departing = [reading for reading in self.readings if reading.departures]
+        between = PAIR_COST * (sum(reading.departures for reading in departing) - 1)
+        inner = sum(PAIR_COST * (reading.departures - 1) for reading in departing)
+        return sum(reading.cost for reading in departing) + ONE_DIRECTION + between - inner
+
+    @property
+    def departures(self) -> int:
+        """On how many axes it departs, both tasks together."""
+        return len({choice for reading in self.readings for choice in reading.choices})
+
+    def __getitem__(self, axis: str) -> str | None:
+        """The choice on an axis, of the task that departs there; None where both are plain."""
+        return next((reading[axis] for reading in self.readings if reading[axis] is not None), None)
+
+    def __str__(self) -> str:
+        if len(self.readings) == 1:
+            return str(self.readings[0])
+        return "; ".join(f"{task}: {reading}" for task, reading in self.by_task if reading.departures)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a search gives.
+
+    Attributes:
+        fitting: The readings that give all digits at the first cost at which one does, the rarer axes last.
+        accidents: The expected number of readings that fit by accident up to that cost; 0 for the plain reading.
+        tried: How many readings were compared.
+        at_chance: The tasks whose printed values are at chance.
+        below_chance: Whether nearly nothing is found, less than at random.
+    """
+
+    fitting: tuple[Combined, ...]
+    accidents: float
+    tried: int
+    at_chance: tuple[str, ...] = ()
+    below_chance: bool = False
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether accidental fits are unlikely."""
+        return self.accidents <= MOST_ACCIDENTS
+
+
+class Search:
+    """A search over readings, plainest first.
+
+    Args:
+        trials: The trials of single tasks.
+        both: The printed sum over both tasks, or None.
+    """
+
+    def __init__(self, trials: Trials, both: float | None = None) -> None:
+        self.trials = trials
+        self.tasks = list(trials.labels)
+        self.both = both
+        self.near: dict[str, set[tuple[float, ...]]] = {task: set() for task in self.tasks}
+        self.compared: set[tuple[str, Reading]] = set()
+
+    def run(self) -> Outcome:
+        """Search.
+
+        Returns:
+            The outcome.
+        """
+        plain = self._shared(Reading())
+        if self._fits_all(plain):
+            return Outcome((plain,), 0.0, 1)
+        chance = self._at_chance()
+        if chance:
+            return self._mix_ups(chance)
+        below = self._is_below_chance()
+        for number, tier in enumerate(tiers()):
+            fitting = self._tier(tier, number)
+            if fitting:
+                least = min(combined.cost for combined in fitting)
+                fitting = [combined for combined in fitting if combined.cost == least]
+                accidents = self._accidents(fitting[0])
+                return Outcome(tuple(fitting), accidents, len(self.compared), (), below)
+        return Outcome((), 0.0, len(self.compared), (), below)
+
+    def trial(self, task: str, reading: Reading) -> Trial | None:
+        """The trial of one task, counted."""
+        trial = self.trials.of(task, reading)
+        if trial is not None:
+            self.compared.add((task, reading))
+            if trial.near:
+                self.near[task].add(trial.numbers)
+        return trial
+
+    def _shared(self, reading: Reading) -> Combined:
+        return Combined(tuple((task, reading) for task in self.tasks))
+
+    def _tier(self, readings: Sequence[Reading], number: int) -> list[Combined]:
+        """The fits of one tier: one reading for both tasks, for one task only, or one of each."""
+        plain_fits = {task: self._fits(task, Reading()) for task in self.tasks}
+        fitting: list[Combined] = []
+        by_task: dict[str, list[Reading]] = {task: [] for task in self.tasks}
+        for reading in readings:
+            results = {}
+            for task in self.tasks:
+                others = [other for other in self.tasks if other != task]
+                # A reading of this task counts if the other task may fit too: by it, or by the plain one.
+                hopeless = any(results.get(other) is False and not plain_fits[other] for other in others)
+                if hopeless and number > 1:
+                    results[task] = False
+                    continue
+                results[task] = self._fits(task, reading)
+                if results[task]:
+                    by_task[task].append(reading)
+            shared = self._shared(reading)
+            if all(results.values()) and self._sum_fits(shared):
+                fitting.append(shared)
+        if len(self.tasks) == 2:
+            first, second = self.tasks
+            for one, other in (
+                *((Reading(), reading) for reading in by_task[second] if plain_fits[first]),
+                *((reading, Reading()) for reading in by_task[first] if plain_fits[second]),
+                *(product(by_task[first], by_task[second]) if number == 1 else ()),
+            ):
+                if one != other:
+                    fitting.append(Combined(((first, one), (second, other))))
+        return sorted(fitting, key=lambda combined: (combined.cost, len(combined.readings)))
+
+    def _fits(self, task: str, reading: Reading) -> bool:
+        trial = self.trial(task, reading)
+        return trial is not None and trial.fits
+
+    def _fits_all(self, combined: Combined) -> bool:
+        return all(self._fits(task, reading) for task, reading in combined.by_task) and self._sum_fits(combined)
+
+    def _sum_fits(self, combined: Combined) -> bool:
+        if self.both is None or len(self.tasks) < 2:
+            return True
+        trials = [self.trial(task, reading) for task, reading in combined.by_task]
+        slack = 10.0**-self.trials.decimals * (1.5 if combined.reading["digits"] else 3)  # sums of rounded values too
+        low, high = (sum(trial.sums[end] for trial in trials if trial is not None) for end in (0, 1))
+        scale = 0.01 if combined.reading["unit"] == "fraction" else 1.0
+        return low * scale - slack <= self.both <= high * scale + slack
+
+    # accidents and chance
+
+    def _accidents(self, best: Combined) -> float:
+        """The expected number of accidental fits among the readings that came near."""
+        scale = 1.0 if best.reading["unit"] == "fraction" else 100.0
+        chance, near = 1.0, 0
+        for task, reading in best.by_task:
+            trial = self.trials.of(task, reading)
+            queries = len(self.trials.bench.ranks(task, Reading()).weights)
+            task_chance = chance_of_fit(self.trials.labels[task], queries, self.trials.decimals, scale)
+            if trial is not None and any(value.digits == "bounded" for value in trial.values):
+                task_chance *= 2
+            if reading["digits"] == "mixed":
+                task_chance *= 2 ** len(self.trials.labels[task])
+            if reading.departures or len(best.readings) == 1:
+                chance *= min(task_chance, 1.0)
+                near = max(near, len(self.near[task]))
+        return (near + 1) * chance
+
+    def _at_chance(self) -> tuple[str, ...]:
+        """The tasks whose printed recalls are all as random rankings give them, while ours are not."""
+        tasks = tuple(task for task in self.tasks if self._position(task) == "at")
+        return tasks if len(tasks) == len(self.tasks) else ()
+
+    def _is_below_chance(self) -> bool:
+        return all(self._position(task) == "below" for task in self.tasks)
+
+    def _position(self, task: str) -> str:
+        """Whether the printed recalls are "at" chance, "below" it, or "above"."""
+        plain = self.trials.of(task, Reading())
+        recalls = {int(match[1]): value for label, value in self.trials.labels[task].items()
+                   if (match := LABEL.fullmatch(label))}  # fmt: skip
+        if plain is None or not recalls:
+            return "above"
+        ranks = self.trials.bench.ranks(task, Reading())
+        samples = min(len(ranks.weights), max(ranks.sizes) if task == "t2i" else len(ranks.weights))
+        half = 10.0**-self.trials.decimals / 2
+        bounds = {k: interval_of_chance(ranks, k, samples) for k in recalls}
+        if any(high > 20 for _, high in bounds.values()):
+            return "above"  # so few candidates that chance says nothing
+        ours = {value.label: value.ours for value in plain.values}
+        if all(bounds[k][0] - half <= value <= bounds[k][1] + half for k, value in recalls.items()):
+            own_at_chance = all(ours.get(f"R@{k}", 100.0) <= bounds[k][1] for k in recalls)
+            return "above" if own_at_chance else "at"
+        deepest = max(recalls)
+        return "below" if recalls[deepest] + half < bounds[deepest][0] else "above"
+
+    def _mix_ups(self, tasks: tuple[str, ...]) -> Outcome:
+        """Values at chance are noise; only a mix-up of captions and images with certain digits is named."""
+        mix_ups = [reading for reading in singles() if reading["links"]]
+        mix_ups += [Reading.of(links=choice.name, recall="recall") for choice in LINKS.choices]
+        fitting = [self._shared(reading) for reading in mix_ups if self._fits_all(self._shared(reading))]
+        if not fitting:
+            return Outcome((), 0.0, len(self.compared), tasks)
+        least = min(combined.cost for combined in fitting)
+        fitting = [combined for combined in fitting if combined.cost == least]
+        return Outcome(tuple(fitting), self._accidents(fitting[0]), len(self.compared), tasks)

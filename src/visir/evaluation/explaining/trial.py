@@ -1,0 +1,130 @@
+"""Compare one reading of one task with its printed values."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from visir.evaluation.explaining.accidents import is_near
+from visir.evaluation.explaining.bench import RANK_AXES, Bench
+from visir.evaluation.explaining.known_ranks import KnownRanks
+from visir.evaluation.explaining.material import NotComputable
+from visir.evaluation.explaining.printed import WIDEST, fits, judged, printed, summed
+from visir.evaluation.explaining.reading import Reading
+from visir.evaluation.explaining.values import Interval, value_of
+from visir.evaluation.published.judge import Judgement
+
+OTHER = {"t2i": "i2t", "i2t": "t2i"}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One reading of one task, compared with the printed values.
+
+    Attributes:
+        values: Our values and the printed ones.
+        fits: Whether all printed digits follow.
+        near: Whether every value is as near as another sample of queries would give.
+        sums: Our rsum, for the sum over both tasks.
+        sizes: The number of candidates of each fold.
+        is_wide: Whether a value is known too badly to say anything, because the lists end early.
+    """
+
+    values: tuple[Judgement, ...]
+    fits: bool
+    near: bool
+    sums: Interval
+    sizes: tuple[int, ...]
+    is_wide: bool
+
+    @property
+    def numbers(self) -> tuple[float, ...]:
+        """Our values, to tell readings apart that give the same."""
+        return tuple(round(value.ours, 9) for value in self.values)
+
+
+class Trials:
+    """Readings of the tasks of one published row.
+
+    Args:
+        bench: The ranks.
+        labels: By task: the labels that are explained, with their printed values.
+        decimals: How many decimals are printed.
+    """
+
+    def __init__(self, bench: Bench, labels: Mapping[str, Mapping[str, float]], decimals: int) -> None:
+        self.bench = bench
+        self.labels = labels
+        self.decimals = decimals
+        protocol = bench.material.protocol
+        self.recall: str = "hit" if protocol is None else protocol.recall
+        self.done: dict[tuple[str, Reading], Trial] = {}
+        self.impossible: dict[tuple[str, Reading], str] = {}
+
+    def of(self, task: str, reading: Reading) -> Trial | None:
+        """The trial of a reading; None if it cannot be computed (`impossible` has the reason)."""
+        key = (task, reading)
+        if key not in self.done and key not in self.impossible:
+            try:
+                self.done[key] = self._try(task, reading)
+            except NotComputable as reason:
+                self.impossible[key] = str(reason)
+        return self.done.get(key)
+
+    def _try(self, task: str, reading: Reading) -> Trial:
+        subject = OTHER[task] if reading["direction"] == "swapped" else task
+        if subject not in self.bench.tasks:
+            raise NotComputable(f"the result has no {subject}")
+        if reading["recall"] == self.recall:
+            raise NotComputable("it is the recall of the result")
+        fixed = self.bench.material.fixed.get(subject, {})
+        if reading["sum"] and "rsum" not in self.labels[task]:
+            raise NotComputable("no rsum is printed")
+        if reading["sum"] == "with DCG" and "dcg_cm@10" not in fixed:
+            raise NotComputable("the result has no DCG (dcg_cm@10)")
+        trial = self._judge(task, subject, reading, self.bench.ranks(subject, reading), fixed)
+        unclear = [value for value in trial.values if value.digits == "bounded"]
+        if trial.is_wide or (unclear and trial.fits):
+            if self.bench.can_go_deeper(subject, reading):
+                trial = self._judge(task, subject, reading, self.bench.ranks(subject, reading, whole=True), fixed)
+            elif trial.is_wide:
+                raise NotComputable(self._too_short(subject, reading))
+        return trial
+
+    def _judge(
+        self, task: str, subject: str, reading: Reading, ranks: KnownRanks, fixed: Mapping[str, float]
+    ) -> Trial:
+        values, wide = [], False
+        scale = 1.0 if reading["unit"] == "fraction" else 100.0
+        near = True
+        rank_axes = reading.only(RANK_AXES).departures
+        for label, published in self.labels[task].items():
+            if label.startswith(("DCG", "dcg_cm")) and rank_axes:
+                continue
+            raw = value_of(label, ranks, reading, self.recall, fixed)
+            wide = wide or raw[1] - raw[0] > WIDEST
+            value = judged(
+                task, label, printed(label, raw, reading), published, self.decimals, reading, self.recall
+            )  # fmt: skip
+            values.append(value)
+            if label.startswith("R@"):
+                near = near and is_near(
+                    value.ours, published, max(len(ranks.weights), 1), 10.0**-self.decimals, scale
+                )  # fmt: skip
+        judgements = summed(values, self.decimals)
+        return Trial(
+            judgements,
+            bool(values) and fits(judgements, reading),
+            near and bool(values),
+            value_of("rsum", ranks, reading, self.recall, fixed),
+            ranks.sizes,
+            wide,
+        )
+
+    def _too_short(self, task: str, reading: Reading) -> str:
+        run = self.bench.material.runs[task]
+        remaining = min(self.bench.part(task, reading).sizes)
+        return (
+            f"the run goes {run.depth} deep; of the remaining {remaining:,} candidates too few are left for many "
+            "queries (search deeper, or give the collection and the model)"
+        )
