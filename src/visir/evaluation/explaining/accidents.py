@@ -84,11 +84,22 @@ def interval_of_chance(ranks: KnownRanks, k: int, samples: int) -> tuple[float, 
     Returns:
         The lowest and the highest value.
     """
-    from scipy.stats import binom
-
     gallery = max(ranks.sizes)
     expected = float(ranks.weights @ (1 - (1 - min(k / gallery, 1.0)) ** ranks.positives))
     least = min(k / gallery, 1.0)
-    low = binom.ppf(_TAIL, samples, least) / samples
-    high = binom.ppf(1 - _TAIL, samples, expected) / samples
-    return 100 * float(low), 100 * float(high)
+    return 100 * _quantile(_TAIL, samples, least) / samples, 100 * _quantile(1 - _TAIL, samples, expected) / samples
+
+
+def _quantile(level: float, samples: int, share: float) -> int:
+    """The least count whose binomial distribution function reaches a level."""
+    if share >= 1:
+        return samples
+    mass = math.exp(samples * math.log1p(-share))
+    if mass == 0:  # far from 0: the normal distribution will do
+        spread = math.sqrt(samples * share * (1 - share))
+        return round(samples * share + (4 if level > 0.5 else -4) * spread)
+    count, total = 0, mass
+    while total < level and count < samples:
+        mass *= (samples - count) / (count + 1) * share / (1 - share)
+        count, total = count + 1, total + mass
+    return count

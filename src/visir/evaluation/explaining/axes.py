@@ -69,9 +69,7 @@ _OTHER_CUTOFFS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 50, 100)
 SPLIT = Axis(
     "split",
     "which split was searched?",
-    tuple(
-        Choice(name, f"the {name} split", 2 if name == "train" else 1, "collection", name) for name in _SPLITS
-    ),
+    tuple(Choice(name, f"the {name} split", 2 if name == "train" else 1, "collection", name) for name in _SPLITS),
 )
 LINKS = Axis(
     "links",
@@ -179,7 +177,6 @@ SIMILARITY = Axis(
         Choice("images normalised", "only the images' vectors normalised", 2, "vectors"),
         Choice("texts normalised", "only the texts' vectors normalised", 2, "vectors"),
         Choice("manhattan", "Manhattan distance of the normalised vectors", 2, "vectors"),
-        Choice("manhattan raw", "Manhattan distance of the vectors as they are, not normalised", 2, "vectors"),
         Choice("signs", "only the signs of the vectors compared", 2, "vectors"),
         Choice("int8", "the vectors cut to whole numbers of 8 bits", 2, "vectors"),
         Choice("centred", "the mean vector of each side subtracted first", 2, "vectors"),

@@ -16,7 +16,7 @@ from visir.evaluation.explaining.lists import Lists, id_places, lists_of_run, li
 from visir.evaluation.explaining.material import Material, NotComputable
 from visir.evaluation.explaining.parts import Extent, Part, part_of
 from visir.evaluation.explaining.reading import Reading
-from visir.evaluation.explaining.similarities import scores
+from visir.evaluation.explaining.similarities import EXACT, scores
 from visir.evaluation.explaining.world import Places, World, places, world_of
 from visir.evaluation.folds import folds_of
 from visir.records import SIDES, Embeddings, Gallery, Run, Vectors
@@ -160,7 +160,7 @@ class Bench:
             return of_run
         if similarity is not None and similarity == self.similarity(task):
             raise NotComputable(f"{similarity} is the similarity of the run")
-        if has_own_lists and not leaves_folds and not leaves_captions and (of_run.is_whole or not self._matrices):
+        if has_own_lists and not leaves_folds and not leaves_captions and of_run.is_whole:
             return of_run
         key = (task, part.extent, similarity, mean, leaves_captions, whole)
         if key not in self._lists:
@@ -213,6 +213,8 @@ class Bench:
             of_queries, of_documents = SIDES[task]
             first = self._vectors(of_queries, queries, mean)
             second = self._vectors(of_documents, documents, mean)
+            if similarity not in EXACT or extent != ("own", "own"):
+                first, second = first.astype(np.float32), second.astype(np.float32)
             images, texts = (second, first) if task == "t2i" else (first, second)
             values = scores(images, texts, similarity or self.similarity(task) or "cosine", task)
             self._scores[key] = (values, queries, documents)

@@ -2,20 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from functools import cache
-from itertools import combinations
+from itertools import combinations, groupby
 
 from visir.evaluation.explaining.axes import AXES, Axis, Choice
 from visir.evaluation.explaining.reading import Reading
 
-ALONE = frozenset({"cutoffs", "depth", "queries", "links", "digits", "copies"})
+ALONE = frozenset({"cutoffs", "depth", "queries", "links", "copies", "unit"})
 """Axes whose rare choices are tried alone only: with a second departure they fit small values by accident."""
 NEVER_TOGETHER = (
-    frozenset({"split", "links"}),
-    frozenset({"links", "captions"}),
-    frozenset({"links", "copies"}),
-    frozenset({"links", "positives"}),
     frozenset({"positives", "recall"}),
     frozenset({"positives", "copies"}),
     frozenset({"copies", "folds"}),
@@ -23,6 +18,8 @@ NEVER_TOGETHER = (
     frozenset({"depth", "cutoffs"}),
 )
 """Pairs of axes that mean nothing together, or the same as a choice of one of them."""
+BESIDE_LINKS = frozenset({"recall", "unit", "digits", "similarity"})
+"""The axes that a mix-up of captions goes with: with more freedom it fits noise."""
 TRIPLES: tuple[tuple[tuple[str, str], ...], ...] = tuple(
     (*pair, third)
     for pair in (
@@ -57,12 +54,18 @@ def pairs() -> tuple[Reading, ...]:
     every = [
         Reading.of(**{first.name: one.name, second.name: other.name})
         for first, second in combinations(AXES, 2)
-        if frozenset({first.name, second.name}) not in NEVER_TOGETHER
+        if _go_together({first.name, second.name})
         for one in first.choices
         for other in second.choices
         if one.cost + other.cost <= 3 and _goes_with_others(first, one) and _goes_with_others(second, other)
     ]
     return tuple(sorted(every, key=lambda reading: reading.cost))
+
+
+def _go_together(axes: set[str]) -> bool:
+    if "links" in axes:
+        return bool(axes & BESIDE_LINKS)
+    return frozenset(axes) not in NEVER_TOGETHER
 
 
 def _goes_with_others(axis: Axis, choice: Choice) -> bool:
@@ -75,9 +78,10 @@ def triples() -> tuple[Reading, ...]:
     return tuple(dict.fromkeys(Reading.of(**dict(triple)) for triple in TRIPLES))
 
 
-def tiers() -> Iterator[tuple[Reading, ...]]:
-    """The tiers of readings, one after another."""
-    yield (Reading(),)
-    yield singles()
-    yield pairs()
-    yield triples()
+@cache
+def tiers() -> tuple[tuple[int, tuple[Reading, ...]], ...]:
+    """(cost, readings) by rising cost: the plain one, single departures, pairs, and the triples as one tier."""
+    tiers: list[tuple[int, tuple[Reading, ...]]] = []
+    for readings in ((Reading(),), singles(), pairs()):
+        tiers += [(cost, tuple(group)) for cost, group in groupby(readings, key=lambda reading: reading.cost)]
+    return (*tiers, (min(reading.cost for reading in triples()), triples()))

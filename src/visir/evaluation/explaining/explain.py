@@ -125,7 +125,7 @@ def explain(
     decimals = printed if decimals is None else decimals
     labels = labels_of(row, material, tasks)
     both = sum_of_both(row, list(labels))
-    trials = Trials(Bench(material), labels, decimals)
+    trials = Trials(Bench(material), labels, decimals, both is not None)
     search = Search(trials, both)
     outcome = search.run()
     fits = _fits(outcome, search, trials, both)

@@ -122,7 +122,7 @@ def _with_ties(
         lowest = through.copy()
     else:
         lowest = before + (equal + 1) / 2
-        lowest = np.floor(lowest) if ties == "average down" else lowest
+        lowest = np.maximum(np.floor(lowest), 1) if ties == "average down" else lowest
     highest = lowest.copy()
     if not lists.is_whole:  # a stretch at the end of a list may go on behind it
         highest[(end == lists.order.shape[1] - 1) & (equal > 1)] = np.inf
@@ -160,10 +160,9 @@ def _mark_unknown(
     if len(absent) == 0:
         return
     after = counted[row[absent], -1].astype(np.float64)
-    same = np.concatenate([[False], np.diff(row[absent]) == 0]) 
+    same = np.concatenate([[False], np.diff(row[absent]) == 0])
     starts = np.flatnonzero(~same)
     earlier = np.arange(len(absent)) - starts[np.cumsum(~same) - 1]
     outside = ~part.candidates[document[absent]] | (rows[row[absent]] < 0)
     lowest[absent] = np.where(outside | lists.is_whole, np.inf, after + earlier + 1)
     highest[absent] = np.inf
-

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.explaining.material import Material
@@ -36,7 +36,13 @@ def labels_of(row: PublishedRow, material: Material, tasks: Sequence[str]) -> di
     labels: dict[str, dict[str, float]] = {}
     for task in (task for task in TASKS if task in tasks):
         printed = row.values.get(task, {})
-        if perturbation and perturbation in printed:
+        of_perturbations = any(label in PERTURBATIONS for label in printed)
+        if perturbation and of_perturbations:
+            if perturbation not in printed:
+                raise VisirError(
+                    f"{row.system}: no value is printed under {perturbation}, which this result is measured under.",
+                    hint=f"printed are {', '.join(printed)}",
+                )
             labels[task] = {"rsum": printed[perturbation]}
             continue
         part = {}
@@ -44,7 +50,7 @@ def labels_of(row: PublishedRow, material: Material, tasks: Sequence[str]) -> di
             name = measure_of(label)
             if _is_measure(name) or name in material.fixed.get(task, {}):
                 part[label] = value
-            elif not _is_of_another_result(name):
+            elif not (of_perturbations or name.partition("@")[0] == "dcg_cm"):
                 unknown.append(f"{task} {label!r}")
         if part:
             labels[task] = part
@@ -64,12 +70,6 @@ def labels_of(row: PublishedRow, material: Material, tasks: Sequence[str]) -> di
 
 def _is_measure(name: str) -> bool:
     return name == "rsum" or name.partition("@")[0] in MEASURES or name in MEASURES
-
-
-def _is_of_another_result(name: str) -> bool:
-    """A gain that this result was not measured by, or a perturbation that it is not of."""
-    groups: Mapping[str, object] = PERTURBATIONS
-    return name.partition("@")[0] == "dcg_cm" or name in groups
 
 
 def sum_of_both(row: PublishedRow, tasks: Sequence[str]) -> float | None:

@@ -14,6 +14,8 @@ from visir.evaluation.explaining.world import Places, World
 from visir.records import SIDES, Run
 
 Orders = NDArray[np.int32]
+_LARGEST = 50_000_000
+"""How many places are remembered at most."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,6 +28,7 @@ class Lists:
         scores: (n, L) their scores; -inf behind the end.
         is_whole: Whether each list holds every candidate that its query was compared with.
         id_place: (u,) the place of each candidate in the order of ids, which breaks ties.
+        remembers: Whether to remember the place of every candidate, for many look-ups.
     """
 
     queries: Places
@@ -33,6 +36,7 @@ class Lists:
     scores: NDArray[np.float32]
     is_whole: bool
     id_place: Places
+    remembers: bool = True
 
     @cached_property
     def row_of(self) -> Places:
@@ -65,8 +69,23 @@ class Lists:
         last = np.minimum.accumulate(np.where(ends, places, length)[:, ::-1], axis=1)[:, ::-1]
         return first.astype(np.int32), last.astype(np.int32)
 
+    @cached_property
+    def _inverse(self) -> Orders | None:
+        """(n, u + 1) the place of each candidate in each list, -1 where it is not; None where that is too large."""
+        n, size = len(self.queries), len(self.id_place) + 1
+        if n * size > _LARGEST or not self.remembers:
+            return None
+        inverse = np.full((n, size), -1, np.int32)
+        places = np.broadcast_to(np.arange(self.order.shape[1], dtype=np.int32), self.order.shape)
+        np.put_along_axis(inverse, self.order.astype(np.int64) % size, places, axis=1)
+        inverse[:, -1] = -1
+        return inverse
+
     def places(self, rows: Places, documents: Places) -> Places:
         """The place of a candidate in the list of a row, from 0; -1 where the list does not have it."""
+        if self._inverse is not None:
+            known: Places = self._inverse[rows, documents].astype(np.int64)
+            return np.where(rows >= 0, known, -1)
         result = np.full(len(rows), -1)
         for start in range(0, len(rows), 4096):
             part = slice(start, start + 4096)
@@ -81,6 +100,15 @@ class Lists:
         Args:
             rule: "source order", "reverse order", "id" or "trec" (by falling id).
         """
+        if rule not in self._reordered:
+            self._reordered[rule] = self._in_order(rule)
+        return self._reordered[rule]
+
+    @cached_property
+    def _reordered(self) -> dict[str, Lists]:
+        return {}
+
+    def _in_order(self, rule: str) -> Lists:
         if rule in ("id", "trec"):
             key = np.append(self.id_place, len(self.id_place))[self.order]
         else:
@@ -88,7 +116,7 @@ class Lists:
         key = -key if rule in ("trec", "reverse order") else key
         first, _ = self.stretches
         order = np.lexsort((key, first), axis=1)
-        return replace(self, order=np.take_along_axis(self.order, order, axis=1))
+        return replace(self, order=np.take_along_axis(self.order, order, axis=1), remembers=False)
 
     def cut(self, depth: int) -> Lists:
         """The lists with their first places only."""

@@ -51,7 +51,8 @@ class Part:
         """The number of candidates of each fold."""
         if self.document_fold is None:
             return (int(self.candidates.sum()),)
-        return tuple(np.bincount(self.document_fold[self.candidates], minlength=self.folds).tolist())
+        folds = self.document_fold[self.candidates]
+        return tuple(np.bincount(folds[folds >= 0], minlength=self.folds).tolist())
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +86,7 @@ def part_of(world: World, task: str, reading: Reading, own_pairs: tuple[Places, 
     is_own = chosen.extent == ("own", "own") and not reading["links"]
     queries = chosen.captions if task == "t2i" else chosen.images
     documents = chosen.images if task == "t2i" else chosen.captions
-    if is_own and reading.only(("captions", "gallery")).departures == 0:
+    if is_own and len(chosen.captions) == len(world.captions) and len(chosen.images) == len(world.images):
         documents = own_gallery
     pairs = own_pairs if is_own else _pairs_of_owners(chosen, task)
     candidates = _mask(documents, len(world.ids(SIDES[task][1])))
@@ -365,5 +366,3 @@ def _weights(world: World, task: str, part: Part, reading: Reading) -> NDArray[n
         weights = weights / totals[part.query_fold]
     normalised: NDArray[np.float64] = weights / weights.sum()
     return normalised
-
-

@@ -115,4 +115,5 @@ def recall_values(ranks: Numbers, offsets: NDArray[np.int64], recall: str, k: in
         >>> recall_values(np.array([2.0, 7.0]), np.array([0, 2]), "recall", 5).tolist()
         [0.5]
     """
-    return RECALLS[recall](Ranked(ranks, offsets), k)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        return RECALLS[recall](Ranked(ranks, offsets), k)

@@ -100,6 +100,8 @@ class Search:
         self.both = both
         self.near: dict[str, set[tuple[float, ...]]] = {task: set() for task in self.tasks}
         self.compared: set[tuple[str, Reading]] = set()
+        self._inert: dict[tuple[str, str], bool] = {}
+        self._fitting_by_task: dict[str, list[Reading]] = {}
 
     def run(self) -> Outcome:
         """Search.
@@ -112,16 +114,29 @@ class Search:
             return Outcome((plain,), 0.0, 1)
         chance = self._at_chance()
         if chance:
-            return self._mix_ups(chance)
+            return self._fractions() or self._mix_ups(chance)
         below = self._is_below_chance()
-        for number, tier in enumerate(tiers()):
-            fitting = self._tier(tier, number)
-            if fitting:
-                least = min(combined.cost for combined in fitting)
+        fitting = self._plainest()
+        accidents = self._accidents(fitting[0]) if fitting else 0.0
+        return Outcome(tuple(fitting), accidents, len(self.compared), (), below)
+
+    def _plainest(self, with_unit: str | None = None) -> list[Combined]:
+        """The fits of the least cost at which there is one.
+
+        Args:
+            with_unit: Only readings in this unit.
+        """
+        self._fitting_by_task = {task: [] for task in self.tasks}
+        fitting: list[Combined] = []
+        levels = tiers()
+        for number, (_, tier) in enumerate(levels):
+            readings = [reading for reading in tier if with_unit is None or reading["unit"] == with_unit]
+            fitting += self._tier(readings)
+            least = min((combined.cost for combined in fitting), default=None)
+            if least is not None and (number + 1 == len(levels) or least < levels[number + 1][0]):
                 fitting = [combined for combined in fitting if combined.cost == least]
-                accidents = self._accidents(fitting[0])
-                return Outcome(tuple(fitting), accidents, len(self.compared), (), below)
-        return Outcome((), 0.0, len(self.compared), (), below)
+                return sorted(fitting, key=lambda combined: len(combined.readings))
+        return []
 
     def trial(self, task: str, reading: Reading) -> Trial | None:
         """The trial of one task, counted."""
@@ -135,36 +150,56 @@ class Search:
     def _shared(self, reading: Reading) -> Combined:
         return Combined(tuple((task, reading) for task in self.tasks))
 
-    def _tier(self, readings: Sequence[Reading], number: int) -> list[Combined]:
+    def _tier(self, readings: Sequence[Reading]) -> list[Combined]:
         """The fits of one tier: one reading for both tasks, for one task only, or one of each."""
         plain_fits = {task: self._fits(task, Reading()) for task in self.tasks}
         fitting: list[Combined] = []
-        by_task: dict[str, list[Reading]] = {task: [] for task in self.tasks}
+        by_task = self._fitting_by_task
+        before = {task: list(known) for task, known in by_task.items()}
         for reading in readings:
-            results = {}
+            if reading.departures > 1 and self._is_inert(reading):
+                continue
+            results: dict[str, bool] = {}
             for task in self.tasks:
-                others = [other for other in self.tasks if other != task]
-                # A reading of this task counts if the other task may fit too: by it, or by the plain one.
-                hopeless = any(results.get(other) is False and not plain_fits[other] for other in others)
-                if hopeless and number > 1:
+                # Of a rare reading or a pair, this task is hopeless where the other one fits neither by it nor plain.
+                hopeless = any(not fits and not plain_fits[other] for other, fits in results.items())
+                if hopeless and reading.cost > 1:
                     results[task] = False
                     continue
                 results[task] = self._fits(task, reading)
-                if results[task]:
+                if results[task] and reading.departures:
                     by_task[task].append(reading)
             shared = self._shared(reading)
             if all(results.values()) and self._sum_fits(shared):
                 fitting.append(shared)
-        if len(self.tasks) == 2:
+        if len(self.tasks) == 2 and self.both is None:
             first, second = self.tasks
-            for one, other in (
-                *((Reading(), reading) for reading in by_task[second] if plain_fits[first]),
-                *((reading, Reading()) for reading in by_task[first] if plain_fits[second]),
-                *(product(by_task[first], by_task[second]) if number == 1 else ()),
-            ):
-                if one != other:
+            new = {task: known[len(before[task]) :] for task, known in by_task.items()}
+            combined = [
+                *((Reading(), reading) for reading in new[second] if plain_fits[first]),
+                *((reading, Reading()) for reading in new[first] if plain_fits[second]),
+                *product(new[first], by_task[second]),
+                *product(before[first], new[second]),
+            ]
+            for one, other in combined:
+                if one != other and one.departures + other.departures <= 2:
                     fitting.append(Combined(((first, one), (second, other))))
-        return sorted(fitting, key=lambda combined: (combined.cost, len(combined.readings)))
+        return fitting
+
+    def _is_inert(self, reading: Reading) -> bool:
+        """Whether one of its choices changes no value by itself, or cannot be computed: then a plainer one says it."""
+        return any(self._changes_nothing(axis, name) for axis, name in reading.choices)
+
+    def _changes_nothing(self, axis: str, name: str) -> bool:
+        if axis in ("digits", "unit"):
+            return False
+        if (axis, name) not in self._inert:
+            single = Reading.of(**{axis: name})
+            trials = [(self.trials.of(task, single), self.trials.of(task, Reading())) for task in self.tasks]
+            self._inert[axis, name] = all(
+                trial is None or (plain is not None and trial.numbers == plain.numbers) for trial, plain in trials
+            )
+        return self._inert[axis, name]
 
     def _fits(self, task: str, reading: Reading) -> bool:
         trial = self.trial(task, reading)
@@ -228,6 +263,13 @@ class Search:
             return "above" if own_at_chance else "at"
         deepest = max(recalls)
         return "below" if recalls[deepest] + half < bounds[deepest][0] else "above"
+
+    def _fractions(self) -> Outcome | None:
+        """Values at chance in percent may be fractions of 1: those of a plainer reading are no noise."""
+        if any(value > 1 for part in self.trials.labels.values() for value in part.values()):
+            return None
+        fitting = self._plainest("fraction")
+        return Outcome(tuple(fitting), self._accidents(fitting[0]), len(self.compared)) if fitting else None
 
     def _mix_ups(self, tasks: tuple[str, ...]) -> Outcome:
         """Values at chance are noise; only a mix-up of captions and images with certain digits is named."""

@@ -99,7 +99,7 @@ def _nothing(fits: Sequence[Fit], named: str, not_computable: Sequence[tuple[str
         f"no reading that can be computed gives all published values of {named}; the nearest is {best.reading}, "
         f"{over(best)}, {best.distance:.1%} off, with {best.reproduced} of {len(best.values)} to the printed digits"
     )
-    text += f"; off: {', '.join(off[:6])}." if best.reproduced else "."
+    text += f"; off: {', '.join(off[:6])}." if best.reproduced and off else "."
     if any("give the collection" in reason for _, reason in not_computable):
         text += f" Other splits, candidates and similarities could not be computed: {GIVE_VECTORS}."
     return text

@@ -12,7 +12,7 @@ from visir.evaluation.explaining.material import NotComputable
 from visir.evaluation.explaining.printed import WIDEST, fits, judged, printed, summed
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.values import Interval, value_of
-from visir.evaluation.published.judge import Judgement
+from visir.evaluation.published.judge import Judgement, judge_one, measure_of
 
 OTHER = {"t2i": "i2t", "i2t": "t2i"}
 
@@ -50,12 +50,16 @@ class Trials:
         bench: The ranks.
         labels: By task: the labels that are explained, with their printed values.
         decimals: How many decimals are printed.
+        sums: Whether the rsum of each task is needed.
     """
 
-    def __init__(self, bench: Bench, labels: Mapping[str, Mapping[str, float]], decimals: int) -> None:
+    def __init__(
+        self, bench: Bench, labels: Mapping[str, Mapping[str, float]], decimals: int, sums: bool = False
+    ) -> None:
         self.bench = bench
         self.labels = labels
         self.decimals = decimals
+        self.sums = sums
         protocol = bench.material.protocol
         self.recall: str = "hit" if protocol is None else protocol.recall
         self.done: dict[tuple[str, Reading], Trial] = {}
@@ -91,17 +95,20 @@ class Trials:
                 raise NotComputable(self._too_short(subject, reading))
         return trial
 
-    def _judge(
-        self, task: str, subject: str, reading: Reading, ranks: KnownRanks, fixed: Mapping[str, float]
-    ) -> Trial:
+    def _judge(self, task: str, subject: str, reading: Reading, ranks: KnownRanks, fixed: Mapping[str, float]) -> Trial:
         values, wide = [], False
         scale = 1.0 if reading["unit"] == "fraction" else 100.0
-        near = True
+        near = is_other = True
         rank_axes = reading.only(RANK_AXES).departures
+        # An image that is there once for every caption is a query as often, and only one caption is right each time.
+        recall = "recall" if reading["copies"] in ("own", "last") else self.recall
         for label, published in self.labels[task].items():
-            if label.startswith(("DCG", "dcg_cm")) and rank_axes:
+            if rank_axes and measure_of(label).startswith("dcg_cm"):
+                # It is known of the result as it is only; where it agrees, the ranking is that of the result.
+                known = judge_one(task, label, label, fixed[measure_of(label)], published, self.decimals)
+                is_other = is_other and known.digits == "off"
                 continue
-            raw = value_of(label, ranks, reading, self.recall, fixed)
+            raw = value_of(label, ranks, reading, recall, fixed)
             wide = wide or raw[1] - raw[0] > WIDEST
             value = judged(
                 task, label, printed(label, raw, reading), published, self.decimals, reading, self.recall
@@ -114,9 +121,9 @@ class Trials:
         judgements = summed(values, self.decimals)
         return Trial(
             judgements,
-            bool(values) and fits(judgements, reading),
+            bool(values) and is_other and fits(judgements, reading),
             near and bool(values),
-            value_of("rsum", ranks, reading, self.recall, fixed),
+            value_of("rsum", ranks, reading, recall, fixed) if self.sums else (0.0, 0.0),
             ranks.sizes,
             wide,
         )
