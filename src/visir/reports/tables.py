@@ -166,7 +166,7 @@ def published_table(
 
 
 def explain_table(explanation: Explanation, *, limit: int = 8, decimals: int = 2) -> Table:
-    """The readings of a run (`visir.evaluation.explaining`), the nearest to the published numbers first, at most `limit`.
+    """The readings of a run (`visir.evaluation.explaining`), those that fit first, at most `limit`.
 
     Distance is the mean relative difference in percent. The notes give the answer in a sentence.
     """

@@ -82,7 +82,7 @@ LINKS = Axis(
         Choice("next caption", "the captions shifted by one caption", 2, "captions", 1),
         Choice("previous caption", "the captions shifted by one caption the other way", 2, "captions", -1),
         Choice("reversed", "the images in reverse order, the captions not", 2, "captions"),
-        Choice("images by id", "the images in the order of their ids, the captions in that of the source", 2, "captions"),
+        Choice("images by id", "the images by id, the captions in the order of the source", 2, "captions"),
         *(
             Choice(f"captions of {name}", f"the captions of the {name} split beside these images, row by row", 1,
                    "collection", name)
@@ -184,7 +184,7 @@ SIMILARITY = Axis(
         Choice("first half", "only the first half of the dimensions", 2, "vectors", 0.5),
         Choice("first quarter", "only the first quarter of the dimensions", 2, "vectors", 0.25),
         *(Choice(f"first {n}", f"only the first {n} dimensions", 2, "vectors", n) for n in (64, 128, 256, 512)),
-        Choice("dual softmax", "scores times their softmax over the queries (dual softmax, temperature 1)", 2, "vectors"),
+        Choice("dual softmax", "scores times their softmax over all queries (dual softmax)", 2, "vectors"),
         Choice("csls", "scores less the mean of the 10 nearest on both sides (CSLS)", 2, "vectors"),
     ),
 )  # fmt: skip
@@ -201,9 +201,8 @@ TIES = Axis(
         Choice("reverse order", "equal scores in the reverse order of the source", 2, "scores"),
         Choice("id", "equal scores by document id", 1, "scores"),
         Choice("trec", "equal scores by falling document id, as trec_eval does", 2, "scores"),
-        Choice("at most", "equal scores against the system, other right ones too (all scores ≥ are counted)", 2, "scores"),
+        Choice("at most", "equal scores against the system, those of other right ones too", 2, "scores"),
         Choice("average down", "equal scores at their average rank, rounded down", 2, "scores"),
-        Choice("expected", "the expected value over random orders of equal scores", 2, "scores"),
     ),
 )  # fmt: skip
 COPIES = Axis(

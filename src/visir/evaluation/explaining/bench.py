@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from visir.errors import VisirError
 from visir.evaluation.explaining.known_ranks import KnownRanks, known_ranks
 from visir.evaluation.explaining.lists import Lists, id_places, lists_of_run, lists_of_scores
-from visir.evaluation.explaining.material import Material, NotComputable
+from visir.evaluation.explaining.material import GIVE, Material, NotComputable
 from visir.evaluation.explaining.parts import Extent, Part, part_of
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.similarities import EXACT, scores
@@ -175,10 +175,7 @@ class Bench:
 
     def _check_without_vectors(self, part: Part, reading: Reading, leaves_folds: bool) -> None:
         if part.extent != ("own", "own"):
-            raise NotComputable("its vectors are not at hand (give the collection and the model)")
-        for needs in (choice.needs for choice in reading.parts):
-            if needs == "collection":
-                raise NotComputable("its vectors are not at hand (give the collection and the model)")
+            raise NotComputable(GIVE)
         if leaves_folds and self.world.own_folds is not None:
             folds = len(np.unique(self.world.own_folds[self.world.images]))
             raise NotComputable(
@@ -186,7 +183,7 @@ class Bench:
                 "(search anew, with the collection and the model)"
             )
         if any(choice.needs == "vectors" for choice in reading.parts):
-            raise NotComputable("the vectors are not at hand (give the collection and the model)")
+            raise NotComputable(GIVE)
 
     def _search(
         self, task: str, part: Part, similarity: str | None, mean: bool, leaves_captions: bool, whole: bool

@@ -35,8 +35,8 @@ class Explanation(Tabular, view="visir.reports.views.explanation"):
 
     Attributes:
         sentence: The answer in words.
-        verdict: "named", one reading fits and accidental fits are unlikely; "several", the digits cannot tell; "chance",
-            the values are at chance and no mix-up gives them; "none", no reading that can be computed fits.
+        verdict: "named", one reading fits and accidental fits are unlikely; "several", the digits cannot tell;
+            "chance", the values are at chance and no mix-up gives them; "none", no reading that can be computed fits.
         fits: The readings: those that fit, the plainest first, and then the others in order of distance.
         not_computable: (reading in words, reason) of the readings that cannot be computed.
         scored: How the ranks were computed, and by which similarity.

@@ -12,6 +12,10 @@ from visir.evaluation.results import Evaluation
 from visir.records import Collection, Protocol, Qrels, Run, Vectors
 
 
+GIVE = "its vectors are not at hand (give the collection and the model)"
+"""Why a reading of other items, or of other scores, cannot be computed from a result folder."""
+
+
 class NotComputable(Exception):
     """What is at hand does not allow a reading; the text is the reason."""
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.evaluation.captions import Choice as CaptionChoice
-from visir.evaluation.explaining.material import NotComputable
+from visir.evaluation.explaining.material import GIVE, NotComputable
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.world import Places, World
 from visir.records import SIDES
@@ -129,7 +129,7 @@ def _split(world: World, reading: Reading) -> _Chosen:
 def _images_of(world: World, name: str) -> Places:
     images = world.of_split(name)
     if len(images) == 0:
-        raise NotComputable(f"the collection at hand has no split {name!r}")
+        raise NotComputable(GIVE if not any(world.image_split) else f"the collection at hand has no split {name!r}")
     if len(images) == len(world.images) and (images == world.images).all():
         raise NotComputable(f"it is the {name} split as it is")
     return images
@@ -198,7 +198,8 @@ def _captions(world: World, chosen: _Chosen, reading: Reading) -> _Chosen:
         elif value == "last":
             keep = place == count - 1
         else:
-            first, end = value  # type: ignore[misc]
+            assert isinstance(value, tuple)
+            first, end = value
             keep = (place >= first) & (place < end)
     if keep.all():
         raise NotComputable("no image has more captions")
@@ -242,10 +243,10 @@ def _wider(
     images = world.of_split(name)
     more = images if task == "t2i" else world.captions_of(images)
     wider = candidates | _mask(more, len(candidates) - 1)
+    if not any(world.image_split):
+        raise NotComputable(GIVE)
     if len(images) == 0 or wider.sum() == candidates.sum():
         raise NotComputable(f"the collection at hand has no more candidates of {name!r}")
-    if name == "all" and set(world.image_split.tolist()) <= {"", "own"}:
-        raise NotComputable("the collection is not at hand")
     return wider, (extent[0], f"with {name}")
 
 
@@ -302,10 +303,11 @@ def _folds(world: World, task: str, part: Part, chosen: _Chosen, reading: Readin
         return part
     else:
         _need_captions(world)
-        kind, count = value  # type: ignore[misc]
-        if world.own_folds is not None and part.extent == ("own", "own") and kind == "folds":
-            if count == len(np.unique(world.own_folds[world.images])):
-                raise NotComputable(f"it is {count} folds as it is")
+        assert isinstance(value, tuple)
+        kind, count = value
+        own = 1 if world.own_folds is None else len(np.unique(world.own_folds[world.images]))
+        if own == count and part.extent == ("own", "own") and kind == "folds":
+            raise NotComputable(f"it is {count} folds as it is")
         if kind == "folds" and n % count:
             raise NotComputable(f"{n:,} images do not divide into {count} equal folds")
         if (kind == "batches" and count >= n) or count > n:

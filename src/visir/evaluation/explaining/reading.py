@@ -57,6 +57,11 @@ class Reading:
         """How far it is from plain: the sum of the costs, and `PAIR_COST` for each choice after the first."""
         return sum(choice.cost for choice in self.parts) + PAIR_COST * max(len(self.choices) - 1, 0)
 
+    @property
+    def needs_vectors(self) -> bool:
+        """Whether the result folder does not suffice."""
+        return any(choice.needs in ("vectors", "collection") for choice in self.parts)
+
     def value(self, axis: str) -> object:
         """What the computation takes on an axis: the value of the choice, or its name; None where it is plain."""
         name = self[axis]

@@ -32,7 +32,7 @@ class Ranked:
     def nth(self) -> Numbers:
         """(p,) which right candidate of its query each is, from 0."""
         starts = np.repeat(self.offsets[:-1], np.diff(self.offsets))
-        nth: Numbers = np.arange(len(self.ranks)) - starts.astype(np.float64)
+        nth: Numbers = np.arange(len(self.ranks), dtype=np.float64) - starts
         return nth
 
     def total(self, values: Numbers | NDArray[np.bool_]) -> Numbers:

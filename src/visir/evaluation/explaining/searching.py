@@ -13,6 +13,9 @@ from visir.evaluation.explaining.reading import PAIR_COST, Reading
 from visir.evaluation.explaining.trial import Trial, Trials
 from visir.evaluation.explaining.values import LABEL
 
+USUAL_TIES = ("optimistic", "pessimistic")
+"""What scripts do that count the scores above, or at least, that of the right one; few equal scores show it beside
+another departure only."""
 ONE_DIRECTION = 1
 """What a reading of one direction only costs more."""
 
@@ -129,14 +132,21 @@ class Search:
         self._fitting_by_task = {task: [] for task in self.tasks}
         fitting: list[Combined] = []
         levels = tiers()
-        for number, (_, tier) in enumerate(levels):
+        for number, (cost, tier) in enumerate(levels):
             readings = [reading for reading in tier if with_unit is None or reading["unit"] == with_unit]
-            fitting += self._tier(readings)
-            least = min((combined.cost for combined in fitting), default=None)
-            if least is not None and (number + 1 == len(levels) or least < levels[number + 1][0]):
-                fitting = [combined for combined in fitting if combined.cost == least]
-                return sorted(fitting, key=lambda combined: len(combined.readings))
+            for wanted in (False, True):  # what needs no vectors comes first, because it is fast
+                fitting += self._tier([reading for reading in readings if reading.needs_vectors == wanted])
+                least = min((combined.cost for combined in fitting), default=None)
+                is_last = wanted and (number + 1 == len(levels) or (least or 0) < levels[number + 1][0])
+                if least is not None and (is_last or self._is_settled(fitting, cost)):
+                    fitting = [combined for combined in fitting if combined.cost == least]
+                    return sorted(fitting, key=lambda combined: len(combined.readings))
         return []
+
+    def _is_settled(self, fitting: Sequence[Combined], cost: int) -> bool:
+        """Whether a fit as plain as any that is to come is no accident."""
+        best = [combined for combined in fitting if combined.cost <= cost]
+        return bool(best) and self._accidents(best[0]) <= MOST_ACCIDENTS
 
     def trial(self, task: str, reading: Reading) -> Trial | None:
         """The trial of one task, counted."""
@@ -191,7 +201,7 @@ class Search:
         return any(self._changes_nothing(axis, name) for axis, name in reading.choices)
 
     def _changes_nothing(self, axis: str, name: str) -> bool:
-        if axis in ("digits", "unit"):
+        if axis in ("digits", "unit") or (axis == "ties" and name in USUAL_TIES):
             return False
         if (axis, name) not in self._inert:
             single = Reading.of(**{axis: name})
