@@ -171,7 +171,7 @@ def test_a_deep_run_is_as_good_as_vectors() -> None:
     assert str(by_run.best.reading) == str(by_vectors.best.reading)
     ours = {str(fit.reading): fit.distance for fit in by_run.fits}
     anew = {str(fit.reading): fit.distance for fit in by_vectors.fits}
-    assert len(ours) > 50 and all(anew[name] == pytest.approx(ours[name]) for name in ours if name in anew)
+    assert len(ours) > 10 and all(anew[name] == pytest.approx(ours[name]) for name in ours if name in anew)
 
 
 def test_a_restricted_gallery_is_found_again() -> None:

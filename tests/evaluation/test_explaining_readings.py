@@ -21,19 +21,17 @@ from visir.evaluation.explaining.similarities import scores
 from visir.evaluation.explaining.trial import Trials
 
 # Rows are captions i0#0, i0#1, i1#0, i1#1, i2#0, i2#1; columns are images i0, i1, i2.
-#                   i0   i1   i2   rank of the right image
 SCORES = np.array(
     [
-        [0.9, 0.1, 0.2],  # 1
+        [0.9, 0.1, 0.2],  # the right image is at rank 1
         [0.3, 0.8, 0.1],  # 2
         [0.5, 0.6, 0.4],  # 1
         [0.7, 0.4, 0.6],  # 3
         [0.1, 0.2, 0.3],  # 1
-        [0.2, 0.5, 0.5],
+        [0.2, 0.5, 0.5],  # a tie of i1 and i2: 2 by id, 1 at best
     ]
-)  # a tie of i1 and i2: 2 by id, 1 at best
-# Image to text, ranks of the right captions: i0 1 and 4 (behind 0.7 and 0.5); i1 2 and 4; i2 2 and 4.
-# i2: 0.6 (i1#1), 0.5 (i2#1), 0.4 (i1#0), 0.3 (i2#0).  # fmt: skip
+)
+# Image to text, the ranks of right captions: i0 1 and 4 (behind 0.7 and 0.5), i1 2 and 4, i2 2 and 4.
 COLLECTION = make_collection(3, 2)
 
 

@@ -11,7 +11,6 @@ from visir.display import Displayed
 from visir.evaluation.results import Evaluation
 from visir.records import Collection, Protocol, Qrels, Run, Vectors
 
-
 GIVE = "its vectors are not at hand (give the collection and the model)"
 """Why a reading of other items, or of other scores, cannot be computed from a result folder."""
 
