@@ -89,6 +89,16 @@ def test_by_hand(label: str, choices: dict[str, str], expected: float) -> None:
     assert value(label, **choices) == expected
 
 
+def test_right_candidates_behind_the_end_of_a_list_are_in_no_stretch() -> None:
+    """Of i2 only the first answer is listed; its other right caption is not taken for one of the first stretch."""
+    whole, short = (
+        Trials(Bench(Material.of(toy(depth))), {"i2t": {"R@1": 50.0}}, 2).of("i2t", Reading.of(ties="optimistic"))
+        for depth in (6, 3)
+    )
+    assert whole is not None and short is not None
+    assert short.values[0].ours == whole.values[0].ours
+
+
 def test_similarities_by_hand() -> None:
     images, texts = np.array([[3.0, 4.0], [1.0, 0.0]]), np.array([[2.0, 0.0]])
     expected = {

@@ -202,6 +202,7 @@ TIES = Axis(
         Choice("id", "equal scores by document id", 1, "scores"),
         Choice("trec", "equal scores by falling document id, as trec_eval does", 2, "scores"),
         Choice("at most", "equal scores against the system, those of other right ones too", 2, "scores"),
+        Choice("any order", "equal scores in any order, as numerical noise puts them", 1, "scores"),
         Choice("average down", "equal scores at their average rank, rounded down", 2, "scores"),
     ),
 )  # fmt: skip

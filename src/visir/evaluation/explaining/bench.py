@@ -135,9 +135,10 @@ class Bench:
             raise NotComputable("the run is re-ranked; over fewer candidates, others would be among the first k")
         lists = self._find(task, reading, whole)
         ties = reading["ties"] or self.ties(task)
-        if reading["ties"] and (reading["ties"] == self.ties(task) or not lists.has_ties):
-            raise NotComputable("no scores are equal" if not lists.has_ties else "ties are counted so as it is")
-        if reading["positives"] == "any alike" and not lists.has_ties:
+        if reading["ties"] == self.ties(task):
+            raise NotComputable("ties are counted so as it is")
+        of_scores = reading["ties"] or reading["positives"] == "any alike"
+        if of_scores and not (lists.has_ties or any(other.has_ties for other in self._of_runs.values())):
             raise NotComputable("no scores are equal")
         depth = reading.value("depth")
         run = self.material.runs[task]

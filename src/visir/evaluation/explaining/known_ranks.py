@@ -15,6 +15,8 @@ from visir.evaluation.explaining.world import Places, World
 Numbers = NDArray[np.float64]
 REORDERED = ("source order", "reverse order", "id", "trec")
 """Ties that another order of the lists computes."""
+EARLY = ("optimistic", "average", "average down", "any order")
+"""Ties under which one of several equal scores may stand before its place in the list."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -67,7 +69,8 @@ def known_ranks(lists: Lists, part: Part, reading: Reading, ties: str, world: Wo
     lowest = through - itself + 1
     highest = lowest.copy()
     if ties not in ("list", *REORDERED) and lists.has_ties:
-        lowest, highest = _with_ties(lists, counted, rows, row, at, ties)
+        present = place >= 0
+        lowest[present], highest[present] = _with_ties(lists, counted, rows, row[present], at[present], ties)
     elif reading["positives"] == "any alike" and lists.has_ties:
         first, _ = lists.stretches
         begin = first[rows[row], at]
@@ -76,7 +79,7 @@ def known_ranks(lists: Lists, part: Part, reading: Reading, ties: str, world: Wo
     if part.copies is not None:
         shift = _copy(world, part, task, str(reading.value("copies")))[row]
         lowest, highest = lowest + shift, highest + shift
-    _mark_unknown(lists, part, counted, rows, row, document, place, lowest, highest)
+    _mark_unknown(lists, part, counted, rows, row, document, place, lowest, highest, ties)
     depth = reading.value("depth")
     if isinstance(depth, int):
         lowest[lowest > depth], highest[highest > depth] = np.inf, np.inf
@@ -123,8 +126,11 @@ def _with_ties(
     else:
         lowest = before + (equal + 1) / 2
         lowest = np.maximum(np.floor(lowest), 1) if ties == "average down" else lowest
-    highest = lowest.copy()
-    if not lists.is_whole:  # a stretch at the end of a list may go on behind it
+    if ties == "any order":
+        lowest, highest = before + nth + 1, before + (equal - right) + nth + 1
+    else:
+        highest = lowest.copy()
+    if ties != "optimistic" and not lists.is_whole:  # a stretch at the end of a list may go on behind it
         highest[(end == lists.order.shape[1] - 1) & (equal > 1)] = np.inf
     return lowest, highest
 
@@ -154,12 +160,16 @@ def _mark_unknown(
     place: Places,
     lowest: Numbers,
     highest: Numbers,
+    ties: str,
 ) -> None:
     """Give right candidates behind the end of their list the ranks that are possible there."""
     absent = np.flatnonzero(place < 0)
     if len(absent) == 0:
         return
     after = counted[row[absent], -1].astype(np.float64)
+    if ties in EARLY and lists.has_ties:  # it may have the score of the last ones
+        begin = lists.stretches[0][rows[row[absent]], -1]
+        after = np.where(begin > 0, counted[row[absent], begin - 1], 0).astype(np.float64)
     same = np.concatenate([[False], np.diff(row[absent]) == 0])
     starts = np.flatnonzero(~same)
     earlier = np.arange(len(absent)) - starts[np.cumsum(~same) - 1]

@@ -71,7 +71,7 @@ class Outcome:
 
     Attributes:
         fitting: The readings that give all digits at the first cost at which one does, the rarer axes last.
-        accidents: The expected number of readings that fit by accident up to that cost; 0 for the plain reading.
+        accidents: The expected number of readings that fit by accident up to that cost.
         tried: How many readings were compared.
         at_chance: The tasks whose printed values are at chance.
         below_chance: Whether nearly nothing is found, less than at random.
@@ -114,7 +114,7 @@ class Search:
         """
         plain = self._shared(Reading())
         if self._fits_all(plain):
-            return Outcome((plain,), 0.0, 1)
+            return Outcome((plain,), self._accidents(plain, alone=True), 1)
         chance = self._at_chance()
         if chance:
             return self._fractions() or self._mix_ups(chance)
@@ -229,22 +229,27 @@ class Search:
 
     # accidents and chance
 
-    def _accidents(self, best: Combined) -> float:
-        """The expected number of accidental fits among the readings that came near."""
+    def _accidents(self, best: Combined, alone: bool = False) -> float:
+        """The expected number of accidental fits among the readings that came near.
+
+        Args:
+            best: The reading that fits.
+            alone: It is the first that was tried.
+        """
         scale = 1.0 if best.reading["unit"] == "fraction" else 100.0
         chance, near = 1.0, 0
         for task, reading in best.by_task:
             trial = self.trials.of(task, reading)
             queries = len(self.trials.bench.ranks(task, Reading()).weights)
             task_chance = chance_of_fit(self.trials.labels[task], queries, self.trials.decimals, scale)
-            if trial is not None and any(value.digits == "bounded" for value in trial.values):
-                task_chance *= 2
+            if trial is not None:
+                task_chance *= trial.slack
             if reading["digits"] == "mixed":
                 task_chance *= 2 ** len(self.trials.labels[task])
             if reading.departures or len(best.readings) == 1:
                 chance *= min(task_chance, 1.0)
                 near = max(near, len(self.near[task]))
-        return (near + 1) * chance
+        return chance if alone else (near + 1) * chance
 
     def _at_chance(self) -> tuple[str, ...]:
         """The tasks whose printed recalls are all as random rankings give them, while ours are not."""

@@ -83,8 +83,9 @@ def _uncertain(outcome: Outcome, fitting: Sequence[Fit], named: str) -> str:
     shown = "; or ".join(str(fit.reading) for fit in fitting[:_SHOWN])
     more = f"; or {len(fitting) - _SHOWN} more" if len(fitting) > _SHOWN else ""
     return (
-        f"the published values of {named} are too few, or have too few digits, to tell the protocol: of "
-        f"{outcome.tried:,} readings some {max(outcome.accidents, 0.1):.1f} fit by accident. What fits: {shown}{more}."
+        f"the published values of {named} are too few, or have too few digits, to tell the protocol: a wrong reading "
+        f"fits them by accident ({outcome.accidents:.2g} are expected, of {outcome.tried:,} that were tried). What "
+        f"fits: {shown}{more}."
     )
 
 

@@ -27,6 +27,7 @@ class Trial:
         near: Whether every value is as near as another sample of queries would give.
         sums: Our rsum, for the sum over both tasks.
         sizes: The number of candidates of each fold.
+        slack: How many times as many values the bounds of ours let in.
         is_wide: Whether a value is known too badly to say anything, because the lists end early.
     """
 
@@ -36,6 +37,7 @@ class Trial:
     sums: Interval
     sizes: tuple[int, ...]
     is_wide: bool
+    slack: float = 1.0
 
     @property
     def numbers(self) -> tuple[float, ...]:
@@ -99,6 +101,7 @@ class Trials:
         values, wide = [], False
         scale = 1.0 if reading["unit"] == "fraction" else 100.0
         near = is_other = True
+        slack = 1.0
         rank_axes = reading.only(RANK_AXES).departures
         # An image that is there once for every caption is a query as often, and only one caption is right each time.
         recall = "recall" if reading["copies"] in ("own", "last") else self.recall
@@ -114,6 +117,7 @@ class Trials:
                 task, label, printed(label, raw, reading), published, self.decimals, reading, self.recall
             )  # fmt: skip
             values.append(value)
+            slack *= 1 + (raw[1] - raw[0]) / 10.0**-self.decimals * scale / 100
             if label.startswith("R@"):
                 near = near and is_near(
                     value.ours, published, max(len(ranks.weights), 1), 10.0**-self.decimals, scale
@@ -126,6 +130,7 @@ class Trials:
             value_of("rsum", ranks, reading, recall, fixed) if self.sums else (0.0, 0.0),
             ranks.sizes,
             wide,
+            slack,
         )
 
     def _too_short(self, task: str, reading: Reading) -> str:
