@@ -25,7 +25,7 @@ from pathlib import Path
 import numpy as np
 
 import visir
-from explain_worlds import KS, WORLDS, Matrix, Part, World, features, small, unit
+from explain_worlds import KS, WORLDS, Data, Matrix, Part, World, features, small, unit
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.searching import Combined
 
@@ -335,23 +335,25 @@ def _is_right(reading: Combined, expects: tuple[str, ...]) -> bool:
 
 def run(
     setups: Sequence[SetUp],
-    out: Path,
+    data: Data,
     *,
-    quick: bool = False,
     ways: Sequence[str] = WAYS,
     show: Callable[[str], None] = print,
 ) -> dict[str, dict[str, str]]:
     """Explain every set-up from the folder alone, and with vectors.
 
+    Args:
+        setups: The set-ups.
+        data: A collection with splits, and the vectors of its images and captions.
+        ways: "folder", "vectors", or both.
+        show: What prints a line.
+
     Returns:
         {name: {"folder": judgement, "vectors": judgement}}.
     """
-    collection, images, texts = features(out)
-    if quick:
-        collection, images, texts = small(collection, images, texts)
     outcomes: dict[str, dict[str, str]] = {}
     for name in dict.fromkeys(setup.world for setup in setups):
-        world = WORLDS[name](collection, images, texts)
+        world = WORLDS[name](*data)
         with tempfile.TemporaryDirectory() as scratch:
             folder = world.evaluate().save(Path(scratch) / "result")
             for setup in (setup for setup in setups if setup.world == name):
@@ -400,7 +402,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         setups = held_out
     setups = [setup for setup in setups if not options.only or setup.name in options.only]
     options.out.mkdir(parents=True, exist_ok=True)
-    outcomes = run(setups, options.out, quick=options.quick, ways=[options.way] if options.way else WAYS)
+    data = features(options.out)
+    data = small(*data) if options.quick else data
+    outcomes = run(setups, data, ways=[options.way] if options.way else WAYS)
     print("", *summary(setups, outcomes), sep="\n")
 
 

@@ -24,6 +24,8 @@ from visir.records import Collection, Embeddings, EncoderCard
 
 Matrix = NDArray[np.float32]
 KS = (1, 5, 10)
+Data = tuple[Collection, Embeddings, Embeddings]
+"""A collection with its splits, and the vectors of all its images and captions."""
 CARD = EncoderCard("heads", "benchmark", revision="1")
 
 
@@ -100,7 +102,7 @@ def unit(vectors: NDArray[Any]) -> Matrix:
     return (vectors / np.linalg.norm(vectors, axis=1, keepdims=True)).astype(np.float32)
 
 
-def features(out: Path) -> tuple[Collection, Embeddings, Embeddings]:
+def features(out: Path) -> Data:
     """Flickr8k and its vectors, made where they are not yet there."""
     data = data_directory() / "flickr8k"
     collection = visir.open(
@@ -128,7 +130,7 @@ def features(out: Path) -> tuple[Collection, Embeddings, Embeddings]:
     return collection, images, texts
 
 
-def small(collection: Collection, images: Embeddings, texts: Embeddings) -> tuple[Collection, Embeddings, Embeddings]:
+def small(collection: Collection, images: Embeddings, texts: Embeddings) -> Data:
     """The first 200 images of each split: for a quick check."""
     splits = np.array(collection.images["split"].to_pylist())
     keep = np.zeros(len(splits), bool)

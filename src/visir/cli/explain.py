@@ -56,7 +56,7 @@ def explain(
         typer.Option(
             "--data",
             metavar="COLLECTION",
-            help="The collection of the result: with --model, other splits, candidates and similarities are tried too.",
+            help="A collection: that of the result. With --model, other splits, candidates and similarities are tried.",
         ),
     ] = None,
     model: OptionalModelOption = None,

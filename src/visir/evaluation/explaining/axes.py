@@ -24,7 +24,7 @@ NEEDS: dict[Need, str] = {
 
 
 @dataclass(frozen=True)
-class Choice:
+class AxisChoice:
     """One answer to the question of an axis.
 
     Attributes:
@@ -54,9 +54,9 @@ class Axis:
 
     name: str
     asks: str
-    choices: tuple[Choice, ...]
+    choices: tuple[AxisChoice, ...]
 
-    def __getitem__(self, name: str) -> Choice:
+    def __getitem__(self, name: str) -> AxisChoice:
         return next(choice for choice in self.choices if choice.name == name)
 
 
@@ -69,22 +69,22 @@ _OTHER_CUTOFFS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 50, 100)
 SPLIT = Axis(
     "split",
     "which split was searched?",
-    tuple(Choice(name, f"the {name} split", 2 if name == "train" else 1, "collection", name) for name in _SPLITS),
+    tuple(AxisChoice(name, f"the {name} split", 2 if name == "train" else 1, "collection", name) for name in _SPLITS),
 )
 LINKS = Axis(
     "links",
     "which caption belongs to which image?",
     (
-        Choice("modulo", "caption i taken for one of image i mod n (n images)", 1, "captions"),
-        Choice("same number", "caption i taken for the caption of image i, the other captions left out", 1, "captions"),
-        Choice("next image", "the captions shifted by one image", 2, "captions", 1),
-        Choice("previous image", "the captions shifted by one image the other way", 2, "captions", -1),
-        Choice("next caption", "the captions shifted by one caption", 2, "captions", 1),
-        Choice("previous caption", "the captions shifted by one caption the other way", 2, "captions", -1),
-        Choice("reversed", "the images in reverse order, the captions not", 2, "captions"),
-        Choice("images by id", "the images by id, the captions in the order of the source", 2, "captions"),
+        AxisChoice("modulo", "caption i taken for one of image i mod n (n images)", 1, "captions"),
+        AxisChoice("same number", "caption i taken for the caption of image i, the other captions left out", 1, "captions"),
+        AxisChoice("next image", "the captions shifted by one image", 2, "captions", 1),
+        AxisChoice("previous image", "the captions shifted by one image the other way", 2, "captions", -1),
+        AxisChoice("next caption", "the captions shifted by one caption", 2, "captions", 1),
+        AxisChoice("previous caption", "the captions shifted by one caption the other way", 2, "captions", -1),
+        AxisChoice("reversed", "the images in reverse order, the captions not", 2, "captions"),
+        AxisChoice("images by id", "the images by id, the captions in the order of the source", 2, "captions"),
         *(
-            Choice(f"captions of {name}", f"the captions of the {name} split beside these images, row by row", 1,
+            AxisChoice(f"captions of {name}", f"the captions of the {name} split beside these images, row by row", 1,
                    "collection", name)
             for name in _SPLITS
         ),
@@ -94,73 +94,78 @@ CAPTIONS = Axis(
     "captions",
     "which captions of each image took part?",
     (
-        Choice("all", "all captions of each image", 1, "vectors"),
-        Choice("first", "the first caption of each image only", 1, "captions", (0, 1)),
-        Choice("first 5", "the first 5 captions of each image only (no sixth captions)", 1, "captions", (0, 5)),
-        *(Choice(f"first {n}", f"the first {n} captions of each image only", 2, "captions", (0, n)) for n in (2, 3, 4)),
+        AxisChoice("all", "all captions of each image", 1, "vectors"),
+        AxisChoice("first", "the first caption of each image only", 1, "captions", (0, 1)),
+        AxisChoice("first 5", "the first 5 captions of each image only (no sixth captions)", 1, "captions", (0, 5)),
         *(
-            Choice(word, f"the {word} caption of each image only", 2, "captions", (place, place + 1))
+            AxisChoice(f"first {n}", f"the first {n} captions of each image only", 2, "captions", (0, n))
+            for n in (2, 3, 4)
+        ),
+        *(
+            AxisChoice(word, f"the {word} caption of each image only", 2, "captions", (place, place + 1))
             for place, word in _ORDINALS.items()
         ),
-        Choice("last", "the last caption of each image only", 2, "captions", "last"),
-        Choice("random", "one random caption of each image (seed 0 of visir)", 2, "captions", "random"),
-        Choice("mean", "one vector for each image: the mean of its captions' vectors", 2, "vectors", "mean"),
+        AxisChoice("last", "the last caption of each image only", 2, "captions", "last"),
+        AxisChoice("random", "one random caption of each image (seed 0 of visir)", 2, "captions", "random"),
+        AxisChoice("mean", "one vector for each image: the mean of its captions' vectors", 2, "vectors", "mean"),
     ),
 )
 QUERIES = Axis(
     "queries",
     "of which queries is the mean?",
     (
-        Choice("first captions", "the first caption of each image as a query; all captions as candidates", 1,
+        AxisChoice("first captions", "the first caption of each image as a query; all captions as candidates", 1,
                "captions", "first"),
-        Choice("first 1,000", "only the first 1,000 queries, over all candidates", 2, "ranks", 1000),
-        Choice("first 500", "only the first 500 queries, over all candidates", 2, "ranks", 500),
-        Choice("first 100", "only the first 100 queries, over all candidates", 2, "ranks", 100),
-        Choice("one per image", "the mean over images of the mean over their captions", 2, "captions", "per image"),
+        AxisChoice("first 1,000", "only the first 1,000 queries, over all candidates", 2, "ranks", 1000),
+        AxisChoice("first 500", "only the first 500 queries, over all candidates", 2, "ranks", 500),
+        AxisChoice("first 100", "only the first 100 queries, over all candidates", 2, "ranks", 100),
+        AxisChoice("one per image", "the mean over images of the mean over their captions", 2, "captions", "per image"),
     ),
 )  # fmt: skip
 POSITIVES = Axis(
     "positives",
     "which candidates are right?",
     (
-        Choice("first caption", "only the first caption of an image is right; the others are wrong candidates", 1,
+        AxisChoice("first caption", "only the first caption of an image is right; the others are wrong candidates", 1,
                "captions", "first"),
-        Choice("any alike", "candidates with exactly the score of a right one are right too", 2, "scores", "alike"),
+        AxisChoice("any alike", "candidates with exactly the score of a right one are right too", 2, "scores", "alike"),
     ),
 )  # fmt: skip
 GALLERY = Axis(
     "gallery",
     "what were the candidates?",
     (
-        Choice("judged", "candidates restricted to the images and captions that are judged", 1, "ranks", "judged"),
-        Choice("first 1,000", "the first 1,000 images and their captions only", 1, "captions", ("first", 1000)),
-        Choice("first half", "the first half of the images and their captions only", 2, "captions", ("first", 0.5)),
-        Choice("second half", "the second half of the images and their captions only", 2, "captions", ("last", 0.5)),
+        AxisChoice("judged", "candidates restricted to the images and captions that are judged", 1, "ranks", "judged"),
+        AxisChoice("first 1,000", "the first 1,000 images and their captions only", 1, "captions", ("first", 1000)),
+        AxisChoice("first half", "the first half of the images and their captions only", 2, "captions", ("first", 0.5)),
+        AxisChoice(
+            "second half", "the second half of the images and their captions only", 2, "captions", ("last", 0.5)
+        ),
         *(
-            Choice(f"first {n:,}", f"the first {n:,} images and their captions only", 2, "captions", ("first", n))
+            AxisChoice(f"first {n:,}", f"the first {n:,} images and their captions only", 2, "captions", ("first", n))
             for n in (50, 100, 128, 200, 250, 256, 500, 5000)
         ),
         *(
-            Choice(f"last {n:,}", f"the last {n:,} images and their captions only", 2, "captions", ("last", n))
+            AxisChoice(f"last {n:,}", f"the last {n:,} images and their captions only", 2, "captions", ("last", n))
             for n in (100, 500, 1000)
         ),
         *(
-            Choice(f"with {name}", f"candidates of the {name} split too", 1, "collection", ("with", name))
+            AxisChoice(f"with {name}", f"candidates of the {name} split too", 1, "collection", ("with", name))
             for name in _SPLITS
         ),
-        Choice("collection", "candidates of the whole collection", 1, "collection", ("with", "all")),
+        AxisChoice("collection", "candidates of the whole collection", 1, "collection", ("with", "all")),
     ),
 )
 FOLDS = Axis(
     "folds",
     "one gallery, or the mean over parts of it?",
     (
-        Choice("1", "one gallery in place of folds", 1, "vectors", 1),
-        Choice("5", "the mean over 5 folds", 1, "captions", ("folds", 5)),
-        *(Choice(f"{n}", f"the mean over {n} folds", 2, "captions", ("folds", n)) for n in (2, 3, 4, 8, 10, 20)),
-        Choice("every 5th", "the mean over 5 folds, every fifth image in each", 2, "captions", ("every", 5)),
+        AxisChoice("1", "one gallery in place of folds", 1, "vectors", 1),
+        AxisChoice("5", "the mean over 5 folds", 1, "captions", ("folds", 5)),
+        *(AxisChoice(f"{n}", f"the mean over {n} folds", 2, "captions", ("folds", n)) for n in (2, 3, 4, 8, 10, 20)),
+        AxisChoice("every 5th", "the mean over 5 folds, every fifth image in each", 2, "captions", ("every", 5)),
         *(
-            Choice(f"batches of {n}", f"the mean over batches of {n} images", 2, "captions", ("batches", n))
+            AxisChoice(f"batches of {n}", f"the mean over batches of {n} images", 2, "captions", ("batches", n))
             for n in (32, 50, 64, 100, 128, 250, 256, 500, 512)
         ),
     ),
@@ -171,21 +176,21 @@ SIMILARITY = Axis(
     "similarity",
     "how were vectors compared?",
     (
-        Choice("cosine", "cosine of the vectors", 1, "vectors"),
-        Choice("dot", "dot product of the vectors as they are, not normalised", 1, "vectors"),
-        Choice("euclidean", "Euclidean distance of the vectors as they are, not normalised", 1, "vectors"),
-        Choice("images normalised", "only the images' vectors normalised", 2, "vectors"),
-        Choice("texts normalised", "only the texts' vectors normalised", 2, "vectors"),
-        Choice("manhattan", "Manhattan distance of the normalised vectors", 2, "vectors"),
-        Choice("signs", "only the signs of the vectors compared", 2, "vectors"),
-        Choice("int8", "the vectors cut to whole numbers of 8 bits", 2, "vectors"),
-        Choice("centred", "the mean vector of each side subtracted first", 2, "vectors"),
-        Choice("standardised", "each dimension of each side standardised first", 2, "vectors"),
-        Choice("first half", "only the first half of the dimensions", 2, "vectors", 0.5),
-        Choice("first quarter", "only the first quarter of the dimensions", 2, "vectors", 0.25),
-        *(Choice(f"first {n}", f"only the first {n} dimensions", 2, "vectors", n) for n in (64, 128, 256, 512)),
-        Choice("dual softmax", "scores times their softmax over all queries (dual softmax)", 2, "vectors"),
-        Choice("csls", "scores less the mean of the 10 nearest on both sides (CSLS)", 2, "vectors"),
+        AxisChoice("cosine", "cosine of the vectors", 1, "vectors"),
+        AxisChoice("dot", "dot product of the vectors as they are, not normalised", 1, "vectors"),
+        AxisChoice("euclidean", "Euclidean distance of the vectors as they are, not normalised", 1, "vectors"),
+        AxisChoice("images normalised", "only the images' vectors normalised", 2, "vectors"),
+        AxisChoice("texts normalised", "only the texts' vectors normalised", 2, "vectors"),
+        AxisChoice("manhattan", "Manhattan distance of the normalised vectors", 2, "vectors"),
+        AxisChoice("signs", "only the signs of the vectors compared", 2, "vectors"),
+        AxisChoice("int8", "the vectors cut to whole numbers of 8 bits", 2, "vectors"),
+        AxisChoice("centred", "the mean vector of each side subtracted first", 2, "vectors"),
+        AxisChoice("standardised", "each dimension of each side standardised first", 2, "vectors"),
+        AxisChoice("first half", "only the first half of the dimensions", 2, "vectors", 0.5),
+        AxisChoice("first quarter", "only the first quarter of the dimensions", 2, "vectors", 0.25),
+        *(AxisChoice(f"first {n}", f"only the first {n} dimensions", 2, "vectors", n) for n in (64, 128, 256, 512)),
+        AxisChoice("dual softmax", "scores times their softmax over all queries (dual softmax)", 2, "vectors"),
+        AxisChoice("csls", "scores less the mean of the 10 nearest on both sides (CSLS)", 2, "vectors"),
     ),
 )  # fmt: skip
 
@@ -194,26 +199,26 @@ TIES = Axis(
     "ties",
     "how were equal scores counted?",
     (
-        Choice("optimistic", "equal scores in favour of the system", 1, "scores"),
-        Choice("pessimistic", "equal scores against the system", 1, "scores"),
-        Choice("average", "equal scores at their average rank", 1, "scores"),
-        Choice("source order", "equal scores in the order of the source", 1, "scores"),
-        Choice("reverse order", "equal scores in the reverse order of the source", 2, "scores"),
-        Choice("id", "equal scores by document id", 1, "scores"),
-        Choice("trec", "equal scores by falling document id, as trec_eval does", 2, "scores"),
-        Choice("at most", "equal scores against the system, those of other right ones too", 2, "scores"),
-        Choice("any order", "equal scores in any order, as numerical noise puts them", 1, "scores"),
-        Choice("average down", "equal scores at their average rank, rounded down", 2, "scores"),
+        AxisChoice("optimistic", "equal scores in favour of the system", 1, "scores"),
+        AxisChoice("pessimistic", "equal scores against the system", 1, "scores"),
+        AxisChoice("average", "equal scores at their average rank", 1, "scores"),
+        AxisChoice("source order", "equal scores in the order of the source", 1, "scores"),
+        AxisChoice("reverse order", "equal scores in the reverse order of the source", 2, "scores"),
+        AxisChoice("id", "equal scores by document id", 1, "scores"),
+        AxisChoice("trec", "equal scores by falling document id, as trec_eval does", 2, "scores"),
+        AxisChoice("at most", "equal scores against the system, those of other right ones too", 2, "scores"),
+        AxisChoice("any order", "equal scores in any order, as numerical noise puts them", 1, "scores"),
+        AxisChoice("average down", "equal scores at their average rank, rounded down", 2, "scores"),
     ),
 )  # fmt: skip
 COPIES = Axis(
     "copies",
     "was each image a candidate once?",
     (
-        Choice("any", "each image is a candidate once for every caption, and any copy is right", 2, "captions", "any"),
-        Choice("own", "each image is a candidate once for every caption, and only the caption's own copy is right", 1,
+        AxisChoice("any", "each image is a candidate once for every caption, and any copy is right", 2, "captions", "any"),
+        AxisChoice("own", "each image is a candidate once for every caption, and only the caption's own copy is right", 1,
                "captions", "own"),
-        Choice("last", "each image is a candidate once for every caption, and the last copy is right", 2, "captions",
+        AxisChoice("last", "each image is a candidate once for every caption, and the last copy is right", 2, "captions",
                "last"),
     ),
 )  # fmt: skip
@@ -221,7 +226,7 @@ DEPTH = Axis(
     "depth",
     "how deep did the ranking go?",
     tuple(
-        Choice(str(k), f"only the first {k} ranked: nothing is found behind them (k_test)", 1 if k in (2, 5) else 2,
+        AxisChoice(str(k), f"only the first {k} ranked: nothing is found behind them (k_test)", 1 if k in (2, 5) else 2,
                "ranks", k)
         for k in (1, 2, 3, 4, 5, 6, 7, 8, 9)
     ),
@@ -232,35 +237,37 @@ RECALL = Axis(
     "recall",
     "which recall is R@k?",
     (
-        Choice("hit", "R@k is hit@k: any right one in the first k", 1),
-        Choice("recall", "R@k is recall@k: the share of the right ones in the first k", 1),
-        Choice("capped_recall", "R@k is capped_recall@k: right ones in the first k / min(k, right ones)", 1),
-        Choice("five_capped_recall", "R@k is right ones in the first k / min(k, 5), whatever captions an image has", 1),
-        Choice("all", "R@k counts a query only if all its right ones are in the first k", 2),
-        Choice("pairs", "R@k is the share of all pairs that are found, whatever query they are of", 2),
-        Choice("precision", "R@k is precision@k: right ones in the first k / k", 2),
-        Choice("separate", "R@k of each right one, with the other right ones of the query left out", 2),
-        Choice("mrr", "R@k is MRR@k: 1 / the first right rank within k", 2),
-        Choice("ndcg", "R@k is nDCG@k", 2),
-        Choice("map", "R@k is MAP@k", 2),
+        AxisChoice("hit", "R@k is hit@k: any right one in the first k", 1),
+        AxisChoice("recall", "R@k is recall@k: the share of the right ones in the first k", 1),
+        AxisChoice("capped_recall", "R@k is capped_recall@k: right ones in the first k / min(k, right ones)", 1),
+        AxisChoice(
+            "five_capped_recall", "R@k is right ones in the first k / min(k, 5), whatever captions an image has", 1
+        ),
+        AxisChoice("all", "R@k counts a query only if all its right ones are in the first k", 2),
+        AxisChoice("pairs", "R@k is the share of all pairs that are found, whatever query they are of", 2),
+        AxisChoice("precision", "R@k is precision@k: right ones in the first k / k", 2),
+        AxisChoice("separate", "R@k of each right one, with the other right ones of the query left out", 2),
+        AxisChoice("mrr", "R@k is MRR@k: 1 / the first right rank within k", 2),
+        AxisChoice("ndcg", "R@k is nDCG@k", 2),
+        AxisChoice("map", "R@k is MAP@k", 2),
     ),
 )
 CUTOFFS = Axis(
     "cutoffs",
     "how deep is @k?",
     (
-        Choice("from 0", "ranks counted from 0, so that @k is @(k + 1)", 1, "ranks", ("shift", 1)),
-        Choice("below k", "ranks below k counted, so that @k is @(k − 1)", 1, "ranks", ("shift", -1)),
+        AxisChoice("from 0", "ranks counted from 0, so that @k is @(k + 1)", 1, "ranks", ("shift", 1)),
+        AxisChoice("below k", "ranks below k counted, so that @k is @(k − 1)", 1, "ranks", ("shift", -1)),
         *(
-            Choice(f"@{k} is @{other}", f"what is printed as @{k} is @{other}", 2, "ranks", ("label", k, other))
+            AxisChoice(f"@{k} is @{other}", f"what is printed as @{k} is @{other}", 2, "ranks", ("label", k, other))
             for k in _CUTOFFS
             for other in _OTHER_CUTOFFS
             if other != k
         ),
-        Choice("reversed", "the columns of the cut-offs in reverse order", 2, "ranks", ("map", {1: 10, 10: 1})),
-        Choice("1, 10, 50", "what is printed as @1, @5, @10 is @1, @10, @50", 2, "ranks", ("map", {5: 10, 10: 50})),
-        Choice("1, 10, 100", "what is printed as @1, @5, @10 is @1, @10, @100", 2, "ranks", ("map", {5: 10, 10: 100})),
-        Choice("5, 10, 20", "what is printed as @1, @5, @10 is @5, @10, @20", 2, "ranks",
+        AxisChoice("reversed", "the columns of the cut-offs in reverse order", 2, "ranks", ("map", {1: 10, 10: 1})),
+        AxisChoice("1, 10, 50", "what is printed as @1, @5, @10 is @1, @10, @50", 2, "ranks", ("map", {5: 10, 10: 50})),
+        AxisChoice("1, 10, 100", "what is printed as @1, @5, @10 is @1, @10, @100", 2, "ranks", ("map", {5: 10, 10: 100})),
+        AxisChoice("5, 10, 20", "what is printed as @1, @5, @10 is @5, @10, @20", 2, "ranks",
                ("map", {1: 5, 5: 10, 10: 20})),
     ),
 )  # fmt: skip
@@ -270,30 +277,30 @@ UNIT = Axis(
     "unit",
     "in which unit is it printed?",
     (
-        Choice("fraction", "printed as fractions of 1, not in percent", 1, "ranks", "fraction"),
-        Choice("missed", "what is missed is printed: 100 less the value", 2, "ranks", "missed"),
+        AxisChoice("fraction", "printed as fractions of 1, not in percent", 1, "ranks", "fraction"),
+        AxisChoice("missed", "what is missed is printed: 100 less the value", 2, "ranks", "missed"),
     ),
 )
 DIGITS = Axis(
     "digits",
     "how were further digits dropped?",
     (
-        Choice("cut", "further digits cut off, not rounded", 1, "ranks", "cut"),
-        Choice("mixed", "further digits cut off in some values and rounded in others", 2, "ranks", "mixed"),
-        Choice("up", "rounded up always", 2, "ranks", "up"),
+        AxisChoice("cut", "further digits cut off, not rounded", 1, "ranks", "cut"),
+        AxisChoice("mixed", "further digits cut off in some values and rounded in others", 2, "ranks", "mixed"),
+        AxisChoice("up", "rounded up always", 2, "ranks", "up"),
     ),
 )
 DIRECTION = Axis(
     "direction",
     "which direction is which?",
-    (Choice("swapped", "image-to-text and text-to-image swapped", 1),),
+    (AxisChoice("swapped", "image-to-text and text-to-image swapped", 1),),
 )
 SUM = Axis(
     "sum",
     "what does rsum add up?",
     (
-        Choice("with DCG", "rsum is the sum of the recalls and the mean DCG", 1, "ranks", "dcg"),
-        Choice("mean", "rsum is the mean of the three recalls", 1, "ranks", "mean"),
+        AxisChoice("with DCG", "rsum is the sum of the recalls and the mean DCG", 1, "ranks", "dcg"),
+        AxisChoice("mean", "rsum is the mean of the three recalls", 1, "ranks", "mean"),
     ),
 )
 

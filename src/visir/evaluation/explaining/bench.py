@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.evaluation.explaining.known_ranks import KnownRanks, known_ranks
-from visir.evaluation.explaining.lists import Lists, id_places, lists_of_run, lists_of_scores
+from visir.evaluation.explaining.lists import RankedLists, id_places, lists_of_run, lists_of_scores
 from visir.evaluation.explaining.material import GIVE, Material, NotComputable
 from visir.evaluation.explaining.parts import Extent, Part, part_of
 from visir.evaluation.explaining.reading import Reading
@@ -56,7 +56,7 @@ class Bench:
         self._of_runs = {task: lists_of_run(run, self.world) for task, run in material.runs.items()}
         self._parts: dict[tuple[str, Reading], Part | NotComputable] = {}
         self._ranks: dict[tuple[str, Reading, bool], KnownRanks | NotComputable] = {}
-        self._lists: dict[tuple[Any, ...], Lists | NotComputable] = {}
+        self._lists: dict[tuple[Any, ...], RankedLists | NotComputable] = {}
         self._scores: OrderedDict[tuple[Any, ...], tuple[NDArray[np.float32], Places, Places]] = OrderedDict()
         self._matrices: dict[str, NDArray[np.float64]] = {}
         self._rows: dict[str, Places] = {}
@@ -148,7 +148,7 @@ class Bench:
 
     # lists
 
-    def _find(self, task: str, reading: Reading, whole: bool) -> Lists:
+    def _find(self, task: str, reading: Reading, whole: bool) -> RankedLists:
         part = self.part(task, reading)
         similarity = reading["similarity"]
         mean = reading["captions"] == "mean"
@@ -188,7 +188,7 @@ class Bench:
 
     def _search(
         self, task: str, part: Part, similarity: str | None, mean: bool, leaves_captions: bool, whole: bool
-    ) -> Lists:
+    ) -> RankedLists:
         """Search anew, with the vectors."""
         documents = np.flatnonzero(part.candidates[:-1])
         queries = part.queries
@@ -238,7 +238,7 @@ class Bench:
 
     def _search_other_forms(
         self, task: str, queries: Places, documents: Places, similarity: str | None, whole: bool
-    ) -> Lists:
+    ) -> RankedLists:
         """Search weighted words or several vectors for each item: by their own score only."""
         if similarity is not None:
             raise NotComputable("these vectors are not dense")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 from itertools import combinations, groupby
 
-from visir.evaluation.explaining.axes import AXES, Axis, Choice
+from visir.evaluation.explaining.axes import AXES, Axis, AxisChoice
 from visir.evaluation.explaining.reading import Reading
 
 ALONE = frozenset({"cutoffs", "depth", "queries", "links", "copies", "unit"})
@@ -52,12 +52,12 @@ def singles() -> tuple[Reading, ...]:
 def pairs() -> tuple[Reading, ...]:
     """Every reading of two departures that go together, one of them a usual one, the plainest first."""
     every = [
-        Reading.of(**{first.name: one.name, second.name: other.name})
+        Reading.of(**{first.name: choice.name, second.name: other.name})
         for first, second in combinations(AXES, 2)
         if _go_together({first.name, second.name})
-        for one in first.choices
+        for choice in first.choices
         for other in second.choices
-        if one.cost + other.cost <= 3 and _goes_with_others(first, one) and _goes_with_others(second, other)
+        if choice.cost + other.cost <= 3 and _goes_with_others(first, choice) and _goes_with_others(second, other)
     ]
     return tuple(sorted(every, key=lambda reading: reading.cost))
 
@@ -68,7 +68,7 @@ def _go_together(axes: set[str]) -> bool:
     return frozenset(axes) not in NEVER_TOGETHER
 
 
-def _goes_with_others(axis: Axis, choice: Choice) -> bool:
+def _goes_with_others(axis: Axis, choice: AxisChoice) -> bool:
     return choice.cost == 1 or axis.name not in ALONE
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.evaluation.explaining.lists import Lists
+from visir.evaluation.explaining.lists import RankedLists
 from visir.evaluation.explaining.parts import Part
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.world import Places, World
@@ -44,7 +44,7 @@ class KnownRanks:
         return np.diff(self.offsets)
 
 
-def known_ranks(lists: Lists, part: Part, reading: Reading, ties: str, world: World, task: str) -> KnownRanks:
+def known_ranks(lists: RankedLists, part: Part, reading: Reading, ties: str, world: World, task: str) -> KnownRanks:
     """Rank the right candidates of a part.
 
     Args:
@@ -88,7 +88,7 @@ def known_ranks(lists: Lists, part: Part, reading: Reading, ties: str, world: Wo
     return KnownRanks(lowest, highest, offsets, part.weights, part.sizes)
 
 
-def _counted(lists: Lists, part: Part, rows: Places) -> NDArray[np.int32]:
+def _counted(lists: RankedLists, part: Part, rows: Places) -> NDArray[np.int32]:
     """(n, L) how many candidates of the part are at or above each place."""
     order = lists.order[rows]
     counts = part.candidates if part.copies is None else np.where(part.candidates, part.copies, 0)
@@ -100,7 +100,7 @@ def _counted(lists: Lists, part: Part, rows: Places) -> NDArray[np.int32]:
 
 
 def _with_ties(
-    lists: Lists, counted: NDArray[np.int32], rows: Places, row: Places, at: Places, ties: str
+    lists: RankedLists, counted: NDArray[np.int32], rows: Places, row: Places, at: Places, ties: str
 ) -> tuple[Numbers, Numbers]:
     """Ranks where a stretch of equal scores is counted in another way than in the order of the list."""
     first, last = lists.stretches
@@ -151,7 +151,7 @@ def _copy(world: World, part: Part, task: str, which: str) -> Numbers:
 
 
 def _mark_unknown(
-    lists: Lists,
+    lists: RankedLists,
     part: Part,
     counted: NDArray[np.int32],
     rows: Places,

@@ -19,7 +19,7 @@ _LARGEST = 50_000_000
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
+class RankedLists:
     """The best candidates of each query.
 
     Attributes:
@@ -94,7 +94,7 @@ class Lists:
             result[part] = np.where(matches[np.arange(len(at)), at] & (rows[part] >= 0), at, -1)
         return result
 
-    def reordered(self, rule: str) -> Lists:
+    def reordered(self, rule: str) -> RankedLists:
         """The lists with equal scores in another order.
 
         Args:
@@ -105,10 +105,10 @@ class Lists:
         return self._reordered[rule]
 
     @cached_property
-    def _reordered(self) -> dict[str, Lists]:
+    def _reordered(self) -> dict[str, RankedLists]:
         return {}
 
-    def _in_order(self, rule: str) -> Lists:
+    def _in_order(self, rule: str) -> RankedLists:
         if rule in ("id", "trec"):
             key = np.append(self.id_place, len(self.id_place))[self.order]
         else:
@@ -118,7 +118,7 @@ class Lists:
         order = np.lexsort((key, first), axis=1)
         return replace(self, order=np.take_along_axis(self.order, order, axis=1), remembers=False)
 
-    def cut(self, depth: int) -> Lists:
+    def cut(self, depth: int) -> RankedLists:
         """The lists with their first places only."""
         if depth >= self.order.shape[1]:
             return self
@@ -133,7 +133,7 @@ def id_places(world: World, side: str) -> Places:
     return result
 
 
-def lists_of_run(run: Run, world: World) -> Lists:
+def lists_of_run(run: Run, world: World) -> RankedLists:
     """The lists of a run.
 
     Args:
@@ -156,12 +156,12 @@ def lists_of_run(run: Run, world: World) -> Lists:
     if isinstance(folds, list):
         sizes = np.repeat([fold["candidates"] for fold in folds], [fold["queries"] for fold in folds])
     whole = bool((lengths >= sizes).all()) and "rerank" not in run.provenance
-    return Lists(world.places(queries, run.queries), order, scores, whole, id_places(world, documents))
+    return RankedLists(world.places(queries, run.queries), order, scores, whole, id_places(world, documents))
 
 
 def lists_of_scores(
     scores: NDArray[np.float32], queries: Places, documents: Places, id_place: Places, depth: int
-) -> Lists:
+) -> RankedLists:
     """The lists of a matrix of scores, ties by id.
 
     Args:
@@ -183,8 +183,8 @@ def lists_of_scores(
         part = np.take_along_axis(scores, best, axis=1)
         within = np.argsort(-part, axis=1, kind="stable")
         order = np.take_along_axis(best, within, axis=1)
-        kept = np.take_along_axis(part, within, axis=1)
+        best_scores = np.take_along_axis(part, within, axis=1)
     else:
         order = np.argsort(-scores, axis=1, kind="stable")
-        kept = np.take_along_axis(scores, order, axis=1)
-    return Lists(queries, documents[order].astype(np.int32), kept, order.shape[1] == m, id_place)
+        best_scores = np.take_along_axis(scores, order, axis=1)
+    return RankedLists(queries, documents[order].astype(np.int32), best_scores, order.shape[1] == m, id_place)

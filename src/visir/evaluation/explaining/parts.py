@@ -8,7 +8,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from visir.evaluation.captions import Choice as CaptionChoice
+from visir.evaluation.captions import Choice as CaptionsOfImages
 from visir.evaluation.explaining.material import GIVE, NotComputable
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.world import Places, World
@@ -95,10 +95,7 @@ def part_of(world: World, task: str, reading: Reading, own_pairs: tuple[Places, 
     if isinstance(wider, tuple) and wider[0] == "with":
         candidates, extent = _wider(world, task, candidates, wider[1], chosen, extent)
     elif wider == "judged":
-        judged = _mask(own_pairs[1], len(candidates) - 1)
-        if (judged == candidates).all():
-            raise NotComputable("the gallery holds nothing but the judged ones as it is")
-        candidates = judged
+        candidates = _mask(own_pairs[1], len(candidates) - 1)
     plain = is_own and reading.only(("captions", "queries", "positives", "gallery", "folds", "copies")).departures == 0
     queries, pairs = _queries(world, task, queries, pairs, chosen, reading)
     pairs = _positives(task, pairs, chosen, reading)
@@ -190,7 +187,7 @@ def _captions(world: World, chosen: _Chosen, reading: Reading) -> _Chosen:
     owners = chosen.owner[chosen.captions]
     if value == "random":
         ids = world.caption_ids.take(pa.array(chosen.captions))
-        keep = CaptionChoice("random").keep(ids, pa.array(owners))
+        keep = CaptionsOfImages("random").keep(ids, pa.array(owners))
     else:
         place, count = _place_in_image(owners)
         if value == "mean":

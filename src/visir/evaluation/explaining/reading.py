@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from visir.evaluation.explaining.axes import AXES, BY_NAME, Choice
+from visir.evaluation.explaining.axes import AXES, BY_NAME, AxisChoice
 
 PLAIN = "the protocol of the result"
 PAIR_COST = 2
@@ -43,7 +43,7 @@ class Reading:
         return "; ".join(choice.words for choice in self.parts) or PLAIN
 
     @property
-    def parts(self) -> tuple[Choice, ...]:
+    def parts(self) -> tuple[AxisChoice, ...]:
         """The choices themselves."""
         return tuple(BY_NAME[axis][name] for axis, name in self.choices)
 

@@ -10,7 +10,7 @@ from visir.evaluation.explaining.accidents import MOST_ACCIDENTS, chance_of_fit,
 from visir.evaluation.explaining.axes import LINKS
 from visir.evaluation.explaining.candidates import singles, tiers
 from visir.evaluation.explaining.reading import PAIR_COST, Reading
-from visir.evaluation.explaining.trial import Trial, Trials
+from visir.evaluation.explaining.trial import ReadingTrial, Trials
 from visir.evaluation.explaining.values import LABEL
 
 USUAL_TIES = ("optimistic", "pessimistic")
@@ -148,7 +148,7 @@ class Search:
         best = [combined for combined in fitting if combined.cost <= cost]
         return bool(best) and self._accidents(best[0]) <= MOST_ACCIDENTS
 
-    def trial(self, task: str, reading: Reading) -> Trial | None:
+    def trial(self, task: str, reading: Reading) -> ReadingTrial | None:
         """The trial of one task, counted."""
         trial = self.trials.of(task, reading)
         if trial is not None:
@@ -191,9 +191,9 @@ class Search:
                 *product(new[first], by_task[second]),
                 *product(before[first], new[second]),
             ]
-            for one, other in combined:
-                if one != other and one.departures + other.departures <= 2:
-                    fitting.append(Combined(((first, one), (second, other))))
+            for single, other in combined:
+                if single != other and single.departures + other.departures <= 2:
+                    fitting.append(Combined(((first, single), (second, other))))
         return fitting
 
     def _is_inert(self, reading: Reading) -> bool:

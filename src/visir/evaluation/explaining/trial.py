@@ -18,7 +18,7 @@ OTHER = {"t2i": "i2t", "i2t": "t2i"}
 
 
 @dataclass(frozen=True)
-class Trial:
+class ReadingTrial:
     """One reading of one task, compared with the printed values.
 
     Attributes:
@@ -64,10 +64,10 @@ class Trials:
         self.sums = sums
         protocol = bench.material.protocol
         self.recall: str = "hit" if protocol is None else protocol.recall
-        self.done: dict[tuple[str, Reading], Trial] = {}
+        self.done: dict[tuple[str, Reading], ReadingTrial] = {}
         self.impossible: dict[tuple[str, Reading], str] = {}
 
-    def of(self, task: str, reading: Reading) -> Trial | None:
+    def of(self, task: str, reading: Reading) -> ReadingTrial | None:
         """The trial of a reading; None if it cannot be computed (`impossible` has the reason)."""
         key = (task, reading)
         if key not in self.done and key not in self.impossible:
@@ -77,7 +77,7 @@ class Trials:
                 self.impossible[key] = str(reason)
         return self.done.get(key)
 
-    def _try(self, task: str, reading: Reading) -> Trial:
+    def _try(self, task: str, reading: Reading) -> ReadingTrial:
         subject = OTHER[task] if reading["direction"] == "swapped" else task
         if subject not in self.bench.tasks:
             raise NotComputable(f"the result has no {subject}")
@@ -97,7 +97,9 @@ class Trials:
                 raise NotComputable(self._too_short(subject, reading))
         return trial
 
-    def _judge(self, task: str, subject: str, reading: Reading, ranks: KnownRanks, fixed: Mapping[str, float]) -> Trial:
+    def _judge(
+        self, task: str, subject: str, reading: Reading, ranks: KnownRanks, fixed: Mapping[str, float]
+    ) -> ReadingTrial:
         values, wide = [], False
         scale = 1.0 if reading["unit"] == "fraction" else 100.0
         near = is_other = True
@@ -123,7 +125,7 @@ class Trials:
                     value.ours, published, max(len(ranks.weights), 1), 10.0**-self.decimals, scale
                 )  # fmt: skip
         judgements = summed(values, self.decimals)
-        return Trial(
+        return ReadingTrial(
             judgements,
             bool(values) and is_other and fits(judgements, reading),
             near and bool(values),
