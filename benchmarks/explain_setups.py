@@ -326,8 +326,14 @@ def judge(explanation: visir.evaluation.Explanation, expects: tuple[str, ...]) -
 
 
 def _is_right(reading: Combined, expects: tuple[str, ...]) -> bool:
-    """Whether a reading has exactly these causes; equal scores in any order are noise, and no cause."""
-    choices = {choice for part in reading.readings for choice in part.choices} - {("ties", "any order")}
+    """Whether a reading has exactly these causes.
+
+    The scripts here count the scores above that of the right one. So "equal scores in favour of the system", or in any
+    order, is true of them beside every other cause.
+    """
+    choices = {choice for part in reading.readings for choice in part.choices}
+    if len(choices) > len(expects):
+        choices -= {("ties", "any order"), ("ties", "optimistic")}
     words = [str(Reading((choice,))) for choice in choices] or [str(Reading())]
     causes = [cause for cause in expects if any(re.search(cause, text) for text in words)]
     return len(causes) == len(expects) == len(words)

@@ -76,7 +76,7 @@ LINKS = Axis(
     "which caption belongs to which image?",
     (
         AxisChoice("modulo", "caption i taken for one of image i mod n (n images)", 1, "captions"),
-        AxisChoice("same number", "caption i taken for the caption of image i, the other captions left out", 1, "captions"),
+        AxisChoice("same number", "caption i taken for that of image i, the other captions left out", 1, "captions"),
         AxisChoice("next image", "the captions shifted by one image", 2, "captions", 1),
         AxisChoice("previous image", "the captions shifted by one image the other way", 2, "captions", -1),
         AxisChoice("next caption", "the captions shifted by one caption", 2, "captions", 1),
@@ -137,10 +137,8 @@ GALLERY = Axis(
     (
         AxisChoice("judged", "candidates restricted to the images and captions that are judged", 1, "ranks", "judged"),
         AxisChoice("first 1,000", "the first 1,000 images and their captions only", 1, "captions", ("first", 1000)),
-        AxisChoice("first half", "the first half of the images and their captions only", 2, "captions", ("first", 0.5)),
-        AxisChoice(
-            "second half", "the second half of the images and their captions only", 2, "captions", ("last", 0.5)
-        ),
+        AxisChoice("first half", "the first half of the images, their captions only", 2, "captions", ("first", 0.5)),
+        AxisChoice("second half", "the second half of the images, their captions only", 2, "captions", ("last", 0.5)),
         *(
             AxisChoice(f"first {n:,}", f"the first {n:,} images and their captions only", 2, "captions", ("first", n))
             for n in (50, 100, 128, 200, 250, 256, 500, 5000)
@@ -215,10 +213,10 @@ COPIES = Axis(
     "copies",
     "was each image a candidate once?",
     (
-        AxisChoice("any", "each image is a candidate once for every caption, and any copy is right", 2, "captions", "any"),
-        AxisChoice("own", "each image is a candidate once for every caption, and only the caption's own copy is right", 1,
+        AxisChoice("any", "an image is a candidate once for every caption, any copy is right", 2, "captions", "any"),
+        AxisChoice("own", "an image is a candidate once for every caption, only the caption's own copy is right", 1,
                "captions", "own"),
-        AxisChoice("last", "each image is a candidate once for every caption, and the last copy is right", 2, "captions",
+        AxisChoice("last", "an image is a candidate once for every caption, the last copy is right", 2, "captions",
                "last"),
     ),
 )  # fmt: skip
@@ -241,7 +239,7 @@ RECALL = Axis(
         AxisChoice("recall", "R@k is recall@k: the share of the right ones in the first k", 1),
         AxisChoice("capped_recall", "R@k is capped_recall@k: right ones in the first k / min(k, right ones)", 1),
         AxisChoice(
-            "five_capped_recall", "R@k is right ones in the first k / min(k, 5), whatever captions an image has", 1
+            "five_capped_recall", "R@k is right ones in the first k / min(k, 5), also of images with a sixth caption", 1
         ),
         AxisChoice("all", "R@k counts a query only if all its right ones are in the first k", 2),
         AxisChoice("pairs", "R@k is the share of all pairs that are found, whatever query they are of", 2),
@@ -265,9 +263,9 @@ CUTOFFS = Axis(
             if other != k
         ),
         AxisChoice("reversed", "the columns of the cut-offs in reverse order", 2, "ranks", ("map", {1: 10, 10: 1})),
-        AxisChoice("1, 10, 50", "what is printed as @1, @5, @10 is @1, @10, @50", 2, "ranks", ("map", {5: 10, 10: 50})),
-        AxisChoice("1, 10, 100", "what is printed as @1, @5, @10 is @1, @10, @100", 2, "ranks", ("map", {5: 10, 10: 100})),
-        AxisChoice("5, 10, 20", "what is printed as @1, @5, @10 is @5, @10, @20", 2, "ranks",
+        AxisChoice("1, 10, 50", "what is printed as @1, @5, @10 is 1, 10, 50", 2, "ranks", ("map", {5: 10, 10: 50})),
+        AxisChoice("1, 10, 100", "what is printed as @1, @5, @10 is 1, 10, 100", 2, "ranks", ("map", {5: 10, 10: 100})),
+        AxisChoice("5, 10, 20", "what is printed as @1, @5, @10 is 5, 10, 20", 2, "ranks",
                ("map", {1: 5, 5: 10, 10: 20})),
     ),
 )  # fmt: skip

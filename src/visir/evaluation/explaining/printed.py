@@ -59,8 +59,11 @@ def judged(
         inside = low - half - _SLACK <= published <= high + half + _SLACK
         narrow = high - low <= WIDEST * (0.01 if reading["unit"] == "fraction" else 1.0)
         return replace(judgement, digits="bounded" if inside and narrow else "off")
+    unit = 10.0 ** -decimals_of(label, decimals)
+    if reading["digits"] == "cut" and abs(low - unit - published) < _SLACK:
+        # In binary, 0.57 × 100 is 56.99…: a program that cuts digits prints 56.9 for it.
+        return replace(judgement, digits="truncated")
     if reading["digits"] == "up":
-        unit = 10.0 ** -decimals_of(label, decimals)
         is_up = -_SLACK <= published - low < unit - _SLACK
         return replace(judgement, digits="rounded" if is_up else "off")
     return judgement

@@ -8,14 +8,11 @@ from itertools import product
 
 from visir.evaluation.explaining.accidents import MOST_ACCIDENTS, chance_of_fit, interval_of_chance
 from visir.evaluation.explaining.axes import LINKS
-from visir.evaluation.explaining.candidates import singles, tiers
+from visir.evaluation.explaining.candidates import USUAL_TIES, singles, tiers
 from visir.evaluation.explaining.reading import PAIR_COST, Reading
 from visir.evaluation.explaining.trial import ReadingTrial, Trials
 from visir.evaluation.explaining.values import LABEL
 
-USUAL_TIES = ("optimistic", "pessimistic")
-"""What scripts do that count the scores above, or at least, that of the right one; few equal scores show it beside
-another departure only."""
 ONE_DIRECTION = 1
 """What a reading of one direction only costs more."""
 
