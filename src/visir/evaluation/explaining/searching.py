@@ -141,9 +141,14 @@ class Search:
         return []
 
     def _is_settled(self, fitting: Sequence[Combined], cost: int) -> bool:
-        """Whether a fit as plain as any that is to come is no accident."""
+        """Whether a fit as plain as any that is to come is no accident.
+
+        One that needs vectors is not settled before the others that need them: they may be the same computation.
+        """
         best = [combined for combined in fitting if combined.cost <= cost]
-        return bool(best) and self._accidents(best[0]) <= MOST_ACCIDENTS
+        if not best or any(reading.needs_vectors for reading in best[0].readings):
+            return False
+        return self._accidents(best[0]) <= MOST_ACCIDENTS
 
     def trial(self, task: str, reading: Reading) -> ReadingTrial | None:
         """The trial of one task, counted."""
