@@ -179,7 +179,6 @@ SIMILARITY = Axis(
         AxisChoice("euclidean", "Euclidean distance of the vectors as they are, not normalised", 1, "vectors"),
         AxisChoice("images normalised", "only the images' vectors normalised", 2, "vectors"),
         AxisChoice("texts normalised", "only the texts' vectors normalised", 2, "vectors"),
-        AxisChoice("manhattan", "Manhattan distance of the normalised vectors", 2, "vectors"),
         AxisChoice("signs", "only the signs of the vectors compared", 2, "vectors"),
         AxisChoice("int8", "the vectors cut to whole numbers of 8 bits", 2, "vectors"),
         AxisChoice("centred", "the mean vector of each side subtracted first", 2, "vectors"),

@@ -18,6 +18,10 @@ Extent = tuple[str, str]
 """(whose queries, which candidates): names of splits, "own", or "with NAME"."""
 
 
+MOST_PAIRS = 20_000_000
+"""Another split of more pairs of an image and a caption is tried only if it is at most four times the result's own."""
+
+
 @dataclass(frozen=True, eq=False)
 class Part:
     """The queries and candidates of one task under a reading.
@@ -120,7 +124,10 @@ def _split(world: World, reading: Reading) -> _Chosen:
     if name is None:
         return _Chosen(world.images, world.captions, world.owner, ("own", "own"))
     images = _images_of(world, name)
-    return _Chosen(images, world.captions_of(images), world.owner, (name, name))
+    captions = world.captions_of(images)
+    if len(images) * len(captions) > max(MOST_PAIRS, 4 * len(world.images) * len(world.captions)):
+        raise NotComputable(f"it has {len(images):,} images, too many to try: evaluate it with --split {name}")
+    return _Chosen(images, captions, world.owner, (name, name))
 
 
 def _images_of(world: World, name: str) -> Places:

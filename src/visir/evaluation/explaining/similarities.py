@@ -14,7 +14,6 @@ Matrix = NDArray[Any]
 EXACT = (None, "cosine", "dot", "euclidean")
 """Similarities that are summed in float64; the rare ones take float32, which is three times faster."""
 _NEAREST = 10
-_BLOCK = 250
 
 
 def scores(images: Matrix, texts: Matrix, similarity: str, task: str) -> NDArray[np.float32]:
@@ -54,8 +53,6 @@ def scores(images: Matrix, texts: Matrix, similarity: str, task: str) -> NDArray
         return _rounded(queries @ documents.T)
     if similarity == "euclidean":
         return _rounded(2 * queries @ documents.T - (documents**2).sum(axis=1))
-    if similarity == "manhattan":
-        return _manhattan(_unit(queries), _unit(documents))
     cosines = _unit(queries) @ _unit(documents).T
     if similarity == "dual softmax":
         weights = np.exp(cosines - cosines.max(axis=0))
@@ -73,14 +70,6 @@ def _unit(vectors: Matrix) -> Matrix:
     lengths = np.linalg.norm(vectors, axis=1, keepdims=True)
     unit: Matrix = vectors / np.where(lengths == 0, 1, lengths)
     return unit
-
-
-def _manhattan(queries: Matrix, documents: Matrix) -> NDArray[np.float32]:
-    from scipy.spatial.distance import cdist
-
-    return np.concatenate(
-        [_rounded(-cdist(queries[at : at + _BLOCK], documents, "cityblock")) for at in range(0, len(queries), _BLOCK)]
-    )
 
 
 def _near(cosines: Matrix, axis: int) -> Matrix:
