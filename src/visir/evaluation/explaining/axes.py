@@ -205,7 +205,8 @@ TIES = Axis(
         AxisChoice("trec", "equal scores by falling document id, as trec_eval does", 2, "scores"),
         AxisChoice("at most", "equal scores against the system, those of other right ones too", 2, "scores"),
         AxisChoice("any order", "equal scores in any order, as numerical noise puts them", 2, "scores"),
-        AxisChoice("average down", "equal scores at their average rank, rounded down", 2, "scores"),
+        AxisChoice("average of all", "equal scores at their average rank, with other right ones", 2, "scores"),
+        AxisChoice("average down", "equal scores at their average rank, all right ones too, rounded down", 2, "scores"),
     ),
 )  # fmt: skip
 COPIES = Axis(

@@ -15,7 +15,7 @@ from visir.evaluation.explaining.world import Places, World
 Numbers = NDArray[np.float64]
 REORDERED = ("source order", "reverse order", "id", "trec")
 """Ties that another order of the lists computes."""
-EARLY = ("optimistic", "average", "average down", "any order")
+EARLY = ("optimistic", "average", "average of all", "average down", "any order")
 """Ties under which one of several equal scores may stand before its place in the list."""
 
 
@@ -121,6 +121,8 @@ def _with_ties(
         lowest = before + nth + 1
     elif ties == "pessimistic":
         lowest = before + (equal - right) + nth + 1
+    elif ties == "average":
+        lowest = before + nth + 1 + (equal - right) / 2
     elif ties == "at most":
         lowest = through.copy()
     else:
