@@ -340,6 +340,21 @@ def _published_doubts() -> str:
     return _table(("table", "where", "why"), merged)
 
 
+def _readings() -> str:
+    """Every axis of `visir explain` with its choices, and what each is computed from."""
+    from visir.evaluation.explaining.axes import AXES
+
+    def row(axis: Any) -> tuple[str, ...]:
+        by_need: dict[str, list[str]] = {}
+        for choice in axis.choices:
+            where = "vectors" if choice.needs in ("vectors", "collection") else "result folder"
+            by_need.setdefault(where, []).append(choice.words)
+        folder, vectors = ("\n".join(by_need.get(where, ())) for where in ("result folder", "vectors"))
+        return axis.asks, folder, vectors
+
+    return _table(("question", "from the result folder", "with the collection and the vectors"), map(row, AXES))
+
+
 TABLES: dict[str, Callable[[], str]] = {
     "families": _families,
     "models": _models,
@@ -356,6 +371,7 @@ TABLES: dict[str, Callable[[], str]] = {
     "published": _published,
     "published-doubts": _published_doubts,
     "corruptions": _corruptions,
+    "readings": _readings,
     "recipes-own": lambda: _recipes("own"),
     "recipes-small": lambda: _recipes("recipes"),
     "recipes-ltd": lambda: _recipes("ltd"),

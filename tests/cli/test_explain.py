@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
+import visir
 from manifests import write_json
 from verbs import say
 from visir.cli.evaluate import evaluate
@@ -35,13 +36,22 @@ def test_a_result_is_explained(tmp_path: Path) -> None:
     write_json(paper, {"title": "T", "source": "S", "decimals": 1, "doubtful": doubts, "rows": rows})
     short = say(explain, usual, "--published", paper)
     assert short.status == 0, short.text
-    assert "first caption of each image only: the run goes 10 deep" in short.text
+    assert "the first caption of each image only" in short.text and "the run goes 10 deep" in short.text
     (printed,) = (line.split() for line in short.text.splitlines() if line.strip().startswith("i2t R-P"))
     assert printed[2] == "0.34", "with its own decimals, two, not those of the table"
     assert "doubtful in print, i2t R-P: A fraction among percentages." in short.text
     anew = say(explain, usual, "--published", paper, "--data", scenes, "--model", f"npz:{vectors}")
-    assert "→ hit (any positive in the top k); first caption of each image only" in anew.text
-    assert "reproduces 6 of 7 published values of theirs" in anew.text
+    assert anew.status == 0, anew.text
+    assert "the nearest is the first caption of each image only" in anew.text and "with 6 of 7" in anew.text
+    one = say(explain, usual, "--published", paper, "--data", scenes, "--model", f"npz:{vectors}", "--direction", "t2i")
+    assert "→ the first caption of each image only, over all 20 images reproduces 3 of 3" in " ".join(one.text.split())
+    assert "the result has no 't2t'" in say(explain, usual, "--published", paper, "--direction", "t2t").text
+    assert (
+        "there is no such split"
+        in say(
+            explain, usual, "--published", paper, "--data", scenes, "--model", f"npz:{vectors}", "--also", "trian"
+        ).text
+    )
     other = say(explain, usual, "--published", paper, "--data", "scenes:10", "--model", f"npz:{vectors}")
     assert "is not the collection of this result" in other.text
     assert "both are needed" in say(explain, usual, "--published", paper, "--model", "bow").text
@@ -50,7 +60,40 @@ def test_a_result_is_explained(tmp_path: Path) -> None:
 def test_table_3(data_dir: Path) -> None:
     runs = data_dir / "brittleness-runs"
     said = say(explain, runs / "f30k" / "clip" / "i2t" / "none.parquet", "--published", "brittleness-table-3")
-    assert "→ capped_recall (hits / min(k, positives)), over all 5,000 captions reproduces 5 of 5" in said.text
+    assert "over all 5,000 captions reproduces 5 of 5" in said.text
     said = say(explain, runs / "f30k" / "align" / "t2i" / "none.parquet", "--published", "brittleness-table-3")
-    assert "→ hit (any positive in the top k), over all 31,783 images reproduces 5 of 5" in said.text
+    assert "→ further digits cut off, not rounded, over all 31,783 images reproduces 5 of 5" in said.text
     assert "(1 truncated, not rounded)" in said.text
+
+
+def test_a_perturbed_log_is_explained(data_dir: Path) -> None:
+    """Thesis Table 5.3 prints rsum under each perturbation, with the mean DCG added."""
+    log = data_dir / "brittleness-runs" / "f30k" / "clip" / "t2i" / "shuffle_all_words.parquet"
+    said = say(explain, log, "--published", "thesis-table-5-3")
+    assert said.status == 0, said.text
+    assert "rsum is the sum of the recalls and the mean DCG" in " ".join(said.text.split())
+    said = say(explain, log.with_name("synonym_adj.parquet"), "--published", "thesis-table-5-3")
+    assert "no value is printed under synonym_adj" in said.text
+
+
+def test_candidates_of_the_whole_collection(tmp_path: Path) -> None:
+    """A result of a split over the whole collection is explained by the split's own candidates."""
+    scenes = "scenes:60?size=64"
+    rng = np.random.default_rng(1)
+    images = rng.normal(size=(60, 16)).astype(np.float32)
+    texts = (np.repeat(images, 5, axis=0) + 2 * rng.normal(size=(300, 16))).astype(np.float32)
+    vectors = tmp_path / "vectors.npz"
+    data = visir.open(scenes)
+    ids = {"image_ids": data.images["id"].to_pylist(), "text_ids": data.captions["id"].to_pylist()}
+    np.savez(vectors, image=images, text=texts, **ids)
+    own, other = tmp_path / "own", tmp_path / "other"
+    of_test = (scenes, "--embeddings", vectors, "--split", "test")
+    assert say(evaluate, *of_test, "--gallery", "collection", "--out", own).status == 0
+    assert say(evaluate, *of_test, "--out", other).status == 0
+    values = {task: {f"R@{k}": 100 * load(other).mean(task, f"hit@{k}") for k in (1, 5)} for task in ("i2t", "t2i")}
+    paper = tmp_path / "paper.json"
+    write_json(paper, {"title": "T", "source": "S", "decimals": 2, "rows": [{"system": "theirs", **values}]})
+    for more in ((), ("--data", scenes, "--model", f"npz:{vectors}")):
+        said = say(explain, own, "--published", paper, *more)
+        assert said.status == 0, said.text
+        assert "candidates restricted to the images and captions that are judged" in " ".join(said.text.split())

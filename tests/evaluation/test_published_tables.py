@@ -19,7 +19,7 @@ import pytest
 
 from visir.errors import ConfigurationError, VisirError
 from visir.evaluation.evaluate import evaluate
-from visir.evaluation.explain import explain
+from visir.evaluation.explaining import explain
 from visir.evaluation.published import (
     Doubt,
     PlainTable,

@@ -16,7 +16,7 @@ from visir.encoders import Store, load
 from visir.errors import ConfigurationError, EncoderError, ProtocolError
 from visir.evaluation import evaluate
 from visir.evaluation.compare import compare
-from visir.evaluation.explain import explain
+from visir.evaluation.explaining import explain
 from visir.evaluation.published import PublishedRow, shipped
 from visir.evaluation.published import load as published
 from visir.evaluation.results import load as load_result
@@ -265,9 +265,9 @@ def test_explain_names_the_cause(scenes: Collection, blip: Path) -> None:
     assert "theirs: the published R@5 and R@10 are the same (i2t" in ours.remarks[0]
     assert "2 to 5 candidates (k_test)" in ours.remarks[0]
     assert "--rerank MODEL --k-test 2" in ours.remarks[1]
-    assert ours.best.reading.depth == "2"  # R@5 and R@10 are R@2 of the first stage
+    assert ours.best.reading["depth"] == "2"  # R@5 and R@10 are R@2 of the first stage
     theirs = explain(two, row)
-    assert theirs.best.reproduced == 6 and theirs.best.reading.depth == "as run"
+    assert theirs.best.reproduced == 6 and theirs.best.reading.departures == 0
     assert f"These runs were re-ranked too: top 2; nothing behind them ({blip}, itm)." in theirs.remarks[1]
     assert explain(two, PublishedRow("other", {"t2i": {"R@1": 20.0, "R@5": 50.0, "R@10": 60.0}})).remarks == ()
     assert len(remarks(row)) == 1
@@ -315,4 +315,4 @@ def test_a_re_ranked_run_is_not_cut_down_to_a_smaller_gallery(scenes: Collection
     done = evaluate(scenes, planted(scenes), rerank=load(blip, device="cpu"), k_test=12, depth=120)
     found = explain(done, PublishedRow("x", {"i2t": {"R@1": 10.0}}))
     assert any("others would be among the first k" in reason for _, reason in found.not_computable)
-    assert all(fit.reading.captions == "as run" for fit in found.fits)
+    assert all(fit.reading["captions"] is None for fit in found.fits)

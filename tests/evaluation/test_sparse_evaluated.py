@@ -12,9 +12,8 @@ from scipy.sparse import csr_array
 import visir
 from visir.errors import ConfigurationError, EmbeddingError
 from visir.evaluation.compare import compare
-from visir.evaluation.explain import explain
+from visir.evaluation.explaining import Material, explain
 from visir.evaluation.published import PublishedRow
-from visir.evaluation.rescoring import Material
 from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vocabulary
 
 SIZE = 50

@@ -195,7 +195,7 @@ def test_the_authors_logs_reproduce_their_tables(tmp_path: Path) -> None:
     three = read_study("brittleness-table-3")
     third = compare_cells("t3", three, "logs", run(three, "t3", "logs", tmp_path, jobs=1))
     said = dict(third.explained)
-    assert said["CLIP, Flickr30k"].startswith("capped_recall (hits / min(k, positives))")
+    assert said["CLIP, Flickr30k"].startswith("R@k is capped_recall@k")
     assert "reproduces 5 of 5 published values" in said["CLIP, Flickr30k"]
     assert len(said) == 10, "every cell with image-to-text logs; text to image comes out as printed"
 

@@ -8,11 +8,12 @@ import report_toys as toys
 
 import visir
 from visir.evaluation.comparison import Comparison, Difference
-from visir.evaluation.explain import Explanation, Fit
+from visir.evaluation.explaining import Explanation, Fit
+from visir.evaluation.explaining.reading import Reading
+from visir.evaluation.explaining.searching import Combined
 from visir.evaluation.measures import MEASURES
 from visir.evaluation.published import Judgement, PublishedRow
 from visir.evaluation.published.judge import judge
-from visir.evaluation.readings import Reading
 from visir.reports import (
     card_table,
     comparison_table,
@@ -145,11 +146,16 @@ def test_explain_table_puts_the_published_row_above_the_readings():
     def fit(recall: str, ours: float, distance: float) -> Fit:
         value = Judgement("i2t", "R@5", f"{recall}@5", ours, 61.2, (ours - 61.2) / 61.2, ours == 61.2, "off")
         values = (replace(value, digits="rounded") if ours == 61.2 else value,)
-        return Fit(Reading(recall), values, distance, {"i2t": (5000,)})
+        reading = Combined((("i2t", Reading.of(recall=recall)),))
+        return Fit(reading, values, distance, {"i2t": (5000,)}, ours == 61.2)
 
     fits = (fit("capped_recall", 61.2, 0.0), fit("hit", 95.0, 0.552), fit("recall", 10.0, 0.837))
-    table = explain_table(Explanation("capped_recall it is.", fits, (), "cut out of the run"), limit=2)
-    assert [row[0].split(" ")[0] for row in table.rows] == ["published", "capped_recall", "hit"]
+    table = explain_table(Explanation("capped_recall it is.", "named", fits, (), "cut out of the run"), limit=2)
+    assert [row[0].split(":")[0] for row in table.rows] == [
+        "published",
+        "R@k is capped_recall@k",
+        "R@k is hit@k",
+    ]
     assert [row[1:] for row in table.texts()] == [
         ["61.20", "–", "–"],
         ["61.20", "0.00", "1 of 1"],

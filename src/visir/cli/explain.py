@@ -1,4 +1,4 @@
-"""`visir explain`: which reading of the protocol gives the published number?"""
+"""`visir explain`: under which protocol was a published number computed?"""
 
 from __future__ import annotations
 
@@ -19,13 +19,15 @@ from visir.cli.verbs import examples
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from visir.evaluation.explain import Explanation
+    from visir.evaluation.explaining import Explanation, Material
     from visir.evaluation.published import Published, PublishedRow
-    from visir.evaluation.rescoring import Material
+    from visir.records import Collection, Protocol, Vectors
 
 
 @examples(
     "visir explain results/clip --published brittleness-table-2 --as CLIP",
+    "visir explain results/clip --published paper.json --data flickr8k/ --model openai/clip-vit-base-patch32",
+    "visir explain results/clip --published paper.json --direction t2i",
 )
 def explain(
     result: Annotated[
@@ -46,40 +48,54 @@ def explain(
     ],
     system: PublishedSystemOption = None,
     row: PublishedCollectionOption = None,
+    direction: Annotated[
+        str | None, typer.Option(help="t2i or i2t: explain the values of this direction only. Default: both.")
+    ] = None,
     data: Annotated[
         str | None,
         typer.Option(
             "--data",
             metavar="COLLECTION",
-            help="A collection: the one of the result, to search anew with --model where the run is too short.",
+            help="A collection: that of the result. With --model, other splits, candidates and similarities are tried.",
         ),
     ] = None,
     model: OptionalModelOption = None,
+    also: Annotated[
+        list[str] | None,
+        typer.Option(
+            metavar="SPLIT",
+            help="A further split whose vectors are computed, or all. Repeatable. Default: val and test, and whatever "
+            "a file of vectors holds.",
+        ),
+    ] = None,
     limit: Annotated[int, typer.Option(help="How many readings are shown.")] = 5,
 ) -> None:
-    """Find the reading that gives a published number.
+    """Find the protocol that gives a published number.
 
-    Re-score a run under each reading and rank the readings by distance to the published numbers.
+    Find the plainest reading of the protocol that gives the published values to all printed digits.
 
-    Readings: which recall, which captions of each image, which candidates, folds, ties, depth. What the run does not
-    allow to compute is listed with the reason.
+    Readings: split, captions, candidates, folds, similarity, ties, recall, cutoffs, unit, digits and more. What cannot
+    be computed is listed with the reason, and what to give.
     """
-    from visir.evaluation.explain import explain as explain_run
+    from visir.evaluation.explaining import explain as explain_run
     from visir.evaluation.published import load
 
     table = load(published)
-    material, name, source = _material(result, data, model)
+    material, name, source = _material(result, data, model, also)
     system_name = system or (name if len(table.systems) > 1 else None)
     chosen = table.row(system_name, row or (source if len(table.collections) > 1 else None))
-    explanation = explain_run(material, chosen, decimals=table.decimals)
+    explanation = explain_run(material, chosen, direction=direction, decimals=table.decimals)
     output.answer(
         {
             "sentence": explanation.sentence,
+            "verdict": explanation.verdict,
+            "accidents": explanation.accidents,
             "remarks": explanation.remarks,
             "ranks": explanation.scored,
             "readings": [
                 {
                     "reading": str(fit.reading),
+                    "fits": fit.fits,
                     "distance": fit.distance,
                     "reproduced": fit.reproduced,
                     "values": fit.values,
@@ -118,7 +134,7 @@ def _show(explanation: Explanation, limit: int, decimals: int) -> None:
         values.add_row(*cells)
     console.print(values)
     console.print(f"Ranks: {explanation.scored}", markup=False, soft_wrap=True)
-    console.print("Bold: to the printed digits. Readings, the nearest first (mean relative difference):")
+    console.print("Bold: to the printed digits. Readings, those that fit first (mean relative difference):")
     for number, fit in enumerate(fits, 1):
         exact = f"{fit.reproduced} of {len(fit.values)} to the printed digits"
         console.print(f"[{number}] {fit.reading}: {fit.distance:.2%}, {exact}", markup=False, soft_wrap=True)
@@ -128,8 +144,11 @@ def _show(explanation: Explanation, limit: int, decimals: int) -> None:
     if len(explanation.fits) > limit:
         console.print(f"{len(explanation.fits) - limit} further readings are not shown (--limit)", style="dim")
     console.print("Not computable from what is at hand:", style="dim")
+    by_reason: dict[str, list[str]] = {}
     for reading, reason in explanation.not_computable:
-        console.print(f"- {reading}: {reason}", style="dim", soft_wrap=True, markup=False)
+        by_reason.setdefault(reason, []).append(reading)
+    for reason, readings in by_reason.items():
+        console.print(f"- {'; '.join(readings)}: {reason}", style="dim", soft_wrap=True, markup=False)
     for sentence in (explanation.sentence, *explanation.remarks):
         console.print(f"\n→ {sentence}", style="bold", markup=False, soft_wrap=True)
 
@@ -145,39 +164,68 @@ def show_doubts(table: Published, row: PublishedRow, values: Sequence[tuple[str,
         )
 
 
-def _material(path: Path, collection: str | None, model: str | None) -> tuple[Material, str, str]:
-    """What can be re-scored, and the names of system and collection."""
+def _material(
+    path: Path, collection: str | None, model: str | None, also: list[str] | None
+) -> tuple[Material, str, str]:
+    """What readings are computed from, and the names of system and collection."""
     from visir.errors import ConfigurationError
     from visir.evaluation.brittleness_runs import evaluate_log, is_log, read
-    from visir.evaluation.rescoring import Material
+    from visir.evaluation.explaining import Material
     from visir.evaluation.results import load_evaluation
 
     evaluation = evaluate_log(read(path)) if is_log(path) else load_evaluation(path)
     result = evaluation.result
-    vectors = None
     if (collection is None) != (model is None):
         raise ConfigurationError("to search anew, both are needed.", hint="--data COLLECTION --model MODEL")
-    if collection is not None and model is not None:
-        if result.protocol.rerank:
-            raise ConfigurationError(
-                f"{path} is re-ranked ({result.protocol.rerank}); a new search would leave the second stage out.",
-                hint="explain it without --data and --model",
-            )
-        from visir.collections import open_collection
-        from visir.encoders import load
-        from visir.evaluation.systems import EncoderSystem
+    if also and collection is None:
+        raise ConfigurationError(
+            "--also names splits whose vectors are computed.", hint="--data COLLECTION --model MODEL --also train"
+        )
+    if collection is None or model is None:
+        return Material.of(evaluation), result.system, result.protocol.collection
+    if result.protocol.rerank:
+        raise ConfigurationError(
+            f"{path} is re-ranked ({result.protocol.rerank}); a new search would leave the second stage out.",
+            hint="explain it without --data and --model",
+        )
+    from visir.collections import open_collection
 
-        opened = open_collection(collection)
-        if opened.fingerprint != result.protocol.collection_fingerprint:
-            raise ConfigurationError(
-                f"{collection} is not the collection of this result (fingerprint {opened.fingerprint[:12]}, the "
-                f"result's {result.protocol.collection_fingerprint[:12]}).",
-                hint="name the collection that was evaluated",
-            )
-        split = result.protocol.split
-        whole = opened if any("of the collection" in line for line in result.protocol.galleries.values()) else None
-        part = whole or opened.split(split)
-        encoder = load(model)
-        system = EncoderSystem(encoder)
-        vectors = (system.vectors(part.items("image"), "document"), system.vectors(part.items("text"), "query"))
-    return Material.of(evaluation, vectors), result.system, result.protocol.collection
+    opened = open_collection(collection)
+    if opened.fingerprint != result.protocol.collection_fingerprint:
+        raise ConfigurationError(
+            f"{collection} is not the collection of this result (fingerprint {opened.fingerprint[:12]}, the "
+            f"result's {result.protocol.collection_fingerprint[:12]}).",
+            hint="name the collection that was evaluated",
+        )
+    vectors = _vectors(opened, model, result.protocol, also)
+    return Material.of(evaluation, vectors, opened), result.system, result.protocol.collection
+
+
+def _vectors(collection: Collection, model: str, protocol: Protocol, also: list[str] | None) -> tuple[Vectors, Vectors]:
+    """The vectors of the splits that are tried: of the whole collection where a file has them already."""
+    from visir.encoders import load
+    from visir.errors import ConfigurationError, VisirError, nearest
+    from visir.evaluation.systems import EncoderSystem
+
+    encoder = load(model)
+    system = EncoderSystem(encoder)
+    names = [name for name in collection.splits if name]
+    unknown = [name for name in also or () if name not in (*names, "all")]
+    if unknown:
+        raise ConfigurationError(
+            f"--also {', '.join(unknown)}: there is no such split.", hint=nearest(unknown[0], (*names, "all"))
+        )
+    of_all = any("of the collection" in line for line in protocol.galleries.values()) or "all" in (also or ())
+
+    def encoded(part: Collection) -> tuple[Vectors, Vectors]:
+        return system.vectors(part.items("image"), "document"), system.vectors(part.items("text"), "query")
+
+    if encoder.card.family == "imported" and not of_all:
+        try:
+            return encoded(collection)
+        except VisirError:  # it holds vectors of some splits only
+            return encoded(collection.split(protocol.split))
+    wanted = [*protocol.split.split("+"), *(also if also is not None else (n for n in names if n in ("val", "test")))]
+    if of_all or "all" in wanted:
+        return encoded(collection)
+    return encoded(collection.split("+".join(dict.fromkeys(wanted))))

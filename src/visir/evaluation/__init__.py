@@ -9,9 +9,8 @@ explain(evaluation, published.load("brittleness-table-3").row("CLIP", "Flickr30k
 from visir.evaluation.compare import compare
 from visir.evaluation.comparison import Comparison, Difference
 from visir.evaluation.evaluate import evaluate
-from visir.evaluation.explain import Explanation, Fit, explain
+from visir.evaluation.explaining import Explanation, Fit, Material, explain
 from visir.evaluation.fusion_weights import FusionWeights, choose_fusion_weights
-from visir.evaluation.rescoring import Material
 from visir.evaluation.results import Evaluation, load, load_evaluation, save
 from visir.evaluation.text_weight import ChosenWeight, choose_weight
 

@@ -73,7 +73,7 @@ def nearest_reading(evaluation: Evaluation, context: ExperimentContext) -> str:
         "" where all values are reproduced, or where nothing is judged.
     """
     from visir.errors import VisirError
-    from visir.evaluation.explain import explain
+    from visir.evaluation.explaining import explain
 
     row, decimals = context.row, context.decimals
     if row is None or not context.judged:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from visir.evaluation.comparison import Comparison
-from visir.evaluation.explain import Explanation
+from visir.evaluation.explaining import Explanation
 from visir.evaluation.measures.measure import recalls_of
 from visir.evaluation.published.judge import TOLERANCE, Judgement
 from visir.records import Protocol, Result
@@ -166,7 +166,7 @@ def published_table(
 
 
 def explain_table(explanation: Explanation, *, limit: int = 8, decimals: int = 2) -> Table:
-    """The readings of a run (`visir.evaluation.explain`), the nearest to the published numbers first, at most `limit`.
+    """The readings of a run (`visir.evaluation.explaining`), those that fit first, at most `limit`.
 
     Distance is the mean relative difference in percent. The notes give the answer in a sentence.
     """

@@ -19,7 +19,7 @@ from visir.evaluation.published.record import Published, PublishedRow
 TOLERANCE = 0.05
 _OF_ONE = {"R-P": 2}
 """Labels that are printed as fractions of 1 in tables of percentages, and their number of decimals."""
-Digits = Literal["rounded", "truncated", "summed", "off"]
+Digits = Literal["rounded", "truncated", "summed", "bounded", "off"]
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from visir.evaluation.explain import Explanation
+from visir.evaluation.explaining import Explanation
 from visir.reports.blocks import Block, Fold, Paragraph
 from visir.reports.table import Column, Table
 from visir.reports.tables import explain_table

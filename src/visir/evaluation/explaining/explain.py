@@ -1,0 +1,238 @@
+"""Find the reading of the protocol that gives a published number: the plainest that fits all printed digits."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from visir.display import Tabular, brief
+from visir.errors import ConfigurationError, VisirError, nearest
+from visir.evaluation.brittleness_runs import evaluate_log, is_log
+from visir.evaluation.brittleness_runs import read as read_log
+from visir.evaluation.explaining.axes import NEVER
+from visir.evaluation.explaining.bench import Bench
+from visir.evaluation.explaining.candidates import singles
+from visir.evaluation.explaining.fit import Fit, fit_of
+from visir.evaluation.explaining.labels import labels_of, sum_of_both
+from visir.evaluation.explaining.material import Material
+from visir.evaluation.explaining.reading import Reading
+from visir.evaluation.explaining.searching import Combined, Outcome, Search
+from visir.evaluation.explaining.sentences import sentence
+from visir.evaluation.explaining.trial import Trials
+from visir.evaluation.published.given import EXAMPLE, published_row
+from visir.evaluation.results import Evaluation, load_evaluation
+from visir.evaluation.signatures import remarks
+from visir.records import Collection, Embeddings, Vectors
+
+Verdict = Literal["named", "several", "chance", "none"]
+
+
+@dataclass(frozen=True)
+class Explanation(Tabular, view="visir.reports.views.explanation"):
+    """The readings that give the published values, and the nearest others.
+
+    Attributes:
+        sentence: The answer in words.
+        verdict: "named", one reading fits and accidental fits are unlikely; "several", the digits cannot tell;
+            "chance", the values are at chance and no mix-up gives them; "none", no reading that can be computed fits.
+        fits: The readings: those that fit, the plainest first, and then the others in order of distance.
+        not_computable: (reading in words, reason) of the readings that cannot be computed.
+        scored: How the ranks were computed, and by which similarity.
+        remarks: What the published row shows by itself (see `signatures.py`).
+        accidents: The expected number of readings that fit by accident.
+    """
+
+    sentence: str
+    verdict: Verdict
+    fits: tuple[Fit, ...]
+    not_computable: tuple[tuple[str, str], ...]
+    scored: str
+    remarks: tuple[str, ...] = ()
+    accidents: float = 0.0
+
+    def __repr__(self) -> str:
+        first = [f"{100 * fit.distance:.2f} % off: {fit.reading}" for fit in self.fits[:3]]
+        more = f"{len(self.fits) - 3:,} more readings" if len(self.fits) > 3 else ""
+        return brief(self, self.sentence, *first, more)
+
+    @property
+    def best(self) -> Fit:
+        """The plainest reading that fits; the nearest one, if none does."""
+        return self.fits[0]
+
+    @property
+    def named(self) -> tuple[Fit, ...]:
+        """The readings that the answer names: one, or several that the digits cannot tell apart."""
+        return tuple(fit for fit in self.fits if fit.fits)
+
+
+def explain(
+    result: Any,
+    published: Any,
+    *,
+    source: Collection | None = None,
+    vectors: Any = None,
+    direction: str | None = None,
+    system: str | None = None,
+    collection: str | None = None,
+    decimals: int | None = None,
+) -> Explanation:
+    """Find the plainest reading of the protocol that gives published values to all printed digits.
+
+    Readings are tried plainest first: the protocol of the result, one departure from it, pairs, a few triples. The
+    search stops where something fits. A reading of both directions is plainer than one of one direction only.
+
+    Args:
+        result: An `Evaluation`, the folder of one, a log of the brittleness paper, or a `Material`.
+        published: The published values: {"t2i R@1": 30.4} or {"t2i": {"R@1": 30.4}}, in the units of the paper; a row;
+            a table, by its name or its file. The labels "R@k" and "rsum" are read in every way; labels that name a
+            measure ("hit@5", "mrr") have one meaning.
+        source: The collection of the result, with all its splits. With `vectors` it makes readings of other splits and
+            larger galleries computable.
+        vectors: (images, texts), or {"image": …, "text": …} as `visir.evaluate` takes them: those that the result was
+            made from, of its split or of the whole collection.
+        direction: "t2i" or "i2t": explain the values of this direction only. Labels then need no direction.
+        system: The name of the system in the published table, where it is another.
+        collection: The name of the collection in the published table, where it is another.
+        decimals: How many decimals the values are printed with; None takes those of the table, or of the values.
+
+    Returns:
+        The readings, those that fit first.
+
+    Raises:
+        VisirError: The row has no value for the tasks of the runs; or vectors are given for a run without a recorded
+            similarity; or they are not those of the run.
+        ConfigurationError: A label of the row is not a measure, or the direction is unknown.
+
+    Example:
+        >>> import visir
+        >>> from visir.records import Collection
+        >>> pictures = Collection.build(
+        ...     "two pictures",
+        ...     images={"id": ["a", "b"]},
+        ...     captions={"id": ["1", "2"], "text": ["red", "blue"], "image_id": ["a", "b"]},
+        ... )
+        >>> own = {"image": {"a": [1, 0], "b": [0, 1]}, "text": {"1": [1, 0], "2": [1, 0]}}
+        >>> explanation = visir.explain(visir.evaluate(pictures, vectors=own), {"t2i R@1": "0.500"})
+        >>> str(explanation.best.reading), explanation.best.reproduced
+        ('printed as fractions of 1, not in percent', 1)
+    """
+    material, names = _material(result, source, _pair(vectors))
+    tasks = _tasks(material, direction)
+    row, printed = published_row(published, tasks, system=system, collection=collection, of=names)
+    decimals = printed if decimals is None else decimals
+    labels = labels_of(row, material, tasks)
+    both = sum_of_both(row, list(labels))
+    trials = Trials(Bench(material), labels, decimals, both is not None)
+    search = Search(trials, both)
+    outcome = search.run()
+    fits = _fits(outcome, search, trials, both)
+    if not fits:
+        reasons = dict.fromkeys(trials.impossible.values())
+        raise VisirError(
+            f"{row.system}: no reading can be computed: {'; '.join(reasons)}.",
+            hint="explain the runs as they are, without collection and model",
+        )
+    impossible = (*_reasons(trials), *NEVER)
+    return Explanation(
+        sentence(outcome, fits, row, trials.recall, impossible),
+        _verdict(outcome, fits),
+        tuple(fits),
+        impossible,
+        trials.bench.describe(labels),
+        remarks(row, material.protocol),
+        outcome.accidents,
+    )
+
+
+def _fits(outcome: Outcome, search: Search, trials: Trials, both: float | None) -> list[Fit]:
+    """Those that fit, the plainest first; then the nearest of the plain reading and the single departures."""
+    fitting = _distinct([fit_of(combined, trials, both, True) for combined in outcome.fitting])
+    others: list[Fit | None] = []
+    shown = {fit.reading for fit in fitting} | {same for fit in fitting for same in fit.same}
+    for reading in (Reading(), *singles()):
+        combined = Combined(tuple((task, reading) for task in search.tasks))
+        if combined not in shown and all((task, reading) in trials.done for task in search.tasks):
+            others.append(fit_of(combined, trials, both, False))
+    near = sorted(_distinct(others), key=lambda fit: (round(fit.distance, 9), fit.reading.cost))
+    return [*fitting, *(fit for fit in near if not any(fit.is_same(other) for other in fitting))]
+
+
+def _distinct(fits: list[Fit | None]) -> list[Fit]:
+    """Without readings that give exactly the values of an earlier one: they are named with it."""
+    distinct: list[Fit] = []
+    for fit in fits:
+        if fit is None:
+            continue
+        for position, other in enumerate(distinct):
+            if fit.is_same(other):
+                distinct[position] = replace(other, same=(*other.same, fit.reading))
+                break
+        else:
+            distinct.append(fit)
+    return distinct
+
+
+def _verdict(outcome: Outcome, fits: list[Fit]) -> Verdict:
+    fitting = [fit for fit in fits if fit.fits]
+    if fitting:
+        return "named" if len(fitting) == 1 and outcome.is_certain else "several"
+    return "chance" if outcome.at_chance else "none"
+
+
+def _reasons(trials: Trials) -> list[tuple[str, str]]:
+    """(reading in words, reason) of single departures, without those that would change nothing."""
+    reasons: dict[str, list[str]] = {}
+    for (_, reading), reason in trials.impossible.items():
+        words = str(reading)
+        if reading.departures == 1 and words not in reasons.setdefault(reason, []):
+            reasons[reason].append(words)
+    return [(words, reason) for reason, several in reasons.items() for words in several]
+
+
+def _tasks(material: Material, direction: str | None) -> list[str]:
+    if direction is None:
+        return list(material.runs)
+    if direction not in material.runs:
+        raise ConfigurationError(
+            f"direction: the result has no {direction!r}.", hint=nearest(direction, tuple(material.runs))
+        )
+    return [direction]
+
+
+def _pair(vectors: Any) -> tuple[Vectors, Vectors] | None:
+    if vectors is None:
+        return None
+    if isinstance(vectors, Mapping):
+        faults = [side for side in ("image", "text") if side not in vectors]
+        if faults:
+            raise ConfigurationError(
+                f"vectors: {' and '.join(faults)} missing.", hint='vectors={"image": …, "text": …}'
+            )
+        vectors = [
+            vectors[side] if hasattr(vectors[side], "encoder") else Embeddings.of(vectors[side], modality=side)
+            for side in ("image", "text")
+        ]
+    first, second = vectors
+    return first, second
+
+
+def _material(
+    result: Any, source: Collection | None, vectors: tuple[Vectors, Vectors] | None
+) -> tuple[Material, tuple[str, str]]:
+    """What is at hand, and the names of system and collection."""
+    if isinstance(result, Material):
+        material = replace(result, source=source or result.source, vectors=vectors or result.vectors)
+        return material, ("", result.protocol.collection if result.protocol is not None else "")
+    if isinstance(result, (str, Path)):
+        result = evaluate_log(read_log(result)) if is_log(result) else load_evaluation(result)
+    if not isinstance(result, Evaluation):
+        raise ConfigurationError(f"cannot explain a {type(result).__name__}.", hint=EXAMPLE)
+    if not result.runs:
+        raise VisirError(
+            f"{result.system}: the runs are not at hand, and a reading is computed from them.",
+            hint="evaluate again and save the evaluation: evaluation.save(FOLDER)",
+        )
+    return Material.of(result, vectors, source), (result.system, result.protocol.collection)

@@ -1,0 +1,300 @@
+"""Find the plainest readings that give all printed digits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import product
+
+from visir.evaluation.explaining.accidents import MOST_ACCIDENTS, chance_of_fit, interval_of_chance
+from visir.evaluation.explaining.axes import LINKS
+from visir.evaluation.explaining.candidates import USUAL_TIES, singles, tiers
+from visir.evaluation.explaining.reading import PAIR_COST, Reading
+from visir.evaluation.explaining.trial import ReadingTrial, Trials
+from visir.evaluation.explaining.values import LABEL
+
+ONE_DIRECTION = 1
+"""What a reading of one direction only costs more."""
+
+
+@dataclass(frozen=True)
+class Combined:
+    """A reading of each task; the usual case is one reading for both.
+
+    Attributes:
+        by_task: (task, reading).
+    """
+
+    by_task: tuple[tuple[str, Reading], ...]
+
+    @property
+    def readings(self) -> tuple[Reading, ...]:
+        """The different readings."""
+        return tuple(dict.fromkeys(reading for _, reading in self.by_task))
+
+    @property
+    def reading(self) -> Reading:
+        """The reading with the most departures: the one reading, where there is one."""
+        return max(self.readings, key=lambda reading: (reading.departures, reading.cost))
+
+    @property
+    def cost(self) -> int:
+        """How far it is from plain."""
+        if len(self.readings) == 1:
+            return self.readings[0].cost
+        departing = [reading for reading in self.readings if reading.departures]
+        between = PAIR_COST * (sum(reading.departures for reading in departing) - 1)
+        inner = sum(PAIR_COST * (reading.departures - 1) for reading in departing)
+        return sum(reading.cost for reading in departing) + ONE_DIRECTION + between - inner
+
+    @property
+    def departures(self) -> int:
+        """On how many axes it departs, both tasks together."""
+        return len({choice for reading in self.readings for choice in reading.choices})
+
+    def __getitem__(self, axis: str) -> str | None:
+        """The choice on an axis, of the task that departs there; None where both are plain."""
+        return next((reading[axis] for reading in self.readings if reading[axis] is not None), None)
+
+    def __str__(self) -> str:
+        if len(self.readings) == 1:
+            return str(self.readings[0])
+        return "; ".join(f"{task}: {reading}" for task, reading in self.by_task if reading.departures)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a search gives.
+
+    Attributes:
+        fitting: The readings that give all digits at the first cost at which one does, the rarer axes last.
+        accidents: The expected number of readings that fit by accident up to that cost.
+        tried: How many readings were compared.
+        at_chance: The tasks whose printed values are at chance.
+        below_chance: Whether nearly nothing is found, less than at random.
+    """
+
+    fitting: tuple[Combined, ...]
+    accidents: float
+    tried: int
+    at_chance: tuple[str, ...] = ()
+    below_chance: bool = False
+
+    @property
+    def is_certain(self) -> bool:
+        """Whether accidental fits are unlikely."""
+        return self.accidents <= MOST_ACCIDENTS
+
+
+class Search:
+    """A search over readings, plainest first.
+
+    Args:
+        trials: The trials of single tasks.
+        both: The printed sum over both tasks, or None.
+    """
+
+    def __init__(self, trials: Trials, both: float | None = None) -> None:
+        self.trials = trials
+        self.tasks = list(trials.labels)
+        self.both = both
+        self.near: dict[str, set[tuple[float, ...]]] = {task: set() for task in self.tasks}
+        self.compared: set[tuple[str, Reading]] = set()
+        self._inert: dict[tuple[str, str], bool] = {}
+        self._fitting_by_task: dict[str, list[Reading]] = {}
+
+    def run(self) -> Outcome:
+        """Search.
+
+        Returns:
+            The outcome.
+        """
+        plain = self._shared(Reading())
+        if self._fits_all(plain):
+            return Outcome((plain,), self._accidents(plain, alone=True), 1)
+        chance = self._at_chance()
+        if chance:
+            return self._fractions() or self._mix_ups(chance)
+        below = self._is_below_chance()
+        fitting = self._plainest()
+        accidents = self._accidents(fitting[0]) if fitting else 0.0
+        return Outcome(tuple(fitting), accidents, len(self.compared), (), below)
+
+    def _plainest(self, with_unit: str | None = None) -> list[Combined]:
+        """The fits of the least cost at which there is one.
+
+        Args:
+            with_unit: Only readings in this unit.
+        """
+        self._fitting_by_task = {task: [] for task in self.tasks}
+        fitting: list[Combined] = []
+        levels = tiers()
+        for number, (cost, tier) in enumerate(levels):
+            readings = [reading for reading in tier if with_unit is None or reading["unit"] == with_unit]
+            for wanted in (False, True):  # what needs no vectors comes first, because it is fast
+                fitting += self._tier([reading for reading in readings if reading.needs_vectors == wanted])
+                least = min((combined.cost for combined in fitting), default=None)
+                is_last = wanted and (number + 1 == len(levels) or (least or 0) < levels[number + 1][0])
+                if least is not None and (is_last or self._is_settled(fitting, cost)):
+                    fitting = [combined for combined in fitting if combined.cost == least]
+                    return sorted(fitting, key=lambda combined: len(combined.readings))
+        return []
+
+    def _is_settled(self, fitting: Sequence[Combined], cost: int) -> bool:
+        """Whether a fit as plain as any that is to come is no accident.
+
+        One that needs vectors is not settled before the others that need them: they may be the same computation.
+        """
+        best = [combined for combined in fitting if combined.cost <= cost]
+        if not best or any(reading.needs_vectors for reading in best[0].readings):
+            return False
+        return self._accidents(best[0]) <= MOST_ACCIDENTS
+
+    def trial(self, task: str, reading: Reading) -> ReadingTrial | None:
+        """The trial of one task, counted."""
+        trial = self.trials.of(task, reading)
+        if trial is not None:
+            self.compared.add((task, reading))
+            if trial.near:
+                self.near[task].add(trial.numbers)
+        return trial
+
+    def _shared(self, reading: Reading) -> Combined:
+        return Combined(tuple((task, reading) for task in self.tasks))
+
+    def _tier(self, readings: Sequence[Reading]) -> list[Combined]:
+        """The fits of one tier: one reading for both tasks, for one task only, or one of each."""
+        plain_fits = {task: self._fits(task, Reading()) for task in self.tasks}
+        fitting: list[Combined] = []
+        by_task = self._fitting_by_task
+        before = {task: list(known) for task, known in by_task.items()}
+        for reading in readings:
+            if reading.departures > 1 and self._is_inert(reading):
+                continue
+            results: dict[str, bool] = {}
+            for task in self.tasks:
+                # Of a rare reading or a pair, this task is hopeless where the other one fits neither by it nor plain.
+                hopeless = any(not fits and not plain_fits[other] for other, fits in results.items())
+                if hopeless and reading.cost > 1:
+                    results[task] = False
+                    continue
+                results[task] = self._fits(task, reading)
+                if results[task] and reading.departures:
+                    by_task[task].append(reading)
+            shared = self._shared(reading)
+            if all(results.values()) and self._sum_fits(shared):
+                fitting.append(shared)
+        if len(self.tasks) == 2 and self.both is None:
+            first, second = self.tasks
+            new = {task: known[len(before[task]) :] for task, known in by_task.items()}
+            combined = [
+                *((Reading(), reading) for reading in new[second] if plain_fits[first]),
+                *((reading, Reading()) for reading in new[first] if plain_fits[second]),
+                *product(new[first], by_task[second]),
+                *product(before[first], new[second]),
+            ]
+            for single, other in combined:
+                if single != other and single.departures + other.departures <= 2:
+                    fitting.append(Combined(((first, single), (second, other))))
+        return fitting
+
+    def _is_inert(self, reading: Reading) -> bool:
+        """Whether one of its choices changes no value by itself, or cannot be computed: then a plainer one says it."""
+        return any(self._changes_nothing(axis, name) for axis, name in reading.choices)
+
+    def _changes_nothing(self, axis: str, name: str) -> bool:
+        if axis in ("digits", "unit") or (axis == "ties" and name in USUAL_TIES):
+            return False
+        if (axis, name) not in self._inert:
+            single = Reading.of(**{axis: name})
+            trials = [(self.trials.of(task, single), self.trials.of(task, Reading())) for task in self.tasks]
+            self._inert[axis, name] = all(
+                trial is None or (plain is not None and trial.numbers == plain.numbers) for trial, plain in trials
+            )
+        return self._inert[axis, name]
+
+    def _fits(self, task: str, reading: Reading) -> bool:
+        trial = self.trial(task, reading)
+        return trial is not None and trial.fits
+
+    def _fits_all(self, combined: Combined) -> bool:
+        return all(self._fits(task, reading) for task, reading in combined.by_task) and self._sum_fits(combined)
+
+    def _sum_fits(self, combined: Combined) -> bool:
+        if self.both is None or len(self.tasks) < 2:
+            return True
+        trials = [self.trial(task, reading) for task, reading in combined.by_task]
+        slack = 10.0**-self.trials.decimals * (1.5 if combined.reading["digits"] else 3)  # sums of rounded values too
+        low, high = (sum(trial.sums[end] for trial in trials if trial is not None) for end in (0, 1))
+        scale = 0.01 if combined.reading["unit"] == "fraction" else 1.0
+        return low * scale - slack <= self.both <= high * scale + slack
+
+    # accidents and chance
+
+    def _accidents(self, best: Combined, alone: bool = False) -> float:
+        """The expected number of accidental fits among the readings that came near.
+
+        Args:
+            best: The reading that fits.
+            alone: It is the first that was tried.
+        """
+        scale = 1.0 if best.reading["unit"] == "fraction" else 100.0
+        chance, near = 1.0, 0
+        for task, reading in best.by_task:
+            trial = self.trials.of(task, reading)
+            queries = len(self.trials.bench.ranks(task, Reading()).weights)
+            task_chance = chance_of_fit(self.trials.labels[task], queries, self.trials.decimals, scale)
+            if trial is not None:
+                task_chance *= trial.slack
+            if reading["digits"] == "mixed":
+                task_chance *= 2 ** len(self.trials.labels[task])
+            if reading.departures or len(best.readings) == 1:
+                chance *= min(task_chance, 1.0)
+                near = max(near, len(self.near[task]))
+        return chance if alone else (near + 1) * chance
+
+    def _at_chance(self) -> tuple[str, ...]:
+        """The tasks whose printed recalls are all as random rankings give them, while ours are not."""
+        tasks = tuple(task for task in self.tasks if self._position(task) == "at")
+        return tasks if len(tasks) == len(self.tasks) else ()
+
+    def _is_below_chance(self) -> bool:
+        return all(self._position(task) == "below" for task in self.tasks)
+
+    def _position(self, task: str) -> str:
+        """Whether the printed recalls are "at" chance, "below" it, or "above"."""
+        plain = self.trials.of(task, Reading())
+        recalls = {int(match[1]): value for label, value in self.trials.labels[task].items()
+                   if (match := LABEL.fullmatch(label))}  # fmt: skip
+        if plain is None or not recalls:
+            return "above"
+        ranks = self.trials.bench.ranks(task, Reading())
+        samples = min(len(ranks.weights), max(ranks.sizes) if task == "t2i" else len(ranks.weights))
+        half = 10.0**-self.trials.decimals / 2
+        bounds = {k: interval_of_chance(ranks, k, samples) for k in recalls}
+        if any(high > 20 for _, high in bounds.values()):
+            return "above"  # so few candidates that chance says nothing
+        ours = {value.label: value.ours for value in plain.values}
+        if all(bounds[k][0] - half <= value <= bounds[k][1] + half for k, value in recalls.items()):
+            own_at_chance = all(ours.get(f"R@{k}", 100.0) <= bounds[k][1] for k in recalls)
+            return "above" if own_at_chance else "at"
+        deepest = max(recalls)
+        return "below" if recalls[deepest] + half < bounds[deepest][0] else "above"
+
+    def _fractions(self) -> Outcome | None:
+        """Values at chance in percent may be fractions of 1: those of a plainer reading are no noise."""
+        if any(value > 1 for part in self.trials.labels.values() for value in part.values()):
+            return None
+        fitting = self._plainest("fraction")
+        return Outcome(tuple(fitting), self._accidents(fitting[0]), len(self.compared)) if fitting else None
+
+    def _mix_ups(self, tasks: tuple[str, ...]) -> Outcome:
+        """Values at chance are noise; only a mix-up of captions and images with certain digits is named."""
+        mix_ups = [reading for reading in singles() if reading["links"]]
+        mix_ups += [Reading.of(links=choice.name, recall="recall") for choice in LINKS.choices]
+        fitting = [self._shared(reading) for reading in mix_ups if self._fits_all(self._shared(reading))]
+        if not fitting:
+            return Outcome((), 0.0, len(self.compared), tasks)
+        least = min(combined.cost for combined in fitting)
+        fitting = [combined for combined in fitting if combined.cost == least]
+        return Outcome(tuple(fitting), self._accidents(fitting[0]), len(self.compared), tasks)

@@ -1,0 +1,229 @@
+"""Each reading worked by hand: three images with two captions each, and scores that are written down."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from evaluation_toys import embed, make_collection, random_pair
+
+import visir
+from visir.errors import ConfigurationError, VisirError
+from visir.evaluation.explaining import Material, explain
+from visir.evaluation.explaining.accidents import chance_of_fit
+from visir.evaluation.explaining.axes import AXES, BY_NAME, NEEDS
+from visir.evaluation.explaining.bench import Bench
+from visir.evaluation.explaining.candidates import pairs, singles, tiers, triples
+from visir.evaluation.explaining.reading import Reading
+from visir.evaluation.explaining.recalls import RECALLS, Ranked
+from visir.evaluation.explaining.similarities import scores
+from visir.evaluation.explaining.trial import Trials
+
+# Rows are captions i0#0, i0#1, i1#0, i1#1, i2#0, i2#1; columns are images i0, i1, i2.
+SCORES = np.array(
+    [
+        [0.9, 0.1, 0.2],  # the right image is at rank 1
+        [0.3, 0.8, 0.1],  # 2
+        [0.5, 0.6, 0.4],  # 1
+        [0.7, 0.4, 0.6],  # 3
+        [0.1, 0.2, 0.3],  # 1
+        [0.2, 0.5, 0.5],  # a tie of i1 and i2: 2 by id, 1 at best
+    ]
+)
+# Image to text, the ranks of right captions: i0 1 and 4 (behind 0.7 and 0.5), i1 2 and 4, i2 2 and 4.
+COLLECTION = make_collection(3, 2)
+
+
+def toy(depth: int = 100) -> visir.Evaluation:
+    """Vectors whose dot products are the scores: the images are the axes."""
+    images = embed("image", ["i0", "i1", "i2"], np.eye(3))
+    texts = embed("text", COLLECTION.captions["id"].to_pylist(), SCORES)
+    return visir.evaluate(COLLECTION, (images, texts), similarity="dot", depth=depth)
+
+
+def value(label: str, **choices: str) -> float:
+    """Our value of a label under a reading, in percent."""
+    task, _, name = label.partition(" ")
+    trial = Trials(Bench(Material.of(toy())), {task: {name: 50.0}}, 2).of(task, Reading.of(**choices))
+    assert trial is not None
+    return round(trial.values[0].ours, 2)
+
+
+@pytest.mark.parametrize(
+    ("label", "choices", "expected"),
+    [
+        ("t2i R@1", {}, 50.0),  # 1, 2, 1, 3, 1, 2
+        ("t2i R@2", {}, 83.33),
+        ("i2t R@1", {}, 33.33),  # best ranks 1, 2, 2
+        ("i2t R@2", {"recall": "recall"}, 50.0),  # one of two each
+        ("i2t R@1", {"recall": "capped_recall"}, 33.33),
+        ("i2t R@4", {"recall": "all"}, 100.0),
+        ("i2t R@2", {"recall": "all"}, 0.0),
+        ("i2t R@2", {"recall": "precision"}, 50.0),
+        ("i2t R@3", {"recall": "separate"}, 100.0),  # with the other right one left out, 4 is 3
+        ("i2t R@2", {"recall": "mrr"}, 66.67),  # 1, 1/2, 1/2
+        ("t2i R@1", {"ties": "optimistic"}, 66.67),
+        ("t2i R@2", {"ties": "average"}, 83.33),  # 1.5 is within 2
+        ("t2i R@1", {"ties": "trec"}, 66.67),  # i2 before i1
+        ("t2i R@1", {"captions": "first"}, 100.0),
+        ("i2t R@1", {"captions": "first"}, 66.67),  # i0: 0.9; i1: 0.6; i2: 0.4 of i1 is before 0.3
+        ("t2i R@1", {"captions": "second"}, 0.0),
+        ("t2i R@1", {"queries": "first captions"}, 100.0),
+        ("i2t R@1", {"queries": "first captions"}, 33.33),
+        ("i2t R@1", {"positives": "first caption"}, 33.33),  # 1, 2, 4
+        ("t2i R@1", {"folds": "3"}, 100.0),  # one image each
+        ("i2t R@1", {"cutoffs": "from 0"}, 100.0),
+        ("t2i R@1", {"cutoffs": "@1 is @2"}, 83.33),
+        ("t2i R@2", {"depth": "1"}, 50.0),
+        ("t2i R@1", {"unit": "fraction"}, 0.5),
+        ("t2i R@1", {"unit": "missed"}, 50.0),
+        ("t2i R@1", {"direction": "swapped"}, 33.33),
+        ("t2i R@1", {"copies": "own"}, 50.0),  # of the three captions that rank first, all are first copies
+        ("t2i R@2", {"copies": "own"}, 50.0),  # the right image of i0#1 is behind two copies of i1
+        ("t2i R@1", {"links": "modulo"}, 50.0),  # right images i0, i1, i2, i0, i1, i2: ranks 1, 1, 3, 1, 3, 2
+        ("t2i R@1", {"links": "next image"}, 16.67),  # i1, i1, i2, i2, i0, i0: ranks 3, 1, 3, 2, 3, 3
+    ],
+)
+def test_by_hand(label: str, choices: dict[str, str], expected: float) -> None:
+    assert value(label, **choices) == expected
+
+
+def test_right_candidates_behind_the_end_of_a_list_are_in_no_stretch() -> None:
+    """Of i2 only the first answer is listed; its other right caption is not taken for one of the first stretch."""
+    whole, short = (
+        Trials(Bench(Material.of(toy(depth))), {"i2t": {"R@1": 50.0}}, 2).of("i2t", Reading.of(ties="optimistic"))
+        for depth in (6, 3)
+    )
+    assert whole is not None and short is not None
+    assert short.values[0].ours == whole.values[0].ours
+
+
+def test_similarities_by_hand() -> None:
+    images, texts = np.array([[3.0, 4.0], [1.0, 0.0]]), np.array([[2.0, 0.0]])
+    expected = {
+        "cosine": [0.6, 1.0],
+        "dot": [6.0, 2.0],
+        "euclidean": [12 - 25, 4 - 1],  # 2qd − d²; the distances are √17 and 1
+        "images normalised": [0.6, 1.0],
+        "texts normalised": [6.0, 2.0],  # of images, only their own lengths change an order
+        "signs": [1.0, 1.0],
+        "first half": [1.0, 1.0],
+    }
+    for name, values in expected.items():
+        assert scores(images, texts, name, "t2i")[0] == pytest.approx(values, abs=1e-6), name
+    assert scores(images, texts, "images normalised", "i2t")[:, 0] == pytest.approx([6.0, 2.0])
+
+
+def test_the_table_of_readings() -> None:
+    names = [axis.name for axis in AXES]
+    assert len(set(names)) == len(names) == len(BY_NAME)
+    words = [choice.words for axis in AXES for choice in axis.choices]
+    assert len(set(words)) == len(words), "two choices are one sentence"
+    for axis in AXES:
+        assert axis.asks.endswith("?") and all(choice.needs in NEEDS and choice.cost > 0 for choice in axis.choices)
+        assert len({choice.name for choice in axis.choices}) == len(axis.choices)
+    assert {choice.name for choice in BY_NAME["recall"].choices} == set(RECALLS)
+
+
+def test_plain_readings_come_first() -> None:
+    costs = [cost for cost, _ in tiers()]
+    assert costs == sorted(costs) and costs[0] == 0
+    assert max(reading.cost for reading in singles()) < min(reading.cost for reading in pairs())
+    assert max(reading.cost for reading in pairs()) < min(reading.cost for reading in triples())
+    for reading in (*pairs(), *triples()):
+        assert Reading.of(**dict(reading.choices)) == reading
+
+
+def test_accidents_of_few_digits() -> None:
+    assert chance_of_fit({"R@1": 50.0}, 100, 0) > 0.05
+    assert chance_of_fit({"R@1": 0.1, "R@5": 0.5}, 1000, 1) > 0.05
+    assert chance_of_fit({"R@1": 20.5, "R@5": 43.1, "R@10": 57.0}, 1000, 1) < 1e-4
+
+
+TWO = make_collection(200, 2)
+VECTORS = random_pair(TWO, noise=1.5, name="model")
+
+
+def numbers(evaluation: visir.Evaluation, decimals: int = 2) -> dict[str, str]:
+    recall = evaluation.protocol.recall
+    return {
+        f"{task} R@{k}": f"{100 * evaluation.mean(task, f'{recall}@{k}'):.{decimals}f}"
+        for task in ("i2t", "t2i")
+        for k in (1, 5, 10)
+    }
+
+
+def test_few_digits_are_not_explained() -> None:
+    """One value without decimals fits several readings; none of them is stated."""
+    own = visir.evaluate(TWO, VECTORS, depth=400)
+    other = numbers(visir.evaluate(TWO, VECTORS, captions="random"), 0)
+    found = explain(own, {"t2i R@1": other["t2i R@1"]})
+    assert found.best.reading.departures == 0 or found.verdict != "named"
+
+
+def test_values_at_chance_are_called_so() -> None:
+    own = visir.evaluate(TWO, VECTORS)
+    random = np.random.default_rng(2)
+    shuffled = replace(VECTORS[1], vectors=VECTORS[1].vectors[random.permutation(len(VECTORS[1]))])
+    found = explain(own, numbers(visir.evaluate(TWO, (VECTORS[0], shuffled))), vectors=VECTORS)
+    assert found.verdict == "chance" and not found.named
+    assert "are at chance, no better than a random ranking" in found.sentence
+
+
+def test_captions_in_another_order_are_named() -> None:
+    """Caption i taken for one of image i mod n: at chance, but with certain digits."""
+    own = visir.evaluate(TWO, VECTORS, depth=400)
+    ids, images = TWO.captions["id"].to_pylist(), TWO.images["id"].to_pylist()
+    wrong = visir.records.Collection.build(
+        "tiled",
+        images={"id": images, "split": ["test"] * len(images)},
+        captions={"id": ids, "text": ids, "image_id": [images[row % len(images)] for row in range(len(ids))]},
+    )
+    found = explain(own, numbers(visir.evaluate(wrong, VECTORS)))
+    assert any("i mod n" in str(fit.reading) for fit in found.named)
+
+
+def test_another_split_needs_the_collection() -> None:
+    both = make_collection(100, 2).images.num_rows
+    collection = make_collection(2 * both, 2)
+    splits = ["test"] * both + ["val"] * both
+    collection = replace(collection, images=collection.images.set_column(3, "split", [splits]))
+    vectors = random_pair(collection, noise=1.5)
+    own = visir.evaluate(collection, vectors, split="test")
+    of_val = numbers(visir.evaluate(collection, vectors, split="val"))
+    alone = explain(own, of_val)
+    assert alone.verdict == "none" and "--data COLLECTION --model MODEL" in alone.sentence
+    assert "its vectors are not at hand" in dict(alone.not_computable)["the val split"]
+    found = explain(own, of_val, source=collection, vectors=vectors)
+    assert found.verdict == "named" and found.sentence.startswith("the val split, over all 200 captions and 100 images")
+    wider = numbers(visir.evaluate(collection, vectors, split="test", gallery="collection"))
+    found = explain(own, wider, source=collection, vectors={side.modality: side for side in vectors})
+    assert "candidates of the val split too" in found.sentence
+
+
+def test_a_reading_of_one_direction_is_said_of_it() -> None:
+    own = visir.evaluate(TWO, VECTORS, depth=400)
+    mixed = numbers(own) | {k: v for k, v in numbers(visir.evaluate(TWO, VECTORS, folds=5)).items() if k[0] == "i"}
+    found = explain(own, mixed)
+    assert found.verdict == "named" and str(found.best.reading) == "i2t: the mean over 5 folds"
+    assert explain(own, {"R@1": mixed["t2i R@1"]}, direction="t2i").best.reading.departures == 0
+
+
+def test_errors_name_the_next_action() -> None:
+    own = visir.evaluate(TWO, VECTORS)
+    with pytest.raises(ConfigurationError, match=r"direction: the result has no 't2t'"):
+        explain(own, {"t2i R@1": 30.0}, direction="t2t")
+    with pytest.raises(ConfigurationError, match=r"vectors: text missing"):
+        explain(own, {"t2i R@1": 30.0}, vectors={"image": VECTORS[0]})
+    with pytest.raises(VisirError, match=r"vectors of 200 of its images are not at hand"):
+        explain(own, {"t2i R@1": 30.0}, vectors=(embed("image", ["other"], [[1.0] * 16]), VECTORS[1]))
+    with pytest.raises(ConfigurationError, match=r"t2i 'F1', t2i 'F2' are no measures"):
+        explain(own, {"t2i F1": 30.0, "t2i F2": 30.0})
+
+
+def test_hits_of_ranks() -> None:
+    ranked = Ranked(np.array([1.0, 7.0, 3.0, np.inf]), np.array([0, 2, 4]))
+    assert ranked.hits(5).tolist() == [1.0, 1.0] and ranked.best.tolist() == [1.0, 3.0]
+    assert RECALLS["map"](ranked, 10).tolist() == pytest.approx([(1 + 2 / 7) / 2, 1 / 6])
+    assert RECALLS["ndcg"](ranked, 1).tolist() == [1.0, 0.0]
