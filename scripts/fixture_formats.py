@@ -287,14 +287,14 @@ def _read_sessions(path: Path) -> None:
 
 def _write_purchase_model(path: Path) -> None:
     from visir.sessions import load_mapping, sessionise
-    from visir.sessions.prediction.purchase_model import train
+    from visir.sessions.prediction.training import train
     from visir.sessions.simulator import generate
 
     with tempfile.TemporaryDirectory() as folder:
         log, sessions = Path(folder, "log"), Path(folder, "sessions")
         generate(log, 2000, seed=0)
         sessionise(log / "events", load_mapping(log / "mapping.toml"), sessions)
-        train(sessions, "lr", settings=["anonymous"], min_pages=4, features="baseline").save(path)
+        train(sessions, "lr").save(path)
 
 
 def _read_purchase_model(path: Path) -> None:
@@ -386,7 +386,8 @@ FORMATS = {
         _write_purchase_model,
         _read_purchase_model,
         json_version("model.json", "visir_purchase_model"),
-        packages=("duckdb", "sklearn", "skops"),
+        version=2,
+        packages=("duckdb", "sklearn"),
     ),
     "prediction-study": FixtureFormat(_write_prediction_study, _read_prediction_study, packages=("sklearn",)),
     "study-cells": FixtureFormat(_write_study_cells, _read_study_cells, _cells_version, version=2),

@@ -13,7 +13,8 @@ from visir.sessions.examples import SETTINGS, Sample, draw
 from visir.sessions.prediction.base_rates import base_rates, rate_at
 from visir.sessions.prediction.live import LiveScorer, Score
 from visir.sessions.prediction.models import MODELS
-from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, save_model, train
+from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, save_model
+from visir.sessions.prediction.training import train
 
 for package in ("duckdb", "sklearn", "skops"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
@@ -29,7 +30,7 @@ def log_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(log_folder: Path) -> PurchaseModel:
-    return train(log_folder, "lr", min_pages=8)
+    return train(log_folder, "lr", protocol="thesis", min_pages=8)
 
 
 @pytest.fixture(scope="module")
@@ -76,7 +77,7 @@ def test_a_stream_has_the_features_and_answers_of_the_batch(
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_saved_model_answers_as_the_one_that_was_trained(name: str, log_folder: Path, tmp_path: Path) -> None:
-    trained = train(log_folder, name, settings=["identified"], min_pages=8, seed=3)
+    trained = train(log_folder, name, protocol="thesis", settings=["identified"], min_pages=8, seed=3)
     loaded = load_model(save_model(trained, tmp_path / name))
     examples = draw(log_folder, SAMPLES[1])
     for step in (0, 4):
@@ -88,7 +89,7 @@ def test_a_saved_model_answers_as_the_one_that_was_trained(name: str, log_folder
 
 
 def test_the_anonymous_baseline_knows_the_share_alone_at_step_0(log_folder: Path, tmp_path: Path) -> None:
-    trained = train(log_folder, "rf", settings=["anonymous"], min_pages=8, features="baseline")
+    trained = train(log_folder, "rf", protocol="thesis", settings=["anonymous"], min_pages=8, features="baseline")
     loaded = load_model(save_model(trained, tmp_path / "m"))
     examples = draw(log_folder, SAMPLES[0])
     rates = base_rates(log_folder)
@@ -104,7 +105,7 @@ def test_faulty_folders_are_refused(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(VisirError, match="no purchase model"):
         load_model(tmp_path)
     told = json.loads((saved / "model.json").read_text())
-    for change, says in (({"visir_purchase_model": 2}, "newer"), ({"versions": {"scikit-learn": "0.1"}}, "0.1")):
+    for change, says in (({"visir_purchase_model": 3}, "newer"), ({"versions": {"scikit-learn": "0.1"}}, "0.1")):
         (tmp_path / "model.json").write_text(json.dumps(told | change))
         with pytest.raises(VisirError, match=says):
             load_model(tmp_path)
@@ -193,6 +194,6 @@ def test_history_can_come_from_a_log(model: PurchaseModel) -> None:
 
 
 def test_a_model_shows_itself(model: PurchaseModel) -> None:
-    assert repr(model).startswith("PurchaseModel(lr, extended features)\n  anonymous: ")
+    assert repr(model).startswith("PurchaseModel(lr, protocol thesis)\n  anonymous: ")
     rates = model.card["base_rates"]["anonymous"]
     assert "so many buy" in (model._repr_html_() or "") and f"{100 * rates[0]:.1f}" in model.to_markdown()

@@ -40,7 +40,7 @@ WITH walked AS (
 ),
 reached AS (
   SELECT visitor, session, count(*) FILTER (WHERE action = 'page' AND ordered = 0) AS pages,
-    min(CASE WHEN nth = 1 THEN 0 ELSE step END) FILTER (WHERE customer IS NOT NULL) AS customer_step
+    min(CASE WHEN nth = 1 THEN 0 ELSE greatest(step, 1) END) FILTER (WHERE customer IS NOT NULL) AS customer_step
   FROM walked GROUP BY visitor, session
 )
 SELECT k.step, coalesce(r.customer_step <= k.step, false) AS identified, count(*) AS sessions,

@@ -73,6 +73,7 @@ class _EndedSession:
 class _OpenSession:
     """A session as far as it has come.
 
+    `done`: "add", "query" → how often before each page opened; at 0 by the first request.
     `first_values`: "device", "channel", "customer" → (the first value, the step at which it became known).
     """
 
@@ -83,7 +84,10 @@ class _OpenSession:
     first_values: dict[str, tuple[str, int]] = field(default_factory=dict)
     pages: list[str | None] = field(default_factory=list)
     opened: list[int] = field(default_factory=list)
+    visits: int = 0
     count: int = 0
+    done: dict[str, list[int]] = field(default_factory=lambda: {"add": [0], "query": [0]})
+    done_so_far: Counter[str] = field(default_factory=Counter)
     orders: int = 0
     moment: set[tuple[Any, ...]] = field(default_factory=set)
 
@@ -205,13 +209,19 @@ class LiveScorer:
         action = row["action"] if row["action"] in ACTIONS else "other"
         opens = action == "page"
         session.count += opens
+        for name, counts in session.done.items():
+            if opens and session.count <= STEPS:
+                counts.append(session.done_so_far[name])
+            session.done_so_far[name] += action == name
+            if begins:
+                counts[0] = session.done_so_far[name]
         if opens and session.count <= STEPS:
             session.pages.append(row["page"])
             session.opened.append(time)
         session.orders += action == "order"
         for name in ("device", "channel", "customer"):
             if row[name] is not None and name not in session.first_values:
-                session.first_values[name] = (row[name], 0 if begins else session.count)
+                session.first_values[name] = (row[name], 0 if begins else max(session.count, 1))
         if session.orders:
             return []
         steps = [0] * begins + [session.count] * opens
@@ -221,9 +231,7 @@ class LiveScorer:
     def _score(self, session: _OpenSession, step: int, time: int) -> Score | None:
         customer = session.first_values.get("customer")
         setting: Setting = "identified" if customer is not None and customer[1] <= step else "anonymous"
-        if setting not in self.model.parts:
-            setting = "anonymous"
-        part = self.model.parts.get(setting)
+        part = self.model.part(setting)
         if part is None or step >= len(part.steps):
             return None
         chance = float(part.probability(self._example(session), step)[0])
@@ -253,6 +261,10 @@ class LiveScorer:
             channel=CodedTexts.of([channel]),
             channel_step=np.array([channel_step]),
             customer_step=np.array([customer_step]),
+            reached=np.array([session.count]),
+            visits=np.array([session.visits]),
+            added=np.array([session.done["add"] + [0] * missing]),
+            queried=np.array([session.done["query"] + [0] * missing]),
             earlier=EarlierSessions(
                 np.array([0, len(past)]),
                 CodedTexts.of([earlier.device for earlier in past]),
