@@ -13,6 +13,7 @@ from visir.sessions.examples import SETTINGS, Sample, draw
 from visir.sessions.prediction.base_rates import base_rates, rate_at
 from visir.sessions.prediction.live import LiveScorer, Score
 from visir.sessions.prediction.models import MODELS
+from visir.sessions.prediction.open_session import OpenSession
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, save_model
 from visir.sessions.prediction.training import train
 
@@ -43,16 +44,16 @@ def test_a_stream_has_the_features_and_answers_of_the_batch(
 ) -> None:
     loaded = load_model(saved)
     live, told, rows = LiveScorer(loaded), {}, {}
-    seen = live._example
+    seen = OpenSession.example
 
-    def watched(session):  # type: ignore[no-untyped-def]
-        rows["last"] = seen(session)
+    def watched(session, *context):  # type: ignore[no-untyped-def]
+        rows["last"] = seen(session, *context)
         return rows["last"]
 
-    monkeypatch.setattr(live, "_example", watched)
+    monkeypatch.setattr(OpenSession, "example", watched)
     for row in LOG:
         for score in live.observe(row):
-            learnt = loaded.parts[score.setting].learnt
+            learnt = loaded.part(score.setting).learnt
             told[score.visitor, score.session, score.step, score.setting] = (
                 learnt.matrix(rows["last"], score.step)[0],
                 score.probability,
@@ -110,7 +111,7 @@ def test_faulty_folders_are_refused(saved: Path, tmp_path: Path) -> None:
         with pytest.raises(VisirError, match=says):
             load_model(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps(told))
-    skops.io.dump({"what": Score("a", 1, 0, 0, "anonymous", 0.5)}, tmp_path / "anonymous-step-00.skops")
+    skops.io.dump({"what": Score("a", 1, 0, 0, 0, "anonymous", 0.5)}, tmp_path / "anonymous-step-00.skops")
     with pytest.raises(VisirError, match="holds what no purchase model holds"):
         load_model(tmp_path)
     part = sorted(path.name for path in saved.glob("*.skops"))[0]
@@ -164,7 +165,7 @@ def test_what_cannot_be_used_is_counted(model: PurchaseModel) -> None:
         event("a", 2, None, "dance"),
     ]
     assert [one[2] for one in steps(live, rows)] == [0, 1, 2]
-    assert live.rejected == {"duplicate": 1, "late": 1, "no_time": 1, "no_visitor": 1}
+    assert live.rejected == {"duplicate": 1, "late": 1, "no_time": 1, "no_visitor": 1, "unknown_action": 1}
 
 
 def test_answers_end_with_the_order_and_with_the_last_step(model: PurchaseModel) -> None:
@@ -185,7 +186,9 @@ def test_answers_end_with_the_order_and_with_the_last_step(model: PurchaseModel)
 def test_history_can_come_from_a_log(model: PurchaseModel) -> None:
     live = LiveScorer(model)
     before = BEGAN - 60 * MINUTE
-    live.remember("x", "a", 4, began=before, ended=before, device="pc", orders=2)
+    for day in (4, 3, 2, 1):
+        at = before - day * 24 * 60 * MINUTE
+        live.remember("x", "a", began=at, ended=at, device="pc", orders=2)
     first = event("a", 0, customer="x")
     (score, _) = live.observe(first)
     assert (score.session, score.setting) == (5, "identified")
