@@ -12,23 +12,22 @@ from typing import Annotated, Any, BinaryIO
 import typer
 
 from visir.cli.verbs import examples, streams
+from visir.sessions.cli.mappings import MappingOption, PresetOption
 
 _BYTES = 1 << 16
 
 
 @examples(
-    "visir sessions score buyers < events.jsonl",
-    "visir sessions score buyers --preset shop-events --state shop.state < events.csv",
+    "visir sessions score buyers",
+    "visir sessions score buyers --preset shop-events --state shop.state",
 )
 @streams
 def score(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir sessions train.")],
-    preset: Annotated[str | None, typer.Option("--preset", help="The stream has a log's columns: a preset.")] = None,
-    mapping: Annotated[
-        Path | None, typer.Option("--mapping", metavar="FILE", help="The stream has a log's columns: a TOML file.")
-    ] = None,
+    preset: PresetOption = None,
+    mapping: MappingOption = None,
     history: Annotated[
-        Path | None, typer.Option(help="A folder of sessions: what visitors and customers did before the stream.")
+        Path | None, typer.Option(help="A folder of sessions: what visitors and customers did before.")
     ] = None,
     state: Annotated[
         Path | None, typer.Option("--state", metavar="FILE", help="Go on from this file, and save the state there.")

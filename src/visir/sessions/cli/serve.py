@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from visir.cli.verbs import examples, streams
+from visir.sessions.cli.mappings import MappingOption, PresetOption
 
 
 @examples("visir sessions serve buyers --state shop.state")
@@ -19,10 +20,8 @@ def serve(
     open_to_all: Annotated[
         bool, typer.Option("--open-to-all", help="Let everybody in: listen on other addresses than loopback.")
     ] = False,
-    preset: Annotated[str | None, typer.Option("--preset", help="Posted rows have a log's columns: a preset.")] = None,
-    mapping: Annotated[
-        Path | None, typer.Option("--mapping", metavar="FILE", help="Posted rows have a log's columns: a TOML file.")
-    ] = None,
+    preset: PresetOption = None,
+    mapping: MappingOption = None,
     history: Annotated[
         Path | None, typer.Option(help="A folder of sessions: what visitors and customers did before.")
     ] = None,

@@ -33,7 +33,7 @@ def train(
     classifier: Annotated[
         str | None,
         typer.Option(
-            "--classifier", help="blend (default), lr or gbdt; thesis: rf, lr, knn, svm, mlp, gbdt (default)."
+            "--classifier", help="A classifier: blend (default), lr, gbdt; of the thesis: rf, lr, knn, svm, mlp, gbdt."
         ),
     ] = None,
     protocol: Annotated[

@@ -73,9 +73,9 @@ class ScoreService:
             before = Counter(self.scorer.rejected)
             if self._mapping is None:
                 faults = [(number, fault_of(row)) for number, row in enumerate(rows)]
-                told = [f"event {number}: {fault[1]}" for number, fault in faults if fault is not None]
-                if told:
-                    raise RefusedError(422, told, "mend them and post the whole request again; no event was read")
+                unusable = [f"event {number}: {fault[1]}" for number, fault in faults if fault is not None]
+                if unusable:
+                    raise RefusedError(422, unusable, "mend them and post the whole request again; no event was read")
             try:
                 events = list(read_stream(rows, self._mapping, self.scorer.rejected))
             except VisirError as fault:
