@@ -70,12 +70,12 @@ def missed(model: PurchaseModel) -> list[str]:
     """Where a target is missed."""
     lacking = []
     for page in model.card["report"]["pages"]:
-        if page["step"] == 0 or page["purchases"] in (0, page["sessions"]):
+        if page["step"] == 0:
             continue
         for name in ("base rate", "plain LR"):
             for measure, sign in (("log_loss", 1), ("roc_auc", -1)):
                 value, other = page["measures"][measure]["model"][0], page["measures"][measure][name][0]
-                if sign * (value - other) > 0:
+                if value is not None and sign * (value - other) > 0:
                     lacking.append(f"page {page['step']}: {measure} {value:.4f}, {name} {other:.4f}")
     return lacking
 

@@ -81,6 +81,13 @@ def test_what_a_second_request_says_before_any_page_is_not_known_at_the_start(tm
     assert draw(folder_of(rows, tmp_path), EverySession()).customer_step.tolist() == [1]
 
 
+def test_what_an_order_says_is_not_known_when_the_last_page_opens(tmp_path: Path) -> None:
+    rows = [event("a", 0), event("a", 1), event("a", 2, None, "order", customer="x", device="pc")]
+    drawn = draw(folder_of(rows, tmp_path), EverySession())
+    assert drawn.reached.tolist() == [2] and not drawn.is_known(2)[0]
+    assert drawn.known_device(2).codes.tolist() == [-1]
+
+
 def test_earlier_visits_are_forgotten_after_thirty_days_away(tmp_path: Path) -> None:
     days = [0, 1, 30, 61, 62]  # 29 days away, then 31
     rows = [event("a", day * DAY / MINUTE) for day in days] + [event("b", 0)]

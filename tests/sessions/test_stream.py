@@ -32,6 +32,9 @@ for package in ("duckdb", "sklearn"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
 
 LOG = random_log(60)
+for _row in LOG:  # some log in to pay, or to search, on the page that is open
+    if _row["action"] in ("order", "query") and _row["customer"] is None:
+        _row["customer"] = _row["visitor"].partition("-")[0]
 
 
 @pytest.fixture(scope="module")

@@ -59,6 +59,9 @@ CUSTOMER_DAYS = 365
 
 _VISITOR_PAST = VISITOR_DAYS * DAY
 
+KNOWN_AT = "CASE WHEN nth = 1 THEN 0 WHEN action = 'page' THEN step ELSE step + 1 END"
+"""SQL: the step at which an event is known: a step is when a page opens, and what is done on the page comes later."""
+
 EVENTS_AT_ONCE = 1_000_000
 """About as many events of a log are read at once."""
 
@@ -180,7 +183,7 @@ def examples_sql(sample: Sample | EverySession, sessions: str = "sessions", even
     ]
     pages = ", ".join([*types, *opened, *before])
     first_steps = ", ".join(
-        f"min(CASE WHEN nth = 1 THEN 0 ELSE greatest(step, 1) END) FILTER (WHERE {name} IS NOT NULL) AS {name}_step"
+        f"min({KNOWN_AT}) FILTER (WHERE {name} IS NOT NULL) AS {name}_step"
         for name in ("device", "channel", "customer")
     )
     drawn = ""

@@ -94,7 +94,7 @@ class OpenSession:
         self.orders += action == "order"
         for name in FIRST:
             if row[name] is not None and name not in self.first:
-                self.first[name] = (row[name], 0 if begins else max(self.count, 1))
+                self.first[name] = (row[name], 0 if begins else self.count + (not opens))
         if self.orders:
             return []
         return [0] * begins + [self.count] * opens
