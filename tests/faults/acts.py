@@ -172,7 +172,8 @@ ACTS: dict[str, Act] = {
                            force=("--replace",)),
     "sessions predict": Act(PREDICT, files=log, needs=(*SESSIONS, "sklearn"), volatile=("*.json", "**/*.json")),
     "sessions train": Act(
-        ("sessions", "train", "sessions", "--out", "out", "--protocol", "thesis", "--classifier", "lr", "--min-pages", "4"),
+        ("sessions", "train", "sessions", "--out", "out", "--protocol", "thesis", "--classifier", "lr",
+         "--min-pages", "4"),
         files=log,
         needs=(*SESSIONS, "sklearn", "skops"), volatile=("*.json", "*.skops", "**/*.skops"),
     ),

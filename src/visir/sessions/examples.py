@@ -57,8 +57,6 @@ VISITOR_DAYS = 30
 CUSTOMER_DAYS = 365
 """Sessions that ended longer ago are no part of a customer's past, for `EverySession`."""
 
-_VISITOR_PAST = VISITOR_DAYS * DAY
-
 KNOWN_AT = "CASE WHEN nth = 1 THEN 0 WHEN action = 'page' THEN step ELSE step + 1 END"
 """SQL: the step at which an event is known: a step is when a page opens, and what is done on the page comes later."""
 
@@ -186,12 +184,10 @@ def examples_sql(sample: Sample | EverySession, sessions: str = "sessions", even
         f"min({KNOWN_AT}) FILTER (WHERE {name} IS NOT NULL) AS {name}_step"
         for name in ("device", "channel", "customer")
     )
-    drawn = ""
+    drawn = ranked = ""
     if sample.n is not None:
         drawn = f"WHERE rank <= {sample.n}"
         ranked = f", row_number() OVER (ORDER BY {_draw_order(sample)}) AS rank"
-    else:
-        ranked = ""
     return f"""
 WITH long_sessions AS (
   SELECT visitor, session, customer, began, ended, hour, weekday, purchase, device, channel, pages
@@ -205,11 +201,11 @@ walked AS (
   FROM {events} e JOIN long_sessions l ON e.visitor = l.visitor AND e.session = l.session
 ),
 paused AS (
-  SELECT visitor, session, began - lag(ended) OVER (PARTITION BY visitor ORDER BY session) > {_VISITOR_PAST} AS paused
-  FROM {sessions}
+  SELECT visitor, session, began - lag(ended) OVER (PARTITION BY visitor ORDER BY session) AS away FROM {sessions}
 ),
 stays AS (
-  SELECT visitor, session, count(*) FILTER (WHERE paused) OVER (PARTITION BY visitor ORDER BY session) AS stay
+  SELECT visitor, session,
+    count(CASE WHEN away > {VISITOR_DAYS * DAY} THEN 1 END) OVER (PARTITION BY visitor ORDER BY session) AS stay
   FROM paused
 ),
 visits AS (
