@@ -299,20 +299,49 @@ def _read_sessions(path: Path) -> None:
 
 def _write_purchase_model(path: Path) -> None:
     from visir.sessions import load_mapping, sessionise
-    from visir.sessions.prediction.purchase_model import train
+    from visir.sessions.prediction.training import train
     from visir.sessions.simulator import generate
 
     with tempfile.TemporaryDirectory() as folder:
         log, sessions = Path(folder, "log"), Path(folder, "sessions")
         generate(log, 2000, seed=0)
         sessionise(log / "events", load_mapping(log / "mapping.toml"), sessions)
-        train(sessions, "lr", settings=["anonymous"], min_pages=4, features="baseline").save(path)
+        train(sessions, "lr").save(path)
 
 
 def _read_purchase_model(path: Path) -> None:
     from visir.sessions.prediction.purchase_model import load_model
 
     assert load_model(path).card["model"] == "lr"
+
+
+def _write_purchase_stream(path: Path) -> None:
+    from visir.sessions.prediction.live import LiveScorer
+    from visir.sessions.prediction.stream_state import save_state
+
+    scorer = LiveScorer(_small_model())
+    for minute in range(3):
+        scorer.observe({"visitor": "ann", "time": minute * 60_000_000, "action": "page", "customer": "x"})
+    save_state(scorer, path, lines=3)
+
+
+def _read_purchase_stream(path: Path) -> None:
+    from visir.sessions.prediction.live import LiveScorer
+    from visir.sessions.prediction.stream_state import restore_state
+
+    scorer = LiveScorer(_small_model())
+    assert restore_state(scorer, path) == 3
+    assert scorer.open_sessions == 1
+
+
+def _small_model() -> Any:
+    """A model without a classifier; its card is the same each time."""
+    from visir.sessions.features import LearntFeatures
+    from visir.sessions.prediction.live_model import LiveModel
+    from visir.sessions.prediction.purchase_model import PurchaseModel
+
+    model = LiveModel(LearntFeatures((), ()), (), (), None)
+    return PurchaseModel({"all": model}, {"idle_minutes": 30.0, "zone": "UTC"})
 
 
 def _write_prediction_study(path: Path) -> None:
@@ -399,7 +428,11 @@ FORMATS = {
         _write_purchase_model,
         _read_purchase_model,
         json_version("model.json", "visir_purchase_model"),
-        packages=("duckdb", "sklearn", "skops"),
+        version=2,
+        packages=("duckdb", "sklearn"),
+    ),
+    "purchase-stream": FixtureFormat(
+        _write_purchase_stream, _read_purchase_stream, json_version("", "visir_purchase_stream")
     ),
     "prediction-study": FixtureFormat(_write_prediction_study, _read_prediction_study, packages=("sklearn",)),
     "study-cells": FixtureFormat(_write_study_cells, _read_study_cells, _cells_version, version=2),

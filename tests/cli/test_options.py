@@ -26,7 +26,7 @@ from visir.cli.completion import (
 from visir.cli.main import app
 
 ROOT = typer.main.get_command(app)
-STREAMS = {"demo", "library serve", "library watch", "sessions score"}
+STREAMS = {"demo", "library serve", "library watch", "sessions score", "sessions serve"}
 """Verbs that print while they run, or run others."""
 
 

@@ -172,7 +172,9 @@ ACTS: dict[str, Act] = {
                            force=("--replace",)),
     "sessions predict": Act(PREDICT, files=log, needs=(*SESSIONS, "sklearn"), volatile=("*.json", "**/*.json")),
     "sessions train": Act(
-        ("sessions", "train", "sessions", "--out", "out", "--classifier", "lr", "--min-pages", "4"), files=log,
+        ("sessions", "train", "sessions", "--out", "out", "--protocol", "thesis", "--classifier", "lr",
+         "--min-pages", "4"),
+        files=log,
         needs=(*SESSIONS, "sklearn", "skops"), volatile=("*.json", "*.skops", "**/*.skops"),
     ),
     "sessions report": Act(

@@ -76,9 +76,9 @@ def test_the_thesis_s_reading_gives_a_session_the_past_of_who_logs_in_later(tmp_
 def test_what_an_event_after_the_first_tells_is_known_at_its_step(tmp_path: Path) -> None:
     rows = pages("a", 0, 12)
     rows[2]["device"] = "pc"  # third page
-    rows.insert(1, event("a", 0.5, None, "query", channel="paid"))  # after the first page, before the second
+    rows.insert(1, event("a", 0.5, None, "query", channel="paid"))  # on the first page: known when the second opens
     found = draw(folder_of(rows, tmp_path), Sample("anonymous"))
-    assert (found.device_step[0], found.channel_step[0]) == (3, 1)
+    assert (found.device_step[0], found.channel_step[0]) == (3, 2)
     assert [found.known_device(k).codes[0] for k in (0, 2, 3, 10)] == [-1, -1, 0, 0]
 
 

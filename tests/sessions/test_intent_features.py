@@ -44,6 +44,10 @@ def made(
         channel=CodedTexts.of([None]),
         channel_step=np.array([NEVER]),
         customer_step=np.array([0]),
+        reached=np.array([STEPS]),
+        visits=np.array([0]),
+        added=np.zeros((1, STEPS + 1), np.int64),
+        queried=np.zeros((1, STEPS + 1), np.int64),
         earlier=EarlierSessions(
             np.array([0, len(earlier)]),
             CodedTexts.of([name for name, *_ in earlier]),

@@ -13,7 +13,9 @@ from visir.sessions.examples import SETTINGS, Sample, draw
 from visir.sessions.prediction.base_rates import base_rates, rate_at
 from visir.sessions.prediction.live import LiveScorer, Score
 from visir.sessions.prediction.models import MODELS
-from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, save_model, train
+from visir.sessions.prediction.open_session import OpenSession
+from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, save_model
+from visir.sessions.prediction.training import train
 
 for package in ("duckdb", "sklearn", "skops"):
     pytest.importorskip(package, reason="needs the extra 'sessions'")
@@ -29,7 +31,7 @@ def log_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def model(log_folder: Path) -> PurchaseModel:
-    return train(log_folder, "lr", min_pages=8)
+    return train(log_folder, "lr", protocol="thesis", min_pages=8)
 
 
 @pytest.fixture(scope="module")
@@ -42,16 +44,16 @@ def test_a_stream_has_the_features_and_answers_of_the_batch(
 ) -> None:
     loaded = load_model(saved)
     live, told, rows = LiveScorer(loaded), {}, {}
-    seen = live._example
+    seen = OpenSession.example
 
-    def watched(session):  # type: ignore[no-untyped-def]
-        rows["last"] = seen(session)
+    def watched(session, *context):  # type: ignore[no-untyped-def]
+        rows["last"] = seen(session, *context)
         return rows["last"]
 
-    monkeypatch.setattr(live, "_example", watched)
+    monkeypatch.setattr(OpenSession, "example", watched)
     for row in LOG:
         for score in live.observe(row):
-            learnt = loaded.parts[score.setting].learnt
+            learnt = loaded.part(score.setting).learnt
             told[score.visitor, score.session, score.step, score.setting] = (
                 learnt.matrix(rows["last"], score.step)[0],
                 score.probability,
@@ -76,7 +78,7 @@ def test_a_stream_has_the_features_and_answers_of_the_batch(
 
 @pytest.mark.parametrize("name", MODELS)
 def test_a_saved_model_answers_as_the_one_that_was_trained(name: str, log_folder: Path, tmp_path: Path) -> None:
-    trained = train(log_folder, name, settings=["identified"], min_pages=8, seed=3)
+    trained = train(log_folder, name, protocol="thesis", settings=["identified"], min_pages=8, seed=3)
     loaded = load_model(save_model(trained, tmp_path / name))
     examples = draw(log_folder, SAMPLES[1])
     for step in (0, 4):
@@ -88,7 +90,7 @@ def test_a_saved_model_answers_as_the_one_that_was_trained(name: str, log_folder
 
 
 def test_the_anonymous_baseline_knows_the_share_alone_at_step_0(log_folder: Path, tmp_path: Path) -> None:
-    trained = train(log_folder, "rf", settings=["anonymous"], min_pages=8, features="baseline")
+    trained = train(log_folder, "rf", protocol="thesis", settings=["anonymous"], min_pages=8, features="baseline")
     loaded = load_model(save_model(trained, tmp_path / "m"))
     examples = draw(log_folder, SAMPLES[0])
     rates = base_rates(log_folder)
@@ -104,12 +106,12 @@ def test_faulty_folders_are_refused(saved: Path, tmp_path: Path) -> None:
     with pytest.raises(VisirError, match="no purchase model"):
         load_model(tmp_path)
     told = json.loads((saved / "model.json").read_text())
-    for change, says in (({"visir_purchase_model": 2}, "newer"), ({"versions": {"scikit-learn": "0.1"}}, "0.1")):
+    for change, says in (({"visir_purchase_model": 3}, "newer"), ({"versions": {"scikit-learn": "0.1"}}, "0.1")):
         (tmp_path / "model.json").write_text(json.dumps(told | change))
         with pytest.raises(VisirError, match=says):
             load_model(tmp_path)
     (tmp_path / "model.json").write_text(json.dumps(told))
-    skops.io.dump({"what": Score("a", 1, 0, 0, "anonymous", 0.5)}, tmp_path / "anonymous-step-00.skops")
+    skops.io.dump({"what": Score("a", 1, 0, 0, 0, "anonymous", 0.5)}, tmp_path / "anonymous-step-00.skops")
     with pytest.raises(VisirError, match="holds what no purchase model holds"):
         load_model(tmp_path)
     part = sorted(path.name for path in saved.glob("*.skops"))[0]
@@ -163,7 +165,7 @@ def test_what_cannot_be_used_is_counted(model: PurchaseModel) -> None:
         event("a", 2, None, "dance"),
     ]
     assert [one[2] for one in steps(live, rows)] == [0, 1, 2]
-    assert live.rejected == {"duplicate": 1, "late": 1, "no_time": 1, "no_visitor": 1}
+    assert live.rejected == {"duplicate": 1, "late": 1, "no_time": 1, "no_visitor": 1, "unknown_action": 1}
 
 
 def test_answers_end_with_the_order_and_with_the_last_step(model: PurchaseModel) -> None:
@@ -184,7 +186,9 @@ def test_answers_end_with_the_order_and_with_the_last_step(model: PurchaseModel)
 def test_history_can_come_from_a_log(model: PurchaseModel) -> None:
     live = LiveScorer(model)
     before = BEGAN - 60 * MINUTE
-    live.remember("x", "a", 4, began=before, ended=before, device="pc", orders=2)
+    for day in (4, 3, 2, 1):
+        at = before - day * 24 * 60 * MINUTE
+        live.remember("x", "a", began=at, ended=at, device="pc", orders=2)
     first = event("a", 0, customer="x")
     (score, _) = live.observe(first)
     assert (score.session, score.setting) == (5, "identified")
@@ -193,6 +197,6 @@ def test_history_can_come_from_a_log(model: PurchaseModel) -> None:
 
 
 def test_a_model_shows_itself(model: PurchaseModel) -> None:
-    assert repr(model).startswith("PurchaseModel(lr, extended features)\n  anonymous: ")
+    assert repr(model).startswith("PurchaseModel(lr, protocol thesis)\n  anonymous: ")
     rates = model.card["base_rates"]["anonymous"]
     assert "so many buy" in (model._repr_html_() or "") and f"{100 * rates[0]:.1f}" in model.to_markdown()

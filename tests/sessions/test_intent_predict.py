@@ -63,7 +63,8 @@ def test_a_study_and_its_page(log_folder: Path, tmp_path: Path) -> None:
 @pytest.fixture(scope="module")
 def model(log_folder: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("model") / "lr"
-    output = said("train", str(log_folder), "--out", str(out), "--classifier", "lr", "--min-pages", "8")
+    thesis = ["--protocol", "thesis", "--classifier", "lr", "--min-pages", "8"]
+    output = said("train", str(log_folder), "--out", str(out), *thesis)
     assert f"visir sessions score {out}" in output
     return out
 
@@ -131,7 +132,7 @@ def _alive(group: int) -> bool:
 
 
 def test_faults_name_the_next_action(log_folder: Path, tmp_path: Path) -> None:
-    answer = CliRunner().invoke(app, ["train", str(log_folder), "--out", str(tmp_path / "m"), "--classifier", "svn"])
-    assert "did you mean 'svm'" in str(answer.exception)
+    answer = CliRunner().invoke(app, ["train", str(log_folder), "--out", str(tmp_path / "m"), "--classifier", "gbtd"])
+    assert "did you mean 'gbdt'" in str(answer.exception)
     answer = CliRunner().invoke(app, ["report", str(tmp_path), "--out", str(tmp_path / "x.html")])
     assert "visir sessions predict SESSIONS" in str(answer.exception)

@@ -39,7 +39,8 @@ if TYPE_CHECKING:
     from visir.sessions.online.decisions import DecisionLog, assign
     from visir.sessions.prediction.live import LiveScorer, score
     from visir.sessions.prediction.predicting import predict
-    from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, train
+    from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
+    from visir.sessions.prediction.training import train
     from visir.sessions.sessionisation import sessionise
     from visir.sessions.simulator import generate
 
@@ -55,7 +56,7 @@ __getattr__, __dir__ = lazy(
         "predict": "visir.sessions.prediction.predicting",
         "PurchaseModel": "visir.sessions.prediction.purchase_model",
         "load_model": "visir.sessions.prediction.purchase_model",
-        "train": "visir.sessions.prediction.purchase_model",
+        "train": "visir.sessions.prediction.training",
         "generate": "visir.sessions.simulator",
         "AbTest": "visir.sessions.online.ab_test",
         "ab_test": "visir.sessions.online.ab_test",

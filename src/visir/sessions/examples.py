@@ -25,7 +25,7 @@ from collections.abc import Iterator
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
 
 import numpy as np
 
@@ -47,6 +47,18 @@ DwellTimes = Literal["left pages", "current page"]
 
 MIN_PAGES = 12
 """Ten steps and a buffer of two."""
+
+DAY = 86_400_000_000
+"""In microseconds."""
+
+VISITOR_DAYS = 30
+"""A visitor who stays away longer is new: what a stream must remember of visitors has an end."""
+
+CUSTOMER_DAYS = 365
+"""Sessions that ended longer ago are no part of a customer's past, for `EverySession`."""
+
+KNOWN_AT = "CASE WHEN nth = 1 THEN 0 WHEN action = 'page' THEN step ELSE step + 1 END"
+"""SQL: the step at which an event is known: a step is when a page opens, and what is done on the page comes later."""
 
 EVENTS_AT_ONCE = 1_000_000
 """About as many events of a log are read at once."""
@@ -85,6 +97,7 @@ class Sample:
     counted_pages: CountedPages = "before order"
     setting_from: SettingFrom = "start"
     dwell_times: DwellTimes = "left pages"
+    past_days: ClassVar[int | None] = None
 
     def __post_init__(self) -> None:
         faults = [
@@ -108,12 +121,47 @@ class Sample:
         """The steps that every example reaches with the buffer of two pages: 0 … 10, or fewer with fewer pages."""
         return range(min(STEPS, self.min_pages - 2) + 1)
 
+    @property
+    def condition(self) -> str:
+        """SQL of the sessions that are examples."""
+        counted = "reached" if self.counted_pages == "before order" else "pages"
+        of_setting = {
+            ("anonymous", "start"): "coalesce(customer_step, 1) > 0",
+            ("identified", "start"): "customer_step = 0",
+            ("anonymous", "session"): "customer IS NULL",
+            ("identified", "session"): "customer IS NOT NULL",
+        }[self.setting, self.setting_from]
+        return f"{counted} >= {self.min_pages} AND {of_setting}"
+
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for cards and files."""
         return asdict(self)
 
 
-def examples_sql(sample: Sample, sessions: str = "sessions", events: str = "events") -> str:
+@dataclass(frozen=True)
+class EverySession:
+    """All sessions, of any length and setting: what a shop has when a session begins.
+
+    Left out are only sessions whose first request is an order, because nothing is left to predict.
+
+    Args:
+        n: At most so many sessions, drawn as by `Sample`; all by default.
+        seed: Of the hash.
+    """
+
+    n: int | None = None
+    seed: int = 0
+    min_pages: ClassVar[int] = 0
+    setting: ClassVar[str] = "scored"
+    condition: ClassVar[str] = "reached >= 0"
+    past_days: ClassVar[int | None] = CUSTOMER_DAYS
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain values, for cards and files."""
+        return asdict(self)
+
+
+def examples_sql(sample: Sample | EverySession, sessions: str = "sessions", events: str = "events") -> str:
     """SQL of one row per example, in the order of their beginning: `page_1` …, `opened_1` … and what is known when.
 
     `opened_11` is when the tenth page was left.
@@ -126,24 +174,20 @@ def examples_sql(sample: Sample, sessions: str = "sessions", events: str = "even
     walk = "PARTITION BY e.visitor, e.session ORDER BY e.place ROWS UNBOUNDED PRECEDING"
     opened = [f"max(time) FILTER (WHERE action = 'page' AND step = {k}) AS opened_{k}" for k in range(1, STEPS + 2)]
     types = [f"max(page) FILTER (WHERE action = 'page' AND step = {k}) AS page_{k}" for k in range(1, STEPS + 1)]
-    pages = ", ".join([*types, *opened])
+    before = [
+        f"count(*) FILTER (WHERE action = '{action}' AND {'nth = 1' if k == 0 else f'step < {k}'}) AS {action}_{k}"
+        for action in ("add", "query")
+        for k in range(STEPS + 1)
+    ]
+    pages = ", ".join([*types, *opened, *before])
     first_steps = ", ".join(
-        f"min(CASE WHEN nth = 1 THEN 0 ELSE step END) FILTER (WHERE {name} IS NOT NULL) AS {name}_step"
+        f"min({KNOWN_AT}) FILTER (WHERE {name} IS NOT NULL) AS {name}_step"
         for name in ("device", "channel", "customer")
     )
-    counted = "pages_before" if sample.counted_pages == "before order" else "pages"
-    of_setting = {
-        ("anonymous", "start"): "coalesce(customer_step, 1) > 0",
-        ("identified", "start"): "customer_step = 0",
-        ("anonymous", "session"): "customer IS NULL",
-        ("identified", "session"): "customer IS NOT NULL",
-    }[sample.setting, sample.setting_from]
-    drawn = ""
+    drawn = ranked = ""
     if sample.n is not None:
         drawn = f"WHERE rank <= {sample.n}"
         ranked = f", row_number() OVER (ORDER BY {_draw_order(sample)}) AS rank"
-    else:
-        ranked = ""
     return f"""
 WITH long_sessions AS (
   SELECT visitor, session, customer, began, ended, hour, weekday, purchase, device, channel, pages
@@ -156,40 +200,57 @@ walked AS (
     max(CASE WHEN e.action = 'order' THEN 1 ELSE 0 END) OVER ({walk}) AS ordered
   FROM {events} e JOIN long_sessions l ON e.visitor = l.visitor AND e.session = l.session
 ),
+paused AS (
+  SELECT visitor, session, began - lag(ended) OVER (PARTITION BY visitor ORDER BY session) AS away FROM {sessions}
+),
+stays AS (
+  SELECT visitor, session,
+    count(CASE WHEN away > {VISITOR_DAYS * DAY} THEN 1 END) OVER (PARTITION BY visitor ORDER BY session) AS stay
+  FROM paused
+),
+visits AS (
+  SELECT visitor, session, row_number() OVER (PARTITION BY visitor, stay ORDER BY session) - 1 AS visits FROM stays
+),
 known AS (
-  SELECT visitor, session, count(*) FILTER (WHERE action = 'page' AND ordered = 0) AS pages_before,
+  SELECT visitor, session, CASE WHEN max(CASE WHEN nth = 1 THEN ordered END) = 1 THEN -1
+    ELSE count(*) FILTER (WHERE action = 'page' AND ordered = 0) END AS reached,
     {first_steps}, {pages}
   FROM walked GROUP BY visitor, session
 ),
 candidates AS (
-  SELECT l.customer, l.began, l.ended, l.hour, l.weekday, l.purchase, l.device, l.channel, l.pages, t.*
+  SELECT l.customer, l.began, l.ended, l.hour, l.weekday, l.purchase, l.device, l.channel, l.pages, v.visits, t.*
   FROM long_sessions l JOIN known t ON l.visitor = t.visitor AND l.session = t.session
+    JOIN visits v ON l.visitor = v.visitor AND l.session = v.session
 ),
-chosen AS (SELECT *{ranked} FROM candidates WHERE {counted} >= {sample.min_pages} AND {of_setting})
+chosen AS (SELECT *{ranked} FROM candidates WHERE {sample.condition})
 SELECT * FROM chosen {drawn} ORDER BY began, visitor, session"""
 
 
-def _draw_order(sample: Sample) -> str:
+def _draw_order(sample: Sample | EverySession) -> str:
     """SQL of the order in which sessions are drawn."""
     return f"md5(visitor || '/' || CAST(session AS STRING) || '/{sample.seed}'), visitor, session"
 
 
-def earlier_sql(examples: str, idle_minutes: float, sessions: str = "sessions") -> str:
+def earlier_sql(
+    examples: str, idle_minutes: float, sessions: str = "sessions", *, within_days: int | None = None
+) -> str:
     """SQL of the sessions that were over before each example of the same customer began, by the time they ended.
 
     Args:
         examples: A table of `examples_sql`.
         idle_minutes: More minutes than this without a request end a session.
         sessions: A table expression of all sessions.
+        within_days: Only sessions that ended so many days before, or fewer; all by default.
     """
+    recent = "" if within_days is None else f" AND s.ended >= e.began - {within_days * DAY}"
     idle = round(idle_minutes * 60_000_000)
     return f"""
 SELECT e.visitor, e.session, s.device, s.orders, s.ended
-FROM {examples} e JOIN {sessions} s ON s.customer = e.customer AND s.ended + {idle} < e.began
+FROM {examples} e JOIN {sessions} s ON s.customer = e.customer AND s.ended + {idle} < e.began{recent}
 ORDER BY e.began, e.visitor, e.session, s.ended, s.began, s.visitor, s.session"""
 
 
-def draw(folder: str | Path, sample: Sample) -> SessionExamples:
+def draw(folder: str | Path, sample: Sample | EverySession) -> SessionExamples:
     """Draw the examples of a folder of sessions.
 
     Args:
@@ -223,15 +284,18 @@ def draw(folder: str | Path, sample: Sample) -> SessionExamples:
             raise NoSessionError(
                 f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=_hint(engine)
             )
-        earlier = _columns(engine, earlier_sql("examples", idle))
-    examples = replace(_examples(rows, earlier), current_page_left=sample.dwell_times == "current page")
+        earlier = _columns(engine, earlier_sql("examples", idle, within_days=sample.past_days))
+    examples = _examples(rows, earlier)
+    if isinstance(sample, EverySession):
+        return examples
+    examples = replace(examples, current_page_left=sample.dwell_times == "current page")
     if sample.setting_from == "session":  # the customer's from its beginning
         named = np.array([customer is not None for customer in examples.customer])
         examples = replace(examples, customer_step=np.where(named, 0, NEVER))
     return examples
 
 
-def _gather(engine: DuckDBPyConnection, folder: Path, sample: Sample) -> None:
+def _gather(engine: DuckDBPyConnection, folder: Path, sample: Sample | EverySession) -> None:
     """Make the table `examples` from those of each slice; it never holds more than are wanted."""
     limit = "" if sample.n is None else f"ORDER BY {_draw_order(sample)} LIMIT {sample.n}"
     for number, (sessions, events) in enumerate(slices(engine, folder)):
@@ -298,6 +362,10 @@ def _examples(rows: dict[str, Any], earlier: dict[str, Any]) -> SessionExamples:
         channel=CodedTexts.of(_texts(rows["channel"])),
         channel_step=_ints(rows["channel_step"], NEVER),
         customer_step=_ints(rows["customer_step"], NEVER),
+        reached=_ints(rows["reached"]),
+        visits=_ints(rows["visits"]),
+        added=np.stack([_ints(rows[f"add_{k}"]) for k in range(STEPS + 1)], axis=1),
+        queried=np.stack([_ints(rows[f"query_{k}"]) for k in range(STEPS + 1)], axis=1),
         earlier=EarlierSessions(
             np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
             CodedTexts.of(_texts(earlier["device"])),

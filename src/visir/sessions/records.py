@@ -121,6 +121,10 @@ class SessionExamples:
         channel: The first channel that the session's events name.
         channel_step: The step at which it is known, as for the device.
         customer_step: The step at which the customer is known, as for the device.
+        reached: Pages opened before the first order; -1 where the first request is the order.
+        visits: Earlier sessions of the visitor, since the visitor was last away for `examples.VISITOR_DAYS`.
+        added: (n, STEPS + 1) items put into the basket before the k-th page opened; at step 0 by the first request.
+        queried: (n, STEPS + 1) searches before the k-th page opened, likewise.
         earlier: Sessions of the same customer that were over (idle time included) before this one began.
         current_page_left: Whether step k is when the k-th page has been left, so that its dwell time is known.
     """
@@ -140,6 +144,10 @@ class SessionExamples:
     channel: CodedTexts
     channel_step: Ints
     customer_step: Ints
+    reached: Ints
+    visits: Ints
+    added: Ints
+    queried: Ints
     earlier: EarlierSessions
     current_page_left: bool = False
 

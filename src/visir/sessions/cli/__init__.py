@@ -10,6 +10,7 @@ from visir.sessions.cli.make import make
 from visir.sessions.cli.predict import predict
 from visir.sessions.cli.report import report
 from visir.sessions.cli.score import score
+from visir.sessions.cli.serve import serve
 from visir.sessions.cli.train import train
 
 app = group(
@@ -22,6 +23,7 @@ app = group(
         "predict": predict,
         "train": train,
         "score": score,
+        "serve": serve,
         "report": report,
         "ab-test": ab_test,
     },

@@ -15,6 +15,7 @@ from visir.cli.options import (
     ThreadsOption,
 )
 from visir.cli.verbs import examples
+from visir.sessions.cli.mappings import MappingOption, PresetOption
 
 if TYPE_CHECKING:
     from visir.sessions import LogCounts, LogMapping
@@ -28,10 +29,8 @@ def make(
         list[Path], typer.Argument(metavar="LOG...", help="Files, folders or tar archives.", show_default=False)
     ],
     out: NewFolder,
-    preset: Annotated[str | None, typer.Option("--preset", help="A mapping that comes with visir.")] = None,
-    mapping: Annotated[
-        Path | None, typer.Option("--mapping", metavar="FILE", help="A mapping of your own: a TOML file.")
-    ] = None,
+    preset: PresetOption = None,
+    mapping: MappingOption = None,
     idle: Annotated[float, typer.Option(help="More minutes than this without a request end a session.")] = 30.0,
     zone: Annotated[
         str | None,

@@ -2,84 +2,192 @@
 
 from __future__ import annotations
 
+import signal
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TextIO
+from typing import Annotated, Any, BinaryIO
 
 import typer
 
-from visir.cli.verbs import streams
+from visir.cli.verbs import examples, streams
+from visir.sessions.cli.mappings import MappingOption, PresetOption
 
-if TYPE_CHECKING:
-    from visir.sessions.prediction.live import LiveScorer
+_BYTES = 1 << 16
 
 
+@examples(
+    "visir sessions score buyers",
+    "visir sessions score buyers --preset shop-events --state shop.state",
+)
 @streams
 def score(
     model: Annotated[Path, typer.Argument(metavar="MODEL", help="A folder made by visir sessions train.")],
+    preset: PresetOption = None,
+    mapping: MappingOption = None,
     history: Annotated[
-        Path | None, typer.Option(help="A folder of sessions: what customers did before the stream begins.")
+        Path | None, typer.Option(help="A folder of sessions: what visitors and customers did before.")
     ] = None,
+    state: Annotated[
+        Path | None, typer.Option("--state", metavar="FILE", help="Go on from this file, and save the state there.")
+    ] = None,
+    save_every: Annotated[
+        int, typer.Option("--save-every", min=1, metavar="LINES", help="Save the state after so many lines.")
+    ] = 100_000,
+    skip_read: Annotated[
+        bool, typer.Option("--skip-read", help="The stream is fed from its beginning: skip what the state has read.")
+    ] = False,
 ) -> None:
     """Answer a stream of events: JSON lines, or CSV with a head.
 
-    Columns are as in docs/reference/session-logs.md, times in µs.
+    Columns are as in docs/reference/session-logs.md, times in µs; with --preset or --mapping those of the log.
 
     One JSON line per answer, at once: when a session begins (step 0), then whenever a page opens, up to the model's
-    last step or the first order. Rejected events are counted at the end on standard error.
+    last step or the first order. Events that cannot be used are counted at the end on standard error.
     """
     from dataclasses import asdict
 
     import orjson
 
+    from visir.errors import ConfigurationError
     from visir.sessions.prediction.live import LiveScorer
     from visir.sessions.prediction.purchase_model import load_model
+    from visir.sessions.prediction.stream_events import fault_of, read_chunks
+    from visir.sessions.prediction.stream_state import restore_state, save_state
 
+    if preset is not None and mapping is not None:
+        raise ConfigurationError("sessions score: --preset and --mapping.", hint="one of them")
     live = LiveScorer(load_model(model))
-    if history is not None:
+    done = 0
+    if state is not None and state.exists():
+        done = restore_state(live, state)
+        typer.echo(f"{state}: {done:,} lines were read before", err=True)
+    elif history is not None:
         live.remember_sessions(history)
-    for event in _events(sys.stdin, live):
-        for answer in live.observe(event):
-            typer.echo(orjson.dumps(asdict(answer)).decode())
-        sys.stdout.flush()
+    lines = _Lines(sys.stdin.buffer, live.rejected, done if skip_read else 0)
+    saved, shown = done, set()
+    first = 0 if skip_read else done
+
+    stop = _Stop()
+    try:
+        for events in read_chunks(lines.rows(preset is None and mapping is None), mapping or preset, live.rejected):
+            stop.is_working, answers = True, []
+            for event in events:
+                fault = fault_of(event)
+                if fault is not None and fault[0] not in shown:
+                    shown.add(fault[0])
+                    typer.echo(f"set aside ({fault[0]}): {fault[1]}", err=True)
+                answers += live.observe(event)
+            sys.stdout.write("".join(orjson.dumps(asdict(answer)).decode() + "\n" for answer in answers))
+            sys.stdout.flush()
+            done = first + lines.read
+            if state is not None and done - saved >= save_every:
+                save_state(live, state, lines=done)
+                saved = done
+            stop.is_working = False
+            if stop.is_wanted:
+                break
+    except KeyboardInterrupt:
+        stop.is_wanted = True
+    finally:
+        stop.give_back()
+    if stop.is_wanted:
+        typer.echo(f"stopped after {done:,} lines", err=True)
+    if state is not None and done != saved:
+        save_state(live, state, lines=done)
     for reason, count in sorted(live.rejected.items()):
         typer.echo(f"rejected: {count:,} {reason}", err=True)
 
 
-def _events(stream: TextIO, live: LiveScorer) -> Iterator[dict[str, Any]]:
-    """The rows of a stream. A line that is not a row is reported with its number, counted, and left out."""
-    import csv
+class _Stop:
+    """SIGTERM and SIGINT end the stream between two pieces of it, so that no event is half done."""
 
-    import orjson
+    def __init__(self) -> None:
+        self.is_working = self.is_wanted = False
+        signals = (signal.SIGTERM, signal.SIGINT)
+        self._before = {number: signal.signal(number, self._handle) for number in signals}
 
-    from visir.sessions.prediction.live import check_columns
+    def _handle(self, number: int, frame: object) -> None:
+        self.is_wanted = True
+        if not self.is_working:
+            raise KeyboardInterrupt
 
-    head: list[str] | None = None
-    is_json: bool | None = None  # by the first line
-    for number, line in enumerate(stream, 1):
-        text = line.strip().removeprefix("\ufeff")
+    def give_back(self) -> None:
+        """Let the signals do what they did before."""
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+
+class _Lines:
+    """The lines of a stream as they come, several at once where several are there.
+
+    A line that is not a row is reported with its number, counted, and left out.
+
+    Attributes:
+        read: How many lines were handed out, or left out.
+    """
+
+    def __init__(self, stream: BinaryIO, rejected: Counter[str], skipped: int) -> None:
+        self.read = 0
+        self._stream, self._rejected, self._skipped = stream, rejected, skipped
+        self._head: list[str] | None = None
+        self._is_json: bool | None = None  # by the first line
+
+    def rows(self, checks: bool) -> Iterator[list[dict[str, Any]]]:
+        """The rows of each piece of the stream.
+
+        Args:
+            checks: Whether the rows are events, which have certain columns.
+        """
+        rest = b""
+        number = 0
+        while piece := self._stream.read1(_BYTES):  # type: ignore[attr-defined]
+            *whole, rest = (rest + piece).split(b"\n")
+            number, begin = number + len(whole), number
+            self.read = number
+            yield self._rows(whole, begin, checks)
+        if rest:
+            self.read = number + 1
+            yield self._rows([rest], number, checks)
+
+    def _rows(self, lines: list[bytes], number: int, checks: bool) -> list[dict[str, Any]]:
+        rows = (self._row(line, number + place, checks) for place, line in enumerate(lines, 1))
+        return [row for row in rows if row is not None]
+
+    def _row(self, line: bytes, number: int, checks: bool) -> dict[str, Any] | None:
+        import csv
+
+        import orjson
+
+        from visir.sessions.prediction.stream_events import check_columns
+
+        text = line.decode(errors="replace").strip().removeprefix("\ufeff")
         if not text:
-            continue
-        if is_json is None:
-            is_json = text.startswith("{")
-        if not is_json and head is None:
-            head = next(csv.reader([text]))
-            check_columns(head)
-            continue
+            return None
+        if self._is_json is None:
+            self._is_json = text.startswith("{")
+        if not self._is_json and self._head is None:
+            self._head = next(csv.reader([text]))
+            if checks:
+                check_columns(self._head)
+            return None
+        if number <= self._skipped:
+            return None
         try:
-            if head is None:
+            if self._head is None:
                 row = orjson.loads(text)
                 if not isinstance(row, dict):
                     raise ValueError("not an object")
-                if number == 1:
+                if number == 1 and checks:
                     check_columns(list(row))
             else:
-                row = dict(zip(head, next(csv.reader([text])), strict=True))
-                row["time"] = int(row["time"]) if row.get("time") else None
-                row["price"] = float(row["price"]) if row.get("price") else None
+                row = dict(zip(self._head, next(csv.reader([text])), strict=True))
+                if checks:
+                    row["time"] = int(row["time"]) if row.get("time") else None
+                    row["price"] = float(row["price"]) if row.get("price") else None
         except ValueError as fault:
-            live.rejected["malformed"] += 1
+            self._rejected["malformed"] += 1
             typer.echo(f"line {number}: {fault}", err=True)
-            continue
-        yield row
+            return None
+        return row

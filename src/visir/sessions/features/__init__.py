@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from visir.sessions.examples import Setting
-from visir.sessions.features import context, conversion, device_score, dwell, history, page_score, switching
+from visir.sessions.features import context, conversion, device_score, dwell, history, moment, page_score, switching
 from visir.sessions.features.feature import FeatureState, SessionFeature
 from visir.sessions.features.learnt_features import LearntFeatures
 
@@ -31,6 +31,9 @@ FEATURES: tuple[SessionFeature, ...] = (
 )
 """In the order of the table."""
 
+LIVE_FEATURES: tuple[SessionFeature, ...] = (*FEATURES, moment.PAGE, moment.ADDED, moment.QUERIED, moment.VISITS)
+"""Those of a live model: the table, and what else is known when a page opens."""
+
 
 def features_of(setting: Setting, feature_set: FeatureSet = "extended") -> tuple[SessionFeature, ...]:
     """The features of a setting, in the order of Table 6.7.
@@ -46,4 +49,13 @@ def features_of(setting: Setting, feature_set: FeatureSet = "extended") -> tuple
     )
 
 
-__all__ = ["FEATURES", "FEATURE_SETS", "FeatureSet", "FeatureState", "LearntFeatures", "SessionFeature", "features_of"]
+__all__ = [
+    "FEATURES",
+    "FEATURE_SETS",
+    "LIVE_FEATURES",
+    "FeatureSet",
+    "FeatureState",
+    "LearntFeatures",
+    "SessionFeature",
+    "features_of",
+]

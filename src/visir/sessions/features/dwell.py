@@ -28,7 +28,8 @@ def _mean(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
     known = _known(examples, step)
     if known == 0:
         return np.full(len(examples), np.nan)
-    return (examples.opened[:, known] - examples.opened[:, 0]) / known / 1e6
+    mean = (examples.opened[:, known] - examples.opened[:, 0]) / known / 1e6
+    return np.where(examples.opened[:, known] < 0, np.nan, mean)  # a session that ends before has none
 
 
 def _deviation(examples: SessionExamples, step: int, state: FeatureState) -> Floats:

@@ -45,9 +45,10 @@ class LearntFeatures:
 
     def matrix(self, examples: SessionExamples, step: int) -> Floats:
         """(n, features) at a step, NaN where there is no value; from nothing that is known after the step."""
-        return np.column_stack(
-            [feature.values(examples, step, state) for feature, state in zip(self.features, self.states, strict=True)]
-        )
+        columns = [
+            feature.values(examples, step, state) for feature, state in zip(self.features, self.states, strict=True)
+        ]
+        return np.ascontiguousarray(np.array(columns).T)
 
     def to_json(self) -> dict[str, Any]:
         """Name → state."""

@@ -13,7 +13,7 @@ from collections import Counter
 from pathlib import Path
 
 from visir.sessions.engine import duckdb_engine
-from visir.sessions.examples import Setting, slices
+from visir.sessions.examples import KNOWN_AT, Setting, slices
 from visir.sessions.records import STEPS
 
 BaseRates = dict[tuple[Setting, int], tuple[int, int]]
@@ -40,7 +40,7 @@ WITH walked AS (
 ),
 reached AS (
   SELECT visitor, session, count(*) FILTER (WHERE action = 'page' AND ordered = 0) AS pages,
-    min(CASE WHEN nth = 1 THEN 0 ELSE step END) FILTER (WHERE customer IS NOT NULL) AS customer_step
+    min({KNOWN_AT}) FILTER (WHERE customer IS NOT NULL) AS customer_step
   FROM walked GROUP BY visitor, session
 )
 SELECT k.step, coalesce(r.customer_step <= k.step, false) AS identified, count(*) AS sessions,

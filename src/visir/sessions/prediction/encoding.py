@@ -81,4 +81,4 @@ def expanded(features: Sequence[SessionFeature], states: Sequence[FeatureState],
             columns += [np.sin(angle), np.cos(angle)]
         else:
             columns += [np.log1p(values) if feature.kind == "skewed" else values, np.isnan(values).astype(np.float64)]
-    return np.column_stack(columns)
+    return np.ascontiguousarray(np.array(columns).T)

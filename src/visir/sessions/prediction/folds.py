@@ -55,21 +55,22 @@ def splits(examples: SessionExamples, scheme: Scheme, *, folds: int = 10, seed: 
     else:
         names = [f"{visitor}/{session}" for visitor, session in zip(examples.visitor, examples.session, strict=True)]
         groups = np.unique(names, return_inverse=True)[1]
-    fold = assign_folds(groups, _group_names(groups, examples), examples.purchase, folds, seed)
+    fold = assign_folds(groups, group_names(groups, examples), examples.purchase, folds, seed)
     return [TrainTestSplit(fold != test_fold, fold == test_fold) for test_fold in range(folds)]
 
 
 def temporal_split(
-    examples: SessionExamples, *, past: float = PAST, idle_minutes: float = IDLE_MINUTES
+    examples: SessionExamples, *, past: float = PAST, cut: int | None = None, idle_minutes: float = IDLE_MINUTES
 ) -> TrainTestSplit:
     """Train on sessions that were over when the later ones began, and test on those later ones.
 
     Args:
         examples: n sessions.
         past: The share of sessions, in the order of their beginning, before the moment of the split.
+        cut: The moment itself, µs since 1970 (UTC); by default the one that `past` says.
         idle_minutes: A session is over so long after its last request.
     """
-    cut = int(np.quantile(examples.began, past, method="lower"))
+    cut = int(np.quantile(examples.began, past, method="lower")) if cut is None else cut
     return TrainTestSplit(examples.ended + round(idle_minutes * 60e6) < cut, examples.began >= cut)
 
 
@@ -114,8 +115,8 @@ def assign_folds(groups: Ints, names: Sequence[str], purchase: Bools, folds: int
     return fold[groups]
 
 
-def _group_names(groups: Ints, examples: SessionExamples) -> list[str]:
-    """Name each group by its first session in the order of visitors."""
+def group_names(groups: Ints, examples: SessionExamples) -> list[str]:
+    """Name each group (0, 1, …) by its first session in the order of visitors."""
     names: dict[int, str] = {}
     for group, visitor, session in zip(groups.tolist(), examples.visitor, examples.session.tolist(), strict=True):
         name = f"{visitor}/{session}"

@@ -4,29 +4,32 @@ The definition of a session is that of `sessionise`, one event at a time: a visi
 without a request, or when another customer logs in. What is known of a session at a step is what `examples.draw` finds
 in the log later, so the features are the same numbers, bit for bit.
 
-What can only be done later is not done: an event that comes after a later one of its visitor is rejected and counted (a
-log would put it in its place). So are events without a visitor or a time, and repetitions.
+What can only be done later is not done. An event is set aside and counted (`SET_ASIDE`) that comes after a later one of
+its visitor, belongs to a session that is over, is a repetition, or has a time that has not come yet; a log would put
+the first two in their place.
+
+Memory holds the open sessions; of a visitor who was there in the last `VISITOR_DAYS` days two numbers; of a customer's
+sessions of the last year a few numbers each. The stream's clock is the median of its last times, so that a wrong stamp
+closes no session, and keeps none open but its own.
 """
 
 from __future__ import annotations
 
+import time as clocks
 from bisect import insort
-from collections import Counter, OrderedDict, defaultdict
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from collections import Counter, defaultdict, deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from zoneinfo import ZoneInfo
 
-import numpy as np
-
-from visir.errors import ConfigurationError
-from visir.sessions.examples import Setting
+from visir.sessions.examples import CUSTOMER_DAYS, DAY, VISITOR_DAYS, Setting
 from visir.sessions.folder import parts_of
-from visir.sessions.mapping import ACTIONS, COLUMNS
+from visir.sessions.mapping import COLUMNS, LogMapping
+from visir.sessions.prediction.open_session import EndedSession, OpenSession
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
-from visir.sessions.records import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples
+from visir.sessions.prediction.stream_events import fault_of, read_stream
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -35,6 +38,22 @@ if TYPE_CHECKING:
 Event = Mapping[str, Any]
 """`visitor`, `customer`, `time` (µs since 1970), `device`, `channel`, `page`, `query`, `price`, `action`, `key`."""
 
+SET_ASIDE = {
+    "no_visitor": "no visitor id, or an empty one",
+    "no_time": "no time, or one before 1970",
+    "wrong_unit": "a time in seconds or milliseconds",
+    "unknown_action": "an action that is none of visir's",
+    "future": "a time more than five minutes after the clock",
+    "late": "before the visitor's last event, or of a session that is over",
+    "duplicate": "equal in every column to an event of the same moment",
+}
+"""Why an event brings no score and changes no session."""
+
+AHEAD = 300_000_000
+"""How far clocks of shops may be ahead of ours: five minutes, in µs."""
+
+_RECENT = 15
+
 
 @dataclass(frozen=True)
 class Score:
@@ -42,7 +61,8 @@ class Score:
 
     Args:
         visitor: The visitor's id.
-        session: The number of the session among those of the visitor, from 1.
+        session: Its number among the sessions of the visitor, from 1; again from 1 after 30 days away.
+        began: First request of the session, µs since 1970 (UTC).
         time: Of the event that brought the score, µs since 1970 (UTC).
         step: Pages opened so far.
         setting: Whether the customer was known.
@@ -51,115 +71,96 @@ class Score:
 
     visitor: str
     session: int
+    began: int
     time: int
     step: int
     setting: Setting
     probability: float
 
 
-@dataclass(frozen=True, order=True)
-class _EndedSession:
-    """A session that is over, in the order in which a history counts them."""
-
-    ended: int
-    began: int
-    visitor: str
-    session: int
-    device: str | None = field(compare=False)
-    orders: int = field(compare=False)
-
-
-@dataclass
-class _OpenSession:
-    """A session as far as it has come.
-
-    `first_values`: "device", "channel", "customer" → (the first value, the step at which it became known).
-    """
-
-    visitor: str
-    number: int
-    began: int
-    last: int
-    first_values: dict[str, tuple[str, int]] = field(default_factory=dict)
-    pages: list[str | None] = field(default_factory=list)
-    opened: list[int] = field(default_factory=list)
-    count: int = 0
-    orders: int = 0
-    moment: set[tuple[Any, ...]] = field(default_factory=set)
-
-
 class LiveScorer:
     """Scores a stream of events. Not for several threads at once.
 
-    Of a session that is over only its part of the customer's history stays in memory (a few numbers). A step beyond the
-    model's last, and a session that has ordered already, get no more scores.
+    A step beyond the model's last, and a session that has ordered already, get no more scores.
 
     Args:
         model: The trained model.
+        now: The time, µs since 1970 (UTC); events more than five minutes after it are set aside.
+        closed: Called with each session that is over, and whose it was, when its visitor comes back or time passes.
+
+    Attributes:
+        rejected: Why events were set aside (`SET_ASIDE`) → how many.
 
     Example:
-        >>> import pyarrow as pa, pyarrow.parquet as pq
-        >>> from visir.sessions import preset, sessionise
-        >>> from visir.sessions.prediction.purchase_model import train
-        >>> rows = [(f"v{k}", page, "page") for k in range(20) for page in range(4)]
-        >>> rows += [(f"v{k}", 9, "order") for k in range(0, 20, 2)]
-        >>> columns = dict(zip(("visitor", "time", "action"), map(list, zip(*rows))))
-        >>> pq.write_table(pa.table(columns), "log.parquet")
-        >>> _ = sessionise("log.parquet", preset("events"), "sessions")
-        >>> scorer = LiveScorer(train("sessions", "rf", settings=["anonymous"], min_pages=4))
+        >>> from visir.sessions import generate, make, train
+        >>> _ = generate("shop", 2000)
+        >>> _ = make("shop/events", "sessions", mapping="shop/mapping.toml")
+        >>> scorer = LiveScorer(train("sessions", "lr"))
         >>> scores = scorer.observe({"visitor": "ann", "time": 0, "action": "page"})
         >>> [(score.step, score.setting) for score in scores]
         [(0, 'anonymous'), (1, 'anonymous')]
     """
 
-    def __init__(self, model: PurchaseModel) -> None:
+    def __init__(
+        self,
+        model: PurchaseModel,
+        *,
+        now: Callable[[], int] = lambda: clocks.time_ns() // 1_000,
+        closed: Callable[[EndedSession, str | None], object] = lambda session, customer: None,
+    ) -> None:
         self.model = model
         self.rejected: Counter[str] = Counter()
-        self._idle = round(model.card["idle_minutes"] * 60_000_000)
+        self.idle = round(model.card["idle_minutes"] * 60_000_000)
         self._zone = ZoneInfo(model.card["zone"])
-        self._open: OrderedDict[str, _OpenSession] = OrderedDict()  # the one that waits longest first
-        self._numbers: Counter[str] = Counter()
-        self._past: defaultdict[str, list[_EndedSession]] = defaultdict(list)
+        self._now = now
+        self._closed = closed
+        self._open: dict[str, OpenSession] = {}
+        self._visitors: dict[str, tuple[int, int]] = {}  # → sessions so far, end of the last one
+        self._past: defaultdict[str, list[EndedSession]] = defaultdict(list)
+        self._logged_in: defaultdict[str, list[OpenSession]] = defaultdict(list)
+        self._recent: deque[int] = deque(maxlen=_RECENT)
+        self._seen = 0
+        self._swept = self._forgot = 0
+
+    @property
+    def open_sessions(self) -> int:
+        """How many sessions are in memory that may go on."""
+        return len(self._open)
+
+    @property
+    def remembered(self) -> tuple[int, int]:
+        """Visitors, and customers' sessions, of which something is remembered."""
+        return len(self._visitors), sum(map(len, self._past.values()))
 
     def remember(
-        self,
-        customer: str | None,
-        visitor: str,
-        session: int,
-        *,
-        began: int,
-        ended: int,
-        device: str | None,
-        orders: int,
+        self, customer: str | None, visitor: str, *, began: int, ended: int, device: str | None, orders: int
     ) -> None:
-        """Add an earlier session from a log to the history of its customer.
-
-        The visitor's next session gets the next number.
+        """Add an earlier session from a log to what is remembered; those of a visitor in the order of time.
 
         Args:
             customer: The customer's id; None where nobody logged in.
             visitor: The visitor's id.
-            session: The number of the session among those of the visitor, from 1.
             began: First request, µs since 1970 (UTC).
             ended: Last request, µs since 1970 (UTC).
             device: The session's device.
             orders: How many orders it holds.
         """
-        self._numbers[visitor] = max(self._numbers[visitor], session)
+        number = self._number(visitor, began)
+        self._visitors[visitor] = (number, ended)
         if customer is not None:
-            insort(self._past[customer], _EndedSession(ended, began, visitor, session, device, orders))
+            insort(self._past[customer], EndedSession(ended, began, visitor, number, device, orders))
 
     def remember_sessions(self, folder: str | Path) -> None:
-        """Add all sessions of a folder to the history of their customers.
+        """Add all sessions of a folder to what is remembered.
 
         Args:
             folder: A folder that `visir.sessions.make` wrote.
         """
         import pyarrow.parquet as pq
 
-        names = ["customer", "visitor", "session", "began", "ended", "device", "orders"]
+        names = ["customer", "visitor", "began", "ended", "device", "orders"]
         for sessions, _ in parts_of(folder):
-            for row in pq.read_table(sessions, columns=names).to_pylist():
+            for row in pq.read_table(sessions, columns=names).to_pylist():  # a visitor's in the order of time
                 self.remember(**row)
 
     def observe(self, event: Event) -> list[Score]:
@@ -170,178 +171,186 @@ class LiveScorer:
         Args:
             event: The columns of an event; `time` in µs since 1970 (UTC), not before the visitor's last event.
         """
+        fault = fault_of(event)
+        if fault is not None:
+            return self._set_aside(fault[0])
         row = {name: event.get(name) or None for name in COLUMNS}
-        visitor, time = row["visitor"], event.get("time")
-        if visitor is None:
-            return self._reject("no_visitor")
-        if isinstance(time, bool) or not isinstance(time, int) or time < 0:
-            return self._reject("no_time")
-        self._expire(time)
-        session, customer = self._open.get(visitor), row["customer"]
-        if session is not None and time < session.last:
-            return self._reject("late")
-        same = (*(row[name] for name in COLUMNS if name != "price"), event.get("price"), time)
-        if session is not None and same in session.moment:
-            return self._reject("duplicate")
-        customer_before = session.first_values.get("customer") if session else None
-        begins = session is None or time - session.last > self._idle
-        if begins or (customer is not None and customer_before is not None and customer_before[0] != customer):
-            if session is not None:
+        visitor, time, customer = str(row["visitor"]), int(event["time"]), row["customer"]
+        if time > self._now() + AHEAD:
+            return self._set_aside("future")
+        self._tick(time)
+        session = self._open.get(visitor)
+        same = (*(row[name] for name in COLUMNS if name not in ("price", "time")), event.get("price"), time)
+        if session is not None:
+            if time < session.ended:
+                return self._set_aside("late")
+            if time == session.ended and same in session.moment:
+                return self._set_aside("duplicate")
+            other = customer is not None and session.customer not in (None, customer)
+            if time - session.ended > self.idle or other:
                 self._close(session)
-            begins = True
-            self._numbers[visitor] += 1
-            session = self._open[visitor] = _OpenSession(visitor, self._numbers[visitor], time, time)
-        assert session is not None
-        return self._add(session, row, time, same, begins)
-
-    def _add(
-        self, session: _OpenSession, row: dict[str, Any], time: int, same: tuple[Any, ...], begins: bool
-    ) -> list[Score]:
-        self._open.move_to_end(session.visitor)
-        if time != session.last:
-            session.moment.clear()
-        session.moment.add(same)
-        session.last = time
-        action = row["action"] if row["action"] in ACTIONS else "other"
-        opens = action == "page"
-        session.count += opens
-        if opens and session.count <= STEPS:
-            session.pages.append(row["page"])
-            session.opened.append(time)
-        session.orders += action == "order"
-        for name in ("device", "channel", "customer"):
-            if row[name] is not None and name not in session.first_values:
-                session.first_values[name] = (row[name], 0 if begins else session.count)
-        if session.orders:
-            return []
-        steps = [0] * begins + [session.count] * opens
-        scores = [self._score(session, step, time) for step in steps]
+                session = None
+        elif visitor in self._visitors:
+            if time - self._visitors[visitor][1] <= self.idle:
+                return self._set_aside("late")
+        elif time < self._forgot - VISITOR_DAYS * DAY:  # whose visitor would be forgotten by now
+            return self._set_aside("late")
+        begins = session is None
+        if session is None:
+            session = self._open[visitor] = OpenSession(visitor, self._number(visitor, time), time, time)
+        before = session.customer
+        steps = session.add(row, time, same, begins=begins)
+        if before is None and session.customer is not None:
+            self._logged_in[session.customer].append(session)
+        scores = (self._score(session, step, time) for step in steps)
         return [score for score in scores if score is not None]
 
-    def _score(self, session: _OpenSession, step: int, time: int) -> Score | None:
-        customer = session.first_values.get("customer")
+    def _number(self, visitor: str, began: int) -> int:
+        """The number of a session that begins, among those since the visitor was last away for long."""
+        number, ended = self._visitors.get(visitor, (0, 0))
+        return 1 if began - ended > VISITOR_DAYS * DAY else number + 1
+
+    def _score(self, session: OpenSession, step: int, time: int) -> Score | None:
+        customer = session.first.get("customer")
         setting: Setting = "identified" if customer is not None and customer[1] <= step else "anonymous"
-        if setting not in self.model.parts:
-            setting = "anonymous"
-        part = self.model.parts.get(setting)
+        part = self.model.part(setting)
         if part is None or step >= len(part.steps):
             return None
-        chance = float(part.probability(self._example(session), step)[0])
-        return Score(session.visitor, session.number, time, step, setting, chance)
+        example = session.example(self._past_of(session), self._zone)
+        chance = float(part.probability(example, step)[0])
+        return Score(session.visitor, session.session, session.began, time, step, setting, chance)
 
-    def _example(self, session: _OpenSession) -> SessionExamples:
-        """The session as far as it has come, as `draw` would find it."""
-        device, device_step = session.first_values.get("device", (None, NEVER))
-        channel, channel_step = session.first_values.get("channel", (None, NEVER))
-        customer, customer_step = session.first_values.get("customer", (None, NEVER))
-        past = [earlier for earlier in self._past.get(customer or "", ()) if earlier.ended + self._idle < session.began]
-        local = datetime.fromtimestamp(session.began // 1_000_000, UTC).astimezone(self._zone)
-        missing, unopened = STEPS - len(session.pages), STEPS + 1 - len(session.opened)
-        return SessionExamples(
-            visitor=np.array([session.visitor], object),
-            session=np.array([session.number]),
-            customer=np.array([customer], object),
-            began=np.array([session.began]),
-            ended=np.array([session.last]),
-            hour=np.array([local.hour]),
-            weekday=np.array([local.isoweekday()]),
-            purchase=np.array([session.orders > 0]),
-            pages=CodedTexts.of(np.array([[*session.pages, *[None] * missing]], object)),
-            opened=np.array([[*session.opened, *[-1] * unopened]], np.int64),
-            device=CodedTexts.of([device]),
-            device_step=np.array([device_step]),
-            channel=CodedTexts.of([channel]),
-            channel_step=np.array([channel_step]),
-            customer_step=np.array([customer_step]),
-            earlier=EarlierSessions(
-                np.array([0, len(past)]),
-                CodedTexts.of([earlier.device for earlier in past]),
-                np.array([earlier.orders for earlier in past], np.int64),
-                np.array([earlier.ended for earlier in past], np.int64),
-            ),
-        )
+    def _past_of(self, session: OpenSession) -> list[EndedSession]:
+        """The customer's sessions that were over when this one began, in their order; some may still be open here."""
+        if session.customer is None:
+            return []
+        others = [other.over() for other in self._logged_in[session.customer] if other is not session]
+        past = self._past.get(session.customer, [])
+        oldest = session.began - CUSTOMER_DAYS * DAY if "all" in self.model.parts else 0
+        return [
+            earlier
+            for earlier in (sorted([*past, *others]) if others else past)
+            if oldest <= earlier.ended < session.began - self.idle
+        ]
 
-    def _expire(self, now: int) -> None:
-        """Close the sessions that have waited too long; those that have waited longest are first."""
-        while self._open:
-            session = next(iter(self._open.values()))
-            if now - session.last <= self._idle:
-                return
-            del self._open[session.visitor]
+    def _tick(self, time: int) -> None:
+        """Let the clock go on, and now and then close what is over and forget what is too old."""
+        self._recent.append(time)
+        self._seen += 1
+        if self._seen % _RECENT:
+            return
+        now = sorted(self._recent)[len(self._recent) // 2]
+        if abs(now - self._swept) >= self.idle // 2:
+            self._swept = now
+            for session in [session for session in self._open.values() if now - session.ended > self.idle]:
+                self._close(session)
+        if abs(now - self._forgot) >= DAY:
+            self._forgot = now
+            self._forget(now)
+
+    def _forget(self, now: int) -> None:
+        gone = [name for name, (_, ended) in self._visitors.items() if now - ended > VISITOR_DAYS * DAY]
+        for name in gone:
+            if name not in self._open:
+                del self._visitors[name]
+        if "all" in self.model.parts:
+            for customer in list(self._past):
+                past = [earlier for earlier in self._past[customer] if now - earlier.ended <= (CUSTOMER_DAYS + 1) * DAY]
+                if past:
+                    self._past[customer] = past
+                else:
+                    del self._past[customer]
+
+    def close_all(self) -> None:
+        """Close every session: the stream has ended."""
+        for session in list(self._open.values()):
             self._close(session)
 
-    def _close(self, session: _OpenSession) -> None:
-        customer, _ = session.first_values.get("customer", (None, 0))
-        device, _ = session.first_values.get("device", (None, 0))
-        self.remember(
-            customer,
-            session.visitor,
-            session.number,
-            began=session.began,
-            ended=session.last,
-            device=device,
-            orders=session.orders,
-        )
+    def _close(self, session: OpenSession) -> None:
+        del self._open[session.visitor]
+        ended, customer = session.over(), session.customer
+        self._visitors[session.visitor] = (session.session, session.ended)
+        if customer is not None:
+            insort(self._past[customer], ended)
+            others = [other for other in self._logged_in.pop(customer) if other is not session]
+            if others:
+                self._logged_in[customer] = others
+        self._closed(ended, customer)
 
-    def _reject(self, reason: str) -> list[Score]:
+    def _set_aside(self, reason: str) -> list[Score]:
         self.rejected[reason] += 1
         return []
 
+    def to_state(self) -> dict[str, Any]:
+        """What is remembered, as plain values."""
+        return {
+            "open": [[*(getattr(session, name) for name in OpenSession.__slots__)] for session in self._open.values()],
+            "visitors": self._visitors,
+            "past": {
+                customer: [[getattr(ended, name) for name in EndedSession.__slots__] for ended in past]
+                for customer, past in self._past.items()
+            },
+            "rejected": dict(self.rejected),
+            "clock": [list(self._recent), self._seen, self._swept, self._forgot],
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on from a state, as if the stream had not stopped.
+
+        Args:
+            state: Of `to_state`.
+        """
+        self._open, self._logged_in = {}, defaultdict(list)
+        for values in state["open"]:
+            fields = dict(zip(OpenSession.__slots__, values, strict=True))
+            fields["first"] = {name: (value, step) for name, (value, step) in fields["first"].items()}
+            fields["before"] = tuple(fields["before"])
+            fields["moment"] = [tuple(event) for event in fields["moment"]]
+            session = self._open[fields["visitor"]] = OpenSession(**fields)
+            if session.customer is not None:
+                self._logged_in[session.customer].append(session)
+        self._visitors = {name: (number, ended) for name, (number, ended) in state["visitors"].items()}
+        past = {customer: [EndedSession(*ended) for ended in past] for customer, past in state["past"].items()}
+        self._past = defaultdict(list, past)
+        self.rejected = Counter(state["rejected"])
+        recent, self._seen, self._swept, self._forgot = state["clock"]
+        self._recent = deque(recent, _RECENT)
+
 
 def score(
-    model: PurchaseModel | str | Path, events: Iterable[Event] | pa.Table | pd.DataFrame, *, history: Any = None
+    model: PurchaseModel | str | Path,
+    events: Iterable[Event] | pa.Table | pd.DataFrame,
+    *,
+    history: Any = None,
+    mapping: str | Path | LogMapping | None = None,
 ) -> Iterator[Score]:
     """Score events in the order in which they happened, as a live stream would be scored.
 
     Args:
         model: A trained model, or the folder of one.
         events: Dictionaries with the columns of an event (`visir.sessions.mapping`), a DataFrame, or an Arrow table;
-            times in µs since 1970 (UTC). `Sessions.events()` of another log has them.
-        history: A folder of sessions: what customers did before the events.
+            times in µs since 1970 (UTC). `Sessions.events()` of another log has them. With a mapping: rows of the log.
+        history: A folder of sessions: what visitors and customers did before the events.
+        mapping: How rows become events: a preset, a TOML file, or a `LogMapping`; bots are left out as it declares.
 
     Yields:
         A score when a session begins (step 0), and then whenever a page opens, up to the model's last step or the
         first order.
 
     Raises:
-        ConfigurationError: Events of a table lack the columns `visitor`, `time` or `action`.
+        ConfigurationError: Events of a table lack the columns `visitor`, `time` or `action`; the first event has an
+            unknown action, or a time in seconds or milliseconds; or the mapping does not fit.
 
     Example:
         >>> from visir.sessions import generate, make, train
         >>> _ = generate("shop", 2000)
         >>> sessions = make("shop/events", "shop-sessions", mapping="shop/mapping.toml")
-        >>> model = train(sessions, "lr", settings=["anonymous"], min_pages=6)
-        >>> scores = list(score(model, sessions.events()))
+        >>> scores = list(score(train(sessions, "lr"), sessions.events()))
         >>> scores[0].step, 0 < scores[0].probability < 0.5
         (0, True)
     """
     scorer = LiveScorer(model if isinstance(model, PurchaseModel) else load_model(model))
     if history is not None:
         scorer.remember_sessions(history)
-    for event in _rows(events):
+    for event in read_stream(events, mapping, scorer.rejected):
         yield from scorer.observe(event)
-
-
-def check_columns(columns: Sequence[str]) -> None:
-    """Check that events have the columns without which none can be scored.
-
-    Raises:
-        ConfigurationError: One is missing.
-    """
-    missing = [name for name in ("visitor", "time", "action") if name not in columns]
-    if missing:
-        raise ConfigurationError(
-            f"events without {', '.join(missing)}; there are {', '.join(columns)}.",
-            hint="a stream has the columns of an event, not of the log (docs/reference/session-logs.md); "
-            "those of a log: visir.sessions.make(log, out, mapping=…).events()",
-        )
-
-
-def _rows(events: Any) -> Iterable[Event]:
-    columns = getattr(events, "column_names", None) or getattr(events, "columns", None)
-    if columns is None:
-        return events  # type: ignore[no-any-return]
-    check_columns([str(name) for name in columns])
-    if hasattr(events, "to_pylist"):
-        return events.to_pylist()  # type: ignore[no-any-return]
-    return events.to_dict("records")  # type: ignore[no-any-return]

@@ -1,30 +1,30 @@
-"""A purchase model: trained, and saved as a folder of open files, one classifier per setting and step.
+"""A purchase model, saved as a folder of open files.
 
-`model.json` holds the card, and what features and scaling learnt; `anonymous-step-03.skops` the classifier of step 3.
+A live model is numbers in one file, `model.json`. A model of the thesis's protocol holds there the card, and what
+features and scaling learnt; `anonymous-step-03.skops` is the classifier of step 3.
 skops writes scikit-learn's objects as plain data (JSON and NPY in a zip) and builds only types that it, or `TRUSTED`
 below, names: loading runs no code of the file, as a pickle would.
 """
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from visir.display import Tabular, brief
-from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
+from visir.errors import VisirError, require
 from visir.files import read_json
-from visir.sessions.examples import MIN_PAGES, SETTINGS, NoSessionError, Sample, Setting, draw, idle_minutes
-from visir.sessions.features import FEATURE_SETS, FEATURES, FeatureSet, LearntFeatures, features_of
-from visir.sessions.prediction.base_rates import base_rates, rate_at
+from visir.sessions.examples import Setting
+from visir.sessions.features import FEATURES, LearntFeatures
 from visir.sessions.prediction.encoding import Scaling
-from visir.sessions.prediction.models import MODELS, FittedClassifier, fit
+from visir.sessions.prediction.live_model import LiveModel
+from visir.sessions.prediction.models import FittedClassifier
 from visir.sessions.records import Floats, SessionExamples
 from visir.storage import FolderKind, check_version, new_folder
 
-VERSION = 1
+VERSION = 2
 """Of `model.json`."""
 MODEL = FolderKind("purchase-model", "a purchase model", remedy="visir sessions train SESSIONS --out FOLDER")
 
@@ -56,164 +56,107 @@ class SettingModel:
 
 @dataclass(frozen=True, repr=False)
 class PurchaseModel(Tabular, view="visir.sessions.reports.model_view"):
-    """A model for each setting, and the card: what it was trained on, and how.
+    """A trained model, and the card: what it was trained on, how, and how good it is on later sessions.
 
     Args:
-        parts: Setting → its model.
-        card: Plain values: model, features, samples, how many sessions were drawn, base rates by step, versions.
+        parts: Of the live protocol one model, "all"; of the thesis's one for each setting.
+        card: Plain values: protocol, classifier, seed, sessions, versions, and the report of a live model.
     """
 
-    parts: Mapping[Setting, SettingModel]
+    parts: Mapping[str, SettingModel | LiveModel]
     card: dict[str, Any]
 
-    def save(self, out: str | Path, *, replace: bool = False) -> Path:
+    def part(self, setting: Setting) -> SettingModel | LiveModel | None:
+        """The model that scores a session of this setting; None where none was trained for it."""
+        for name in ("all", setting, "anonymous"):
+            if name in self.parts:
+                return self.parts[name]
+        return None
+
+    @property
+    def loses_to(self) -> list[str]:
+        """The references ("base rate", "plain LR") whose log loss on later sessions is below the model's."""
+        report = self.card.get("report")
+        return [] if report is None else list(report["loses_to"])
+
+    def save(self, out: str | Path, *, replace: bool = False, even_if_worse: bool = False) -> Path:
         """Write the folder of the model, complete or not at all; `load_model` reads it.
 
         Args:
             out: The folder to make.
             replace: Replace `out` where it is the folder of a model.
+            even_if_worse: Save a model too that loses to a reference on later sessions.
 
         Raises:
-            VisirError: `out` exists.
+            VisirError: `out` exists, or the model loses to a reference.
         """
-        return save_model(self, out, replace=replace)
+        return save_model(self, out, replace=replace, even_if_worse=even_if_worse)
 
     def __repr__(self) -> str:
         drawn = [
-            f"{setting}: {n['sessions']:,} sessions, {n['purchases']:,} with a purchase"
-            for setting, n in self.card["drawn"].items()
+            f"{name}: {n['sessions']:,} sessions, {n['purchases']:,} with a purchase"
+            for name, n in self.card["drawn"].items()
         ]
-        return brief(self, f"{self.card['model']}, {self.card['features']} features", *drawn)
+        report = self.card.get("report")
+        later = [] if report is None else [verdict(report)]
+        return brief(self, f"{self.card['model']}, protocol {self.card['protocol']}", *drawn, *later)
 
 
-def train(
-    sessions: str | Path,
-    model: str = "gbdt",
-    *,
-    settings: Sequence[Setting] = SETTINGS,
-    n: int | None = None,
-    min_pages: int = MIN_PAGES,
-    counted_pages: Literal["before order", "all"] = "before order",
-    setting_from: Literal["start", "session"] = "start",
-    features: FeatureSet = "extended",
-    seed: int = 0,
-) -> PurchaseModel:
-    """Train a model that says, page by page, how likely a session ends with a purchase.
-
-    It learns from all sessions of the folder that are long enough, without validation: `visir.sessions.predict` says
-    how good such a model is. Its probabilities are brought to the share of purchases among all sessions that reach a
-    step (`base_rates`). This assumes that shorter sessions look like those it learnt from; where they do not, the
-    mean of the scores differs from the rate.
-
-    A setting of which no session is long enough is left out with a warning, as long as another one can be trained.
+def verdict(report: Mapping[str, Any]) -> str:
+    """A report in a sentence: the log loss of each reference against the model's, from the first page on.
 
     Args:
-        sessions: A folder that `visir.sessions.make` wrote.
-        model: "rf", "lr", "knn", "svm", "mlp" or "gbdt" (`models.MODELS`).
-        settings: "anonymous", "identified", or both: a customer who logs in then changes the model.
-        n: At most so many sessions for each setting; all by default.
-        min_pages: Pages that a session must have (see `examples.Sample`).
-        counted_pages: Which pages count.
-        setting_from: What the setting follows from.
-        features: "baseline" or "extended", the feature set.
-        seed: Of the sample and the model.
+        report: `LiveReport.to_json`.
+    """
+    parts = [
+        f"{_number(value)} [{_number(low)}, {_number(high)}] less log loss than {name}"
+        for name, (value, low, high) in report["less_loss"].items()
+    ]
+    return f"{report['sessions']:,} later sessions, {report['purchases']:,} with a purchase: " + ", ".join(parts)
+
+
+def _number(value: float | None) -> str:
+    return "–" if value is None else f"{value:+.4f}"
+
+
+def require_better(model: PurchaseModel) -> None:
+    """Refuse a model that loses to a reference on later sessions.
 
     Raises:
-        ConfigurationError: An option is unknown.
-        VisirError: In no setting a session qualifies, or all have the same outcome.
-
-    Example:
-        >>> from visir.sessions import generate, make, train
-        >>> log = generate("shop", 2000)
-        >>> _ = make("shop/events", "sessions", mapping="shop/mapping.toml")
-        >>> trained = train("sessions", "lr", settings=["anonymous"], min_pages=6)
-        >>> trained.card["drawn"]["anonymous"]["sessions"] > 100
-        True
+        VisirError: It loses; the hint says what can be done.
     """
-    import sklearn.ensemble  # loads OpenMP, which must be there to be limited
-    from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
-
-    faults = [
-        f"unknown {kind} {value!r} ({nearest(value, choices)})"
-        for kind, value, choices in (("model", model, MODELS), ("features", features, FEATURE_SETS))
-        if value not in choices
-    ]
-    raise_faults(ConfigurationError, "train a purchase model", faults)
-    samples = [Sample(setting, n, seed, min_pages, counted_pages, setting_from) for setting in settings]
-    examples_by_sample = _drawn(sessions, samples)
-    rates = base_rates(sessions)
-    trained: tuple[Setting, ...] = tuple(sample.setting for sample in examples_by_sample)
-    parts: dict[Setting, SettingModel] = {}
-    drawn: dict[str, Any] = {}
-    for sample, examples in examples_by_sample.items():
-        learnt = LearntFeatures.of(features_of(sample.setting, features), examples)
-        scored: tuple[Setting, ...] = SETTINGS if trained == ("anonymous",) else (sample.setting,)
-        steps = []
-        with threadpool_limits(1):  # on so few rows threads wait for each other: five times the processor time
-            for step in sample.steps:
-                matrix = learnt.matrix(examples, step)
-                fitted = fit(model, learnt.features, learnt.states, matrix, examples.purchase, seed=seed)
-                steps.append(replace(fitted, base_rate=rate_at(rates, scored, step)))
-        parts[sample.setting] = SettingModel(learnt, tuple(steps))
-        drawn[sample.setting] = {"sessions": len(examples), "purchases": int(examples.purchase.sum())}
-    card = {
-        "model": model,
-        "features": features,
-        "seed": seed,
-        "samples": [sample.to_dict() for sample in examples_by_sample],
-        "drawn": drawn,
-        "base_rates": {setting: [fitted.base_rate for fitted in part.steps] for setting, part in parts.items()},
-        "zone": read_json(Path(sessions) / "counts.json")["declared"]["zone"],
-        "idle_minutes": idle_minutes(Path(sessions)),
-        "versions": {"scikit-learn": sklearn.__version__},
-    }
-    return PurchaseModel(parts, card)
+    if model.loses_to:
+        raise VisirError(
+            f"on later sessions the model loses to {' and '.join(model.loses_to)} "
+            f"({verdict(model.card['report'])}): it was not saved.",
+            hint="take a longer log, or another classifier (--classifier lr), or look at the report; "
+            "to save it all the same: --even-if-worse (even_if_worse=True)",
+        )
 
 
-def _drawn(sessions: str | Path, samples: Sequence[Sample]) -> dict[Sample, SessionExamples]:
-    """The examples of each sample; one without any is left out with a warning, unless there is no other."""
-    examples: dict[Sample, SessionExamples] = {}
-    missing: list[VisirError] = []
-    for sample in samples:
-        try:
-            drawn = draw(sessions, sample)
-        except NoSessionError as fault:
-            missing.append(fault)
-            continue
-        buyers = int(drawn.purchase.sum())
-        if 0 < buyers < len(drawn):
-            examples[sample] = drawn
-        else:
-            same_outcome = NoSessionError(
-                f"{sessions}: of {len(drawn):,} {sample.setting} sessions of {sample.min_pages} pages {buyers:,} buy: "
-                "nothing to tell apart.",
-                hint="learn from shorter sessions too (--min-pages), or from a longer log",
-            )
-            missing.append(same_outcome)
-    if not examples:
-        raise missing[0]
-    for lacking in missing:
-        warnings.warn(f"{lacking.message} No model for it. {lacking.hint}", stacklevel=3)
-    return examples
-
-
-def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False) -> Path:
+def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False, even_if_worse: bool = False) -> Path:
     """Write the folder of a model, complete or not at all.
 
     Args:
         model: The model.
         out: The folder to make.
         replace: Replace `out` where it exists.
+        even_if_worse: Save a model too that loses to a reference on later sessions.
 
     Raises:
-        VisirError: `out` exists.
+        VisirError: `out` exists, or the model loses to a reference.
     """
-    require("skops", extra="sessions", purpose="Saving a purchase model")
-    import skops.io
-
+    if not even_if_worse:
+        require_better(model)
     document: dict[str, Any] = {"visir_purchase_model": VERSION, **model.card, "parts": {}}
     with new_folder(out, MODEL, replace=replace) as change:
         for setting, part in model.parts.items():
+            if isinstance(part, LiveModel):
+                document["parts"][setting] = part.to_json()
+                continue
+            require("skops", extra="sessions", purpose="Saving a purchase model of the thesis's protocol")
+            import skops.io
+
             steps = []
             for step, fitted in enumerate(part.steps):
                 scaling = None if fitted.scaling is None else fitted.scaling.to_json()
@@ -236,28 +179,37 @@ def load_model(folder: str | Path) -> PurchaseModel:
     """Read a saved model.
 
     Raises:
-        VisirError: It is no model, damaged, or of another version of scikit-learn, whose objects mean something else.
+        VisirError: It is no model, damaged, or a model of the thesis's protocol from another version of scikit-learn,
+            whose objects mean something else.
     """
-    require("sklearn", "skops", extra="sessions", purpose="Loading a purchase model")
-    import sklearn
-
     folder = Path(folder)
     if not (folder / "model.json").is_file():
         raise VisirError(f"{folder}: no purchase model.", hint="make one: visir sessions train SESSIONS --out FOLDER")
     path = folder / "model.json"
     card = read_json(path)
     check_version(card.pop("visir_purchase_model", None), VERSION, path, what="purchase model", remedy="train it again")
-    trained_with, installed = card["versions"]["scikit-learn"], sklearn.__version__
+    parts: dict[str, SettingModel | LiveModel] = {}
+    for setting, part in card.pop("parts").items():
+        if card["protocol"] == "live":
+            parts[setting] = LiveModel.from_json(part)
+            continue
+        _check_library(folder, card["versions"]["scikit-learn"])
+        steps = [_fitted(folder, setting, step, card["model"], values) for step, values in enumerate(part["steps"])]
+        parts[setting] = SettingModel(LearntFeatures.from_json(part["learnt"], FEATURES), tuple(steps))
+    return PurchaseModel(parts, card)
+
+
+def _check_library(folder: Path, trained_with: str) -> None:
+    """Refuse objects of another minor version of scikit-learn."""
+    require("sklearn", "skops", extra="sessions", purpose="Loading a purchase model of the thesis's protocol")
+    import sklearn
+
+    installed = sklearn.__version__
     if trained_with.split(".")[:2] != installed.split(".")[:2]:
         raise VisirError(
             f"{folder} was trained with scikit-learn {trained_with}; this is {installed}.",
             hint=f"train it again, or pip install scikit-learn=={trained_with}",
         )
-    parts: dict[Setting, SettingModel] = {}
-    for setting, part in card.pop("parts").items():
-        steps = [_fitted(folder, setting, step, card["model"], values) for step, values in enumerate(part["steps"])]
-        parts[setting] = SettingModel(LearntFeatures.from_json(part["learnt"], FEATURES), tuple(steps))
-    return PurchaseModel(parts, card)
 
 
 def _fitted(folder: Path, setting: str, step: int, model: str, values: dict[str, Any]) -> FittedClassifier:

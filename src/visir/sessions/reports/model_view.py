@@ -1,6 +1,9 @@
-"""A purchase model: what it learnt from, and how often sessions buy that reach a step."""
+"""A purchase model: what it learnt from, and how good it is on later sessions."""
 
 from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
 
 from visir.reports.blocks import Block, Paragraph
 from visir.reports.table import Column, Table
@@ -8,22 +11,64 @@ from visir.reports.views.parts import facts
 from visir.sessions.prediction.models import TITLES
 from visir.sessions.prediction.purchase_model import PurchaseModel
 
+_TITLES = {**TITLES, "blend": "LR and GBDT"}
+_MEASURES = {"mean_p": "mean p", "log_loss": "log loss", "roc_auc": "ROC-AUC", "pr_auc": "PR-AUC", "lift": "lift"}
+
 
 def blocks(model: PurchaseModel) -> list[Block]:
-    """What it is, and the base rates."""
+    """What it is, and its report, or the base rates of a model of the thesis's protocol."""
     card = model.card
     drawn = [
-        f"{setting}: {n['sessions']:,} sessions, {n['purchases']:,} with a purchase"
-        for setting, n in card["drawn"].items()
+        f"{name}: {n['sessions']:,} sessions, {n['purchases']:,} with a purchase" for name, n in card["drawn"].items()
     ]
-    return [
-        facts(TITLES[card["model"]], f"{card['features']} features", *drawn),
-        Paragraph("Of all sessions that reach a step, so many buy. Probabilities are brought to these rates."),
-        table(model),
-    ]
+    first = facts(_TITLES[card["model"]], f"protocol {card['protocol']}", *drawn)
+    if "report" not in card:
+        about = "Of all sessions that reach a step, so many buy. Probabilities are brought to these rates."
+        return [first, Paragraph(about), rates_table(model)]
+    return [first, page_table(model), reliability_table(model)]
 
 
 def table(model: PurchaseModel) -> Table:
+    """The report by page, or the base rates."""
+    return page_table(model) if "report" in model.card else rates_table(model)
+
+
+def page_table(model: PurchaseModel) -> Table:
+    """Measures of the model, the base rate and a plain logistic regression on later sessions, by page."""
+    report = model.card["report"]
+    rows = [
+        [
+            str(page["step"]),
+            f"{page['sessions']:,}, {page['purchases']:,}",
+            name,
+            *(_interval(page["measures"][measure][name], 1 if measure == "lift" else 4) for measure in _MEASURES),
+        ]
+        for page in report["pages"]
+        for name in ("model", "base rate", "plain LR")
+    ]
+    columns = [Column(name) for name in ("pages", "sessions, that buy", "", *_MEASURES.values())]
+    when = model.card["test_from"]
+    return Table.of(columns, rows, notes=[f"Sessions from {when} on; 95 % intervals, visitors drawn with replacement."])
+
+
+def reliability_table(model: PurchaseModel) -> Table:
+    """Mean chance beside the share that buys, by page, and at the first page by the length sessions came to have."""
+    rows = [
+        [
+            row["group"],
+            f"{row['sessions']:,}",
+            f"{row['mean_p']:.4f}",
+            f"{row['rate']:.4f}",
+            _interval(row["difference"], 4, signed=True),
+        ]
+        for row in model.card["report"]["reliability"]
+    ]
+    columns = [Column(name) for name in ("scored", "sessions", "mean p", "share that buys", "difference")]
+    note = '"in all": scored at the first page, where nobody knows how long the session will be.'
+    return Table.of(columns, rows, notes=[note])
+
+
+def rates_table(model: PurchaseModel) -> Table:
     """The base rate of each setting by step, in percent."""
     rates = model.card["base_rates"]
     steps = max(map(len, rates.values()))
@@ -31,3 +76,9 @@ def table(model: PurchaseModel) -> Table:
     rows = [[*row, *[None] * (steps + 1 - len(row))] for row in rows]
     columns = [Column("pages opened"), *(Column(str(step), 1) for step in range(steps))]
     return Table.of(columns, rows, notes=["Base rates, in percent of sessions."])
+
+
+def _interval(values: Sequence[Any], digits: int, *, signed: bool = False) -> str:
+    sign = "+" if signed else ""
+    value, low, high = ("–" if value is None else f"{value:{sign}.{digits}f}" for value in values)
+    return value if low == "–" else f"{value} [{low}, {high}]"

@@ -1,0 +1,277 @@
+"""How good a live model is on later sessions, beside the base rate and a plain logistic regression.
+
+Every number has a 95 % interval: visitors are drawn with replacement, all sessions of a visitor together. The intervals
+say how much the test sessions could have been others; they do not say how much a model would change that is trained on
+others.
+
+A model *loses* when its log loss over all scores from the first page on is above that of a reference.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from visir.sessions.prediction.live_model import LiveModel
+from visir.sessions.prediction.reference import REFERENCES, reference_chances
+from visir.sessions.records import Bools, Floats, Ints, SessionExamples
+
+PAGES = (0, 1, 2, 3, 5, 10)
+"""The steps of the report."""
+MEASURES = ("mean_p", "log_loss", "roc_auc", "pr_auc", "lift")
+"""`lift`: how many times the base rate the tenth of the sessions buys that has the highest chances."""
+LENGTHS = (
+    ("1 page", 1, 1),
+    ("2 pages", 2, 2),
+    ("3 to 5 pages", 3, 5),
+    ("6 to 11 pages", 6, 11),
+    ("12 pages or more", 12, None),
+)
+"""Lengths that sessions come to have, in pages before the first order."""
+SAMPLES = 500
+
+_CHUNK = 50
+
+Interval = tuple[float, float, float]
+"""A value and the ends of its 95 % interval."""
+
+
+@dataclass(frozen=True)
+class PageReport:
+    """One step.
+
+    Args:
+        step: Pages opened.
+        sessions: Later sessions that reach it.
+        purchases: Those of them that buy.
+        measures: Measure → "model", "base rate" or "plain LR" → value and interval; NaN where only one outcome occurs.
+        less_loss: Reference → its log loss minus the model's: above 0 where the model is better.
+    """
+
+    step: int
+    sessions: int
+    purchases: int
+    measures: Mapping[str, Mapping[str, Interval]]
+    less_loss: Mapping[str, Interval]
+
+
+@dataclass(frozen=True)
+class ReliabilityRow:
+    """Whether chances are as high as the share that buys.
+
+    Args:
+        group: "page 3", or "5 pages in all" (not known when the score is given).
+        step: When the sessions are scored.
+        sessions: Of the group.
+        mean_p: The mean chance.
+        rate: The share that buys.
+        difference: Mean chance minus share, with its interval.
+    """
+
+    group: str
+    step: int
+    sessions: int
+    mean_p: float
+    rate: float
+    difference: Interval
+
+
+@dataclass(frozen=True)
+class LiveReport:
+    """A model on later sessions.
+
+    Args:
+        test_from: Sessions that began at this moment or later were scored, µs since 1970 (UTC).
+        sessions: How many.
+        purchases: Those of them that buy.
+        pages: By step.
+        reliability: By step, and at the first page by the length that sessions came to have.
+        less_loss: Reference → its log loss minus the model's, over all scores from the first page on.
+    """
+
+    test_from: int
+    sessions: int
+    purchases: int
+    pages: tuple[PageReport, ...]
+    reliability: tuple[ReliabilityRow, ...]
+    less_loss: Mapping[str, Interval]
+
+    @property
+    def loses_to(self) -> list[str]:
+        """The references whose log loss is below the model's."""
+        return [name for name, (difference, _, _) in self.less_loss.items() if difference < 0]
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a card, with `loses_to`; NaN as null."""
+        values: dict[str, Any] = _plain(asdict(self))
+        return values | {"loses_to": self.loses_to}
+
+
+def live_report(
+    model: LiveModel, examples: SessionExamples, train: Bools, test: Bools, *, test_from: int, samples: int = SAMPLES
+) -> LiveReport:
+    """Report on later sessions.
+
+    Args:
+        model: Trained on the sessions of `train`.
+        examples: n sessions.
+        train: (n,) those that the references learn from.
+        test: (n,) the later ones; at least one reaches a page.
+        test_from: When they begin.
+        samples: How often visitors are drawn.
+    """
+    visitors, visitor = np.unique(examples.visitor.astype(str), return_inverse=True)
+    rng = np.random.default_rng(0)
+    tested_visitors = np.unique(visitor[test])
+    place = np.full(len(visitors), -1)
+    place[tested_visitors] = np.arange(len(tested_visitors))
+    draws = rng.multinomial(len(tested_visitors), np.full(len(tested_visitors), 1 / len(tested_visitors)), samples)
+    pages: list[PageReport] = []
+    reliability: list[ReliabilityRow] = []
+    losses: list[tuple[Floats, Ints]] = []
+    for step in model.steps:
+        rows = test & (examples.reached >= step)
+        if not rows.any():
+            continue
+        buys, group = examples.purchase[rows], place[visitor[rows]]
+        chances = {"model": model.probability(examples, step)[rows], **reference_chances(examples, train, test, step)}
+        if step:
+            losses.append((np.stack([log_losses(chance, buys) for chance in chances.values()], axis=1), group))
+        if step in PAGES:
+            pages.append(_page(step, chances, buys, draws, group))
+            reliability.append(_reliability(f"page {step}", step, chances["model"], buys, draws, group))
+        if step == 1:
+            length = examples.reached[rows]
+            for name, low, high in LENGTHS:
+                part = (length >= low) & (length <= (high or length.max()))
+                if part.any():
+                    reliability.append(
+                        _reliability(f"{name} in all", 1, chances["model"][part], buys[part], draws, group[part])
+                    )
+    values = np.concatenate([values for values, _ in losses]) if losses else np.zeros((1, 3))
+    group = np.concatenate([group for _, group in losses]) if losses else np.zeros(1, np.int64)
+    less = {name: _mean(values[:, 1 + number] - values[:, 0], draws, group) for number, name in enumerate(REFERENCES)}
+    return LiveReport(
+        test_from, int(test.sum()), int(examples.purchase[test].sum()), tuple(pages), tuple(reliability), less
+    )
+
+
+def log_losses(chance: Floats, purchase: Bools) -> Floats:
+    """(n,) the log loss of each session."""
+    safe = np.clip(chance, 1e-12, 1 - 1e-12)
+    return -np.log(np.where(purchase, safe, 1 - safe))
+
+
+def weighted_roc_auc(chance: Floats, purchase: Bools, weights: Floats) -> Floats:
+    """(samples,) ROC-AUC under each row of weights; NaN where only one outcome has weight.
+
+    Args:
+        chance: (n,) the chances.
+        purchase: (n,) whether each session holds an order.
+        weights: (samples, n) how often each session was drawn.
+    """
+    buys, stays, _ = _by_chance(chance, purchase, weights)
+    below = np.cumsum(stays, axis=1) - stays
+    with np.errstate(invalid="ignore", divide="ignore"):
+        auc: Floats = (buys * (below + stays / 2)).sum(axis=1) / (buys.sum(axis=1) * stays.sum(axis=1))
+    return auc
+
+
+def weighted_pr_auc(chance: Floats, purchase: Bools, weights: Floats) -> Floats:
+    """(samples,) average precision under each row of weights; NaN where nothing that buys has weight."""
+    buys, stays, _ = _by_chance(chance, purchase, weights)
+    hits = np.cumsum(buys[:, ::-1], axis=1)
+    named = hits + np.cumsum(stays[:, ::-1], axis=1)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        precision = np.where(named > 0, hits / named, 0.0)
+        total: Floats = (precision * buys[:, ::-1]).sum(axis=1) / hits[:, -1]
+    return total
+
+
+def weighted_lift(chance: Floats, purchase: Bools, weights: Floats) -> Floats:
+    """(samples,) share that buys in the tenth with the highest chances, as a multiple of the share of all.
+
+    Sessions of one chance stand for each other: of a group that the limit cuts, a part counts.
+    """
+    buys, stays, _ = _by_chance(chance, purchase, weights)
+    size = (buys + stays)[:, ::-1]
+    limit = 0.1 * size.sum(axis=1, keepdims=True)
+    before = np.cumsum(size, axis=1) - size
+    with np.errstate(invalid="ignore", divide="ignore"):
+        part = np.where(size > 0, np.clip((limit - before) / size, 0, 1), 0)
+        top = (part * buys[:, ::-1]).sum(axis=1) / limit[:, 0]
+        lift: Floats = top / (buys.sum(axis=1) / size.sum(axis=1))
+    return lift
+
+
+def _by_chance(chance: Floats, purchase: Bools, weights: Floats) -> tuple[Floats, Floats, Floats]:
+    """(samples, levels) weight that buys and that does not, for each different chance in ascending order."""
+    levels, level = np.unique(chance, return_inverse=True)
+    order = np.argsort(level, kind="stable")
+    first = np.searchsorted(level[order], np.arange(len(levels)))
+    drawn = weights[:, order]
+    buys = np.add.reduceat(drawn * purchase[order], first, axis=1)
+    return buys, np.add.reduceat(drawn, first, axis=1) - buys, levels
+
+
+_RANKINGS: dict[str, Callable[[Floats, Bools, Floats], Floats]] = {
+    "roc_auc": weighted_roc_auc,
+    "pr_auc": weighted_pr_auc,
+    "lift": weighted_lift,
+}
+
+
+def _page(step: int, chances: dict[str, Floats], buys: Bools, draws: Ints, group: Ints) -> PageReport:
+    measures: dict[str, dict[str, Interval]] = {measure: {} for measure in MEASURES}
+    has_both = bool(buys.any()) and not bool(buys.all())
+    for name, chance in chances.items():
+        measures["mean_p"][name] = _mean(chance, draws, group)
+        measures["log_loss"][name] = _mean(log_losses(chance, buys), draws, group)
+        for measure, function in _RANKINGS.items():
+            measures[measure][name] = _ranking(function, chance, buys, draws, group) if has_both else (np.nan,) * 3
+    model = log_losses(chances["model"], buys)
+    less = {name: _mean(log_losses(chances[name], buys) - model, draws, group) for name in REFERENCES}
+    return PageReport(step, len(buys), int(buys.sum()), measures, less)
+
+
+def _reliability(name: str, step: int, chance: Floats, buys: Bools, draws: Ints, group: Ints) -> ReliabilityRow:
+    difference = _mean(chance - buys, draws, group)
+    return ReliabilityRow(name, step, len(buys), float(chance.mean()), float(buys.mean()), difference)
+
+
+def _mean(values: Floats, draws: Ints, group: Ints) -> Interval:
+    visitors = draws.shape[1]
+    sums = np.bincount(group, values, minlength=visitors)
+    sizes = np.bincount(group, minlength=visitors).astype(np.float64)
+    with np.errstate(invalid="ignore", divide="ignore"):
+        drawn = (draws @ sums) / (draws @ sizes)
+    return (float(values.mean()), *_ends(drawn))
+
+
+def _ranking(
+    function: Callable[[Floats, Bools, Floats], Floats], chance: Floats, buys: Bools, draws: Ints, group: Ints
+) -> Interval:
+    drawn = [
+        function(chance, buys, draws[begin : begin + _CHUNK][:, group].astype(np.float64))
+        for begin in range(0, len(draws), _CHUNK)
+    ]
+    return (float(function(chance, buys, np.ones((1, len(buys))))[0]), *_ends(np.concatenate(drawn)))
+
+
+def _ends(drawn: Floats) -> tuple[float, float]:
+    defined = drawn[np.isfinite(drawn)]
+    if len(defined) < 2:
+        return float("nan"), float("nan")
+    low, high = np.quantile(defined, (0.025, 0.975))
+    return float(low), float(high)
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: _plain(part) for name, part in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [_plain(part) for part in value]
+    return None if isinstance(value, float) and np.isnan(value) else value

@@ -1,0 +1,167 @@
+"""Events of a stream: checked one by one, or made of a log's rows by a mapping.
+
+A mapping is SQL, the same that makes the events of training (`definition.events_sql`). It runs on the rows that came
+together; so bots, times and actions are read as in training.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from visir.errors import ConfigurationError, nearest
+from visir.sessions.definition import events_sql, rows_sql
+from visir.sessions.engine import duckdb_engine, without_query
+from visir.sessions.making import mapping_of
+from visir.sessions.mapping import ACTIONS, COLUMNS, LogMapping
+
+ROWS_AT_ONCE = 2_000
+
+_OTHER_COLUMNS = (
+    "a stream has visir's own columns (docs/reference/session-logs.md); of a log's own columns: --preset NAME or "
+    "--mapping FILE (in Python: mapping=…)"
+)
+
+_SECONDS = range(900_000_000, 5_000_000_000)  # the years 1998 to 2128
+_MILLISECONDS = range(900_000_000_000, 5_000_000_000_000)
+
+
+def fault_of(event: Mapping[str, Any]) -> tuple[str, str] | None:
+    """Why an event cannot be used: the reason (`live.SET_ASIDE`), and what to do; None where it can.
+
+    Args:
+        event: The columns of an event.
+
+    Example:
+        >>> fault_of({"visitor": "ann", "time": 1_740_787_801, "action": "page"})[0]
+        'wrong_unit'
+    """
+    time, action = event.get("time"), event.get("action")
+    if not event.get("visitor"):
+        return "no_visitor", "an event needs the id of its visitor"
+    if isinstance(time, bool) or not isinstance(time, int) or time < 0:
+        return "no_time", f"time {time!r}: whole microseconds since 1970 (UTC) are needed"
+    for unit, factor, values in (("seconds", 1_000_000, _SECONDS), ("milliseconds", 1_000, _MILLISECONDS)):
+        if time in values:
+            return "wrong_unit", f"time {time} looks like {unit}: microseconds are needed, {factor:,} times as many"
+    if action not in ACTIONS:
+        if action is None:
+            return "unknown_action", f"an event needs an action: {', '.join(ACTIONS)}"
+        return "unknown_action", f"action {action!r}: {nearest(str(action), ACTIONS)}"
+    return None
+
+
+def check_columns(columns: Sequence[str]) -> None:
+    """Check that events have the columns without which none can be scored.
+
+    Raises:
+        ConfigurationError: One is missing.
+    """
+    missing = [name for name in ("visitor", "time", "action") if name not in columns]
+    if missing:
+        raise ConfigurationError(
+            f"events without {', '.join(missing)}; there are {', '.join(columns)}.",
+            hint=_OTHER_COLUMNS,
+        )
+
+
+def read_stream(
+    rows: Any, mapping: str | Path | LogMapping | None, rejected: Counter[str]
+) -> Iterator[Mapping[str, Any]]:
+    """Events of rows, in their order.
+
+    Args:
+        rows: Dictionaries, a DataFrame or an Arrow table: events, or rows of a log.
+        mapping: How rows become events; None where they are events.
+        rejected: Counts the rows that the mapping rejects, by reason.
+
+    Raises:
+        ConfigurationError: The first event has an unknown action or a wrong unit, columns are missing, or the mapping
+            does not fit.
+    """
+    columns = getattr(rows, "column_names", None) or getattr(rows, "columns", None)
+    if columns is not None:
+        if mapping is None:
+            check_columns([str(name) for name in columns])
+        if hasattr(rows, "to_pylist"):
+            rows = rows.to_pylist()
+        else:  # what is missing in a DataFrame is not a number
+            rows = rows.astype(object).where(rows.notna(), None).to_dict("records")
+    for events in read_chunks(_chunks(iter(rows)), mapping, rejected):
+        yield from events
+
+
+def read_chunks(
+    chunks: Iterable[Sequence[Mapping[str, Any]]], mapping: str | Path | LogMapping | None, rejected: Counter[str]
+) -> Iterator[Iterable[Mapping[str, Any]]]:
+    """The events of each chunk of rows.
+
+    Args:
+        chunks: Rows that came together; a mapping is applied to them together.
+        mapping: As in `read_stream`.
+        rejected: Likewise.
+
+    Raises:
+        ConfigurationError: As in `read_stream`.
+    """
+    if mapping is not None:
+        yield from _mapped(chunks, mapping_of(mapping), rejected)
+        return
+    is_first = True
+    for chunk in chunks:
+        fault = fault_of(chunk[0]) if is_first and chunk else None
+        if fault is not None and fault[0] in ("wrong_unit", "unknown_action"):
+            raise ConfigurationError(f"the first event cannot be scored: {fault[1]}.", hint=_OTHER_COLUMNS)
+        is_first = is_first and not chunk
+        yield chunk
+
+
+def _chunks(rows: Iterator[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
+    while chunk := list(islice(rows, ROWS_AT_ONCE)):
+        yield chunk
+
+
+def _mapped(
+    chunks: Iterable[Sequence[Mapping[str, Any]]], mapping: LogMapping, rejected: Counter[str]
+) -> Iterator[list[dict[str, Any]]]:
+    """Events of a log's rows; rejected ones are counted by reason, as `visir sessions make` does."""
+    import duckdb
+    import pyarrow as pa
+
+    wanted = list(dict.fromkeys(name for names in mapping.raw.values() for name in names))
+    wanted += [mapping.unnest] if mapping.unnest is not None and mapping.unnest not in wanted else []
+    query = events_sql(mapping, rows_sql(mapping, "chunk", ["arrival", *wanted], arrival="arrival"))
+    is_first = True
+    with duckdb_engine(Path(mapping.name), "Reading a stream by a mapping", threads=1) as engine:
+        for chunk in chunks:
+            if not chunk:
+                yield []
+                continue
+            if is_first:
+                present = list(dict.fromkeys(name for row in chunk for name in row))
+                rows_sql(mapping, "chunk", present, arrival="arrival")  # raises where a column is missing
+                is_first = False
+            columns = {name: _column([row.get(name) for row in chunk], mapping.format) for name in wanted}
+            engine.register("chunk", pa.table({"arrival": pa.array(range(len(chunk)), pa.int64()), **columns}))
+            try:
+                events = engine.sql(f"{query} ORDER BY arrival").to_arrow_table().to_pylist()
+            except duckdb.Error as fault:
+                raise ConfigurationError(
+                    f"mapping {mapping.name!r} cannot be applied to the stream: {without_query(str(fault))}",
+                    hint="compare the names and expressions under [raw] and [events] with the stream's columns",
+                ) from fault
+            rejected.update(event["reason"] for event in events if event["reason"] is not None)
+            yield [{name: event[name] for name in COLUMNS} for event in events if event["reason"] is None]
+
+
+def _column(values: list[Any], file_format: str) -> Any:
+    """A column; CSV is text, and a column without any value too."""
+    import pyarrow as pa
+
+    if file_format == "csv":
+        return pa.array([None if value is None else str(value) for value in values], pa.string())
+    array = pa.array(values)
+    return array.cast(pa.string()) if pa.types.is_null(array.type) else array

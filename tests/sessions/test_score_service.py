@@ -1,0 +1,79 @@
+"""`visir sessions serve`: events in, probabilities out, over HTTP."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import Any
+
+import pytest
+from intent_log import event, folder_of, random_log
+
+from visir.sessions.prediction.live import LiveScorer
+from visir.sessions.prediction.purchase_model import load_model
+from visir.sessions.prediction.training import train
+
+for package in ("duckdb", "sklearn", "fastapi", "uvicorn"):
+    pytest.importorskip(package, reason="needs the extras 'sessions' and 'serve'")
+
+LOG = random_log(40)
+
+
+def asked(url: str, body: object = None) -> tuple[int, Any]:
+    data = None if body is None else body if isinstance(body, bytes) else json.dumps(body).encode()
+    try:
+        with urllib.request.urlopen(urllib.request.Request(url, data), timeout=30) as answer:
+            return answer.status, json.loads(answer.read())
+    except urllib.error.HTTPError as refused:
+        return refused.code, json.loads(refused.read())
+
+
+def started(model: Path, state: Path) -> tuple[subprocess.Popen[bytes], str]:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "visir", "sessions", "serve", str(model), "--port", str(port)]
+    child = subprocess.Popen([*command, "--state", str(state)], stderr=subprocess.DEVNULL, env=dict(os.environ))
+    url, deadline = f"http://127.0.0.1:{port}", time.monotonic() + 120
+    while True:
+        assert child.poll() is None and time.monotonic() < deadline
+        try:
+            if asked(f"{url}/health")[0] == 200:
+                return child, url
+        except OSError:
+            time.sleep(0.1)
+
+
+def test_a_service_answers_as_the_scorer_does_and_goes_on_after_a_stop(tmp_path: Path) -> None:
+    folder = folder_of(LOG, tmp_path)
+    model = train(folder, "lr").save(tmp_path / "model", even_if_worse=True)
+    scorer = LiveScorer(load_model(model))
+    expected = [[score.__dict__ for row in part for score in scorer.observe(row)] for part in (LOG[:150], LOG[150:300])]
+    child, url = started(model, tmp_path / "state")
+    try:
+        status, answer = asked(f"{url}/v1/events", {"events": [*LOG[:150], LOG[149]]})
+        assert (status, answer) == (200, {"scores": expected[0], "set_aside": {"duplicate": 1}})
+        wrong = [event("a", 0, action="pages"), {**event("b", 0), "time": 1_740_787_801}, event("", 0)]
+        status, answer = asked(f"{url}/v1/events", wrong)
+        assert status == 422 and len(answer["error"]["faults"]) == 3 and "no event was read" in answer["error"]["hint"]
+        assert asked(f"{url}/v1/events", b"{")[0] == 400
+        assert asked(f"{url}/v1/events", {"events": 3})[0] == 422
+        assert asked(f"{url}/v1/events", b" " * (17 << 20))[0] == 413
+        assert asked(f"{url}/health")[1]["events"] == 151
+        child.send_signal(signal.SIGTERM)
+        child.wait(60)
+        child, url = started(model, tmp_path / "state")
+        assert asked(f"{url}/v1/events", LOG[150:300]) == (200, {"scores": expected[1], "set_aside": {}})
+        health = asked(f"{url}/health")[1]
+        assert health["events"] == 301 and health["set_aside"] == {"duplicate": 1}
+    finally:
+        child.kill()
+        child.wait()

@@ -1,0 +1,276 @@
+"""Streams with faults: nothing late, repeated or from the future makes a session, and a killed reader goes on."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
+
+from visir.errors import ConfigurationError, VisirError
+from visir.sessions import make
+from visir.sessions.examples import EverySession, draw
+from visir.sessions.mapping import LogMapping
+from visir.sessions.prediction.live import LiveScorer, Score, score
+from visir.sessions.prediction.open_session import EndedSession
+from visir.sessions.prediction.purchase_model import PurchaseModel
+from visir.sessions.prediction.stream_events import read_stream
+from visir.sessions.prediction.stream_state import restore_state, save_state
+from visir.sessions.prediction.training import train
+
+for package in ("duckdb", "sklearn"):
+    pytest.importorskip(package, reason="needs the extra 'sessions'")
+
+LOG = random_log(60)
+for _row in LOG:  # some log in to pay, or to search, on the page that is open
+    if _row["action"] in ("order", "query") and _row["customer"] is None:
+        _row["customer"] = _row["visitor"].partition("-")[0]
+
+
+@pytest.fixture(scope="module")
+def log_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return folder_of(LOG, tmp_path_factory.mktemp("log"))
+
+
+@pytest.fixture(scope="module")
+def model(log_folder: Path) -> PurchaseModel:
+    return train(log_folder, "lr")
+
+
+class Ended(list[tuple[str, int, int, int]]):
+    """The sessions that a scorer closed: visitor, begin, end, orders."""
+
+    def __call__(self, session: EndedSession, customer: str | None) -> None:
+        self.append((session.visitor, session.began, session.ended, session.orders))
+
+
+def of_batch(folder: Path) -> list[tuple[str, int, int, int]]:
+    table = pq.read_table(folder / "sessions").select(["visitor", "began", "ended", "orders"])
+    return sorted(tuple(row.values()) for row in table.to_pylist())
+
+
+def disturbed(rows: list[Row], seed: int = 0) -> tuple[list[Row], Counter[str]]:
+    """Events beside those of a log: repetitions, old ones again, and stamps of the year 2100."""
+    rng = np.random.default_rng(seed)
+    stream: list[Row] = []
+    added: Counter[str] = Counter()
+    for row in rows:
+        stream.append(row)
+        if rng.random() < 0.05:
+            stream.append(dict(row))
+            added["duplicate"] += 1
+        if rng.random() < 0.05:
+            stream.append({**row, "time": row["time"] - 1, "page": "late"})
+            added["late"] += 1
+        if rng.random() < 0.05:
+            stream.append({**row, "time": 4_102_444_800_000_000})
+            added["future"] += 1
+    return stream, added
+
+
+def test_the_scores_of_a_stream_are_those_of_the_batch(model: PurchaseModel, log_folder: Path) -> None:
+    live = LiveScorer(model)
+    scores = {(one.visitor, one.began, one.step): one for row in LOG for one in live.observe(row)}
+    drawn = draw(log_folder, EverySession())
+    compared = 0
+    for step in range(11):
+        chances = model.parts["all"].probability(drawn, step)
+        for row in np.flatnonzero(drawn.reached >= step):
+            one = scores.pop((drawn.visitor[row], int(drawn.began[row]), step))
+            assert one.probability == pytest.approx(chances[row], rel=1e-9)
+            assert (one.setting == "identified") == (drawn.customer_step[row] <= step)
+            assert one.session == drawn.visits[row] + 1
+            compared += 1
+    assert not scores and compared > 2_000
+
+
+def test_faults_of_a_stream_change_no_session_and_no_score(model: PurchaseModel, log_folder: Path) -> None:
+    stream, added = disturbed(LOG)
+    ended = Ended()
+    live, plain = LiveScorer(model, closed=ended), LiveScorer(model)
+    scores = [one for row in stream for one in live.observe(row)]
+    live.close_all()
+    assert scores == [one for row in LOG for one in plain.observe(row)]
+    assert sorted(ended) == of_batch(log_folder)
+    assert live.rejected == added and min(added.values()) > 50
+
+
+def test_an_event_of_a_session_that_is_over_makes_no_session(model: PurchaseModel) -> None:
+    live = LiveScorer(model)
+    rows = [event("a", 0), *(event(f"b{number}", 45 + number) for number in range(40)), event("a", 10), event("a", 29)]
+    assert {one.visitor for row in rows[-2:] for one in live.observe(row)} == {"a"}, "nothing was closed yet"
+    live = LiveScorer(model)
+    assert not [one for row in rows for one in live.observe(row)][len(rows[:-2]) * 2 :]
+    assert live.rejected == {"late": 2}
+    (begins, _) = live.observe(event("a", 90))  # the visitor is back
+    assert (begins.session, begins.step) == (2, 0)
+
+
+def test_one_stamp_from_the_future_keeps_nothing_open(model: PurchaseModel) -> None:
+    # The clock of the machine is before the stamp, and then after it: the second is a log that is read later.
+    for now, set_aside in ((BEGAN + 365 * DAY, 1), (BEGAN + 4_000 * DAY, 0)):
+        live = LiveScorer(model, now=lambda now=now: now)
+        live.observe(event("wrong", 2 * 365 * DAY / MINUTE))
+        for number in range(3_000):
+            live.observe(event(f"v{number}", number * 10))
+        assert live.rejected["future"] == set_aside
+        assert live.open_sessions < 20 and not live.rejected["late"]
+
+
+def test_what_is_remembered_has_an_end(model: PurchaseModel) -> None:
+    live = LiveScorer(model)
+    for number in range(6_000):  # a visitor every 20 minutes for 83 days, every third a customer
+        customer = f"c{number}" if number % 3 == 0 else None
+        live.observe(event(f"v{number}", number * 20, customer=customer))
+    visitors, sessions = live.remembered
+    assert 30 * 72 <= visitors <= 32 * 72 and sessions == pytest.approx(2_000, abs=10)
+    for number in range(30):
+        live.observe(event("later", 500 * DAY / MINUTE + number * 60))
+    visitors, sessions = live.remembered
+    assert visitors <= 1 and sessions == 0
+    assert not live.observe(event("v1", 20)) and live.rejected["late"] == 1, "older than what is remembered"
+
+
+def test_an_idle_session_of_the_customer_counts_before_it_is_closed(model: PurchaseModel) -> None:
+    live = LiveScorer(model)
+    live.observe(event("phone", 0, customer="x"))
+    live.observe(event("phone", 1, None, "order", customer="x"))
+    live.observe(event("pc", 40, customer="x"))
+    assert [past.orders for past in live._past_of(live._open["pc"])] == [1] and live.open_sessions == 2
+
+
+def test_a_state_goes_on_as_if_nothing_had_happened(model: PurchaseModel, tmp_path: Path) -> None:
+    stream, _ = disturbed(LOG, 1)
+    whole = LiveScorer(model)
+    expected = [whole.observe(row) for row in stream]
+    path = tmp_path / "state"
+    for cut in (0, 1, len(stream) // 3, len(stream) - 1):
+        before = LiveScorer(model)
+        scores = [before.observe(row) for row in stream[:cut]]
+        save_state(before, path, lines=cut)
+        after = LiveScorer(model)
+        assert restore_state(after, path) == cut
+        assert scores + [after.observe(row) for row in stream[cut:]] == expected
+        assert after.rejected == whole.rejected and after.to_state() == whole.to_state()
+
+
+def test_a_state_of_something_else_is_refused(model: PurchaseModel, log_folder: Path, tmp_path: Path) -> None:
+    path = tmp_path / "state"
+    save_state(LiveScorer(model), path, lines=3)
+    with pytest.raises(VisirError, match="another model"):
+        restore_state(LiveScorer(train(log_folder, "lr", seed=1)), path)
+    path.write_text(json.dumps({**json.loads(path.read_text()), "visir_purchase_stream": 2}))
+    with pytest.raises(VisirError, match="newer visir"):
+        restore_state(LiveScorer(model), path)
+    path.write_text("[1]")
+    with pytest.raises(VisirError, match="no version"):
+        restore_state(LiveScorer(model), path)
+
+
+@pytest.mark.parametrize("factor, unit", [(1_000_000, "seconds"), (1_000, "milliseconds")])
+def test_another_unit_is_refused_with_the_factor(model: PurchaseModel, factor: int, unit: str) -> None:
+    row = {**LOG[0], "time": LOG[0]["time"] // factor}
+    with pytest.raises(ConfigurationError, match=f"looks like {unit}: microseconds are needed, {factor:,} times"):
+        list(score(model, [row]))
+    live = LiveScorer(model)  # in the middle of a stream it is set aside
+    assert not live.observe(row) and live.rejected == {"wrong_unit": 1}
+
+
+def test_an_unknown_action_is_refused_with_the_nearest(model: PurchaseModel) -> None:
+    with pytest.raises(ConfigurationError, match=r"action 'pages': did you mean 'page'") as refused:
+        list(score(model, [{**LOG[0], "action": "pages"}]))
+    assert "--preset" in (refused.value.hint or "")
+
+
+MAPPING = LogMapping(
+    "shop",
+    "csv",
+    raw={"visitor": ("cookie",), "time": ("at",), "event": ("event",), "page": ("page",), "agent": ("agent",)},
+    events={"visitor": "visitor", "time": "time", "action": "event", "page": "page"},
+    actions={"view": "page", "buy": "order"},
+    unit="s",
+    bot="agent LIKE '%bot%'",
+)
+
+
+def test_a_mapping_reads_a_stream_as_it_reads_a_log(model: PurchaseModel, tmp_path: Path) -> None:
+    rows: list[dict[str, Any]] = [
+        {
+            "cookie": row["visitor"],
+            "at": str(row["time"] // 1_000_000),
+            "event": {"page": "view", "order": "buy"}.get(row["action"], "look"),
+            "page": row["page"],
+            "agent": "a bot" if number % 7 == 0 else "a browser",
+        }
+        for number, row in enumerate(LOG)
+    ]
+    rejected: Counter[str] = Counter()
+    events = list(read_stream(rows, MAPPING, rejected))
+    lines = ["cookie,at,event,page,agent"]
+    lines += [",".join(row[name] or "" for name in lines[0].split(",")) for row in rows]
+    (tmp_path / "log.csv").write_text("\n".join(lines))
+    made = make(tmp_path / "log.csv", tmp_path / "made", mapping=MAPPING)
+    ended = Ended()
+    live = LiveScorer(model, closed=ended)
+    for one in events:
+        live.observe(one)
+    live.close_all()
+    assert rejected["bot"] == made.counts["rejected"]["bot"] > 50
+    assert sorted(ended) == of_batch(made.folder)
+    with pytest.raises(ConfigurationError, match="visitor: none of cookie"):
+        list(score(model, [{"at": "1"}], mapping=MAPPING))
+
+
+def started(model: Path, stream: Path, state: Path, out: Path) -> subprocess.Popen[bytes]:
+    command = [sys.executable, "-m", "visir", "sessions", "score", str(model), "--state", str(state), "--skip-read"]
+    with stream.open("rb") as lines, out.open("wb") as answers:
+        return subprocess.Popen(
+            [*command, "--save-every", "1"],
+            stdin=lines,
+            stdout=answers,
+            stderr=subprocess.DEVNULL,
+            env=dict(os.environ),
+        )
+
+
+def answers_of(path: Path) -> list[str]:
+    whole, _, _ = path.read_text().rpartition("\n")  # a killed writer may leave half a line
+    return whole.splitlines()
+
+
+def test_a_killed_reader_goes_on_with_the_same_scores(model: PurchaseModel, tmp_path: Path) -> None:
+    saved = model.save(tmp_path / "model", even_if_worse=True)
+    stream = tmp_path / "events.jsonl"
+    stream.write_text("".join(json.dumps(row) + "\n" for row in LOG))
+    assert started(saved, stream, tmp_path / "whole.state", tmp_path / "whole").wait() == 0
+    expected = answers_of(tmp_path / "whole")
+    state, told, kills = tmp_path / "state", [], 0
+    for attempt in range(40):
+        out = tmp_path / f"out-{attempt}"
+        child = started(saved, stream, state, out)
+        read_before = state.stat().st_mtime_ns if state.exists() else 0
+        if attempt < 3:
+            deadline = time.monotonic() + 60
+            while child.poll() is None and time.monotonic() < deadline:
+                if state.exists() and state.stat().st_mtime_ns != read_before:
+                    break
+                time.sleep(0.002)
+            child.send_signal(signal.SIGKILL)
+        code = child.wait()
+        kills += code == -signal.SIGKILL
+        told += answers_of(out)
+        if code == 0:
+            break
+    assert kills >= 1 and set(told) == set(expected)
+    assert json.loads(state.read_text())["state"] == json.loads((tmp_path / "whole.state").read_text())["state"]
+    assert Score(**json.loads(expected[0])).step == 0
