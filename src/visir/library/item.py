@@ -15,6 +15,7 @@ class ItemFile:
         place: As `path` in `Collection.images`; None where the source has no pictures.
         archive: As in `Collection.images`.
         category: The folder it lies in, or the category that the source names.
+        content: The id of its bytes, where that is not the item's: of a picture of a product.
     """
 
     path: str
@@ -22,6 +23,7 @@ class ItemFile:
     place: str | None
     archive: str | None
     category: str
+    content: str = ""
 
 
 @dataclass(frozen=True)

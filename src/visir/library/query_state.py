@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.library.categories import Category, tree_of
+from visir.library.database import CATEGORIES
 from visir.library.filters import satisfying
 from visir.library.query import DEEPEST, Query, System
 from visir.library.query_encoding import EncodedQuery, QueryEncoder
@@ -52,8 +53,8 @@ class LibraryState:
     @cachedmethod(attrgetter("_cache"), key=lambda _: "categories", lock=attrgetter("_lock"))
     def categories(self) -> tuple[Category, ...]:
         """The tree of categories."""
-        rows = self.library.database.rows("SELECT category, item FROM files")
-        return tree_of((str(category), str(item)) for category, item in rows)
+        rows = self.library.database.rows(CATEGORIES)
+        return tree_of((str(category), str(item)) for item, category in rows)
 
     def resolved(self, query: Query) -> Query:
         """The query with the id of the picture that it is to be like. Raises `UnknownItemError`."""

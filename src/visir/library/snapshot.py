@@ -23,6 +23,7 @@ from visir.library.layout import (
 )
 from visir.library.originals import Originals
 from visir.library.pictures import thumbnail_digest
+from visir.library.product_source import PICTURE
 from visir.retrieval.index import Index
 from visir.storage import Manifest
 from visir.storage.locks import is_held
@@ -136,9 +137,10 @@ class LibrarySnapshot:
             raise UnknownItemError(f"{self.name}: no picture {named}.", hint="was it deleted meanwhile? search again")
         files: dict[str, list[ItemFile]] = defaultdict(list)
         for item, *about in self.database.of(
-            "SELECT item, path, name, place, archive, category FROM files WHERE item IN", item_ids
+            "SELECT item, path, name, place, archive, category, mark FROM files WHERE item IN", item_ids
         ):
-            files[item].append(ItemFile(*about))
+            content = about[-1].removeprefix(PICTURE) if about[-1].startswith(PICTURE) else ""
+            files[item].append(ItemFile(*about[:-1], content))
         captions: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for item, caption, text in self.database.of("SELECT item, id, text FROM captions WHERE item IN", item_ids):
             captions[item].append((caption, text))
