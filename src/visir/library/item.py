@@ -45,6 +45,7 @@ class Item:
         category: Of the first file.
         added: When the library first saw it, for people to read.
         phash: 64 hexadecimal digits that near duplicates nearly share (`visir.library.perceptual_hash`).
+        is_product: Whether it is a product of a shop: its first file is the product, the others are its pictures.
     """
 
     id: str
@@ -60,11 +61,25 @@ class Item:
     category: str
     added: str
     phash: str | None
+    is_product: bool = False
 
     @property
     def name(self) -> str:
         """What to call it: the name of its first file."""
         return self.files[0].name
+
+    @property
+    def product(self) -> str | None:
+        """The id of the product; None for a photo."""
+        return self.files[0].path if self.is_product else None
+
+    @property
+    def price(self) -> str:
+        """The price of a product as text, with its currency: "49.9 EUR", "10.99–20.99 USD"; "" without one."""
+        prices = sorted(value for name, value in self.fields if name == "price" and not isinstance(value, str))
+        currency = next((str(value) for name, value in self.fields if name == "currency"), "")
+        amounts = [f"{amount:,.2f}".removesuffix(".00") for amount in prices]
+        return f"{'–'.join(amounts)} {currency}".strip() if prices else ""
 
     @property
     def media_type(self) -> str:

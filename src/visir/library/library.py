@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.library.categories import Category
     from visir.library.duplicate_pictures import DuplicatePictures
+    from visir.library.facets import Facets
     from visir.library.filters import Field
     from visir.library.service.background import RunningService
     from visir.library.watching import Watcher
@@ -147,6 +148,7 @@ class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
         like: str | Path | LibraryPicture | Item | None = None,
         where: str | Sequence[Any] = (),
         category: str | None = None,
+        read_prices: bool = True,
         offset: int = 0,
         text_weight: float = 0.5,
         system: System | None = None,
@@ -163,6 +165,7 @@ class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
             like: Look for what is like this picture of the library: its id, its path, its name, or itself.
             where: Conditions that every answer satisfies: "width >= 800", or several of them.
             category: Only this folder or category, with everything below it.
+            read_prices: Whether words such as "under 50" are a condition on the price, in a library that has prices.
             offset: How many of the best answers to skip; `results.next_offset` is that of the next page.
             text_weight: Weight of the text beside a picture, from 0 to 1.
             system: "dense" (late interaction too), "sparse" or "hybrid". Default: dense where the library has it.
@@ -202,6 +205,7 @@ class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
                 weight=weight,
                 where=where,
                 category=category,
+                read_prices=read_prices,
                 k=k,
                 offset=offset,
                 rerank=rerank,
@@ -218,6 +222,33 @@ class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
             if place.is_absolute() and place.is_relative_to(root) and place.exists():
                 return place.relative_to(root).as_posix()
         return str(like)
+
+    def facets(
+        self, *, where: str | Sequence[Any] = (), category: str | None = None, fields: Sequence[str] | None = None
+    ) -> Facets:
+        """Count how many items have each brand, lie in each category, cost how much.
+
+        Args:
+            where: Conditions that every counted item satisfies; a field is counted without those on itself.
+            category: Only this folder or category, with everything below it.
+            fields: The fields; None takes the category, price and brand, and others that group the items.
+
+        Raises:
+            FilterError: A field is unknown, or a condition does not fit.
+
+        Example:
+            >>> import visir
+            >>> _ = Path("shop.csv").write_text("id,title,price,brand\\n1,red cup,5,Acme\\n2,red pot,20,Acme\\n")
+            >>> visir.index("shop.csv", "bow").facets()["brand"].values[0].count
+            2
+        """
+        from visir.library.facets import facets_of
+        from visir.library.filters import read_condition
+
+        conditions = [where] if isinstance(where, str) else where
+        return facets_of(
+            self.snapshot, [read_condition(condition) for condition in conditions], category=category, fields=fields
+        )
 
     # ---- its pictures ----
 

@@ -111,18 +111,18 @@ class ProductSource(PhotoSource):
 
     def marks_now(self, entries: Sequence[SourceEntry]) -> list[str]:
         """The marks of products as their pictures are at this moment."""
-        pictures = [picture for entry in entries if isinstance(entry, ProductEntry) for picture in entry.pictures]
-        now = {}
-        if pictures:
-            ordered = sorted(pictures, key=lambda picture: picture.row)
-            marks = image_marks(self.part([picture.row for picture in ordered])).to_pylist()
-            now = {picture.row: mark for picture, mark in zip(ordered, marks, strict=True)}
-        current = []
-        for entry in entries:
-            assert isinstance(entry, ProductEntry)
-            own = tuple(replace(picture, mark=now[picture.row]) for picture in entry.pictures)
-            current.append(_mark(entry.path, entry.text, own))
-        return current
+        all_pictures = {entry.path: entry.pictures for entry in self.entries if isinstance(entry, ProductEntry)}
+        rows = sorted({picture.row for entry in entries for picture in all_pictures[entry.path]})
+        marks = image_marks(self.part(rows)).to_pylist() if rows else []
+        now = dict(zip(rows, marks, strict=True))
+        return [
+            _mark(
+                entry.path,
+                entry.text if isinstance(entry, ProductEntry) else "",
+                tuple(replace(picture, mark=now[picture.row]) for picture in all_pictures[entry.path]),
+            )
+            for entry in entries
+        ]
 
     def check_pictures(self, had_pictures: bool) -> None:
         """Raise `LibraryError` where the table names pictures, none is there, and the library has some."""

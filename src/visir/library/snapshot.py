@@ -139,8 +139,9 @@ class LibrarySnapshot:
         for item, *about in self.database.of(
             "SELECT item, path, name, place, archive, category, mark FROM files WHERE item IN", item_ids
         ):
-            content = about[-1].removeprefix(PICTURE) if about[-1].startswith(PICTURE) else ""
-            files[item].append(ItemFile(*about[:-1], content))
+            path, name, place, archive, category, mark = about
+            content = mark.removeprefix(PICTURE) if mark.startswith(PICTURE) else ""
+            files[item].append(ItemFile(path, name, place, archive, category, content))
         captions: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for item, caption, text in self.database.of("SELECT item, id, text FROM captions WHERE item IN", item_ids):
             captions[item].append((caption, text))
@@ -150,10 +151,11 @@ class LibrarySnapshot:
         return [
             Item(
                 item,
-                tuple(sorted(files[item], key=lambda file: file.path)),
+                tuple(sorted(files[item], key=lambda file: (bool(file.content), file.path))),
                 tuple(sorted(captions[item])),
                 tuple(fields[item]),
                 *rows[item][1:],
+                self.card.unit == "products",
             )
             for item in item_ids
         ]

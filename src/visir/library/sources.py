@@ -11,7 +11,7 @@ from visir.library.source import PhotoSource
 
 def is_table_of_products(source: str) -> bool:
     """Whether a source, as `visir.library.source.absolute` wrote it down, is a table of products."""
-    return source.startswith(f"{FORMAT.name}:")
+    return source.startswith(f"{FORMAT.name}:")  # as `LibraryCard.unit`
 
 
 def open_source(source: str, *, images: Sequence[str] = (), split: str | None = None) -> PhotoSource:

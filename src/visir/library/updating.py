@@ -80,6 +80,7 @@ class UpdateReport(Displayed):
         left_out: The files that are no pictures, or none that can be read here, counted by kind; "" without any.
         rewritten: Items that have other captions or fields now, and were not encoded again: a new price, for example.
         remarks: Of a table of products: how it was read, and what was counted in it.
+        unit: What the items are: "pictures" or "products"; of products, rows are counted instead of files.
     """
 
     added: int
@@ -96,6 +97,7 @@ class UpdateReport(Displayed):
     left_out: str = ""
     rewritten: int = 0
     remarks: tuple[str, ...] = ()
+    unit: str = "pictures"
 
     @property
     def same(self) -> bool:
@@ -107,7 +109,8 @@ class UpdateReport(Displayed):
         counts = [f"{getattr(self, name):,} {name}" for name in names if getattr(self, name)]
         return brief(
             self,
-            f"{self.items:,} pictures; files: {', '.join(counts) or 'none'}; {self.seconds:,.1f} s",
+            f"{self.items:,} {self.unit}; {'files: ' * (self.unit == 'pictures')}{', '.join(counts) or 'none'}; "
+            f"{self.seconds:,.1f} s",
             f"cannot be read: {listed(self.broken, len(self.broken))}" if self.broken else "",
             f"away, and kept: {listed(self.unavailable, len(self.unavailable))}" if self.unavailable else "",
             self.left_out,
@@ -302,6 +305,7 @@ def _compared(
         left_out=source.left_out,
         rewritten=len(rewritten),
         remarks=source.remarks,
+        unit=card.unit,
     )
 
 

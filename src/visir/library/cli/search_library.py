@@ -64,7 +64,7 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
             show_answers(title, "images", answers, unit="fit")
         else:
             _print_pictures(title, searcher, answers, [hit.id for hit in page.hits], protocol)
-        output.note(_footer(page, filtered=bool(query.where or query.category)))
+        output.note(_footer(page, searcher.library.card.unit, filtered=bool(query.where or query.category)))
 
 
 def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]:
@@ -84,8 +84,8 @@ def _title(options: Mapping[str, Any], page: ResultPage) -> str:
     return " ".join([*parts, f"({page.label})"])
 
 
-def _footer(page: ResultPage, *, filtered: bool) -> str:
-    of = f"of {page.total:,} pictures" + (" that pass the filters" if filtered else "")
+def _footer(page: ResultPage, unit: str, *, filtered: bool) -> str:
+    of = f"of {page.total:,} {unit}" + (" that pass the filters" if filtered else "")
     if not page.hits:
         return f"nothing found {of}"
     more = f"; the next: --offset {page.next_offset}" if page.next_offset is not None else ""
