@@ -87,6 +87,19 @@ class Item:
         return MEDIA_TYPES.get(self.format or "", "application/octet-stream")
 
 
+def media_type_of(data: bytes) -> str:
+    """The media type of the bytes of a picture, by how they begin.
+
+    Example:
+        >>> media_type_of(b"\x89PNG")
+        'image/png'
+    """
+    for begin, kind in {b"\x89PNG": "PNG", b"\xff\xd8": "JPEG", b"GIF8": "GIF", b"BM": "BMP"}.items():
+        if data.startswith(begin):
+            return MEDIA_TYPES[kind]
+    return MEDIA_TYPES["WEBP"] if data[8:12] == b"WEBP" else "application/octet-stream"
+
+
 MEDIA_TYPES = {
     "JPEG": "image/jpeg",
     "MPO": "image/jpeg",

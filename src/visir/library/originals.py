@@ -28,10 +28,8 @@ class Originals:
             picture: Of a product one of its pictures, from 1; None for the first that is there.
         """
         reasons = []
-        files = [file for file in item.files if file.content] if picture is not None else item.files
-        for file in files if picture is None else files[picture - 1 : picture]:
-            if file.place is None and file is not item.files[-1]:
-                continue
+        pictures = [file for file in item.files if file.content]
+        for file in pictures[picture - 1 : picture] if picture is not None else pictures or item.files:
             if file.place is None:
                 reasons.append(f"{file.path}: the source has no picture of it")
                 continue
@@ -52,7 +50,8 @@ class Originals:
                 return data
             reasons.append(f"{file.path}: it has changed since")
         raise LibraryError(
-            f"{'; '.join(reasons)}", hint="bring the library up to date: visir library make PLACE --out LIBRARY"
+            "; ".join(reasons) or f"{item.name}: has no picture {picture}.",
+            hint="bring the library up to date: visir library make PLACE --out LIBRARY",
         )
 
 

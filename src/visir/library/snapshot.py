@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from visir.library.check import check_at_open, check_together, load_index, manifests_of
 from visir.library.database import Database
-from visir.library.item import Item, ItemFile
+from visir.library.item import Item, ItemFile, media_type_of
 from visir.library.layout import (
     CAPTIONS,
     LIBRARY,
@@ -154,8 +154,7 @@ class LibrarySnapshot:
                 tuple(sorted(files[item], key=lambda file: (bool(file.content), file.path))),
                 tuple(sorted(captions[item])),
                 tuple(fields[item]),
-                *rows[item][1:],
-                self.card.unit == "products",
+                *(*rows[item][1:], self.card.unit == "products"),
             )
             for item in item_ids
         ]
@@ -229,14 +228,19 @@ class LibrarySnapshot:
             return None
         return data if thumbnail_digest(data) == digest else None
 
-    def open_image(self, id: str) -> tuple[bytes, str]:
+    def open_image(self, id: str, picture: int | None = None) -> tuple[bytes, str]:
         """The original's bytes and its media type ("image/jpeg").
+
+        Args:
+            id: The item.
+            picture: Of a product one of its pictures, from 1; None for the first.
 
         Raises `LibraryError` when no file of the item has this content any more: moved, changed, or on a disk that is
         not there.
         """
         item = self.item(id)
-        return self._originals.read(item), item.media_type
+        data = self._originals.read(item, picture)
+        return data, item.media_type if picture in (None, 1) else media_type_of(data)
 
     def reload(self) -> LibrarySnapshot:
         """The newest state: this library itself when nothing changed, else another one, newly opened.
