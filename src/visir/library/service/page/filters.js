@@ -1,7 +1,6 @@
 // The form for a filter on metadata, made from the fields that the library names. (Fetched when it is first opened.)
 
-import { get, path } from "./api.js";
-import { button, count, el, option } from "./dom.js";
+import { button, el, option } from "./dom.js";
 import { conditionText } from "./state.js";
 
 const WORDS = {
@@ -30,36 +29,4 @@ export function form(place, fields, add) {
     event.preventDefault();
     add(conditionText({ field: field.value, op: op.value, value: value.querySelector("input").value }));
   };
-}
-
-/** Fill `place` with the facets of a library: how many items have each brand, category, price. `choose({category})` or
- * `choose({where})` when one is pressed, with `off` to take it away. */
-export async function facets(place, library, limits, chosen, choose) {
-  const given = new URLSearchParams();
-  if (limits.category) given.set("category", limits.category);
-  if (limits.where) given.set("where", JSON.stringify(limits.where));
-  const question = `${library.name} ${library.generation} ${given}`;
-  if (place.dataset.question === question) return;
-  place.dataset.question = question;
-  place.setAttribute("aria-busy", "true");
-  const answer = await get(`${path(library.name, "facets")}?${given}`);
-  if (place.dataset.question !== question) return;
-  place.removeAttribute("aria-busy");
-  const focused = document.activeElement?.dataset.facet;
-  const value = (each) => {
-    const where = each.where.map(conditionText);
-    const on = each.category ? false : where.length > 0 && where.every((text) => chosen.includes(text));
-    return el(
-      "li",
-      null,
-      el("button", { type: "button", class: "facet", "aria-pressed": each.category ? null : String(on), "data-facet": each.category ?? where.join(" "), onclick: () => choose(each.category ? { category: each.category } : { where, off: on }) },
-        el("span", null, each.label), el("span", { class: "muted" }, el("span", { class: "hidden" }, ", "), count(each.count))),
-    );
-  };
-  place.replaceChildren(
-    ...answer.facets.map(({ field, values, more }) =>
-      el("section", { "aria-label": field }, el("h2", null, field), el("ul", null, values.map(value)), more ? el("p", { class: "muted" }, `and ${count(more)} more`) : null),
-    ),
-  );
-  if (focused) [...place.querySelectorAll("button")].find((each) => each.dataset.facet === focused)?.focus();
 }

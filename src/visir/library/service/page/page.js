@@ -4,13 +4,12 @@ import { librariesThere, path, picture } from "./api.js";
 import { Column } from "./column.js";
 import { $, chip, el, option, remember, showNote, style } from "./dom.js";
 import { listen } from "./drop.js";
-import { conditionText, limits, query, read, write } from "./state.js";
+import { limits, query, read, write } from "./state.js";
 
 const LOOK = 20_000; // milliseconds between two looks whether the service still follows the library
 const PAUSE = 250; // milliseconds without a key before a search: fewer would search for halves of words
 const SIGNS = { ">=": "≥", "<=": "≤", "!=": "≠" };
 const DESCRIBE = matchMedia("(hover: hover)").matches ? "Describe a picture, or drop one" : "Describe a picture";
-const DESCRIBE_PRODUCT = "What are you looking for? You can add “under 50”";
 const NAMES = "File name or folder";
 const MEANING = {
   dense: "Compares what pictures and words mean, as vectors",
@@ -64,7 +63,7 @@ const columns = ["Results", "Results of the second system"].map((label, side) =>
     open: (item) => go({ open: item, side }),
     shown: () => {
       compare();
-      readChips();
+      shop(library(state.library));
     },
     free: () => unfilter({ category: null, where: [], plain: true }),
   });
@@ -75,13 +74,6 @@ const columns = ["Results", "Results of the second system"].map((label, side) =>
 const overlap = el("p", { class: "overlap", role: "status", hidden: true });
 const both = el("div", { class: "columns" }, columns[0].element);
 $("results").append(overlap, both);
-
-/** Words of the search that were read as a condition on the price: a filter that can be taken away. */
-function readChips() {
-  const read = state.text.trim() ? columns[0].answer?.read ?? [] : [];
-  const words = (each) => `${each.where.map(conditionText).join(" and ")} (“${each.words}”)`;
-  $("read").replaceChildren(...read.map((each) => chip(words(each), () => unfilter({ plain: true }), "filter")));
-}
 
 /** Say and show what both columns have found. */
 function compare() {
@@ -191,7 +183,7 @@ function tools(of) {
     parts.push(chip("like this", () => drop({ like: null }), "picture", image));
   }
   $("chips").replaceChildren(...parts);
-  text.placeholder = of.texts === false ? NAMES : parts.length ? "Add words" : of.unit === "products" ? DESCRIBE_PRODUCT : DESCRIBE;
+  text.placeholder = of.texts === false ? NAMES : parts.length ? "Add words" : of.unit === "products" ? "Describe a product" : DESCRIBE;
 
   const mixed = parts.length > 0 && state.text.trim() && of.texts !== false;
   const slider = $("text-weight").querySelector("input");
@@ -216,27 +208,12 @@ function tools(of) {
   $("categories-button").setAttribute("aria-expanded", String(Boolean(open)));
   if (open) tree(of);
 
-  facetsOf(of);
+  shop(of);
   notes(of);
 }
 
-/** What there is to choose from, where the filters are open. */
-async function facetsOf(of) {
-  const open = !$("filters").hidden && of.unit === "products";
-  $("facets").hidden = !open;
-  if (!open) return;
-  try {
-    const { facets } = await import("./filters.js");
-    const choose = ({ category, where, off }) => {
-      if (category) return go({ category });
-      const others = state.where.filter((each) => !where.includes(each));
-      return go({ where: off ? others : [...others, ...where] });
-    };
-    await facets($("facets"), of, limits(state, of), state.where, choose);
-  } catch (failure) {
-    $("facets").replaceChildren(el("p", { class: "error" }, failure.message));
-  }
-}
+/** What only a library of products has: facets, and prices that were read in the words. */
+const shop = async (of) => of?.unit === "products" && (await import("./products.js")).show({ of, state, column: columns[0], go, unfilter });
 
 function notes(of) {
   const note = state.lostPhoto
@@ -348,7 +325,7 @@ listen(
 function panel(open) {
   $("filters").hidden = !open;
   $("filters-button").setAttribute("aria-expanded", String(open));
-  facetsOf(library(state.library));
+  shop(library(state.library));
 }
 
 $("filters-button").addEventListener("click", async () => {
