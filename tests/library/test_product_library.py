@@ -217,6 +217,11 @@ def test_facets_count_what_conditions_leave(library: Library) -> None:
     assert {(value.label, value.count) for value in below.values} == {("Dresses", 2), ("Hats", 2)}
 
 
+def test_a_field_with_one_number_has_no_ranges(library: Library) -> None:
+    assert library.facets(where="stock = 7", fields=["stock", "price", "brand"]).facets[0].field == "stock"
+    assert [facet.field for facet in library.facets(category="Sale").facets] == ["brand"]
+
+
 def test_facets_name_an_unknown_field(library: Library) -> None:
     with pytest.raises(visir.VisirError, match=r"unknown field 'brnd' \(did you mean 'brand'"):
         library.facets(fields=["brnd"])

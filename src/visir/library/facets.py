@@ -215,6 +215,8 @@ class _Counting:
             return None
         amounts = np.repeat([value for value, _ in counted], [count for _, count in counted])
         ends = round_ends(amounts)
+        if not ends:
+            return None
         values = []
         for low, high in zip([None, *ends], [*ends, None], strict=True):
             conditions = [FieldCondition(field.name, ">=", low)] if low is not None else []
