@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from visir.library.snapshot import LibrarySnapshot
 
 CATEGORY, PRICE, BRAND = "category", "price", "brand"
-MOST_VALUES, MOST_FIELDS, RANGES = 20, 8, 5
+MOST_VALUES, MOST_FIELDS, RANGES = 20, 3, 5
 _FEWEST = 0.05
 """Of all items so many have a field that is shown without being asked for."""
 _DISTINCT = 60
@@ -129,7 +129,7 @@ def facets_of(
         library: The opened library.
         where: Conditions that every counted item satisfies.
         category: Only what lies in this category or below it.
-        fields: The fields; None takes the category, price, brand, and up to eight others that group the items.
+        fields: The fields; None takes the category, price, brand, and up to three others that group the items.
 
     Raises:
         FilterError: A field is unknown, or a condition does not fit.

@@ -144,7 +144,9 @@ export class Details {
         row("Taken", known.taken ? String(known.taken).replace("T", " ").replace(/(\+00:00|Z)$/, " UTC") : ""),
         row("Camera", known.camera),
         row(library.folders === false ? "Category" : "Folder", known.category ? el("button", { type: "button", class: "link", onclick: () => this.go({ category: known.category, open: null }) }, known.category) : ""),
-        Object.entries(known.fields).map(([name, value]) => row(name, String(value))),
+        Object.entries(known.fields)
+          .filter(([name, value]) => name !== "category" || Array.isArray(value))
+          .map(([name, value]) => row(name, Array.isArray(value) ? value.join(", ") : String(value))),
       ),
       same.length ? el("h3", null, "Nearly the same") : null,
       same.length ? this.strip(same) : null,

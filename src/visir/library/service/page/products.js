@@ -23,7 +23,9 @@ export async function show({ of, state, column, go, unfilter }) {
     return go({ where: off ? others : [...others, ...where] });
   };
   try {
-    await facets(choices, of, limits(state, of), state.where, choose);
+    const asked = limits(state, of);
+    const where = [...(asked.where ?? []), ...words.flatMap((each) => each.where)];
+    await facets(choices, of, { ...asked, where: where.length ? where : null }, state.where, choose);
   } catch (failure) {
     choices.replaceChildren(el("p", { class: "error" }, failure.message));
   }
