@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.display import Columnar, brief, counted
+from visir.library.counting import CountsItems
 from visir.library.explained import ExplainsAnswers
 from visir.library.hits import LibraryPicture, LibraryResults, picture_of, results_of
 from visir.library.interactive import in_background, is_interactive
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.library.categories import Category
     from visir.library.duplicate_pictures import DuplicatePictures
-    from visir.library.facets import Facets
     from visir.library.filters import Field
     from visir.library.service.background import RunningService
     from visir.library.watching import Watcher
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _CHUNK = 500
 
 
-class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
+class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.reports.library"):
     """Photos that can be searched, in a folder that `visir.index` made.
 
     It always shows the newest state of the folder: every search looks whether another process has updated it. It is
@@ -222,33 +222,6 @@ class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
             if place.is_absolute() and place.is_relative_to(root) and place.exists():
                 return place.relative_to(root).as_posix()
         return str(like)
-
-    def facets(
-        self, *, where: str | Sequence[Any] = (), category: str | None = None, fields: Sequence[str] | None = None
-    ) -> Facets:
-        """Count how many items have each brand, lie in each category, cost how much.
-
-        Args:
-            where: Conditions that every counted item satisfies; a field is counted without those on itself.
-            category: Only this folder or category, with everything below it.
-            fields: The fields; None takes the category, price and brand, and others that group the items.
-
-        Raises:
-            FilterError: A field is unknown, or a condition does not fit.
-
-        Example:
-            >>> import visir
-            >>> _ = Path("shop.csv").write_text("id,title,price,brand\\n1,red cup,5,Acme\\n2,red pot,20,Acme\\n")
-            >>> visir.index("shop.csv", "bow").facets()["brand"].values[0].count
-            2
-        """
-        from visir.library.facets import facets_of
-        from visir.library.filters import read_condition
-
-        conditions = [where] if isinstance(where, str) else where
-        return facets_of(
-            self.snapshot, [read_condition(condition) for condition in conditions], category=category, fields=fields
-        )
 
     # ---- its pictures ----
 

@@ -62,7 +62,7 @@ class SeenProduct:
     broken: dict[str, str]
 
 
-class ProductSource(PhotoSource):
+class ShopTable(PhotoSource):
     """A table of products, as a library reads it."""
 
     not_fields = frozenset({"image_id", PRODUCT, PICTURES})

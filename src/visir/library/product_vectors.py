@@ -17,7 +17,7 @@ from visir.encoders.encoding import encode, encode_detailed
 from visir.encoders.forms import as_dense
 from visir.errors import ImageError
 from visir.library.layout import LibraryError
-from visir.library.product_source import ProductEntry, ProductSource
+from visir.library.product_source import ProductEntry, ShopTable
 from visir.records import Embeddings, Items, strings
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def product_vectors(
-    encoder: Encoder, source: ProductSource, entries: Mapping[str, ProductEntry], store: Store
+    encoder: Encoder, source: ShopTable, entries: Mapping[str, ProductEntry], store: Store
 ) -> tuple[Embeddings | None, dict[str, str]]:
     """The vectors of products.
 
@@ -76,7 +76,7 @@ def product_vectors(
 
 
 def _pictures(
-    encoder: Encoder, source: ProductSource, entries: Mapping[str, ProductEntry], store: Store
+    encoder: Encoder, source: ShopTable, entries: Mapping[str, ProductEntry], store: Store
 ) -> tuple[Embeddings | None, dict[str, str]]:
     rows = sorted({picture.row for entry in entries.values() for picture in entry.pictures})
     if not rows:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from visir.collections.readers.products import FORMAT
-from visir.library.product_source import ProductSource
+from visir.library.product_source import ShopTable
 from visir.library.source import PhotoSource
 
 
@@ -16,5 +16,5 @@ def is_table_of_products(source: str) -> bool:
 
 def open_source(source: str, *, images: Sequence[str] = (), split: str | None = None) -> PhotoSource:
     """Open the source of a library. Raises `CollectionError` where it cannot be, `LibraryError` where it is empty."""
-    kind = ProductSource if is_table_of_products(source) else PhotoSource
+    kind = ShopTable if is_table_of_products(source) else PhotoSource
     return kind.open(source, images=images, split=split)

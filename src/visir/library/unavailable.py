@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 import orjson
 
 from visir.library.database import Database
-from visir.library.product_source import ProductSource
+from visir.library.product_source import ShopTable
 from visir.library.scan import Scan
 from visir.library.source import PhotoSource, SourceEntry
 
@@ -23,7 +23,7 @@ _GONE = (errno.ENOENT, errno.ENOTDIR)
 
 def keep_unavailable(source: PhotoSource, database: Database, scanned: Scan) -> dict[str, str]:
     """Leave the pictures of folders that are away as they were known; those folders, and why."""
-    if isinstance(source, ProductSource):  # a product is gone when the table no longer has it
+    if isinstance(source, ShopTable):  # a product is gone when the table no longer has it
         return {}
     root, disks = Path(source.collection.root), _disks(database)
     reasons: dict[str, str] = {}

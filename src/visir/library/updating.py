@@ -42,7 +42,7 @@ from visir.library.layout import (
 )
 from visir.library.models import LibraryModels
 from visir.library.plan import check_apart, drop_other_indexes, fitted, plan_library
-from visir.library.product_source import ProductSource
+from visir.library.product_source import ShopTable
 from visir.library.scan import Scan, scan, thumbnails_of_journal
 from visir.library.source import PhotoSource, check_source_available
 from visir.library.sources import open_source
@@ -78,7 +78,7 @@ class UpdateReport(Displayed):
         unavailable: From folders that cannot be looked into, or whose disk is gone, to the reason; their pictures are
             kept.
         left_out: The files that are no pictures, or none that can be read here, counted by kind; "" without any.
-        rewritten: Items that have other captions or fields now, and were not encoded again: a new price, for example.
+        rewritten: Items that have other captions or fields now: a new price, for example. They are not encoded again.
         remarks: Of a table of products: how it was read, and what was counted in it.
         unit: What the items are: "pictures" or "products"; of products, rows are counted instead of files.
     """
@@ -181,7 +181,7 @@ def update(
     opened = open_source(before.source, images=before.images, split=before.split)
     models = LibraryModels(before.model, before.head, device=device, cards=before.cards, loaded=loaded, folder=folder)
     if not is_library(folder):
-        _check_models(models, takes_texts_alone=isinstance(opened, ProductSource))
+        _check_models(models, takes_texts_alone=isinstance(opened, ShopTable))
         _ = fitted(before, models)
     elif (loaded and before.model in loaded) or _are_moved(folder, before):
         _ = models.dense, models.sparse  # one in memory, whose code may have changed since, or one that was moved
@@ -260,7 +260,7 @@ def _compared(
     lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
     callback("looking", 0, len(source.entries))
     scanned = scan(change, source, database, verify=verify, encode_again=lost, callback=callback)
-    if isinstance(source, ProductSource):
+    if isinstance(source, ShopTable):
         source.check_pictures(any(known.values()))
     unavailable = keep_unavailable(source, database, scanned)
     counts = _counts(database, scanned)
@@ -285,9 +285,10 @@ def _compared(
         callback("writing", 0, 1)
         torn = thumbnails_of_journal(folder) - items
         removed = {item: digest for item, digest in known.items() if item not in items}
-        write: Callable[[Database], None] = lambda draft: rewritten.update(  # noqa: E731
-            write_scan(draft, source, scanned, items, captions)
-        )
+
+        def write(draft: Database) -> None:
+            rewritten.update(write_scan(draft, source, scanned, items, captions))
+
         card = commit(change, card, write, removed=removed)
         clean_indexes(change, card, indexes)
         remove_files(folder, map(thumbnail_name, torn - known.keys()))

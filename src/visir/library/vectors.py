@@ -23,7 +23,7 @@ from visir.errors import ImageError
 from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, WORK
 from visir.library.models import LibraryModels
-from visir.library.product_source import ProductEntry, ProductSource
+from visir.library.product_source import ProductEntry, ShopTable
 from visir.library.product_vectors import product_vectors
 from visir.library.source import PhotoSource, SourceEntry
 from visir.records import (
@@ -174,7 +174,7 @@ def _groups(
     if not missing:
         return
     encoder = models.sparse.dense if models.dense is None and models.sparse is not None else models.encoder
-    many = len(missing) * 2 > source.collection.images.num_rows and not isinstance(source, ProductSource)
+    many = len(missing) * 2 > source.collection.images.num_rows and not isinstance(source, ShopTable)
     if many and _is_cached(encoder, source.collection, "image"):
         yield dict(missing), Store()
         return
@@ -196,7 +196,7 @@ def _encoded(
     item_of = {entry.path: item for item, entry in group.items()}
     for system in systems:
         try:
-            if isinstance(source, ProductSource):
+            if isinstance(source, ShopTable):
                 vectors, unread = _of_products(system, models, source, group, store)
             else:
                 vectors, unread = _vectors(system, models, part, source, store)
@@ -233,7 +233,7 @@ def _vectors(
 
 
 def _of_products(
-    system: str, models: LibraryModels, source: ProductSource, group: Mapping[str, SourceEntry], store: Store
+    system: str, models: LibraryModels, source: ShopTable, group: Mapping[str, SourceEntry], store: Store
 ) -> tuple[Vectors | None, dict[str, str]]:
     """Vectors of products under their ids in the table, and the products that have none."""
     entries = {entry.path: entry for entry in group.values() if isinstance(entry, ProductEntry)}

@@ -137,7 +137,7 @@ class HitBody(BaseModel):
     price: str | None = Field(None, examples=["49.90 EUR"])
 
 
-class ReadWords(BaseModel):
+class ReadWordsBody(BaseModel):
     """Words of a search that were read as conditions."""
 
     words: str = Field(examples=["under 50 €"])
@@ -154,7 +154,7 @@ class Results(BaseModel):
     label: str = Field(description=_LABEL, examples=["late interaction"])
     seconds: dict[str, float] = Field(examples=[{"encode": 0.006, "search": 0.002}])
     generation: int
-    read: list[ReadWords] = Field([], description="Words of the text that became conditions; see `read_prices`.")
+    read: list[ReadWordsBody] = Field([], description="Words of the text that became conditions; see `read_prices`.")
 
 
 class BatchResults(BaseModel):
@@ -285,31 +285,6 @@ class CategoryNode(BaseModel):
     path: str = Field(examples=["holidays/2024"])
     items: int
     children: list[CategoryNode]
-
-
-class FacetValueBody(BaseModel):
-    """A value, a range or a category, how many items have it, and the conditions that ask for it."""
-
-    label: str = Field(examples=["20 – 50"])
-    count: int
-    where: list[ConditionBody]
-    category: str | None = Field(description="The path of a category; null for other fields.")
-
-
-class FacetBody(BaseModel):
-    """The values of a field."""
-
-    field: str = Field(examples=["brand"])
-    type: Literal["category", "text", "number"]
-    more: int = Field(description="How many further values there are.")
-    values: list[FacetValueBody]
-
-
-class FacetList(BaseModel):
-    """How many items satisfy the conditions, and what they have. A field is counted without conditions on itself."""
-
-    total: int
-    facets: list[FacetBody]
 
 
 class FieldInfo(BaseModel):

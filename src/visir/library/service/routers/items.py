@@ -6,15 +6,21 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from numpy.typing import NDArray
 
 from visir.library.database import OWN_FILES
 from visir.library.facets import facets_of
+from visir.library.filters import satisfying
 from visir.library.hits import path_of_file
 from visir.library.service import wire
 from visir.library.service.errors import HttpError
+from visir.library.service.facet_wire import FacetList
 from visir.library.service.request_parsing import (
     CONDITION,
     body_of,
@@ -68,15 +74,19 @@ def listed(
     library: LibrarySnapshot, category: str, offset: int, k: int, conditions: Sequence[FieldCondition] = ()
 ) -> tuple[list[str], int]:
     """Ids of a page of items, and how many there are in all. Raises `FilterError` for conditions that fit no field."""
-    tests: list[str] = [OWN_FILES]
-    values: list[Any] = []
+    columns = library.columns
+    order: NDArray[np.int64] = columns.once("by name", lambda: _by_name(library))
     if category or conditions:
-        tests.append("item IN (SELECT value FROM json_each(?))")
-        values.append(orjson.dumps(sorted(library.where(conditions, category or None))).decode())
-    below = " WHERE " + " AND ".join(tests)
-    total = library.database.value(f"SELECT count(DISTINCT item) FROM files{below}", values)
-    page = f"SELECT item FROM files{below} GROUP BY item ORDER BY min(name), min(path) LIMIT ? OFFSET ?"
-    return [item for (item,) in library.database.rows(page, [*values, k, offset])], total
+        order = order[satisfying(columns, conditions, library.fields, category=category or None)[order]]
+    return columns.ids.take(order[offset : offset + k]).to_pylist(), len(order)
+
+
+def _by_name(library: LibrarySnapshot) -> NDArray[np.int64]:
+    """(items,) the rows of all items, by the name of their first file."""
+    page = f"SELECT item FROM files WHERE {OWN_FILES} GROUP BY item ORDER BY min(name), min(path)"
+    ids = pa.array([item for (item,) in library.database.rows(page)], pa.string())
+    rows: NDArray[np.int64] = pc.index_in(ids, library.columns.ids).to_numpy().astype(np.int64)
+    return rows
 
 
 @router.get("/items/{item}", response_model=wire.ItemInfo)
@@ -161,7 +171,7 @@ async def explain(request: Request, handle: InLibrary, item: OfItem) -> Response
     return _json(await run_in_threadpool(handle.explain, query, item))
 
 
-@router.get("/facets", response_model=wire.FacetList)
+@router.get("/facets", response_model=FacetList)
 def facets(
     request: Request,
     handle: InLibrary,
