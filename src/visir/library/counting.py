@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from visir.library.facets import Facets
+    from visir.library.filters import Field
     from visir.library.snapshot import LibrarySnapshot
 
 
@@ -18,6 +19,11 @@ class CountsItems:
     @abstractmethod
     def snapshot(self) -> LibrarySnapshot:
         """Its newest state."""
+
+    @property
+    def fields(self) -> dict[str, Field]:
+        """The fields that conditions (`where`) can name."""
+        return dict(self.snapshot.fields)
 
     def facets(
         self, *, where: str | Sequence[Any] = (), category: str | None = None, fields: Sequence[str] | None = None

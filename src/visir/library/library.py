@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.library.categories import Category
     from visir.library.duplicate_pictures import DuplicatePictures
-    from visir.library.filters import Field
     from visir.library.service.background import RunningService
     from visir.library.watching import Watcher
 
@@ -120,11 +119,6 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
     def systems(self) -> tuple[str, ...]:
         """Those of "dense", "sparse" and "hybrid" that can answer."""
         return self._searcher.systems
-
-    @property
-    def fields(self) -> dict[str, Field]:
-        """The fields that conditions (`where`) can name."""
-        return dict(self.snapshot.fields)
 
     @property
     def categories(self) -> tuple[Category, ...]:

@@ -275,7 +275,7 @@ def _compared(
     items = set(scanned.items.values())
     rewritten: set[str] = set()
     _check_not_emptied(before, scanned, known.keys(), items)
-    card = replace(before, cards=_cards(before, models))
+    card = replace(before, cards=models.cards_of(before))
     if card.texts is None:
         card = replace(card, texts=models.takes_texts)
     if not same or not card.database or unfinished:
@@ -390,13 +390,3 @@ def _as_known(database: Database, source: PhotoSource, scanned: Scan) -> bool:
         and broken == {path: mark for path, (mark, _) in scanned.broken.items()}
         and marks == {path: entry.mark for path, entry in scanned.entries.items() if path in scanned.items}
     )
-
-
-def _cards(before: LibraryCard, models: LibraryModels) -> dict[str, Mapping[str, Any]]:
-    """The cards of the library's encoders; those that it has already stay, and load no model."""
-    cards = dict(before.cards)
-    for system in SYSTEMS:
-        if system in before.kinds and system not in cards:
-            encoder = models.dense if system == "dense" else models.sparse
-            cards[system] = {} if encoder is None else encoder.card.to_dict()
-    return cards
