@@ -268,7 +268,7 @@ def round_ends(amounts: NDArray[np.float64], ranges: int = RANGES) -> list[int |
 
     Example:
         >>> round_ends(np.array([3.0, 12, 18, 25, 47, 80, 130, 210]))
-        [10, 20, 50, 100]
+        [20, 50, 100]
     """
     quantiles = np.quantile(amounts, np.linspace(0, 1, ranges + 1)[1:-1])
     ends = sorted({_rounded(float(quantile)) for quantile in quantiles})
