@@ -41,7 +41,7 @@ class CountsItems:
         Example:
             >>> import visir
             >>> from pathlib import Path
-            >>> _ = Path("shop.csv").write_text("id,title,price,brand\\n1,red cup,5,Acme\\n2,red pot,20,Acme\\n")
+            >>> _ = Path("shop.csv").write_text("id,title,brand\\n1,red cup,Acme\\n2,pot,Acme\\n3,pan,Zeta\\n")
             >>> visir.index("shop.csv", "bow").facets()["brand"].values[0].count
             2
         """
