@@ -45,16 +45,23 @@ def main(root: Path, only: list[str]) -> None:
         "delete": (lambda: (photos / "a" / "3.png").unlink(), lambda at: update(None, at)),
         "everything": (lambda: shuffle(photos), lambda at: update(None, at)),
         "remove": (lambda: None, lambda at: remove(at, [first_item(start)])),
+        "make products": (lambda: None, lambda at: update(photos / "shop.csv", at, model="pixels")),
+        "products": (lambda: write_shop(photos, changed=True), lambda at: update(None, at)),
     }
     for name in only or changes:
         prepare, change = changes[name]
         shutil.rmtree(root, ignore_errors=True)
         (photos / "a").mkdir(parents=True)
         draw(photos, range(8))
+        place = photos
+        if name.endswith("products"):
+            write_shop(photos)
+            place = photos / "shop.csv"
+        made = not name.startswith("make")
         for at in (start, end):
             shutil.rmtree(at, ignore_errors=True)
-        if name != "make":
-            update(photos, start, model="pixels")
+        if made:
+            update(place, start, model="pixels")
             before = state(start)
             shutil.copytree(start, end)
         prepare()
@@ -63,7 +70,7 @@ def main(root: Path, only: list[str]) -> None:
         kills = 0
         while True:
             shutil.rmtree(library, ignore_errors=True)
-            if name != "make":
+            if made:
                 shutil.copytree(start, library)
             if not killed(lambda change=change: change(library), library, kills + 1):
                 break
@@ -71,9 +78,9 @@ def main(root: Path, only: list[str]) -> None:
             try:
                 found = state(library)
             except LibraryError as fault:
-                assert name == "make", f"{name}, kill {kills}: {fault}"
+                assert not made, f"{name}, kill {kills}: {fault}"
             else:
-                assert found in ((after,) if name == "make" else (before, after)), f"{name}, kill {kills}"
+                assert found in ((before, after) if made else (after,)), f"{name}, kill {kills}"
             if name != "remove" or state(library) != after:
                 change(library)
             assert state(library) == after, f"{name}, kill {kills}, and again"
@@ -116,6 +123,21 @@ def shuffle(photos: Path) -> None:
     (photos / "4.png").write_bytes(b"no picture")
 
 
+def write_shop(photos: Path, *, changed: bool = False) -> None:
+    """A table of products; changed: a price, a title, a picture, one that is new, one that is gone."""
+    rows = [
+        "id;title;price;brand;image",
+        "p0;A;9,90;Acme;0.png|a/1.png",
+        "p1;B;5,00;Acme;2.png",
+        "p2;C;7,50;Zeta;a/3.png",
+    ]
+    if changed:
+        rows[1:] = ["p0;A;8,90;Acme;0.png|a/1.png", "p1;B2;5,00;Acme;4.png", "p3;D;1,00;Zeta;6.png|gone.png"]
+        (photos / "6.png").rename(photos / "moved.png")
+        (photos / "6.png").write_bytes((photos / "moved.png").read_bytes())
+    (photos / "shop.csv").write_text("\n".join(rows))
+
+
 def first_item(folder: Path) -> str:
     with LibrarySnapshot.open(folder) as library:
         return str(library.indexes["dense"].ids[0].as_py())
@@ -133,6 +155,8 @@ def state(folder: Path) -> object:
             rows("SELECT path, item FROM files ORDER BY path"),
             rows("SELECT path, reason FROM broken ORDER BY path"),
             [library.thumbnail(one) for one in items],
+            sorted(rows("SELECT item, name, value FROM fields"), key=str),
+            rows("SELECT id, item, text FROM captions ORDER BY id"),
         )
 
 

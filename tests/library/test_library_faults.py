@@ -27,6 +27,7 @@ from visir.library.snapshot import LibrarySnapshot
 from visir.storage import MANIFEST, Manifest, changing
 
 SCRIPT = Path(__file__).with_name("library_killed.py")
+CHANGES = ("make", "add", "delete", "everything", "make products", "products")
 
 
 @pytest.fixture
@@ -71,7 +72,7 @@ def said(at: Path) -> Any:
 
 @pytest.mark.parametrize(
     "changes",
-    [["remove"], *(pytest.param([one], marks=pytest.mark.slow) for one in ("make", "add", "delete", "everything"))],
+    [["remove"], *(pytest.param([one], marks=pytest.mark.slow) for one in CHANGES)],
     ids=lambda one: one[0],
 )
 def test_a_kill_at_any_moment_loses_nothing(changes: list[str], tmp_path: Path) -> None:

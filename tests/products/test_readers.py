@@ -449,3 +449,31 @@ def test_the_real_amazon_sample_by_declared_columns() -> None:
     assert asides(catalogue) == {"products without a category": 86}
     tree = CategoryTree.of(catalogue)
     assert tree.depths.max() == 7
+
+
+@pytest.mark.parametrize(
+    ("cells", "first", "further"),
+    [
+        (["Clothes > Skirts", "Toys"], ["Clothes", "Clothes > Skirts"], 0),
+        (["Clothes/Skirts", "Clothes/Shirts"], ["Clothes", "Clothes > Skirts"], 0),
+        (["Clothes | Skirts", "Toys | Dogs"], ["Clothes", "Clothes > Skirts"], 0),
+        (["Clothes > Skirts | Sale > Summer", "Toys > Dogs"], ["Clothes", "Clothes > Skirts"], 1),
+        (["Clothes > Skirts; Sale", "Toys > Dogs"], ["Clothes", "Clothes > Skirts"], 1),
+        (['["Clothes >> Skirts"]', '["Toys >> Dogs"]'], ["Clothes", "Clothes > Skirts"], 0),
+    ],
+)
+def test_a_separator_is_found(tmp_path: Path, cells: list[str], first: list[str], further: int) -> None:
+    rows = "\n".join(
+        json.dumps({"id": str(number), "title": "a", "category": cell}) for number, cell in enumerate(cells)
+    )
+    catalogue = open_catalogue(f"products:{write(tmp_path / 'shop.jsonl', rows)}?images=none")
+    assert catalogue.products["category_id"].to_pylist()[0] == first[-1]
+    assert set(first) <= set(catalogue.categories["id"].to_pylist())
+    assert asides(catalogue).get("further category paths of a product that has several", 0) == further
+
+
+def test_a_separator_that_is_in_doubt_is_asked_for(tmp_path: Path) -> None:
+    path = write(tmp_path / "shop.csv", "id,title,category\n1,a,Sale|Skirts\n2,b,Skirts|Sale\n")
+    with pytest.raises(CollectionError, match="separates the levels of a path or several categories"):
+        open_catalogue(f"products:{path}?images=none")
+    assert open_catalogue(f"products:{path}?images=none&separator=|").products.num_rows == 2

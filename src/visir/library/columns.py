@@ -61,6 +61,14 @@ class FieldColumn:
             mask[self._places[self._starts[first] : self._starts[last]]] = True
         return mask
 
+    def counts(self, mask: Mask) -> list[tuple[Any, int]]:
+        """(value, items of the mask that have it), by value."""
+        if not len(self._values):
+            return []
+        counted = np.add.reduceat(mask[self._places].astype(np.int64), self._starts[:-1])
+        values = self._values.to_pylist() if isinstance(self._values, pa.Array) else self._values
+        return list(zip(values, counted.tolist(), strict=True))
+
     def containing(self, text: str) -> Mask:
         """(items,) whether an item has a text that contains this."""
         mask = self._none()

@@ -33,6 +33,13 @@ from visir.library.database_checks import LONGEST, row_faults
 from visir.library.layout import COPY_AGAIN, LibraryError
 
 SCHEMA = 1
+OWN_FILES = "mark NOT LIKE 'picture:%'"
+"""Of the files those that are entries of the source. The others are pictures of a product, one row each."""
+CATEGORIES = """
+SELECT item, category FROM files WHERE category <> ''
+UNION SELECT item, value FROM fields WHERE name = 'category' AND typeof(value) = 'text'
+"""
+"""(item, category): the folder of each file, and all categories that the source names."""
 _LONGEST_ROW = 16 * LONGEST
 """Bytes of a row, and of a list of ids in a query."""
 _READERS = 4

@@ -9,6 +9,7 @@ from typing import Any
 
 from visir.library.database import Database
 from visir.library.pictures import Facts
+from visir.library.product_source import ProductEntry
 from visir.library.scan import Scan
 from visir.library.source import PhotoSource
 from visir.library.unavailable import disks_of
@@ -22,10 +23,14 @@ def write_scan(
     scanned: Scan,
     items: Collection[str],
     captions: Mapping[str, tuple[str, str]],
-) -> None:
-    """Make the database say what was found: `items`, their files, `captions` (id to item and text), fields, broken."""
+) -> set[str]:
+    """Make the database say what was found: `items`, their files, `captions` (id to item and text), fields, broken.
+
+    Returns the items that were there before and have other captions or fields now.
+    """
     disks = disks_of(source, database, scanned)
     with database.writing():
+        known = {item for (item,) in database.rows("SELECT id FROM items")}
         category = _files(database, scanned)
         _items(database, scanned, items, category)
         before = {caption: (item, text) for caption, item, text in database.rows("SELECT id, item, text FROM captions")}
@@ -38,7 +43,7 @@ def write_scan(
             if before.get(caption) != item_and_text
         ]
         database.run_many("INSERT OR REPLACE INTO captions VALUES (?, ?, ?)", other)
-        _fields(database, source, scanned)
+        rewritten = {item for _, item, _ in other} | _fields(database, source, scanned)
         database.run("DELETE FROM broken")
         database.run_many(
             "INSERT INTO broken VALUES (?, ?, ?)",
@@ -47,6 +52,7 @@ def write_scan(
         database.run_many("INSERT OR REPLACE INTO removed VALUES (?, ?, ?)", scanned.removed)
         database.run("INSERT OR REPLACE INTO meta VALUES ('text_fingerprint', ?)", (source.text_fingerprint,))
         database.run("INSERT OR REPLACE INTO meta VALUES ('disks', ?)", (disks,))
+    return rewritten & known & set(items)
 
 
 def _files(database: Database, scanned: Scan) -> dict[str, str]:
@@ -59,6 +65,9 @@ def _files(database: Database, scanned: Scan) -> dict[str, str]:
     for path in sorted(scanned.items):
         entry, item = scanned.entries[path], scanned.items[path]
         now[path] = (path, item, entry.mark, entry.name, entry.place, entry.archive, entry.category)
+        for number, picture in enumerate(entry.pictures if isinstance(entry, ProductEntry) else (), start=1):
+            own = f"{path}#{number}"
+            now[own] = (own, item, picture.mark, picture.name, picture.place, picture.archive, "")
         category.setdefault(item, entry.category)
     database.run_many("DELETE FROM files WHERE path = ?", [(path,) for path in before.keys() - now.keys()])
     changed = [row for path, row in now.items() if before.get(path) != row]
@@ -83,7 +92,8 @@ def _items(database: Database, scanned: Scan, items: Collection[str], category: 
     database.run_many("UPDATE items SET thumbnail = ? WHERE id = ?", healed)
 
 
-def _fields(database: Database, source: PhotoSource, scanned: Scan) -> None:
+def _fields(database: Database, source: PhotoSource, scanned: Scan) -> set[str]:
+    """Write the fields; the items that have others now."""
     before: dict[str, set[tuple[str, Any]]] = defaultdict(set)
     after: dict[str, set[tuple[str, Any]]] = defaultdict(set)
     for item, name, value in database.rows("SELECT item, name, value FROM fields"):
@@ -99,3 +109,4 @@ def _fields(database: Database, source: PhotoSource, scanned: Scan) -> None:
         for pair in sorted(after.get(item, ()), key=lambda pair: tuple(map(str, pair)))
     ]
     database.run_many("INSERT INTO fields VALUES (?, ?, ?)", rows)
+    return set(changed)

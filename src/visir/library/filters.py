@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from visir.errors import VisirError, nearest, raise_faults
 from visir.library.columns import FieldColumns, Mask, RowReader
+from visir.library.database import CATEGORIES
 
 Op = Literal["=", "!=", "<", "<=", ">", ">=", "contains", "in"]
 OPS: tuple[str, ...] = get_args(Op)
@@ -102,7 +103,7 @@ _OWN = {
     "taken": _Place("date", "items", "taken", "id"),
     "name": _Place("text", "files", "name"),
     "path": _Place("text", "files", "path"),
-    "category": _Place("text", "files", "category"),
+    "category": _Place("text", f"({CATEGORIES})", "category"),
     "caption": _Place("text", "captions", "text"),
 }
 """What every library knows of a picture. A field of the source under one of these names is out of reach."""
@@ -225,7 +226,7 @@ def satisfying(
     )
     masks = [_mask(columns, condition, fields[condition.field]) for condition in conditions]
     if category and (category := category.rstrip("/")):
-        categories = columns.column("SELECT item, category FROM files")
+        categories = columns.column(CATEGORIES)
         masks.append(categories.compared("=", [category]) | categories.compared("=", [category + "/"], prefix=True))
     return np.logical_and.reduce(masks) if masks else np.ones(len(columns.ids), np.bool_)
 

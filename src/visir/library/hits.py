@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from PIL.Image import Image
 
     from visir.library.item import Item, ItemFile
+    from visir.library.price_words import ReadWords
     from visir.library.query import Query
     from visir.library.snapshot import LibrarySnapshot
 
@@ -49,6 +50,22 @@ class LibraryPicture(Displayed, view="visir.library.reports.pictures"):
         return self.item.name
 
     @property
+    def fields(self) -> dict[str, Any]:
+        """What the source says of it, by name: a value, or a list where there are several."""
+        values: dict[str, list[Any]] = {}
+        for name, value in self.item.fields:
+            values.setdefault(name, []).append(value)
+        return {name: each[0] if len(each) == 1 else each for name, each in values.items()}
+
+    @property
+    def label(self) -> str:
+        """What a line of a list shows of it: its path, or of a product its title, price and id."""
+        if self.item.product is None:
+            return str(self.path or self.name)
+        price = self.item.price
+        return f"{self.name}{f', {price}' if price else ''}  [{self.item.product}]"
+
+    @property
     def caption(self) -> str | None:
         """Its first caption; None where the source has no captions."""
         return self.item.captions[0][1] if self.item.captions else None
@@ -70,7 +87,10 @@ class LibraryPicture(Displayed, view="visir.library.reports.pictures"):
         return picture
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values: `id`, `name`, `path`, `caption`, `category`, `width`, `height`, `taken`, `camera`."""
+        """Return plain values: `id`, `name`, `path`, `caption`, `category`, `width`, `height`, `taken`, `camera`.
+
+        Of a product `product`, its id, and `price` too.
+        """
         item = self.item
         return {
             "id": self.id,
@@ -82,6 +102,7 @@ class LibraryPicture(Displayed, view="visir.library.reports.pictures"):
             "height": item.height,
             "taken": item.taken,
             "camera": item.camera,
+            **({} if item.product is None else {"product": item.product, "price": self.fields.get("price")}),
         }
 
     def __repr__(self) -> str:
@@ -128,6 +149,8 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
         seconds: By stage: "filter", "encode", "search", "fuse", "rerank".
         library: The name of the library.
         generation: Of the library.
+        unit: What the items are: "pictures" or "products".
+        read: Words of the query that became conditions: "under 50". `read_prices=False` searches for them as words.
     """
 
     hits: tuple[LibraryHit, ...]
@@ -139,6 +162,8 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
     seconds: Mapping[str, float]
     library: str
     generation: int
+    unit: str = "pictures"
+    read: tuple[ReadWords, ...] = ()
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -164,6 +189,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
         parts += [f"like {query.like}"] if query.like is not None else []
         parts += [f"in {query.category}"] if query.category else []
         parts += [f"where {condition}" for condition in query.where]
+        parts += [f"{words.words!r} as {' and '.join(map(str, words.where))}" for words in self.read]
         return ", ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
@@ -179,8 +205,8 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
         }
 
     def __repr__(self) -> str:
-        count = f"{len(self.hits)} of {counted(self.total, 'pictures')}" if self.hits else "nothing found"
-        lines = [f"{hit.rank:>3}  {hit.score:.4f}  {cut_path(hit.path or hit.name, _PATH_WIDTH)}" for hit in self.hits]
+        count = f"{len(self.hits)} of {counted(self.total, self.unit)}" if self.hits else "nothing found"
+        lines = [f"{hit.rank:>3}  {hit.score:.4f}  {cut_path(hit.label, _PATH_WIDTH)}" for hit in self.hits]
         return brief(self, f"{self.title}: {count}, {self.label}", *lines)
 
 
@@ -198,7 +224,17 @@ def results_of(snapshot: LibrarySnapshot, query: Query, page: ResultPage) -> Lib
         for hit, item in zip(ranked, snapshot.items(hit.id for hit in ranked), strict=True)
     )
     return LibraryResults(
-        hits, page.total, page.next_offset, page.system, page.label, query, page.seconds, snapshot.name, page.generation
+        hits,
+        page.total,
+        page.next_offset,
+        page.system,
+        page.label,
+        query,
+        page.seconds,
+        snapshot.name,
+        page.generation,
+        snapshot.card.unit,
+        page.read,
     )
 
 

@@ -15,6 +15,7 @@ class ItemFile:
         place: As `path` in `Collection.images`; None where the source has no pictures.
         archive: As in `Collection.images`.
         category: The folder it lies in, or the category that the source names.
+        content: The id of its bytes, where that is not the item's: of a picture of a product.
     """
 
     path: str
@@ -22,6 +23,7 @@ class ItemFile:
     place: str | None
     archive: str | None
     category: str
+    content: str = ""
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,7 @@ class Item:
         category: Of the first file.
         added: When the library first saw it, for people to read.
         phash: 64 hexadecimal digits that near duplicates nearly share (`visir.library.perceptual_hash`).
+        is_product: Whether it is a product of a shop: its first file is the product, the others are its pictures.
     """
 
     id: str
@@ -58,6 +61,7 @@ class Item:
     category: str
     added: str
     phash: str | None
+    is_product: bool = False
 
     @property
     def name(self) -> str:
@@ -65,9 +69,35 @@ class Item:
         return self.files[0].name
 
     @property
+    def product(self) -> str | None:
+        """The id of the product; None for a photo."""
+        return self.files[0].path if self.is_product else None
+
+    @property
+    def price(self) -> str:
+        """The price of a product as text, with its currency: "49.9 EUR", "10.99–20.99 USD"; "" without one."""
+        prices = sorted(value for name, value in self.fields if name == "price" and not isinstance(value, str))
+        currency = next((str(value) for name, value in self.fields if name == "currency"), "")
+        amounts = [f"{amount:,.2f}".removesuffix(".00") for amount in prices]
+        return f"{'–'.join(amounts)} {currency}".strip() if prices else ""
+
+    @property
     def media_type(self) -> str:
         """As HTTP calls the format ("image/jpeg")."""
         return MEDIA_TYPES.get(self.format or "", "application/octet-stream")
+
+
+def media_type_of(data: bytes) -> str:
+    """The media type of the bytes of a picture, by how they begin.
+
+    Example:
+        >>> media_type_of(b"GIF89a")
+        'image/gif'
+    """
+    for begin, kind in {b"\x89PNG": "PNG", b"\xff\xd8": "JPEG", b"GIF8": "GIF", b"BM": "BMP"}.items():
+        if data.startswith(begin):
+            return MEDIA_TYPES[kind]
+    return MEDIA_TYPES["WEBP"] if data[8:12] == b"WEBP" else "application/octet-stream"
 
 
 MEDIA_TYPES = {

@@ -77,6 +77,11 @@ class LibraryCard:
     database: str = ""
     texts: bool | None = None
 
+    @property
+    def unit(self) -> str:
+        """What people call its items: "pictures", or "products" of a shop's table."""
+        return "products" if self.source.startswith("products:") else "pictures"
+
     def to_content(self) -> dict[str, Any]:
         """As the manifest holds it."""
         return asdict(self)

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from visir.display import Columnar, brief, counted
+from visir.library.counting import CountsItems
 from visir.library.explained import ExplainsAnswers
 from visir.library.hits import LibraryPicture, LibraryResults, picture_of, results_of
 from visir.library.interactive import in_background, is_interactive
@@ -23,14 +24,13 @@ if TYPE_CHECKING:
     from visir.encoders.base import Encoder
     from visir.library.categories import Category
     from visir.library.duplicate_pictures import DuplicatePictures
-    from visir.library.filters import Field
     from visir.library.service.background import RunningService
     from visir.library.watching import Watcher
 
 _CHUNK = 500
 
 
-class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
+class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.reports.library"):
     """Photos that can be searched, in a folder that `visir.index` made.
 
     It always shows the newest state of the folder: every search looks whether another process has updated it. It is
@@ -121,11 +121,6 @@ class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
         return self._searcher.systems
 
     @property
-    def fields(self) -> dict[str, Field]:
-        """The fields that conditions (`where`) can name."""
-        return dict(self.snapshot.fields)
-
-    @property
     def categories(self) -> tuple[Category, ...]:
         """The tree of folders, or of what the source calls categories."""
         self._searcher.reload()
@@ -147,6 +142,7 @@ class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
         like: str | Path | LibraryPicture | Item | None = None,
         where: str | Sequence[Any] = (),
         category: str | None = None,
+        read_prices: bool = True,
         offset: int = 0,
         text_weight: float = 0.5,
         system: System | None = None,
@@ -163,6 +159,7 @@ class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
             like: Look for what is like this picture of the library: its id, its path, its name, or itself.
             where: Conditions that every answer satisfies: "width >= 800", or several of them.
             category: Only this folder or category, with everything below it.
+            read_prices: Whether words such as "under 50" are a condition on the price, in a library that has prices.
             offset: How many of the best answers to skip; `results.next_offset` is that of the next page.
             text_weight: Weight of the text beside a picture, from 0 to 1.
             system: "dense" (late interaction too), "sparse" or "hybrid". Default: dense where the library has it.
@@ -202,6 +199,7 @@ class Library(ExplainsAnswers, Columnar, view="visir.library.reports.library"):
                 weight=weight,
                 where=where,
                 category=category,
+                read_prices=read_prices,
                 k=k,
                 offset=offset,
                 rerank=rerank,

@@ -8,7 +8,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.library.layout import LibraryCard, LibraryError
+from visir.library.layout import SYSTEMS, LibraryCard, LibraryError
 from visir.options import split_mark
 from visir.records import EncoderCard
 
@@ -78,6 +78,15 @@ class LibraryModels:
         """Whether every model takes texts to search with (loads them)."""
         encoders = [encoder for encoder in (self.dense, self.sparse) if encoder is not None]
         return all("text" in encoder.for_role("query").modalities for encoder in encoders)
+
+    def cards_of(self, before: LibraryCard) -> dict[str, Mapping[str, Any]]:
+        """The cards of the library's encoders; those that it has already stay, and load no model."""
+        cards = dict(before.cards)
+        for system in SYSTEMS:
+            if system in before.kinds and system not in cards:
+                encoder = self.dense if system == "dense" else self.sparse
+                cards[system] = {} if encoder is None else encoder.card.to_dict()
+        return cards
 
     def load_as_made(self) -> None:
         """Load those that the library's vectors were made with; one in memory that has the same name and is another is

@@ -20,15 +20,22 @@ class Originals:
         self.root = root
         self._readers: dict[str | None, ImageReader] = {}
 
-    def read(self, item: Item) -> bytes:
-        """The bytes of an item (a generated scene: PNG). Raises `LibraryError` when no file has them any more."""
+    def read(self, item: Item, picture: int | None = None) -> bytes:
+        """The bytes of an item (a generated scene: PNG). Raises `LibraryError` when no file has them any more.
+
+        Args:
+            item: The item.
+            picture: Of a product one of its pictures, from 1; None for the first that is there.
+        """
         reasons = []
-        for file in item.files:
+        pictures = [file for file in item.files if file.content]
+        for file in pictures[picture - 1 : picture] if picture is not None else pictures or item.files:
             if file.place is None:
                 reasons.append(f"{file.path}: the source has no picture of it")
                 continue
             scene = file.place.startswith(SCENE)
-            same = content_id(file.place.encode()) == item.id if scene else _may_be(self.root, file, item)
+            content = file.content or item.id
+            same = content_id(file.place.encode()) == content if scene else _may_be(self.root, file, item)
             if not same:
                 reasons.append(f"{file.path}: it has changed since")
                 continue
@@ -39,11 +46,12 @@ class Originals:
             except ImageError as fault:
                 reasons.append(fault.message)
                 continue
-            if scene or content_id(data) == item.id:
+            if scene or content_id(data) == content:
                 return data
             reasons.append(f"{file.path}: it has changed since")
         raise LibraryError(
-            f"{'; '.join(reasons)}", hint="bring the library up to date: visir library make PLACE --out LIBRARY"
+            "; ".join(reasons) or f"{item.name}: has no picture {picture}.",
+            hint="bring the library up to date: visir library make PLACE --out LIBRARY",
         )
 
 
@@ -55,4 +63,5 @@ def _may_be(root: Path, file: ItemFile, item: Item) -> bool:
         return True  # reading says why
     except ValueError:  # a name that no file can have
         return False
-    return stat.S_ISREG(status.st_mode) and (file.archive is not None or status.st_size == item.bytes)
+    of_size = bool(file.archive or file.content) or status.st_size == item.bytes
+    return stat.S_ISREG(status.st_mode) and of_size

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -91,9 +92,12 @@ def _shrink(picture: Image.Image) -> None:
     picture.thumbnail((THUMBNAIL, THUMBNAIL), Image.Resampling.LANCZOS, reducing_gap=2.0)
 
 
-def packed(entry: SourceEntry, item: str, facts: Facts | None) -> bytes:
+def packed(
+    entry: SourceEntry, item: str, facts: Facts | None, broken: Mapping[str, str] = {}, contents: Sequence[str] = ()
+) -> bytes:
     """A line of the journal of prepared pictures, with a digest by which a torn or damaged line is found."""
-    content = orjson.dumps({"path": entry.path, "mark": entry.mark, "item": item, "facts": facts and facts.to_dict()})
+    content = orjson.dumps({"path": entry.path, "mark": entry.mark, "item": item, "facts": facts and facts.to_dict(),
+                            "broken": broken, "contents": contents})  # fmt: skip
     return hashlib.blake2b(content, digest_size=8).hexdigest().encode() + b" " + content + b"\n"
 
 

@@ -13,6 +13,7 @@ from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError, check_library_name, is_library
 from visir.library.models import LibraryModels, names_of, with_moved_models
 from visir.library.source import absolute, is_empty, place_of
+from visir.library.sources import is_table_of_products
 from visir.retrieval.folder import INDEX, read_index
 from visir.storage import FolderChange, is_made_by_visir, remove_own_folders
 
@@ -47,6 +48,8 @@ def plan_library(
         check_library_name(title)
         new = LibraryCard(title, spec, places, split, "", first, second)
         kinds = _kinds(kind, first, second, {})
+        if is_table_of_products(spec):  # the titles are in the vectors of the products
+            kinds.pop(CAPTIONS, None)
         return replace(new, kinds=kinds, settings=_settings(settings or {}, kinds, {}))
     current = LibraryCard.read(folder)
     names = names_of(model if model is not None else current.model, head)

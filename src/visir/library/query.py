@@ -60,6 +60,7 @@ class QueryFields(BaseModel):
     weight: float = described("weight", 0.5, ge=0, le=1)
     where: Any = described("where", ())
     category: str | None = described("category", None)
+    read_prices: bool = described("read_prices", True)
     k: int = described("k", 10, ge=1, le=DEEPEST)
     offset: int = described("offset", 0, ge=0, le=DEEPEST)
     rerank: int = described("rerank", 0, ge=0, le=MOST_RERANKED)
@@ -106,6 +107,7 @@ class Query(QueryFields):
         where: Conditions that every answer satisfies: "width >= 800", {"field": "width", "op": ">=", "value": 800}, or
             a `FieldCondition`.
         category: Only what lies in this category or below it.
+        read_prices: Whether words such as "under 50" are a condition on the price (`visir.library.price_words`).
         k: How many answers; `offset + k` is at most 1,000.
         offset: How many of the best answers to skip.
         rerank: How many of the best the model's matching head puts in order; it needs a text.

@@ -13,6 +13,7 @@ QUERY_HELP = {
     "weight": "Weight of the dense scores in weighted fusion, from 0 to 1.",
     "where": "Conditions that every answer satisfies, such as width >= 800.",
     "category": "Only this folder or category, with everything below it.",
+    "read_prices": "Whether words such as 'under 50' are a condition on the price, in a library that has prices.",
     "k": "How many answers.",
     "offset": "How many of the best answers to skip.",
     "rerank": "How many of the best answers the model's matching head puts in order; 0 for none.",

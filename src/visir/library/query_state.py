@@ -19,7 +19,9 @@ from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.library.categories import Category, tree_of
+from visir.library.database import CATEGORIES
 from visir.library.filters import satisfying
+from visir.library.price_words import ReadWords, read_prices
 from visir.library.query import DEEPEST, Query, System
 from visir.library.query_encoding import EncodedQuery, QueryEncoder
 from visir.library.results import RankedItem
@@ -52,12 +54,27 @@ class LibraryState:
     @cachedmethod(attrgetter("_cache"), key=lambda _: "categories", lock=attrgetter("_lock"))
     def categories(self) -> tuple[Category, ...]:
         """The tree of categories."""
-        rows = self.library.database.rows("SELECT category, item FROM files")
-        return tree_of((str(category), str(item)) for category, item in rows)
+        rows = self.library.database.rows(CATEGORIES)
+        return tree_of((str(category), str(item)) for item, category in rows)
 
     def resolved(self, query: Query) -> Query:
-        """The query with the id of the picture that it is to be like. Raises `UnknownItemError`."""
-        return query if query.like is None else query.model_copy(update={"like": self.library.id_of(query.like)})
+        """The query with the id of the picture that it is to be like, and with prices in its words as conditions.
+
+        Raises `UnknownItemError`.
+        """
+        if query.like is not None:
+            query = query.model_copy(update={"like": self.library.id_of(query.like)})
+        text, read = self.read_words(query)
+        if not read:
+            return query
+        where = (*query.where, *(condition for words in read for condition in words.where))
+        return query.model_copy(update={"text": text or query.text, "where": where, "read_prices": False})
+
+    def read_words(self, query: Query) -> tuple[str, tuple[ReadWords, ...]]:
+        """The text of a query without the words that are conditions, and these."""
+        if not query.text or not query.read_prices:
+            return query.text or "", ()
+        return read_prices(query.text, self.library.fields)
 
     def allowed_items(self, query: Query) -> AllowedItems | None:
         """The items that the query may find; None for all. Raises `FilterError`."""
@@ -119,6 +136,7 @@ class QueryState:
         lists: From system to (item, score), best first.
         hits: The ranked answers.
         error: Why it cannot be answered.
+        read: Words of the text that became conditions.
     """
 
     request: Query | Mapping[str, Any]
@@ -132,6 +150,7 @@ class QueryState:
     lists: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
     hits: list[RankedItem] = field(default_factory=list)
     error: VisirError | None = None
+    read: tuple[ReadWords, ...] = ()
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -153,6 +172,7 @@ class QueryState:
         reranks = self.request.rerank if isinstance(self.request, Query) else self.request.get("rerank", 0)
         has_cross_encoder = bool(reranks) and state.encoder.models.encoder.cross_encoder is not None
         checked = Query.checked(self.request, state.systems, has_cross_encoder=has_cross_encoder)
+        self.read = state.read_words(checked)[1]
         self.query = query = state.resolved(checked)
         self.system = query.system_for(state.systems)
         if query.search_text is not None:

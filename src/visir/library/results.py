@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from visir.library.price_words import ReadWords
 from visir.library.query import System
 from visir.sparse.matched import Match
 
@@ -45,6 +46,7 @@ class ResultPage:
         text: The text that was searched with, if any.
         seconds: By stage: "filter", "encode", "search", "fuse", "rerank"; of all queries that were answered together.
         generation: Of the library that answered.
+        read: Words of the text that became conditions: "under 50".
     """
 
     hits: tuple[RankedItem, ...]
@@ -55,6 +57,7 @@ class ResultPage:
     text: str | None
     seconds: Mapping[str, float]
     generation: int
+    read: tuple[ReadWords, ...] = ()
 
 
 @dataclass(frozen=True)

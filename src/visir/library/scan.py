@@ -6,19 +6,21 @@ thumbnail. What was read is written down at once, so that a killed update reads 
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Generator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, TypeAlias
 
 from visir.collections.images import ImageReader
 from visir.errors import ImageError
-from visir.library.database import Database
+from visir.library.database import OWN_FILES, Database
 from visir.library.layout import THUMBNAILS, WORK
 from visir.library.pictures import Facts, content_id, look_at, packed, read, unpacked
+from visir.library.product_source import ProductEntry, see
 from visir.library.source import PhotoSource, SourceEntry
 from visir.library.thumbnails import is_sound, write_thumbnail
 from visir.progress import Progress
@@ -74,6 +76,7 @@ def scan(
     scanned, folder = Scan(), change.folder
     known = {path: (mark, item) for path, mark, item in database.rows("SELECT path, mark, item FROM files")}
     broken = {path: (mark, reason) for path, mark, reason in database.rows("SELECT path, mark, reason FROM broken")}
+    of_products = _pictures_of_products(database)
     removed = {(path, mark): item for item, path, mark in database.rows("SELECT item, path, mark FROM removed")}
     taken_out = set(removed.values())
     again = _without_thumbnail(folder, database) - taken_out
@@ -85,13 +88,16 @@ def scan(
         if (entry.path, entry.mark) in removed and not verify:
             continue
         if mark == entry.mark and not verify and item not in again:
-            _note(scanned, entry, item)
+            _note(scanned, of_products.entry(entry), item)
+            scanned.broken |= of_products.broken.get(mark, {})
             if item in encode_again:
                 scanned.first.setdefault(item, entry)
         elif broken.get(entry.path, ("",))[0] == entry.mark and not verify:
             scanned.broken[entry.path] = broken[entry.path]
         elif (entry.path, entry.mark) in already and not verify:
-            item, facts = already[entry.path, entry.mark]
+            item, facts, broken_pictures, contents = already[entry.path, entry.mark]
+            entry = _with_contents(entry, contents)
+            scanned.broken |= {name: (entry.mark, reason) for name, reason in broken_pictures.items()}
             _take(scanned, entry, item, None if item in have else facts, taken_out, encode_again)
         else:
             to_read.append(entry)
@@ -101,16 +107,65 @@ def scan(
         change.file(JOURNAL, counts=False).open("ab") as journal,
         closing(_read(source, to_read, have, callback)) as reading,
     ):
-        for entry, item, result, small in reading:
+        for seen in reading:
             scanned.read += 1
-            if isinstance(result, ImageError):
-                scanned.broken[entry.path] = (entry.mark, result.message)
+            if seen.fault is not None:
+                scanned.broken[seen.entry.path] = (seen.entry.mark, seen.fault.message)
                 continue
-            _write(journal, packed(entry, item, result))  # first: it says that the thumbnail is ours
-            if small is not None:
-                write_thumbnail(folder, item, small)
-            _take(scanned, entry, item, result, taken_out, encode_again)
+            # First: it says that the thumbnail is ours.
+            _write(journal, packed(seen.entry, seen.item, seen.facts, seen.broken, _contents(seen.entry)))
+            if seen.thumbnail is not None:
+                write_thumbnail(folder, seen.item, seen.thumbnail)
+            scanned.broken |= {name: (seen.entry.mark, reason) for name, reason in seen.broken.items()}
+            _take(scanned, seen.entry, seen.item, seen.facts, taken_out, encode_again)
     return scanned
+
+
+@dataclass(frozen=True)
+class _ProductPictures:
+    """What the library knows of the pictures of products.
+
+    Attributes:
+        marks: From the place of a picture (product, place, archive) to its mark in the table of files.
+        broken: From the mark of a product to the pictures of it that cannot be read.
+    """
+
+    marks: dict[tuple[str, str | None, str | None], str]
+    broken: dict[str, dict[str, tuple[str, str]]]
+
+    def entry(self, entry: SourceEntry) -> SourceEntry:
+        """A product that has not changed, with the pictures that could be read."""
+        if not isinstance(entry, ProductEntry):
+            return entry
+        marks = [self.marks.get((entry.path, picture.place, picture.archive)) for picture in entry.pictures]
+        pictures = zip(entry.pictures, marks, strict=True)
+        return replace(entry, pictures=tuple(replace(picture, mark=mark) for picture, mark in pictures if mark))
+
+
+def _pictures_of_products(database: Database) -> _ProductPictures:
+    rows = database.rows(f"SELECT path, place, archive, mark FROM files WHERE NOT {OWN_FILES}")
+    marks = {(path.rpartition("#")[0], place, archive): mark for path, place, archive, mark in rows}
+    broken: dict[str, dict[str, tuple[str, str]]] = defaultdict(dict)
+    products = {mark for (mark,) in database.rows("SELECT mark FROM files")}
+    for path, mark, reason in database.rows("SELECT path, mark, reason FROM broken"):
+        if mark in products:
+            broken[mark][path] = (mark, reason)
+    return _ProductPictures(marks, broken)
+
+
+def _contents(entry: SourceEntry) -> list[str]:
+    """The places and marks of a product's pictures, for the journal; empty for a photo."""
+    pictures = entry.pictures if isinstance(entry, ProductEntry) else ()
+    return [text for picture in pictures for text in (str(picture.row), picture.mark)]
+
+
+def _with_contents(entry: SourceEntry, contents: list[str]) -> SourceEntry:
+    """A product with the pictures that a killed update had read."""
+    if not isinstance(entry, ProductEntry):
+        return entry
+    marks = dict(zip(map(int, contents[::2]), contents[1::2], strict=True))
+    pictures = [replace(picture, mark=marks[picture.row]) for picture in entry.pictures if picture.row in marks]
+    return replace(entry, pictures=tuple(pictures))
 
 
 def thumbnails_of_journal(folder: Path) -> set[str]:
@@ -143,25 +198,40 @@ def _note(scanned: Scan, entry: SourceEntry, item: str) -> None:
     scanned.items[entry.path], scanned.entries[entry.path] = item, entry
 
 
+@dataclass(frozen=True)
+class _Seen:
+    """An entry that was read: its id, the facts of a new content and its thumbnail; or why it cannot be read."""
+
+    entry: SourceEntry
+    item: str = ""
+    facts: Facts | None = None
+    thumbnail: bytes | None = None
+    fault: ImageError | None = None
+    broken: dict[str, str] = field(default_factory=dict)
+
+
 def _read(
     source: PhotoSource, entries: list[SourceEntry], have: set[str], callback: Callable[[str, int, int], None]
-) -> Generator[tuple[SourceEntry, str, Facts | ImageError | None, bytes | None], None, None]:
-    """Each entry with its id and the facts of a new content, or why it cannot be read, and its thumbnail.
+) -> Generator[_Seen, None, None]:
+    """Each entry as it was read.
 
     In order, threads ahead.
     """
     reader = ImageReader(source.collection)
 
-    def read_one(entry: SourceEntry) -> tuple[SourceEntry, str, Facts | ImageError | None, bytes | None]:
+    def read_one(entry: SourceEntry) -> _Seen:
+        if isinstance(entry, ProductEntry):
+            product = see(reader, entry, have)
+            return _Seen(product.entry, product.item, product.facts, product.thumbnail, None, product.broken)
         try:
             data = read(reader, entry)
             item = content_id(data)
             if item in have:
-                return entry, item, None, None
+                return _Seen(entry, item)
             facts, small = look_at(reader, entry, data)
         except ImageError as fault:
-            return entry, "", fault, None
-        return entry, item, facts, small
+            return _Seen(entry, fault=fault)
+        return _Seen(entry, item, facts, small)
 
     if not entries:
         return
@@ -182,15 +252,19 @@ def _read(
         pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _already(journal: Path, folder: Path) -> dict[tuple[str, str], tuple[str, Facts | None]]:
+_Record: TypeAlias = "tuple[str, Facts | None, dict[str, str], list[str]]"
+
+
+def _already(journal: Path, folder: Path) -> dict[tuple[str, str], _Record]:
     """What a killed update had read, by path and mark; thumbnails that it lost with the power are made again."""
-    entries: dict[tuple[str, str], tuple[str, Facts | None]] = {}
+    entries: dict[tuple[str, str], _Record] = {}
     for record in _lines(journal):
         facts = None if record["facts"] is None else Facts(**record["facts"])
         shown = facts is not None and facts.thumbnail
         if shown and not is_sound(folder, record["item"], shown):
             continue
-        entries[record["path"], record["mark"]] = (record["item"], facts)
+        pictures = record.get("broken", {}), record.get("contents", [])
+        entries[record["path"], record["mark"]] = (record["item"], facts, *pictures)
     return entries
 
 

@@ -276,4 +276,5 @@ def _page(state: LibraryState, query_state: QueryState, existing: set[str], time
         query.search_text,
         seconds,
         state.library.generation,
+        query_state.read,
     )

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from visir.library.check import check_at_open, check_together, load_index, manifests_of
 from visir.library.database import Database
-from visir.library.item import Item, ItemFile
+from visir.library.item import Item, ItemFile, media_type_of
 from visir.library.layout import (
     CAPTIONS,
     LIBRARY,
@@ -23,6 +23,7 @@ from visir.library.layout import (
 )
 from visir.library.originals import Originals
 from visir.library.pictures import thumbnail_digest
+from visir.library.product_source import PICTURE
 from visir.retrieval.index import Index
 from visir.storage import Manifest
 from visir.storage.locks import is_held
@@ -136,9 +137,11 @@ class LibrarySnapshot:
             raise UnknownItemError(f"{self.name}: no picture {named}.", hint="was it deleted meanwhile? search again")
         files: dict[str, list[ItemFile]] = defaultdict(list)
         for item, *about in self.database.of(
-            "SELECT item, path, name, place, archive, category FROM files WHERE item IN", item_ids
+            "SELECT item, path, name, place, archive, category, mark FROM files WHERE item IN", item_ids
         ):
-            files[item].append(ItemFile(*about))
+            path, name, place, archive, category, mark = about
+            content = mark.removeprefix(PICTURE) if mark.startswith(PICTURE) else ""
+            files[item].append(ItemFile(path, name, place, archive, category, content))
         captions: dict[str, list[tuple[str, str]]] = defaultdict(list)
         for item, caption, text in self.database.of("SELECT item, id, text FROM captions WHERE item IN", item_ids):
             captions[item].append((caption, text))
@@ -148,10 +151,10 @@ class LibrarySnapshot:
         return [
             Item(
                 item,
-                tuple(sorted(files[item], key=lambda file: file.path)),
+                tuple(sorted(files[item], key=lambda file: (bool(file.content), file.path))),
                 tuple(sorted(captions[item])),
                 tuple(fields[item]),
-                *rows[item][1:],
+                *(*rows[item][1:], self.card.unit == "products"),
             )
             for item in item_ids
         ]
@@ -225,14 +228,19 @@ class LibrarySnapshot:
             return None
         return data if thumbnail_digest(data) == digest else None
 
-    def open_image(self, id: str) -> tuple[bytes, str]:
+    def open_image(self, id: str, picture: int | None = None) -> tuple[bytes, str]:
         """The original's bytes and its media type ("image/jpeg").
+
+        Args:
+            id: The item.
+            picture: Of a product one of its pictures, from 1; None for the first.
 
         Raises `LibraryError` when no file of the item has this content any more: moved, changed, or on a disk that is
         not there.
         """
         item = self.item(id)
-        return self._originals.read(item), item.media_type
+        data = self._originals.read(item, picture)
+        return data, item.media_type if picture in (None, 1) else media_type_of(data)
 
     def reload(self) -> LibrarySnapshot:
         """The newest state: this library itself when nothing changed, else another one, newly opened.

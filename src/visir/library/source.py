@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path, PurePosixPath
+from typing import ClassVar
 
 import numpy as np
 import orjson
@@ -49,7 +50,13 @@ class SourceEntry:
 
 
 class PhotoSource:
-    """An opened collection, as a library reads it."""
+    """An opened collection, as a library reads it.
+
+    Attributes:
+        not_fields: The facts that are no fields of the library.
+    """
+
+    not_fields: ClassVar[frozenset[str]] = frozenset({"image_id"})
 
     def __init__(self, collection: Collection) -> None:
         self.collection = collection
@@ -66,6 +73,18 @@ class PhotoSource:
         if photos.images.num_rows == 0:
             raise LibraryError(f"{source}: no picture in it.", hint="is the path, or the split, right?")
         return cls(photos)
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What else people should know of it."""
+        return ()
+
+    def marks_now(self, entries: Sequence[SourceEntry]) -> list[str]:
+        """The marks of entries as they are at this moment."""
+        ordered = sorted({entry.row: entry for entry in entries}.items())
+        marks = image_marks(self.part([row for row, _ in ordered])).to_pylist()
+        now = {row: mark for (row, _), mark in zip(ordered, marks, strict=True)}
+        return [now[entry.row] for entry in entries]
 
     @property
     def left_out(self) -> str:
@@ -113,7 +132,7 @@ class PhotoSource:
         if facts is None:
             return []
         paths = facts["image_id"].to_pylist()
-        columns = [name for name in facts.column_names if name != "image_id"]
+        columns = [name for name in facts.column_names if name not in self.not_fields]
         return [(paths[row], name, value) for name in columns for row, value in plain_values(name, facts[name])]
 
     @cached_property

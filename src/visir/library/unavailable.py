@@ -14,6 +14,7 @@ from pathlib import Path, PurePosixPath
 import orjson
 
 from visir.library.database import Database
+from visir.library.product_source import ShopTable
 from visir.library.scan import Scan
 from visir.library.source import PhotoSource, SourceEntry
 
@@ -22,6 +23,8 @@ _GONE = (errno.ENOENT, errno.ENOTDIR)
 
 def keep_unavailable(source: PhotoSource, database: Database, scanned: Scan) -> dict[str, str]:
     """Leave the pictures of folders that are away as they were known; those folders, and why."""
+    if isinstance(source, ShopTable):  # a product is gone when the table no longer has it
+        return {}
     root, disks = Path(source.collection.root), _disks(database)
     reasons: dict[str, str] = {}
     columns = "path, item, mark, name, place, archive, category"

@@ -25,7 +25,7 @@ from visir.encoders.own_code import name_model
 from visir.files import read_json
 from visir.library.check import check_before_change
 from visir.library.commit import clean_indexes, commit
-from visir.library.database import Database
+from visir.library.database import OWN_FILES, Database
 from visir.library.database_update import write_scan
 from visir.library.default_model import TEXT_MODELS
 from visir.library.index_migration import migrate_indexes
@@ -42,8 +42,10 @@ from visir.library.layout import (
 )
 from visir.library.models import LibraryModels
 from visir.library.plan import check_apart, drop_other_indexes, fitted, plan_library
+from visir.library.product_source import ShopTable
 from visir.library.scan import Scan, scan, thumbnails_of_journal
 from visir.library.source import PhotoSource, check_source_available
+from visir.library.sources import open_source
 from visir.library.unavailable import disks_of, keep_unavailable
 from visir.library.vectors import Indexes, add_captions, add_pictures
 from visir.retrieval.folder import INDEX
@@ -76,6 +78,9 @@ class UpdateReport(Displayed):
         unavailable: From folders that cannot be looked into, or whose disk is gone, to the reason; their pictures are
             kept.
         left_out: The files that are no pictures, or none that can be read here, counted by kind; "" without any.
+        rewritten: Items that have other captions or fields now: a new price, for example. They are not encoded again.
+        remarks: Of a table of products: how it was read, and what was counted in it.
+        unit: What the items are: "pictures" or "products"; of products, rows are counted instead of files.
     """
 
     added: int
@@ -90,21 +95,27 @@ class UpdateReport(Displayed):
     seconds: float
     unavailable: Mapping[str, str] = field(default_factory=dict)
     left_out: str = ""
+    rewritten: int = 0
+    remarks: tuple[str, ...] = ()
+    unit: str = "pictures"
 
     @property
     def same(self) -> bool:
         """Whether every file is where and what it was."""
-        return not (self.added or self.changed or self.moved or self.deleted or self.encoded)
+        return not (self.added or self.changed or self.moved or self.deleted or self.encoded or self.rewritten)
 
     def __repr__(self) -> str:
         names = ("added", "changed", "moved", "deleted", "unchanged", "duplicates")
         counts = [f"{getattr(self, name):,} {name}" for name in names if getattr(self, name)]
         return brief(
             self,
-            f"{self.items:,} pictures; files: {', '.join(counts) or 'none'}; {self.seconds:,.1f} s",
+            f"{self.items:,} {self.unit}; {'files: ' * (self.unit == 'pictures')}{', '.join(counts) or 'none'}; "
+            f"{self.seconds:,.1f} s",
             f"cannot be read: {listed(self.broken, len(self.broken))}" if self.broken else "",
             f"away, and kept: {listed(self.unavailable, len(self.unavailable))}" if self.unavailable else "",
             self.left_out,
+            f"other fields: {self.rewritten:,}" if self.rewritten else "",
+            *self.remarks[:1],
         )
 
 
@@ -167,10 +178,10 @@ def update(
     for given in filter(None, (model, head)):
         name_model(str(given))
     check_source_available(folder, before.source, before.images)
-    opened = PhotoSource.open(before.source, images=before.images, split=before.split)
+    opened = open_source(before.source, images=before.images, split=before.split)
     models = LibraryModels(before.model, before.head, device=device, cards=before.cards, loaded=loaded, folder=folder)
     if not is_library(folder):
-        _check_models(models)
+        _check_models(models, takes_texts_alone=isinstance(opened, ShopTable))
         _ = fitted(before, models)
     elif (loaded and before.model in loaded) or _are_moved(folder, before):
         _ = models.dense, models.sparse  # one in memory, whose code may have changed since, or one that was moved
@@ -192,12 +203,12 @@ def _are_moved(folder: Path, before: LibraryCard) -> bool:
     return (card.model, card.head) != (before.model, before.head)
 
 
-def _check_models(models: LibraryModels) -> None:
+def _check_models(models: LibraryModels, *, takes_texts_alone: bool) -> None:
     """Raise the errors of the models now, not after an hour of reading."""
     for encoder in (models.dense, models.sparse):
         if encoder is None:
             continue
-        if "image" not in encoder.modalities:
+        if "image" not in encoder.modalities and not takes_texts_alone:
             raise encoder.cannot("image")
         encoder.check_versioned("a library keeps its vectors")
     if not models.takes_texts:
@@ -249,6 +260,8 @@ def _compared(
     lost = frozenset(item for system in systems for item in known.keys() - indexes.ids(system))
     callback("looking", 0, len(source.entries))
     scanned = scan(change, source, database, verify=verify, encode_again=lost, callback=callback)
+    if isinstance(source, ShopTable):
+        source.check_pictures(any(known.values()))
     unavailable = keep_unavailable(source, database, scanned)
     counts = _counts(database, scanned)
     same = counts.same and not scanned.first and _as_known(database, source, scanned)
@@ -260,8 +273,9 @@ def _compared(
         _set_aside(scanned, broken)
         counts = _counts(database, scanned)
     items = set(scanned.items.values())
+    rewritten: set[str] = set()
     _check_not_emptied(before, scanned, known.keys(), items)
-    card = replace(before, cards=_cards(before, models))
+    card = replace(before, cards=models.cards_of(before))
     if card.texts is None:
         card = replace(card, texts=models.takes_texts)
     if not same or not card.database or unfinished:
@@ -271,7 +285,11 @@ def _compared(
         callback("writing", 0, 1)
         torn = thumbnails_of_journal(folder) - items
         removed = {item: digest for item, digest in known.items() if item not in items}
-        card = commit(change, card, lambda draft: write_scan(draft, source, scanned, items, captions), removed=removed)
+
+        def write(draft: Database) -> None:
+            rewritten.update(write_scan(draft, source, scanned, items, captions))
+
+        card = commit(change, card, write, removed=removed)
         clean_indexes(change, card, indexes)
         remove_files(folder, map(thumbnail_name, torn - known.keys()))
         remove_own_folders(change, WORK)
@@ -286,6 +304,9 @@ def _compared(
         seconds=time.perf_counter() - started,
         unavailable=unavailable,
         left_out=source.left_out,
+        rewritten=len(rewritten),
+        remarks=source.remarks,
+        unit=card.unit,
     )
 
 
@@ -336,7 +357,7 @@ def _set_aside(scanned: Scan, broken: Mapping[str, str]) -> None:
 
 
 def _counts(database: Database, scanned: Scan) -> UpdateReport:
-    old = dict(database.rows("SELECT path, item FROM files"))
+    old = dict(database.rows(f"SELECT path, item FROM files WHERE {OWN_FILES}"))
     missing: dict[str, int] = defaultdict(int)
     for path, item in old.items():
         if path not in scanned.items:
@@ -361,7 +382,7 @@ def _as_known(database: Database, source: PhotoSource, scanned: Scan) -> bool:
     """Whether captions, fields and broken files are as the database has them."""
     recorded = database.value("SELECT value FROM meta WHERE name = 'text_fingerprint'")
     broken = dict(database.rows("SELECT path, mark FROM broken"))
-    marks = dict(database.rows("SELECT path, mark FROM files"))
+    marks = dict(database.rows(f"SELECT path, mark FROM files WHERE {OWN_FILES}"))
     return (
         recorded == source.text_fingerprint
         and database.value("SELECT value FROM meta WHERE name = 'disks'") in (None, disks_of(source, database, scanned))
@@ -369,13 +390,3 @@ def _as_known(database: Database, source: PhotoSource, scanned: Scan) -> bool:
         and broken == {path: mark for path, (mark, _) in scanned.broken.items()}
         and marks == {path: entry.mark for path, entry in scanned.entries.items() if path in scanned.items}
     )
-
-
-def _cards(before: LibraryCard, models: LibraryModels) -> dict[str, Mapping[str, Any]]:
-    """The cards of the library's encoders; those that it has already stay, and load no model."""
-    cards = dict(before.cards)
-    for system in SYSTEMS:
-        if system in before.kinds and system not in cards:
-            encoder = models.dense if system == "dense" else models.sparse
-            cards[system] = {} if encoder is None else encoder.card.to_dict()
-    return cards

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow as pa
 
 from visir.collections.images import ImageReader
-from visir.encoders.content import image_marks
 from visir.encoders.encoding import encode, encode_detailed
 from visir.encoders.forms import as_dense
 from visir.encoders.store import Store
@@ -24,6 +23,8 @@ from visir.errors import ImageError
 from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, WORK
 from visir.library.models import LibraryModels
+from visir.library.product_source import ProductEntry, ShopTable
+from visir.library.product_vectors import product_vectors
 from visir.library.source import PhotoSource, SourceEntry
 from visir.records import (
     JUDGEMENTS,
@@ -173,7 +174,8 @@ def _groups(
     if not missing:
         return
     encoder = models.sparse.dense if models.dense is None and models.sparse is not None else models.encoder
-    if len(missing) * 2 > source.collection.images.num_rows and _is_cached(encoder, source.collection, "image"):
+    many = len(missing) * 2 > source.collection.images.num_rows and not isinstance(source, ShopTable)
+    if many and _is_cached(encoder, source.collection, "image"):
         yield dict(missing), Store()
         return
     items = sorted(missing)
@@ -194,7 +196,10 @@ def _encoded(
     item_of = {entry.path: item for item, entry in group.items()}
     for system in systems:
         try:
-            vectors, unread = _vectors(system, models, part, source, store)
+            if isinstance(source, ShopTable):
+                vectors, unread = _of_products(system, models, source, group, store)
+            else:
+                vectors, unread = _vectors(system, models, part, source, store)
         except ImageError as fault:  # not one of them can be used
             unread = _reasons(part, fault)
             vectors = None
@@ -227,6 +232,18 @@ def _vectors(
     return head.sparsify(as_dense(result.embeddings)), result.broken
 
 
+def _of_products(
+    system: str, models: LibraryModels, source: ShopTable, group: Mapping[str, SourceEntry], store: Store
+) -> tuple[Vectors | None, dict[str, str]]:
+    """Vectors of products under their ids in the table, and the products that have none."""
+    entries = {entry.path: entry for entry in group.values() if isinstance(entry, ProductEntry)}
+    head = models.sparse if system == "sparse" else None
+    encoder = models.dense if head is None else head.dense
+    assert encoder is not None
+    vectors, broken = product_vectors(encoder, source, entries, store)
+    return (vectors if head is None or vectors is None else head.sparsify(vectors)), broken
+
+
 def _reasons(part: Collection, fault: ImageError) -> dict[str, str]:
     """Why each picture of a part cannot be used, when none of them can."""
     reader, reasons = ImageReader(part), {}
@@ -241,8 +258,8 @@ def _reasons(part: Collection, fault: ImageError) -> dict[str, str]:
 
 def _drop_changed(source: PhotoSource, group: Mapping[str, SourceEntry], encoded: _Encoded) -> None:
     """A file that was written to between hashing and encoding has a vector of something else: set it aside."""
-    entries = sorted(group.values(), key=lambda entry: entry.row)
-    now = image_marks(source.part([entry.row for entry in entries])).to_pylist()
+    entries = list(group.values())
+    now = source.marks_now(entries)
     other = {entry.path for entry, mark in zip(entries, now, strict=True) if mark != entry.mark}
     for item, entry in group.items():
         if entry.path in other:

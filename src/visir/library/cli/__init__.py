@@ -5,6 +5,7 @@ from __future__ import annotations
 from visir.cli.verbs import group
 from visir.library.cli.check import check
 from visir.library.cli.duplicates import duplicates
+from visir.library.cli.facets import facets
 from visir.library.cli.info import info
 from visir.library.cli.make import make
 from visir.library.cli.search import search_in_library
@@ -22,6 +23,7 @@ app = group(
         "update": update,
         "watch": watch,
         "info": info,
+        "facets": facets,
         "duplicates": duplicates,
         "check": check,
     },

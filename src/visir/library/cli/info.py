@@ -27,7 +27,7 @@ def info(library: LibraryFolder) -> None:
         table = Table("library", opened.name, show_edge=False)
         rows = {
             "source": card.source + (f", split {card.split}" if card.split else ""),
-            "pictures": f"{len(opened):,}",
+            card.unit: f"{len(opened):,}",
             "files": f"{count('SELECT count(*) FROM files'):,}",
             "captions": f"{count('SELECT count(*) FROM captions'):,}",
             "broken": f"{count('SELECT count(*) FROM broken'):,}",

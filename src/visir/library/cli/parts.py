@@ -56,8 +56,13 @@ def print_update(folder: Path, report: UpdateReport) -> None:
     """Print what an update did."""
     parts = {name: getattr(report, name) for name in ("added", "changed", "moved", "deleted", "unchanged")}
     counts = ", ".join(f"{count:,} {name}" for name, count in parts.items() if count)
-    output.line(f"{folder}: {report.items:,} pictures; files: {counts or 'none'} ({report.seconds:,.1f} s)")
-    if report.duplicates:
+    files = "files: " if report.unit == "pictures" else ""
+    output.line(f"{folder}: {report.items:,} {report.unit}; {files}{counts or 'none'} ({report.seconds:,.1f} s)")
+    if report.rewritten:
+        output.line(f"  other captions or fields: {report.rewritten:,}; encoded again: {report.encoded:,}")
+    for remark in report.remarks:
+        output.line(f"  {remark}")
+    if report.duplicates and report.unit == "pictures":
         output.line(f"  {report.duplicates:,} files are copies of others: visir library duplicates {folder}")
     for place, reason in list(report.unavailable.items())[:10]:
         output.line(f"  unavailable: {place}: {reason}; its pictures are kept")

@@ -44,6 +44,10 @@ def search_in_library(
         ),
     ] = None,
     category: Annotated[str | None, typer.Option(help=QUERY_HELP["category"], rich_help_panel=_FILTERS)] = None,
+    read_prices: Annotated[
+        bool | None,
+        typer.Option("--read-prices/--no-read-prices", help=QUERY_HELP["read_prices"], rich_help_panel=_FILTERS),
+    ] = None,
     system: Annotated[
         str | None,
         typer.Option(

@@ -52,10 +52,10 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
             ShownAnswer(
                 hit.rank,
                 hit.score,
-                item.id if places[item.id] is None else item.files[0].path,
+                item.product or (item.id if places[item.id] is None else item.files[0].path),
                 str(places[item.id] or item.files[0].path),
                 places[item.id],
-                item.captions[0][1] if item.captions else "",
+                _caption(item),
                 terms.get(hit.id, ""),
             )
             for hit, item in zip(page.hits, items, strict=True)
@@ -64,7 +64,14 @@ def search_library(folder: Path, options: Mapping[str, Any]) -> None:
             show_answers(title, "images", answers, unit="fit")
         else:
             _print_pictures(title, searcher, answers, [hit.id for hit in page.hits], protocol)
-        output.note(_footer(page, filtered=bool(query.where or query.category)))
+        output.note(_footer(page, searcher.library.card.unit, filtered=bool(query.where or query.category)))
+
+
+def _caption(item: Item) -> str:
+    """What stands below an answer: its first caption; of a product its title, price and id."""
+    if item.product is None:
+        return item.captions[0][1] if item.captions else ""
+    return ", ".join(filter(None, [item.name, item.price, f"product {item.product}"]))
 
 
 def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]:
@@ -81,11 +88,12 @@ def _title(options: Mapping[str, Any], page: ResultPage) -> str:
     parts = [f"“{page.text}”"] if page.text else []
     parts += [f"like {example}" for example in (options["image"], options["like"]) if example is not None]
     parts += [f"in {options['category']}"] if options["category"] else []
+    parts += [f"with “{read.words}” as {' and '.join(map(str, read.where))}" for read in page.read]
     return " ".join([*parts, f"({page.label})"])
 
 
-def _footer(page: ResultPage, *, filtered: bool) -> str:
-    of = f"of {page.total:,} pictures" + (" that pass the filters" if filtered else "")
+def _footer(page: ResultPage, unit: str, *, filtered: bool) -> str:
+    of = f"of {page.total:,} {unit}" + (" that pass the filters" if filtered else "")
     if not page.hits:
         return f"nothing found {of}"
     more = f"; the next: --offset {page.next_offset}" if page.next_offset is not None else ""
@@ -107,7 +115,11 @@ def _places(searcher: Searcher, items: Sequence[Item]) -> dict[str, Path | None]
     """From item to its file, absolute; None where it lies in an archive, or elsewhere."""
     root = searcher.library.card.root
     is_here = bool(root) and "://" not in str(root)
-    places = {item.id: Path(root, item.files[0].path).absolute() if is_here else None for item in items}
+    files = {item.id: next((file for file in item.files if file.content), item.files[0]) for item in items}
+    places = {
+        item: Path(root, (file.place if file.content else None) or file.path).absolute() if is_here else None
+        for item, file in files.items()
+    }
     return {item: path if path is not None and path.is_file() else None for item, path in places.items()}
 
 

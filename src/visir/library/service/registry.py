@@ -77,7 +77,7 @@ class LibraryHandle:
         self._path = library_path(library.name)
         self.searcher = Searcher(library, device=settings.device, loaded=loaded)
         loading = "" if library.model in loaded else f"; loading the model {library.model}"
-        callback(f"{library.name}: {len(library):,} pictures{loading}")
+        callback(f"{library.name}: {len(library):,} {library.card.unit}{loading}")
         self.searcher.load()
         models = self.searcher.encoder.models
         loaded[library.model] = models.encoder
@@ -118,12 +118,12 @@ class LibraryHandle:
             raise HttpError(404, f"there is no item {item!r}.", hint="was it deleted meanwhile? search again")
         return library.item(item)
 
-    def original(self, item: str) -> tuple[bytes, str]:
+    def original(self, item: str, picture: int | None = None) -> tuple[bytes, str]:
         """The bytes of an item and their media type; `HttpError` (404) when no file has them any more."""
         from visir.library.layout import LibraryError
 
         try:
-            return self.library.open_image(item)
+            return self.library.open_image(item, picture)
         except LibraryError:  # its text names places on this machine
             message = "the original is not where it was: moved, changed, or on a disk that is not there."
             raise HttpError(404, message, hint="bring the library up to date") from None
@@ -165,6 +165,7 @@ class LibraryHandle:
         return {
             "name": self.name,
             "items": len(library),
+            "unit": library.card.unit,
             "systems": list(searcher.systems),
             "labels": {system: library.label(system) for system in searcher.systems},
             "model": model_name(library.model),

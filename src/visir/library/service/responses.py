@@ -54,6 +54,8 @@ class ItemCards:
             "height": item.height,
             "name": valid_utf8(item.name),
             "caption": valid_utf8(item.captions[0][1]) if item.captions else None,
+            "product": None if item.product is None else valid_utf8(item.product),
+            "price": valid_utf8(item.price) or None,
         }
         return card, orjson.dumps(card)[1:]
 
@@ -81,6 +83,10 @@ def results_json(page: ResultPage, cards: Mapping[str, tuple[dict[str, Any], byt
             "label": page.label,
             "seconds": page.seconds,
             "generation": page.generation,
+            "read": [
+                {"words": valid_utf8(words.words), "where": [vars(condition) for condition in words.where]}
+                for words in page.read
+            ],
         }
     )
 

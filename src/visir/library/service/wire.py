@@ -133,6 +133,15 @@ class HitBody(BaseModel):
     height: int | None = Field(examples=[375])
     name: str = Field(examples=["beach/dog.jpg"])
     caption: str | None = Field(examples=["a dog runs along the beach"])
+    product: str | None = Field(None, description="The id of the product in the shop's table.", examples=["SKU-7"])
+    price: str | None = Field(None, examples=["49.90 EUR"])
+
+
+class ReadWordsBody(BaseModel):
+    """Words of a search that were read as conditions."""
+
+    words: str = Field(examples=["under 50 €"])
+    where: list[ConditionBody]
 
 
 class Results(BaseModel):
@@ -145,6 +154,7 @@ class Results(BaseModel):
     label: str = Field(description=_LABEL, examples=["late interaction"])
     seconds: dict[str, float] = Field(examples=[{"encode": 0.006, "search": 0.002}])
     generation: int
+    read: list[ReadWordsBody] = Field([], description="Words of the text that became conditions; see `read_prices`.")
 
 
 class BatchResults(BaseModel):
@@ -256,6 +266,8 @@ class ItemSummary(BaseModel):
     height: int | None
     name: str
     caption: str | None
+    product: str | None = None
+    price: str | None = None
 
 
 class ItemPage(BaseModel):
@@ -301,6 +313,7 @@ class LibraryInfo(BaseModel):
 
     name: str = Field(examples=["photos"])
     items: int
+    unit: Literal["pictures", "products"] = Field("pictures", description="What its items are.")
     systems: list[System]
     labels: dict[System, str] = Field(description=_LABEL, examples=[{"dense": "late interaction"}])
     model: str

@@ -11,6 +11,7 @@ import orjson
 from visir.collections.descriptor import Format, Option
 from visir.collections.readers.columns import all_columns, one_column, sniffed_columns
 from visir.collections.readers.rows import read_rows
+from visir.collections.readers.shop_categories import ARROWS, SAME, CategoryStyle
 from visir.collections.readers.sniffing import plain_stem
 from visir.errors import CollectionError
 from visir.products.draft import ProductDraft
@@ -29,7 +30,7 @@ def read(
     title_column: str | None = None,
     image_column: str | None = None,
     category_column: str | None = None,
-    separator: str = ">",
+    separator: str | None = None,
     attributes_column: str | None = None,
     attribute_columns: str | None = None,
 ) -> ProductDraft:
@@ -42,7 +43,7 @@ def read(
         image_column: The column of file names of pictures.
         category_column: The column of category paths (a list, a JSON list, or names joined by `separator`), or several,
             one per level ("masterCategory,subCategory,articleType"), where the last ones may be empty.
-        separator: What stands between the names of a path.
+        separator: What stands between the names of a path; None finds out (`CategoryStyle.find`).
         attributes_column: The column of all attributes: an object, or a list of {name, value} or {key, value}; as JSON
             text where the file has no such types.
         attribute_columns: Further columns that are an attribute each, comma-separated.
@@ -65,6 +66,7 @@ def read(
     image = one_column(path, columns, image_column, IMAGE_COLUMNS, "image")
     all_attributes = one_column(path, columns, attributes_column, ATTRIBUTES_COLUMNS, "attributes")
     separate_attributes = _named(path, columns, attribute_columns)
+    style = _style(path, levels[0], separator) if len(levels) == 1 else CategoryStyle()
     for place, row in read_rows(path, draft.reject_row):
         label = f"{place}: {str(row.get(identifier))!r}"
         described = list(pairs(draft, label, row.get(all_attributes))) if all_attributes else []
@@ -73,12 +75,40 @@ def read(
         draft.add(
             place,
             row.get(identifier),
-            _levels(row, levels) if len(levels) > 1 else path_of(draft, label, row.get(levels[0]), separator),
+            _levels(row, levels) if len(levels) > 1 else _first_path(draft, label, row.get(levels[0]), style),
             title=row.get(title) if title else None,
             attributes=described,
             picture=first_of(row.get(image)) if image else None,
         )
     return draft
+
+
+def _style(path: Path, column: str, separator: str | None) -> CategoryStyle:
+    """How the category paths of a column are written; lists are paths."""
+    if separator is not None:
+        return CategoryStyle("" if separator == SAME else separator)
+    rows = read_rows(path, lambda *_: None)  # what is wrong with a row is counted when it is read for its product
+    cells = [cell for _, row in rows if isinstance(cell := row.get(column), str) and cell.strip()]
+    texts = [cell for cell in cells if not cell.lstrip().startswith("[") or any(arrow in cell for arrow in ARROWS)]
+    return CategoryStyle.find(f"{path}, column {column!r}", texts)
+
+
+def _first_path(draft: ProductDraft, place: str, value: object, style: CategoryStyle) -> object:
+    """The first path of a cell; further ones are counted, as `path_of` says."""
+    is_list = isinstance(value, list) or (isinstance(value, str) and value.lstrip().startswith("["))
+    if is_list and not (style.levels and style.levels in str(value)):
+        return path_of(draft, place, value, style.levels)
+    if isinstance(value, str) and style.levels:
+        names = value.split(style.levels)
+        if value.strip() and not all(name.strip() for name in names):
+            return names  # a level without a name: the draft rejects it
+    try:
+        paths = style.read(value)
+    except ValueError:
+        return value
+    if len(paths) > 1:
+        draft.reject("further category paths of a product that has several", place, len(paths) - 1)
+    return list(paths[0]) if paths else None
 
 
 def path_of(draft: ProductDraft, place: str, value: object, separator: str) -> object:
@@ -97,7 +127,7 @@ def path_of(draft: ProductDraft, place: str, value: object, separator: str) -> o
             draft.reject("further category paths of a product that has several", place, len(value) - 1)
         value = value[0]
     if isinstance(value, str) and value.strip():
-        return value.split(separator)
+        return value.split(separator) if separator else [value]
     return value if not isinstance(value, str) else None
 
 
@@ -170,7 +200,7 @@ FORMAT = Format(
         Option("title_column", f"the column of the title (default: {', '.join(TITLE_COLUMNS)})"),
         Option("image_column", f"the column of the picture's file name (default: {', '.join(IMAGE_COLUMNS)})"),
         Option("category_column", f"the column of the path, or one per level (default: {', '.join(CATEGORY_COLUMNS)})"),
-        Option("separator", "what stands between the names of a path (default: >)", ">"),
+        Option("separator", "what stands between the names of a path (default: it is found)"),
         Option("attributes_column", f"the column of all attributes (default: {', '.join(ATTRIBUTES_COLUMNS)})"),
         Option("attribute_columns", "columns that are an attribute each, comma-separated"),
     ),

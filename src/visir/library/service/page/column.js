@@ -2,7 +2,7 @@
 // knows which of its pictures the other column has found too.
 
 import { askToken, get, path, picture, post } from "./api.js";
-import { button, count, duration, el, icon, pictures } from "./dom.js";
+import { button, count, counted, duration, el, icon } from "./dom.js";
 
 const PAGE = 36;
 const FIRST = 12; // their pictures are asked for before the others
@@ -107,6 +107,7 @@ export class Column {
     this.hits = this.hits.concat(hits);
     this.next = next;
     this.list.classList.remove("partial");
+    this.list.classList.toggle("products", this.library.unit === "products");
     this.list.append(...this.tail, ...hits.map((hit, n) => this.tile(hit, at + n)));
     this.further.hidden = next === null || next === undefined;
     this.tail = this.further.hidden ? [] : this.unfinished();
@@ -128,14 +129,14 @@ export class Column {
 
   tile(hit, at) {
     const name = hit.caption || hit.name || "picture";
-    const image = el("img", { alt: name, width: hit.width || 1, height: hit.height || 1, loading: "lazy", decoding: "async", draggable: "false", fetchpriority: at < FIRST ? "high" : "low" });
-    const missing = () => image.replaceWith(el("span", { class: "missing" }, name));
+    const image = el("img", { alt: hit.price ? `${name}, ${hit.price}` : name, width: hit.width || 1, height: hit.height || 1, loading: "lazy", decoding: "async", draggable: "false", fetchpriority: at < FIRST ? "high" : "low" });
+    const missing = () => image.replaceWith(el("span", { class: "missing" }, this.library.unit === "products" ? [icon("photo"), el("span", { class: "hidden" }, image.alt)] : name));
     image.addEventListener("error", missing);
     const tile = el(
       "a",
       { href: this.address(hit.id), "data-item": hit.id, tabindex: "-1" },
       image,
-      el("span", { class: "label", "aria-hidden": "true" }, this.body ? el("b", null, count(hit.rank)) : null, name),
+      el("span", { class: "label", "aria-hidden": "true" }, this.body ? el("b", null, count(hit.rank)) : null, name, hit.price ? el("span", { class: "price" }, hit.price) : null),
     );
     if (hit.thumbnail) picture(image, hit.thumbnail);
     else missing();
@@ -144,13 +145,14 @@ export class Column {
 
   summary() {
     const { total, seconds } = this.answer;
-    const found = this.body ? `${pictures(total)}, best first` : pictures(total);
+    const all = counted(total, this.library.unit);
+    const found = this.body ? `${all}, best first` : all;
     if (!total) return [];
     if (!seconds) return [found];
     const stages = Object.entries(seconds).filter(([stage]) => stage !== "total");
-    const all = seconds.total ?? stages.reduce((sum, [, each]) => sum + each, 0);
+    const time = seconds.total ?? stages.reduce((sum, [, each]) => sum + each, 0);
     const parts = stages.map(([stage, each]) => `${stage} ${duration(each)}`).join(", ");
-    return [`${found} · `, el("span", { title: parts }, duration(all))];
+    return [`${found} · `, el("span", { title: parts }, duration(time))];
   }
 
   nothing() {
@@ -166,10 +168,10 @@ export class Column {
   wayOn() {
     if (this.named()) return "No file name and no folder contains these letters. To search by content, drop a photo.";
     if (this.limits.where || this.limits.category) return `Remove a filter or the ${this.library.folders === false ? "category" : "folder"}${this.body ? ", or say it in other words" : ""}.`;
-    if (!this.body) return "This library has no pictures yet.";
+    if (!this.body) return `This library has no ${this.library.unit ?? "pictures"} yet.`;
     if (this.body.system === "sparse") {
       const other = this.library.systems.includes("dense") ? `, or choose ${this.library.labels.dense}` : "";
-      return `No picture shares a word with this search. Say it in other words${other}.`;
+      return `No ${this.library.unit === "products" ? "product" : "picture"} shares a word with this search. Say it in other words${other}.`;
     }
     return "Say it in other words.";
   }

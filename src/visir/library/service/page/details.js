@@ -1,7 +1,7 @@
 // The details of one picture: large, why it was found, what is known of it, what is like it. (Fetched when first opened.)
 
 import { get, path, picture, post } from "./api.js";
-import { button, count, el, icon, pictures, size, weight } from "./dom.js";
+import { button, count, el, icon, size, weight } from "./dom.js";
 
 /** The dialog. `go` changes the state of the page: { open: item }, { like: item }, …; `place()` says which results it belongs to. */
 export class Details {
@@ -131,24 +131,42 @@ export class Details {
     const { captions, duplicates } = known;
     const same = duplicates.map((item) => ({ id: item, name: "nearly the same picture", thumbnail: `${path(this.of, "items", item)}/thumbnail` }));
     const files = known.files.map((file) => el("div", { class: "file" }, el("span", null, file.path), copier(file.place ?? file.path)));
+    const shots = library.unit === "products" && known.files.length > 2 ? this.shots(known.files.slice(1)) : null;
     return [
+      shots,
       captions.length > 1 ? el("div", { class: "others" }, el("h3", null, "Its other captions"), el("ul", { class: "captions" }, captions.slice(1).map((text) => el("li", null, text)))) : null,
       el("h3", null, "About"),
       el(
         "dl",
         null,
-        row(files.length === 1 ? "File" : "Files", ...files),
+        library.unit === "products" ? row("Product", files[0]) : row(files.length === 1 ? "File" : "Files", ...files),
         row("Size", known.width ? `${count(known.width)} × ${count(known.height)}` : "", known.bytes ? `, ${size(known.bytes)}` : "", known.format ? `, ${known.format}` : ""),
         row("Taken", known.taken ? String(known.taken).replace("T", " ").replace(/(\+00:00|Z)$/, " UTC") : ""),
         row("Camera", known.camera),
         row(library.folders === false ? "Category" : "Folder", known.category ? el("button", { type: "button", class: "link", onclick: () => this.go({ category: known.category, open: null }) }, known.category) : ""),
-        Object.entries(known.fields).map(([name, value]) => row(name, String(value))),
+        Object.entries(known.fields)
+          .filter(([name, value]) => name !== "category" || Array.isArray(value))
+          .map(([name, value]) => row(name, Array.isArray(value) ? value.join(", ") : String(value))),
       ),
       same.length ? el("h3", null, "Nearly the same") : null,
       same.length ? this.strip(same) : null,
       known.words?.length ? el("h3", null, "Its words") : null,
       known.words?.length ? words(known.words) : null,
     ].filter(Boolean);
+  }
+
+  /** All pictures of a product; one that is clicked is shown large. */
+  shots(files) {
+    const show = (n) => {
+      const image = this.shown.querySelector("img:last-of-type");
+      if (image) picture(image, `${path(this.of, "items", this.item)}/image?n=${n}`);
+    };
+    const shot = (file, at) => {
+      const image = el("img", { alt: file.name, loading: "lazy", width: 96, height: 96 });
+      picture(image, `${path(this.of, "items", this.item)}/image?n=${at + 1}`);
+      return el("li", null, el("button", { type: "button", class: "shot", "aria-label": `Show picture ${at + 1}`, onclick: () => show(at + 1) }, image));
+    };
+    return el("div", { class: "shots" }, el("h3", null, "Pictures"), el("ul", { class: "strip" }, files.map(shot)));
   }
 
   likes({ hits }) {

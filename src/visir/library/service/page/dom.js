@@ -41,8 +41,8 @@ export const option = (value, label, selected) => el("option", { value, selected
 /** 1000 → "1,000"; by hand, because the browser's own formatter takes milliseconds to be made. */
 export const count = (n) => String(n).replace(/\B(?=(\d{3})+$)/g, ",");
 
-/** "1 picture", "1,000 pictures". */
-export const pictures = (n) => `${count(n)} ${n === 1 ? "picture" : "pictures"}`;
+/** "1 picture", "1,000 products". */
+export const counted = (n, unit = "pictures") => `${count(n)} ${n === 1 ? unit.slice(0, -1) : unit}`;
 
 /** Three significant digits: weights and scores. */
 export const weight = (n) => (typeof n === "number" ? String(Number(n.toPrecision(3))) : "–");

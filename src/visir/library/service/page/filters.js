@@ -9,18 +9,21 @@ const WORDS = {
   text: { "=": "is", "!=": "is not", contains: "contains" },
 };
 
-/** Build the form anew for `fields`; `add(text)` gets a condition as the command line writes it. */
-export function form(place, fields, add) {
+const FIRST = ["price", "brand", "category"]; // of a shop
+
+/** Build the form anew for fields; `add(text)` gets a condition as the command line writes it. */
+export function form(place, listed, add) {
+  const fields = listed.some(({ name }) => name === FIRST[0]) ? [...listed].sort((one, other) => FIRST.includes(other.name) - FIRST.includes(one.name)) : listed;
   const field = el("select", { "aria-label": "Field" }, fields.map(({ name }) => option(name, name)));
   const op = el("select", { "aria-label": "Comparison" });
   const value = el("span");
   const refresh = () => {
     const chosen = fields.find(({ name }) => name === field.value);
     op.replaceChildren(...Object.entries(WORDS[chosen.type] ?? WORDS.text).map(([sign, words]) => option(sign, words)));
-    const listed = chosen.values?.length;
+    const few = chosen.values?.length;
     const types = { number: "number", date: "date" };
-    const input = el("input", { type: types[chosen.type] ?? "text", step: "any", required: true, maxlength: "200", placeholder: "value", "aria-label": "Value", list: listed ? "values" : null });
-    value.replaceChildren(input, ...(listed ? [el("datalist", { id: "values" }, chosen.values.map((each) => option(each, String(each))))] : []));
+    const input = el("input", { type: types[chosen.type] ?? "text", step: "any", required: true, maxlength: "200", placeholder: "value", "aria-label": "Value", list: few ? "values" : null });
+    value.replaceChildren(input, ...(few ? [el("datalist", { id: "values" }, chosen.values.map((each) => option(each, String(each))))] : []));
   };
   field.addEventListener("change", refresh);
   refresh();

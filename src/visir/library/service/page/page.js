@@ -61,8 +61,11 @@ const columns = ["Results", "Results of the second system"].map((label, side) =>
     label,
     address: address(side),
     open: (item) => go({ open: item, side }),
-    shown: () => compare(),
-    free: () => unfilter({ category: null, where: [] }),
+    shown: () => {
+      compare();
+      shop(library(state.library));
+    },
+    free: () => unfilter({ category: null, where: [], plain: true }),
   });
   const point = (event) => state.other && columns.forEach((each) => each.point(event.target.closest?.("[data-item]")?.dataset.item));
   for (const kind of ["pointerover", "pointerleave", "focusin"]) column.list.addEventListener(kind, point);
@@ -180,7 +183,7 @@ function tools(of) {
     parts.push(chip("like this", () => drop({ like: null }), "picture", image));
   }
   $("chips").replaceChildren(...parts);
-  text.placeholder = of.texts === false ? NAMES : parts.length ? "Add words" : DESCRIBE;
+  text.placeholder = of.texts === false ? NAMES : parts.length ? "Add words" : of.unit === "products" ? "Describe a product" : DESCRIBE;
 
   const mixed = parts.length > 0 && state.text.trim() && of.texts !== false;
   const slider = $("text-weight").querySelector("input");
@@ -205,8 +208,12 @@ function tools(of) {
   $("categories-button").setAttribute("aria-expanded", String(Boolean(open)));
   if (open) tree(of);
 
+  shop(of);
   notes(of);
 }
+
+/** What only a library of products has: facets, and prices that were read in the words. */
+const shop = async (of) => of?.unit === "products" && (await import("./products.js")).show({ of, state, column: columns[0], go, unfilter });
 
 function notes(of) {
   const note = state.lostPhoto
@@ -254,7 +261,7 @@ let timer = 0;
 function search() {
   clearTimeout(timer);
   if (text.value === state.text) return;
-  go({ text: text.value }, { replace: typed });
+  go({ text: text.value, plain: false }, { replace: typed });
   typed = true;
 }
 
@@ -290,7 +297,7 @@ $("text-weight").addEventListener("input", (event) => {
 $("clear").addEventListener("click", () => {
   text.value = "";
   clearTimeout(timer);
-  drop({ text: "", like: null, photo: null, category: null, where: [] });
+  drop({ text: "", like: null, photo: null, category: null, where: [], plain: false });
 });
 
 $("home").addEventListener("click", (event) => {
@@ -318,6 +325,7 @@ listen(
 function panel(open) {
   $("filters").hidden = !open;
   $("filters-button").setAttribute("aria-expanded", String(open));
+  shop(library(state.library));
 }
 
 $("filters-button").addEventListener("click", async () => {

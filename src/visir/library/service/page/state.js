@@ -30,6 +30,7 @@ export function read(address) {
     system: given.get("system"),
     category: given.get("category"),
     where: given.getAll("where"),
+    plain: given.has("plain"), // prices in the words are words
     other: given.has("compare") ? { library: given.get("library2"), system: given.get("compare") } : null,
     open: given.get("open"),
     side: given.get("side") === "2" ? 1 : 0,
@@ -47,6 +48,7 @@ export function write(state) {
   set("system", state.system);
   set("category", state.category);
   for (const each of state.where) given.append("where", each);
+  if (state.plain) given.set("plain", "1");
   if (state.other) {
     given.set("compare", state.other.system ?? "");
     set("library2", state.other.library);
@@ -63,6 +65,7 @@ export function query(state, library, system) {
   if (!words && !state.like && !state.photo) return null;
   const body = { system };
   if (words) body.text = words;
+  if (words && state.plain) body.read_prices = false;
   if (state.like) body.like = state.like;
   if (state.photo) body.image = { data: state.photo.data };
   if (body.text && (body.like || body.image)) body.text_weight = state.textWeight / 100;

@@ -6,13 +6,21 @@ from collections.abc import Mapping, Sequence
 from hashlib import blake2b
 from typing import TYPE_CHECKING, Annotated, Any
 
+import numpy as np
 import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
 from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
+from numpy.typing import NDArray
 
+from visir.library.database import OWN_FILES
+from visir.library.facets import facets_of
+from visir.library.filters import satisfying
 from visir.library.hits import path_of_file
 from visir.library.service import wire
 from visir.library.service.errors import HttpError
+from visir.library.service.facet_wire import FacetList
 from visir.library.service.request_parsing import (
     CONDITION,
     body_of,
@@ -66,18 +74,19 @@ def listed(
     library: LibrarySnapshot, category: str, offset: int, k: int, conditions: Sequence[FieldCondition] = ()
 ) -> tuple[list[str], int]:
     """Ids of a page of items, and how many there are in all. Raises `FilterError` for conditions that fit no field."""
-    tests: list[str] = []
-    values: list[Any] = []
-    if category:
-        tests.append("(category = ? OR substr(category, 1, ?) = ?)")
-        values += [category, len(category) + 1, category + "/"]
-    if conditions:
-        tests.append("item IN (SELECT value FROM json_each(?))")
-        values.append(orjson.dumps(sorted(library.where(conditions, category or None))).decode())
-    below = " WHERE " + " AND ".join(tests) if tests else ""
-    total = library.database.value(f"SELECT count(DISTINCT item) FROM files{below}", values)
-    page = f"SELECT item FROM files{below} GROUP BY item ORDER BY min(name), min(path) LIMIT ? OFFSET ?"
-    return [item for (item,) in library.database.rows(page, [*values, k, offset])], total
+    columns = library.columns
+    order: NDArray[np.int64] = columns.once("by name", lambda: _by_name(library))
+    if category or conditions:
+        order = order[satisfying(columns, conditions, library.fields, category=category or None)[order]]
+    return columns.ids.take(order[offset : offset + k]).to_pylist(), len(order)
+
+
+def _by_name(library: LibrarySnapshot) -> NDArray[np.int64]:
+    """(items,) the rows of all items, by the name of their first file."""
+    page = f"SELECT item FROM files WHERE {OWN_FILES} GROUP BY item ORDER BY min(name), min(path)"
+    ids = pa.array([item for (item,) in library.database.rows(page)], pa.string())
+    rows: NDArray[np.int64] = pc.index_in(ids, library.columns.ids).to_numpy().astype(np.int64)
+    return rows
 
 
 @router.get("/items/{item}", response_model=wire.ItemInfo)
@@ -133,13 +142,20 @@ def thumbnail(request: Request, handle: InLibrary, item: OfItem) -> Response:
         **_UNCHANGED,
     },
 )
-def image(request: Request, handle: InLibrary, item: OfItem) -> Response:
+def image(
+    request: Request,
+    handle: InLibrary,
+    item: OfItem,
+    n: Annotated[int | None, Query(ge=1, le=1000, description="Of a product this one of its pictures.")] = None,
+) -> Response:
     """The original, as it lies on disk; only of types that browsers show."""
     picture = handle.item(item)
     if picture.media_type not in SHOWN:
         message = f"the original is of a type that is not handed out: {picture.format}."
         raise HttpError(404, message, hint="take its thumbnail")
-    data, media_type = handle.original(item)
+    data, media_type = handle.original(item, n)
+    if media_type not in SHOWN:
+        raise HttpError(404, "the original is of a type that is not handed out.", hint="take its thumbnail")
     return _picture(request, data, media_type, headers=_ALONE)
 
 
@@ -153,6 +169,20 @@ async def explain(request: Request, handle: InLibrary, item: OfItem) -> Response
     noted(request, library=handle.name)
     (query,) = await queries_of(request, [body], handle)
     return _json(await run_in_threadpool(handle.explain, query, item))
+
+
+@router.get("/facets", response_model=FacetList)
+def facets(
+    request: Request,
+    handle: InLibrary,
+    category: Annotated[str, Query(max_length=500, description="This category and those below it.")] = "",
+    where: Annotated[str, Query(max_length=_LONGEST_WHERE, description=_WHERE, examples=[_EXAMPLE])] = "[]",
+    field: Annotated[list[str] | None, Query(max_length=16, description="These fields only.")] = None,
+) -> Response:
+    """How many items have each brand, lie in each category, cost how much, under conditions."""
+    conditions = conditions_of(where)
+    request.app.state.charge(request.scope["state"]["caller"], CONDITION * (1 + len(conditions)))
+    return _json(facets_of(handle.library, conditions, category=category or None, fields=field).to_dict())
 
 
 @router.get("/categories", response_model=list[wire.CategoryNode])

@@ -1,0 +1,206 @@
+"""A shop of many products: reading its table, indexing, an update of 1 %, searches with filters, facets, and memory.
+
+python benchmarks/shop.py [--products 20000] [--vectors] [--folder FOLDER] [--queries 200]
+
+Products are drawn: titles, three levels of categories, brands, prices, attributes. With pictures (the default) each
+product but one in twenty has a picture of 48 pixels, and the model counts colours and words, so that the times are the
+library's own work. `--vectors` gives vectors of 128 dimensions instead, under the ids of the products, and no picture.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import resource
+import tempfile
+import time
+import urllib.request
+import zlib
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+from PIL import Image
+
+import visir
+from visir.library import Library
+
+COLOURS = {"red": (200, 30, 30), "green": (30, 160, 60), "blue": (30, 60, 200), "black": (20, 20, 20),
+           "white": (240, 240, 240), "yellow": (230, 210, 40)}  # fmt: skip
+KINDS = {
+    "Clothes": {"Women": ["dress", "skirt", "blouse", "coat"], "Men": ["shirt", "trousers", "jacket", "tie"]},
+    "Home": {"Kitchen": ["kettle", "pan", "knife", "mug"], "Garden": ["chair", "lantern", "hose", "pot"]},
+    "Toys": {"Wooden": ["train", "horse", "puzzle", "blocks"], "Outdoor": ["ball", "kite", "scooter", "swing"]},
+}
+BRANDS = [f"{first}{second}" for first in ("Nor", "Ald", "Vel", "Mira") for second in ("ano", "une", "ex", "is", "ora")]
+MATERIALS = ("cotton", "steel", "oak", "plastic", "wool", "glass")
+DIMENSION = 128
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--products", type=int, default=20_000)
+    parser.add_argument("--vectors", action="store_true", help="Give vectors, and no pictures.")
+    parser.add_argument("--queries", type=int, default=200)
+    parser.add_argument("--folder", type=Path, help="Where to make the shop; a temporary folder otherwise.")
+    wanted = parser.parse_args()
+    with tempfile.TemporaryDirectory() as temporary:
+        measure(wanted.folder or Path(temporary), wanted.products, wanted.vectors, wanted.queries)
+
+
+def measure(folder: Path, products: int, vectors: bool, queries: int) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = draw_rows(products, pictures=not vectors)
+    table = folder / "shop.csv"
+    write(table, rows)
+    if vectors:
+        given(folder / "vectors.npz", rows)
+    else:
+        draw_pictures(folder / "pictures", rows)
+    timed("the table alone", lambda: visir.open(f"products:{table}?images=none"))
+    model = f"npz:{folder / 'vectors.npz'}" if vectors else encoder()
+    library = timed("first index", lambda: visir.index(table, model, out=folder / "shop.visir"))
+    assert len(library) == products, (len(library), products)
+    timed("nothing new", library.update)
+    changed = np.random.default_rng(1).choice(products, max(1, products // 100), replace=False)
+    for row in changed:
+        rows[row]["price"] = f"{float(rows[row]['price']) + 1:.2f}"
+    write(table, rows)
+    report = timed("1 % other prices", library.update)
+    assert report is not None and (report.encoded, report.rewritten) == (0, len(changed)), report
+    for number, row in enumerate(changed):
+        if number % 3 == 0:
+            rows[row]["title"] += " new"
+    gone = {rows[row]["id"] for row in changed[1::3]}
+    rows = [row for row in rows if row["id"] not in gone]
+    write(table, rows)
+    report = timed("1 % with other titles, or gone", library.update)
+    assert report is not None and report.deleted == len(gone), report
+    print(f"peak memory of all that: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
+    search(library, rows, queries, words=not vectors)
+
+
+def search(library: Library, rows: Sequence[dict[str, str]], queries: int, *, words: bool) -> None:
+    """Time searches: plain, with a filter that was seen before, with a new one, facets, and over HTTP."""
+    draws = np.random.default_rng(2)
+
+    def ask(number: int) -> dict[str, str]:
+        row = rows[int(draws.integers(len(rows)))]
+        return {"text": " ".join(row["title"].split()[:2])} if words else {"like": row["id"]}
+
+    library.search(**ask(0), where="price < 10")  # columns are read when a field is first compared
+    _ = library.facets()
+    spread("search", queries, lambda n: library.search(**ask(n), k=36))
+    spread("search, price < 50", queries, lambda n: library.search(**ask(n), k=36, where="price < 50"))
+    spread("search, another price, brand and category each time", queries, lambda n: library.search(
+        **ask(n), k=36, where=[f"price < {5 + n}", f"brand = {BRANDS[n % len(BRANDS)]}"], category="Home"))  # fmt: skip
+    if words:
+        spread("search, 'under N' in the words", queries, lambda n: library.search(f"red dress under {n + 5}", k=36))
+    spread("facets, another price each time", min(queries, 100), lambda n: library.facets(where=f"price < {5 + n}"))
+    with library.serve(port=0, background=True, open_browser=False) as service:
+        address = f"{service.url.rstrip('/')}/v1/libraries/{library.name}"
+
+        def get(path: str) -> bytes:
+            with urllib.request.urlopen(f"{address}/{path}") as answer:
+                return bytes(answer.read())
+
+        spread("HTTP: a page of 36 by name, with a filter", min(queries, 100), lambda n: get(
+            f"items?k=36&where=%5B%7B%22field%22%3A%22price%22%2C%22op%22%3A%22%3C%22%2C%22value%22%3A{n + 20}%7D%5D"
+        ))  # fmt: skip
+        spread("HTTP: facets", min(queries, 100), lambda n: get(
+            f"facets?where=%5B%7B%22field%22%3A%22price%22%2C%22op%22%3A%22%3C%22%2C%22value%22%3A{n + 20}%7D%5D"
+        ))  # fmt: skip
+    print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
+
+
+def draw_rows(products: int, *, pictures: bool) -> list[dict[str, str]]:
+    draws = np.random.default_rng(0)
+    paths = [(top, middle, kind) for top, below in KINDS.items() for middle, kinds in below.items() for kind in kinds]
+    rows = []
+    for number in range(products):
+        colour = list(COLOURS)[draws.integers(len(COLOURS))]
+        top, middle, kind = paths[draws.integers(len(paths))]
+        category = f"{top} > {middle} > {kind.title()}" + (" | Sale" if draws.random() < 0.1 else "")
+        rows.append(
+            {
+                "id": f"P{number:06}",
+                "title": f"{colour} {kind} {MATERIALS[draws.integers(6)]} {number}",
+                "category": "" if draws.random() < 0.02 else category,
+                "price": f"{draws.lognormal(3, 0.8):.2f}",
+                "brand": BRANDS[draws.integers(len(BRANDS))],
+                "material": MATERIALS[draws.integers(6)],
+                "stock": str(draws.integers(0, 100)),
+                "image": f"pictures/{number:06}.png" if pictures and draws.random() > 0.05 else "",
+            }
+        )
+    return rows
+
+
+def write(path: Path, rows: Sequence[dict[str, str]]) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows(rows)
+
+
+def draw_pictures(folder: Path, rows: Sequence[dict[str, str]]) -> None:
+    """A picture of 48 pixels for each product that has one: its colour, with noise of its own."""
+    folder.mkdir(exist_ok=True)
+    draws = np.random.default_rng(3)
+    for row in rows:
+        if row["image"]:
+            pixels = np.full((48, 48, 3), COLOURS[row["title"].split()[0]], np.int16) + draws.integers(
+                -15, 15, (48, 48, 1)
+            )
+            Image.fromarray(pixels.clip(0, 255).astype(np.uint8)).save(folder.parent / row["image"])
+
+
+def given(path: Path, rows: Sequence[dict[str, str]]) -> None:
+    """A unit vector for each product, near that of its kind."""
+    draws = np.random.default_rng(4)
+    kinds = draws.normal(size=(64, DIMENSION)).astype(np.float32)
+    near = [zlib.crc32(row["title"].split()[1].encode()) % 64 for row in rows]
+    vectors = kinds[near] + draws.normal(size=(len(rows), DIMENSION)).astype(np.float32)
+    vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
+    np.savez(path, image=vectors, image_ids=np.array([row["id"] for row in rows]))
+
+
+def encoder() -> visir.Encoder:
+    """Colours of a picture, hashed words of a text: what is measured is the library's work, not a model's."""
+    names = list(COLOURS)
+
+    def texts(values: list[str]) -> np.ndarray:
+        vectors = np.zeros((len(values), 6 + 64), np.float32)
+        for row, value in enumerate(values):
+            for word in value.lower().split():
+                vectors[row, names.index(word) if word in names else 6 + zlib.crc32(word.encode()) % 64] += 1
+        return vectors
+
+    def images(values: list[Image.Image]) -> np.ndarray:
+        means = np.array([np.asarray(image, np.float32).reshape(-1, 3).mean(axis=0) for image in values])
+        away = np.abs(means[:, None] - np.array(list(COLOURS.values()))[None]).sum(axis=2)
+        return np.hstack([np.exp(-away / 60), np.full((len(values), 64), 1e-3)]).astype(np.float32)
+
+    return visir.Encoder.wrap("colours and words", image=images, text=texts, version="1", batch_size=256)
+
+
+def timed(name: str, work: Callable[[], object]) -> object:
+    started, processor = time.perf_counter(), time.process_time()
+    result = work()
+    took = time.perf_counter() - started
+    print(f"{name}: {took:,.1f} s ({time.process_time() - processor:,.1f} s of processor time)", flush=True)
+    return result
+
+
+def spread(name: str, queries: int, work: Callable[[int], object]) -> None:
+    times = []
+    for number in range(queries):
+        started = time.perf_counter()
+        work(number)
+        times.append(time.perf_counter() - started)
+    half, most = np.percentile(times, [50, 95]) * 1000
+    print(f"{name}: p50 {half:,.1f} ms, p95 {most:,.1f} ms", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,379 @@
+"""A shop's table of products: CSV, TSV, JSON lines or Parquet, one row per product or several with the same id.
+
+A product becomes one image of the collection for each of its pictures (or one without a picture), under its id; its
+title is the caption, its categories, prices and other columns are facts of the first of these images.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+
+from visir.collections.descriptor import Format, Option, one_of
+from visir.collections.draft import Draft
+from visir.collections.readers.columns import all_columns, sniffed_columns
+from visir.collections.readers.delimited import is_text_table, text_layout
+from visir.collections.readers.rows import RowFault, csv_columns, is_table, read_rows
+from visir.collections.readers.shop_categories import CategoryStyle, as_folder
+from visir.collections.readers.shop_columns import (
+    ATTRIBUTES,
+    BRAND,
+    CATEGORY,
+    DESCRIPTION,
+    ID,
+    IMAGE,
+    PRICE,
+    TITLE,
+    ShopColumns,
+    plain,
+)
+from visir.collections.readers.shop_fields import field_columns
+from visir.collections.readers.sniffing import plain_stem
+from visir.collections.readers.table import TEXT_OPTIONS
+
+PRODUCT = "product"
+"""The fact that holds the id of the product that a picture shows."""
+PICTURES = "pictures"
+"""The fact that holds the names of a product's pictures as the table has them."""
+NOTE = "products: "
+"""How the notes of a source begin that say how a table was read, and what was counted in it."""
+_SHOWN = 3
+
+
+@dataclass(slots=True)
+class _Product:
+    """A product, from its first row on.
+
+    Attributes:
+        place: "line 7".
+        row: Its cells; an empty one is filled from a later row with the same id.
+        pictures: The file names of its pictures.
+        paths: Its category paths.
+    """
+
+    place: str
+    row: dict[str, Any]
+    pictures: list[str]
+    paths: list[tuple[str, ...]]
+
+
+@dataclass
+class _Report:
+    """What a table holds that people should know: counted, with the first few named."""
+
+    counts: dict[str, int] = field(default_factory=dict)
+    examples: dict[str, list[str]] = field(default_factory=dict)
+
+    def count(self, what: str, example: str) -> None:
+        self.counts[what] = self.counts.get(what, 0) + 1
+        shown = self.examples.setdefault(what, [])
+        if len(shown) < _SHOWN:
+            shown.append(example if len(example) <= 120 else f"{example[:119]}…")
+
+    def lines(self) -> list[str]:
+        return [
+            f"{what}: {count:,} ({', '.join(self.examples[what])}{', …' if count > _SHOWN else ''})"
+            for what, count in self.counts.items()
+        ]
+
+
+def read(
+    path: Path,
+    *,
+    id_column: str | None = None,
+    title_column: str | None = None,
+    image_column: str | None = None,
+    category_column: str | None = None,
+    price_column: str | None = None,
+    brand_column: str | None = None,
+    separator: str | None = None,
+    paths_separator: str | None = None,
+    decimal: str = "",
+    bad_rows: str = "stop",
+    encoding: str = "",
+    delimiter: str = "",
+) -> Draft:
+    """Read a table of products.
+
+    - Rows with the same id are one product where no cell contradicts: pictures and categories are added up, empty cells
+      filled. Where one does, the first row counts, and both lines are reported.
+    - A product may have no picture, no category, no title and no price; each is counted and named.
+    - A category cell may hold one path or several. How it is written is found out (`CategoryStyle.find`).
+    - Prices are numbers, whatever sign of a currency stands beside them (`read_amounts`); other columns are numbers
+      where all their cells are.
+
+    Columns without any cell are left out of account.
+
+    Args:
+        path: The file.
+        id_column: The column of the product's id; by default the first usual name. So for those below.
+        title_column: The column of the title.
+        image_column: The columns of pictures, comma-separated.
+        category_column: The column of category paths, or one per level, comma-separated.
+        price_column: The column of the price.
+        brand_column: The column of the brand.
+        separator: What stands between the names of a category path; "none" for nothing.
+        paths_separator: What stands between several paths of a product; "none" for nothing.
+        decimal: What stands before the cents: "point" or "comma"; "" finds out.
+        bad_rows: "stop" at rows that cannot be read, or "skip" them, counted.
+        encoding: Of a text table; "" is UTF-8, or what its byte order mark says.
+        delimiter: Of a text table; "" finds out.
+
+    Raises:
+        CollectionError: Every fault, with line and column, and the option that settles it.
+    """
+    draft = Draft(plain_stem(path), path.parent, f"table of products {path.name}")
+    report = _Report()
+
+    def on_fault(fault: RowFault, place: str, detail: str) -> None:
+        if bad_rows == "skip":
+            report.count(f"{fault.plural} (left out)", f"{place}: {detail}")
+        else:
+            draft.fault(f"{path.name}, {place}: {fault.message.format(detail)}; mend it, or leave such rows out: "
+                        "bad_rows=skip")  # fmt: skip
+
+    layout = None
+    if is_text_table(path):
+        layout = text_layout(path, header="yes", encoding=encoding, delimiter=delimiter)
+    names = csv_columns(path, on_fault, layout) if layout is not None else all_columns(path)
+    rows = list(read_rows(path, on_fault, layout=layout))
+    named = {name.strip() for given in (image_column, category_column) for name in (given or "").split(",")}
+    named |= {id_column or "", title_column or "", price_column or "", brand_column or ""}
+    in_use = {name for _, row in rows for name, cell in row.items() if cell not in (None, "", [])} | named
+    names = [name for name in names if name in in_use or not rows]
+    columns = ShopColumns.find(path, names, id_column=id_column, title_column=title_column, image_column=image_column,
+                               category_column=category_column, price_column=price_column,
+                               brand_column=brand_column)  # fmt: skip
+    categories = _Categories(path, columns, rows, separator, paths_separator)
+    products = _products(draft, report, columns, categories, rows, bad_rows)
+    _add(draft, report, columns, products, decimal or None)
+    if not products and not draft.faults:
+        draft.fault(f"{path.name}: no products below its header line; is it the right file?")
+    found_columns = {
+        "id": columns.id, "title": columns.title, "pictures": ", ".join(columns.images),
+        "category": ", ".join(columns.category), "price": columns.price, "brand": columns.brand,
+    }  # fmt: skip
+    read_as = ", ".join(f"{role} from {name!r}" for role, name in found_columns.items() if name)
+    lines = [f"{len(products):,} read, {read_as}", *columns.doubts, *categories.lines, *report.lines()]
+    draft.notes += [NOTE + line.replace("; ", ", ") for line in lines]
+    return draft
+
+
+class _Categories:
+    """Reads the category paths of rows."""
+
+    def __init__(
+        self,
+        path: Path,
+        columns: ShopColumns,
+        rows: list[tuple[str, dict[str, Any]]],
+        separator: str | None,
+        paths_separator: str | None,
+    ) -> None:
+        self.columns, self.style, self.lines = columns.category, CategoryStyle(), []
+        if len(self.columns) != 1:
+            return
+        cells = [cell for _, row in rows if (cell := row.get(self.columns[0])) not in (None, "")]
+        where = f"{path}, column {self.columns[0]!r}"
+        self.style = CategoryStyle.find(where, cells, separator=separator, paths_separator=paths_separator)
+        deepest = max(
+            cells, key=lambda cell: max((len(names) for names in self._safely(cell)), default=0), default=None
+        )
+        if deepest is not None and (paths := self._safely(deepest)):
+            shown = " and ".join(" > ".join(names) for names in paths[:2])
+            self.lines = [
+                f"category {str(deepest)[:80]!r} is read as {shown} (separator= and paths_separator= change it)"
+            ]
+
+    def of(self, row: Mapping[str, Any]) -> list[tuple[str, ...]]:
+        """The paths of a row. Raises `ValueError` for what is no path."""
+        if len(self.columns) == 1:
+            return self.style.read(row.get(self.columns[0]))
+        names = [str(row.get(column) or "").strip() for column in self.columns]
+        while names and not names[-1]:
+            names.pop()
+        path = tuple(name for name in names if name)
+        return [path] if path else []
+
+    def _safely(self, cell: object) -> list[tuple[str, ...]]:
+        try:
+            return self.style.read(cell)
+        except ValueError:
+            return []
+
+
+def _products(
+    draft: Draft,
+    report: _Report,
+    columns: ShopColumns,
+    categories: _Categories,
+    rows: list[tuple[str, dict[str, Any]]],
+    bad_rows: str,
+) -> dict[str, _Product]:
+    """The products by id, in the order of their first rows."""
+    products: dict[str, _Product] = {}
+    apart = {columns.id, *columns.images, *columns.category}
+    for place, row in rows:
+        identifier = row.get(columns.id)
+        product = "" if identifier is None or isinstance(identifier, dict | list) else str(identifier).strip()
+        if not product:
+            if bad_rows == "skip":
+                report.count("rows without an id (left out)", place)
+            else:
+                draft.fault(
+                    f"{place}, column {columns.id!r}: no id; give it one, or leave such rows out: bad_rows=skip"
+                )
+            continue
+        try:
+            paths = categories.of(row)
+        except ValueError as fault:
+            draft.fault(f"{place}, column {columns.category[0]!r}: {fault}")
+            continue
+        pictures = [name for column in columns.images for name in _picture_names(row.get(column))]
+        before = products.get(product)
+        if before is None:
+            products[product] = _Product(place, dict(row), list(dict.fromkeys(pictures)), paths)
+            continue
+        differing = [
+            name for name, cell in row.items() if name not in apart and _contradicts(cell, before.row.get(name))
+        ]
+        if differing:
+            name = differing[0]
+            report.count(
+                "rows with the id of an earlier product and other values (the first row counts)",
+                f"{product!r} in {before.place} and {place}: {name} {_short(before.row.get(name))} and "
+                f"{_short(row.get(name))}",
+            )
+            continue
+        report.count("rows joined to an earlier one with the same id", f"{product!r}: {place} to {before.place}")
+        before.row |= {name: cell for name, cell in row.items() if before.row.get(name) in (None, "")}
+        before.pictures += [name for name in pictures if name not in before.pictures]
+        before.paths += [names for names in paths if names not in before.paths]
+    return products
+
+
+def _add(
+    draft: Draft, report: _Report, columns: ShopColumns, products: Mapping[str, _Product], decimal: str | None
+) -> None:
+    """Put the products into the draft."""
+    first_rows: list[int] = []
+    shows: list[str] = []
+    for product, about in products.items():
+        first_rows.append(len(draft.ids))
+        for number, name in enumerate(about.pictures or [None], start=1):
+            image = product if number == 1 else f"{product}#{number}"
+            while number > 1 and image in products:
+                image += "'"
+            draft.add_image(image, name)
+            shows.append(product)
+        title = str(about.row.get(columns.title) or "").strip() if columns.title else ""
+        if title:
+            draft.add_caption(product, title, product)
+        for what, is_there in (("picture", about.pictures), ("category", about.paths), ("title", title)):
+            if not is_there:
+                report.count(f"without a {what}", product)
+    about_products = list(products.values())
+    facts = field_columns(
+        columns,
+        [about.row for about in about_products],
+        [about.place for about in about_products],
+        decimal,
+        draft,
+        report,
+    )
+    facts["category"] = [[as_folder(path) for path in about.paths] or None for about in about_products]
+    facts[PICTURES] = [about.pictures or None for about in about_products]
+    table: dict[str, Any] = {"image_id": draft.ids, PRODUCT: shows}
+    for name, values in facts.items():
+        if all(value is None for value in values):
+            continue
+        spread: list[Any] = [None] * len(draft.ids)
+        for row, value in zip(first_rows, values, strict=True):
+            spread[row] = value
+        table[name] = spread
+    draft.facts = pa.table({name: pa.array(values) for name, values in table.items()})
+
+
+def _picture_names(cell: object) -> list[str]:
+    """The file names in a cell: one, a list, a JSON list, or several with bars, semicolons or commas between them."""
+    if isinstance(cell, str):
+        text = cell.strip()
+        if text.startswith("["):
+            try:
+                return _picture_names(json.loads(text))
+            except ValueError:
+                pass
+        parts = re.split(r"\s*[|;\n]\s*|,\s*(?=\S+\.\w{3,4}(?:$|[,?]))|\s+(?=https?://)", text)
+        return [name for part in parts if (name := _file_name(part.strip()))]
+    if isinstance(cell, list):
+        return [name for entry in cell for name in _picture_names(entry)]
+    if isinstance(cell, dict):
+        return _picture_names(cell.get("url") or cell.get("src") or cell.get("path"))
+    return []
+
+
+def _file_name(text: str) -> str:
+    """The name of a file; of an address the last part, under which a download is usually kept."""
+    if "://" not in text:
+        return text
+    return unquote(urlsplit(text).path.rpartition("/")[2])
+
+
+def _contradicts(cell: object, before: object) -> bool:
+    return cell not in (None, "") and before not in (None, "") and cell != before
+
+
+def _short(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 40 else f"{shown[:39]}…"
+
+
+def _sniff(path: Path) -> bool:
+    if not path.is_file() or not (is_table(path) or is_text_table(path)):
+        return False
+    names = {plain(name) for name in sniffed_columns(path)}
+    if names & {"caption", "captions", "text", "texts", "sentence", "sentences", "raw", "split", "image_id"}:
+        return False
+    signs = [
+        names & set(ID),
+        names & set(TITLE),
+        names & {*PRICE, *BRAND, "asin", "sku", "gtin", "ean"},
+        names & {*CATEGORY, "cat1", "category1", "category_1", "mastercategory"},
+        names & {*IMAGE, *ATTRIBUTES, *DESCRIPTION},
+    ]
+    sure = names & {*PRICE, *BRAND, "category_path", "product_category_tree", "product_type", "product_category",
+                    "mastercategory"}  # fmt: skip
+    return all(signs[:2]) and sum(map(bool, signs)) >= 3 and bool(sure)
+
+
+FORMAT = Format(
+    name="products",
+    title="table of products of a shop",
+    layout="file.csv, .tsv, .jsonl or .parquet (.gz, .xz) with columns of ids, titles, prices, categories, pictures, …",
+    reference="",
+    sniff=_sniff,
+    options=(
+        Option("id_column", f"the column of the product's id (default: {', '.join(ID[:6])}, …)"),
+        Option("title_column", f"the column of the title (default: {', '.join(TITLE[:4])}, …)"),
+        Option("image_column", f"the columns of pictures, comma-separated (default: {', '.join(IMAGE[:4])}, …)"),
+        Option("category_column", "the column of category paths, or one per level, comma-separated (default: "
+               f"{', '.join(CATEGORY[:3])}, …; cat1,cat2,cat3)"),
+        Option("price_column", f"the column of the price (default: {', '.join(PRICE[:4])}, …)"),
+        Option("brand_column", f"the column of the brand (default: {', '.join(BRAND[:4])}, …)"),
+        Option("separator", "what stands between the names of a category path; none: nothing (default: found)"),
+        Option("paths_separator", "what stands between several category paths; none: nothing (default: found)"),
+        Option("decimal", "what stands before the cents of a price: point or comma (default: it is found)", "",
+               one_of("", "point", "comma")),
+        Option("bad_rows", "rows that cannot be read: stop, or skip them, counted", "stop", one_of("stop", "skip")),
+        *(option for option in TEXT_OPTIONS if option.name != "header"),
+    ),
+    read=read,
+    one_file=True,
+)  # fmt: skip

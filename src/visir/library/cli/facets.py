@@ -1,0 +1,52 @@
+"""`visir library facets`: how many items have each brand, lie in each category, cost how much."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from visir.cli import output
+from visir.cli.verbs import examples
+from visir.library.cli.parts import LibraryFolder
+from visir.library.query_help import QUERY_HELP
+
+
+@examples(
+    "visir library facets shop.visir",
+    "visir library facets shop.visir --where 'price < 50' --field brand",
+)
+def facets(
+    library: LibraryFolder,
+    where: Annotated[
+        list[str] | None, typer.Option(metavar="CONDITION", help='A condition: "price < 50" … Repeatable.')
+    ] = None,
+    category: Annotated[str | None, typer.Option(help=QUERY_HELP["category"])] = None,
+    field: Annotated[
+        list[str] | None, typer.Option(metavar="FIELD", help="Only this field. Repeatable. Default: those that group.")
+    ] = None,
+) -> None:
+    """Count how many items have each brand, lie in each category, cost how much.
+
+    A field is counted without the conditions on itself, so that other choices can be compared.
+    """
+    from rich.table import Table
+
+    from visir.library.facets import facets_of
+    from visir.library.filters import read_condition
+    from visir.library.layout import check_first_update_done
+    from visir.library.snapshot import LibrarySnapshot
+
+    check_first_update_done(library)
+    with LibrarySnapshot.open(library) as opened:
+        conditions = [read_condition(condition) for condition in where or ()]
+        counted = facets_of(opened, conditions, category=category, fields=field)
+        output.answer({"library": opened.name, **counted.to_dict()})
+        table = Table("field", "value", "items", show_edge=False)
+        for facet in counted.facets:
+            for place, value in enumerate(facet.values):
+                table.add_row("" if place else facet.field, value.label, f"{value.count:,}")
+            if facet.more:
+                table.add_row("", f"and {facet.more:,} more", "")
+        output.rich_table(table)
+        output.note(f"{counted.total:,} of {len(opened):,} {opened.card.unit}")

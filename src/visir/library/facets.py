@@ -1,0 +1,286 @@
+"""Facets: how many items of a library have each brand, lie in each category, cost how much, under given conditions.
+
+The counts of a field are taken under all conditions but those on this field, so that another choice can be compared
+with the one that was made. Ranges of numbers have round ends, and about as many items each.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.display import Displayed, brief
+from visir.errors import nearest
+from visir.library.database import CATEGORIES
+from visir.library.filters import FieldCondition, FilterError, fold, satisfying
+
+if TYPE_CHECKING:
+    from visir.library.columns import Mask
+    from visir.library.filters import Field
+    from visir.library.snapshot import LibrarySnapshot
+
+CATEGORY, PRICE, BRAND = "category", "price", "brand"
+MOST_VALUES, MOST_FIELDS, RANGES = 20, 3, 5
+_FEWEST = 0.05
+"""Of all items so many have a field that is shown without being asked for."""
+_DISTINCT = 60
+"""A field of more different texts is shown only when it is asked for: a title names no group."""
+
+
+@dataclass(frozen=True)
+class FacetValue:
+    """A value of a field, or a range of numbers, and how many items have it.
+
+    Attributes:
+        label: What people read: "Acme", "20 – 50".
+        count: How many items.
+        where: The conditions that it stands for; of a category none.
+        category: The path of the category; None for other fields.
+    """
+
+    label: str
+    count: int
+    where: tuple[FieldCondition, ...] = ()
+    category: str | None = None
+
+
+@dataclass(frozen=True)
+class Facet:
+    """The values of one field.
+
+    Attributes:
+        field: Its name.
+        type: "category", "text" or "number".
+        values: The most frequent first; ranges and categories in their own order.
+        more: How many further values there are.
+    """
+
+    field: str
+    type: str
+    values: tuple[FacetValue, ...]
+    more: int = 0
+
+
+@dataclass(frozen=True, repr=False)
+class Facets(Displayed):
+    """The facets of a library under some conditions; `facets["brand"]` is that of a field.
+
+    Attributes:
+        total: How many items satisfy the conditions.
+        facets: Category, price and brand first, then further fields.
+    """
+
+    total: int
+    facets: tuple[Facet, ...]
+
+    def __getitem__(self, field: str) -> Facet:
+        by_name = {facet.field: facet for facet in self.facets}
+        if field not in by_name:
+            raise KeyError(f"no facet {field!r} ({nearest(field, by_name)})")
+        return by_name[field]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for JSON."""
+        return {
+            "total": self.total,
+            "facets": [
+                {
+                    "field": facet.field,
+                    "type": facet.type,
+                    "more": facet.more,
+                    "values": [
+                        {
+                            "label": value.label,
+                            "count": value.count,
+                            "where": [vars(condition) for condition in value.where],
+                            "category": value.category,
+                        }
+                        for value in facet.values
+                    ],
+                }
+                for facet in self.facets
+            ],
+        }
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{facet.field}: {', '.join(f'{value.label} {value.count:,}' for value in facet.values[:4])}"
+            for facet in self.facets[:5]
+        ]
+        return brief(self, f"{self.total:,} items", *lines)
+
+
+def facets_of(
+    library: LibrarySnapshot,
+    where: Sequence[FieldCondition] = (),
+    *,
+    category: str | None = None,
+    fields: Sequence[str] | None = None,
+) -> Facets:
+    """The facets of a library.
+
+    Args:
+        library: The opened library.
+        where: Conditions that every counted item satisfies.
+        category: Only what lies in this category or below it.
+        fields: The fields; None takes the category, price, brand, and up to three others that group the items.
+
+    Raises:
+        FilterError: A field is unknown, or a condition does not fit.
+    """
+    counting = _Counting(library, tuple(where), category)
+    known = library.fields
+    if fields is not None:
+        unknown = [f"unknown field {name!r} ({nearest(name, known)})" for name in fields if name not in known]
+        if unknown:
+            raise FilterError(f"facets: {'; '.join(unknown)}.", hint="visir library info lists the fields")
+    names = _names(library) if fields is None else list(fields)
+    facets = [facet for name in names if (facet := counting.facet(known[name])) is not None]
+    total = int(counting.mask(None).sum())
+    return Facets(total, tuple(facets if fields is not None else facets[: MOST_FIELDS + 3]))
+
+
+def _names(library: LibrarySnapshot) -> list[str]:
+    """The fields that are shown without being asked for: category, price, brand, then those that most items have."""
+
+    def read() -> list[str]:
+        own = library.database.rows(
+            "SELECT name, count(DISTINCT value), count(DISTINCT item) FROM fields GROUP BY name", ()
+        )
+        items = max(1, len(library))
+        others = [
+            (-having, name)
+            for name, distinct, having in own
+            if distinct > 1 and having >= _FEWEST * items and (distinct <= _DISTINCT or name in (PRICE, BRAND))
+        ]
+        known = library.fields
+        usable = [name for _, name in sorted(others) if name in known and known[name].type in ("text", "number")]
+        first = [CATEGORY, *(name for name in (PRICE, BRAND) if name in usable)]
+        return [*first, *(name for name in usable if name not in first)]
+
+    names: list[str] = library.columns.once("facet names", read)
+    return names
+
+
+class _Counting:
+    """Counts under conditions; a field is counted without those on itself."""
+
+    def __init__(self, library: LibrarySnapshot, where: tuple[FieldCondition, ...], category: str | None) -> None:
+        self.library, self.where, self.category = library, where, category
+        self._masks: dict[str | None, Mask] = {}
+
+    def mask(self, without: str | None) -> Mask:
+        """(items,) which items satisfy all conditions but those on a field."""
+        applied = tuple(condition for condition in self.where if condition.field != without)
+        key = without if len(applied) < len(self.where) else None
+        if key not in self._masks:
+            self._masks[key] = satisfying(self.library.columns, applied, self.library.fields, category=self.category)
+        return self._masks[key]
+
+    def facet(self, field: Field) -> Facet | None:
+        """The facet of a field; None where no item has it."""
+        if field.name == CATEGORY:
+            return self._categories()
+        if field.type == "number" and not field.flag:
+            return self._ranges(field)
+        return self._values(field)
+
+    def _values(self, field: Field) -> Facet | None:
+        column = self.library.columns.column(*_shown(field))
+        by_text: dict[str, list[tuple[int, str]]] = defaultdict(list)
+        for value, count in column.counts(self.mask(field.name)):
+            by_text[fold(value) or ""].append((count, str(value)))
+        merged = sorted(
+            ((sum(count for count, _ in each), max(each)[1]) for each in by_text.values()),
+            key=lambda pair: (-pair[0], pair[1]),
+        )
+        values = [
+            FacetValue(label, count, (FieldCondition(field.name, "=", label),)) for count, label in merged if count
+        ]
+        if not values:
+            return None
+        return Facet(field.name, "text", tuple(values[:MOST_VALUES]), max(0, len(values) - MOST_VALUES))
+
+    def _ranges(self, field: Field) -> Facet | None:
+        column = self.library.columns.column(*_shown(field))
+        mask = self.mask(field.name)
+        counted = [(float(value), count) for value, count in column.counts(mask) if count]
+        if not counted:
+            return None
+        amounts = np.repeat([value for value, _ in counted], [count for _, count in counted])
+        ends = round_ends(amounts)
+        if not ends:
+            return None
+        values = []
+        for low, high in zip([None, *ends], [*ends, None], strict=True):
+            conditions = [FieldCondition(field.name, ">=", low)] if low is not None else []
+            conditions += [FieldCondition(field.name, "<", high)] if high is not None else []
+            within = mask & np.logical_and.reduce([column.compared(c.op, [c.value]) for c in conditions] or [mask])
+            label = f"under {high:,}" if low is None else f"{low:,} and over" if high is None else f"{low:,} – {high:,}"
+            if conditions and (count := int(within.sum())):
+                values.append(FacetValue(label, count, tuple(conditions)))
+        return Facet(field.name, "number", tuple(values)) if len(values) > 1 else None
+
+    def _categories(self) -> Facet | None:
+        """The categories directly below the one that was chosen, or the most general ones."""
+        above = (self.category or "").rstrip("/")
+        column = self.library.columns.column(CATEGORIES)
+        mask = self.mask(None)
+        prefix = f"{above}/" if above else ""
+        names = dict.fromkeys(
+            str(value)[len(prefix) :].partition("/")[0]
+            for value, count in column.counts(mask)
+            if count and str(value).startswith(prefix)
+        )
+        values = []
+        for name in names:
+            path = prefix + name
+            below = column.compared("=", [path]) | column.compared("=", [f"{path}/"], prefix=True)
+            if count := int((mask & below).sum()):
+                values.append(FacetValue(name, count, (), path))
+        values.sort(key=lambda value: (-value.count, value.label))
+        if not values:
+            return None
+        return Facet(CATEGORY, "category", tuple(values[:MOST_VALUES]), max(0, len(values) - MOST_VALUES))
+
+
+def _shown(field: Field) -> tuple[str, tuple[str, ...]]:
+    """The query for the values of a field as they are written; conditions compare them without case."""
+    if field.name in ("format", "camera"):
+        return f"SELECT id, {field.name} AS shown FROM items WHERE {field.name} IS NOT NULL", ()
+    if field.name in ("width", "height", "bytes"):
+        return f"SELECT id, {field.name} FROM items WHERE {field.name} IS NOT NULL", ()
+    return "SELECT item, value AS shown FROM fields WHERE name = ?", (field.name,)
+
+
+def round_ends(amounts: NDArray[np.float64], ranges: int = RANGES) -> list[int | float]:
+    """The inner ends of ranges of numbers: near quantiles, and round.
+
+    Args:
+        amounts: (n,) the numbers.
+        ranges: How many ranges there are at most.
+
+    Example:
+        >>> round_ends(np.array([3.0, 12, 18, 25, 47, 80, 130, 210]))
+        [20, 50, 100]
+    """
+    quantiles = np.quantile(amounts, np.linspace(0, 1, ranges + 1)[1:-1])
+    ends = sorted({_rounded(float(quantile)) for quantile in quantiles})
+    low, high = float(amounts.min()), float(amounts.max())
+    return [end for end in ends if low < end <= high]
+
+
+def _rounded(amount: float) -> int | float:
+    """The nearest of …, 1, 2, 5, 10, 20, 50, …."""
+    if amount == 0:
+        return 0
+    size = 10.0 ** math.floor(math.log10(abs(amount)))
+    steps: Iterable[float] = (size, 2 * size, 5 * size, 10 * size)
+    nearest_step = math.copysign(min(steps, key=lambda step: abs(math.log(step / abs(amount)))), amount)
+    return int(nearest_step) if nearest_step == int(nearest_step) else round(nearest_step, 6)

@@ -1,0 +1,64 @@
+// What the page shows of a library of products: facets, and words that were read as prices. (Fetched with the first one.)
+
+import { get, path } from "./api.js";
+import { $, chip, count, el, style } from "./dom.js";
+import { conditionText, limits } from "./state.js";
+
+const read = el("div", { class: "chips" });
+const choices = el("div", { class: "facets", role: "group", "aria-label": "Choose", hidden: true });
+$("where").after(read);
+$("filters").after(choices);
+await style("products.css");
+
+/** Bring both up to date with the page. */
+export async function show({ of, state, column, go, unfilter }) {
+  const words = state.text.trim() ? (column.answer?.read ?? []) : [];
+  const label = (each) => `${each.where.map(conditionText).join(" and ")} (“${each.words}”)`;
+  read.replaceChildren(...words.map((each) => chip(label(each), () => unfilter({ plain: true }), "filter")));
+  choices.hidden = $("filters").hidden;
+  if (choices.hidden) return;
+  const choose = ({ category, where, off }) => {
+    if (category) return go({ category });
+    const others = state.where.filter((each) => !where.includes(each));
+    return go({ where: off ? others : [...others, ...where] });
+  };
+  try {
+    const asked = limits(state, of);
+    const where = [...(asked.where ?? []), ...words.flatMap((each) => each.where)];
+    await facets(choices, of, { ...asked, where: where.length ? where : null }, state.where, choose);
+  } catch (failure) {
+    choices.replaceChildren(el("p", { class: "error" }, failure.message));
+  }
+}
+
+/** Fill `place` with the facets of a library: how many items have each brand, category, price. `choose({category})` or
+ * `choose({where})` when one is pressed, with `off` to take it away. */
+async function facets(place, library, limits, chosen, choose) {
+  const given = new URLSearchParams();
+  if (limits.category) given.set("category", limits.category);
+  if (limits.where) given.set("where", JSON.stringify(limits.where));
+  const question = `${library.name} ${library.generation} ${given}`;
+  if (place.dataset.question === question) return;
+  place.dataset.question = question;
+  place.setAttribute("aria-busy", "true");
+  const answer = await get(`${path(library.name, "facets")}?${given}`);
+  if (place.dataset.question !== question) return;
+  place.removeAttribute("aria-busy");
+  const focused = document.activeElement?.dataset.facet;
+  const value = (each) => {
+    const where = each.where.map(conditionText);
+    const on = each.category ? false : where.length > 0 && where.every((text) => chosen.includes(text));
+    return el(
+      "li",
+      null,
+      el("button", { type: "button", class: "facet", "aria-pressed": each.category ? null : String(on), "data-facet": each.category ?? where.join(" "), onclick: () => choose(each.category ? { category: each.category } : { where, off: on }) },
+        el("span", null, each.label), el("span", { class: "muted" }, el("span", { class: "hidden" }, ", "), count(each.count))),
+    );
+  };
+  place.replaceChildren(
+    ...answer.facets.map(({ field, values, more }) =>
+      el("section", { "aria-label": field }, el("h2", null, field), el("ul", null, values.map(value)), more ? el("p", { class: "muted" }, `and ${count(more)} more`) : null),
+    ),
+  );
+  if (focused) [...place.querySelectorAll("button")].find((each) => each.dataset.facet === focused)?.focus();
+}

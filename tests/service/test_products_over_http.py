@@ -1,0 +1,115 @@
+"""A shop over HTTP and on the page: prices in words, facets, pictures of a product."""
+
+from __future__ import annotations
+
+import json
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from PIL import Image
+
+pytest.importorskip("fastapi")
+
+import visir
+
+CHROMIUM = "/usr/bin/chromium"
+SHOP = """id,title,category,price,brand,image
+p1,red dress,Clothes > Dresses,€ 19.90,Acme,red.png|green.png
+p2,blue dress,Clothes > Dresses;Sale,€ 49.90,Acme,
+p3,wooden dog,Toys,€ 9.90,Zeta,blue.png
+"""
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("shop")
+    for name in ("red", "green", "blue"):
+        Image.new("RGB", (32, 24), name).save(folder / f"{name}.png")
+    (folder / "shop.csv").write_text(SHOP, encoding="utf-8")
+    library = visir.index(folder / "shop.csv", "bow", out=folder / "shop.visir")
+    with library.serve(port=0, background=True, open_browser=False) as service:
+        yield service.url.rstrip("/")
+
+
+def get(address: str, path: str, **given: str) -> Any:
+    question = f"?{urllib.parse.urlencode(given)}" if given else ""
+    with urllib.request.urlopen(f"{address}{path}{question}") as answer:
+        return json.loads(answer.read())
+
+
+def search(address: str, **body: Any) -> Any:
+    request = urllib.request.Request(
+        f"{address}/v1/libraries/shop/search", json.dumps(body).encode(), {"Content-Type": "application/json"}
+    )
+    with urllib.request.urlopen(request) as answer:
+        return json.loads(answer.read())
+
+
+def test_prices_in_the_words_come_back_as_conditions(address: str) -> None:
+    answer = search(address, text="dress under 30 €")
+    assert {hit["product"] for hit in answer["hits"]} == {"p1", "p3"}
+    assert answer["hits"][0]["price"] == "19.90 EUR"
+    assert answer["read"] == [{"words": "under 30 €", "where": [{"field": "price", "op": "<", "value": 30}]}]
+    plain = search(address, text="dress under 30 €", read_prices=False)
+    assert (len(plain["hits"]), plain["read"]) == (3, [])
+
+
+def test_facets_and_what_they_ask_for(address: str) -> None:
+    where = json.dumps([{"field": "price", "op": "<", "value": 30}])
+    answer = get(address, "/v1/libraries/shop/facets", where=where)
+    assert answer["total"] == 2
+    by_field = {facet["field"]: facet for facet in answer["facets"]}
+    assert {(value["label"], value["count"]) for value in by_field["brand"]["values"]} == {("Acme", 1), ("Zeta", 1)}
+    for value in by_field["brand"]["values"]:
+        listed = get(address, "/v1/libraries/shop/items", where=json.dumps([*json.loads(where), *value["where"]]))
+        assert listed["total"] == value["count"]
+    assert get(address, "/v1/libraries/shop/items", category="Sale")["items"][0]["product"] == "p2"
+
+
+def test_an_unknown_facet_is_refused(address: str) -> None:
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        get(address, "/v1/libraries/shop/facets", field="brnd")
+    assert refused.value.code == 422
+    assert "did you mean 'brand'" in refused.value.read().decode()
+
+
+def test_every_picture_of_a_product(address: str) -> None:
+    [item] = [each for each in get(address, "/v1/libraries/shop/items")["items"] if each["product"] == "p1"]
+    pictures = []
+    for number in (1, 2):
+        with urllib.request.urlopen(f"{address}/v1/libraries/shop/items/{item['id']}/image?n={number}") as answer:
+            assert answer.headers["Content-Type"] == "image/png"
+            pictures.append(answer.read())
+    assert pictures[0] != pictures[1]
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        urllib.request.urlopen(f"{address}/v1/libraries/shop/items/{item['id']}/image?n=3")
+    assert refused.value.code == 404
+    files = get(address, f"/v1/libraries/shop/items/{item['id']}")["files"]
+    assert [file["name"] for file in files] == ["red dress", "red.png", "green.png"]
+
+
+@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="needs a browser")
+def test_a_price_in_the_words_is_a_filter_that_can_be_removed(address: str) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 390, "height": 800})
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"{address}/?q=dress+under+30")
+        page.get_by_role("button", name="Remove the filter price < 30").wait_for()
+        assert page.locator(".grid a").count() == 2
+        page.click("#filters-button")
+        page.locator(".facet", has_text="Zeta").click()
+        playwright.expect(page.locator(".grid a")).to_have_count(1)
+        assert "where=brand" in page.url
+        page.get_by_role("button", name="Remove the filter price < 30").click()
+        page.get_by_role("button", name="Remove the filter brand = Zeta").click()
+        playwright.expect(page.locator(".grid a")).to_have_count(3)
+        assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+        assert errors == []
+        browser.close()
