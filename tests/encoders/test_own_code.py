@@ -114,7 +114,6 @@ OPENINGS: dict[str, Callable[[Path, Path, str], object]] = {
     "folder of a checkpoint": lambda index, library, name: load(
         checkpoint(index.parent / "joined", {"folder": Path(name).name})
     ),
-    "folder elsewhere": lambda index, library, name: load(checkpoint(index.parent / "joined", {"folder": name})),
 }
 
 
