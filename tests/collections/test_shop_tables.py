@@ -271,3 +271,14 @@ def test_real_catalogues(name: str) -> None:
     assert collection.facts is not None
     assert "price" in collection.facts.column_names or not with_price
     assert not with_price or len(fact(collection, "price")) == with_price
+
+
+def test_options_of_a_plain_table_read_a_plain_table(tmp_path: Path) -> None:
+    """Whoever names the column of captions wants images and captions, whatever else the table has."""
+    Image.new("RGB", (8, 8)).save(tmp_path / "a.png")
+    place = shop(tmp_path, "id,title,description,price,picture\na,Skirt,A blue skirt,12.50,a.png\n")
+    assert visir.open(place).captions["text"].to_pylist() == ["Skirt"]  # products
+    read = visir.open(place, caption="title,description", image="picture", id="id")
+    assert read.captions["text"].to_pylist() == ["Skirt", "A blue skirt"]
+    with pytest.raises(CollectionError, match="products: options"):
+        visir.open(place, no_such_option="x")

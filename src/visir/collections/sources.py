@@ -159,7 +159,7 @@ def _check_exists(path: Path, spec: str, kind: SourceKind[AnyFormat]) -> None:
 
 def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tuple[AnyFormat, Path]:
     """The format of a path; of a folder that is no source itself, the one source among its files."""
-    format = _first_format(path, kind)
+    format = _first_format(path, kind, options)
     if format is not None and not format.last:
         return format, path
     if path.is_dir():
@@ -188,6 +188,11 @@ def _sniffed(path: Path, kind: SourceKind[AnyFormat], options: Set[str]) -> tupl
     raise CollectionError(f"{path}: no known format of {kind.plural}{holds}.", hint=hint)
 
 
-def _first_format(path: Path, kind: SourceKind[AnyFormat]) -> AnyFormat | None:
+def _first_format(path: Path, kind: SourceKind[AnyFormat], options: Set[str] = frozenset()) -> AnyFormat | None:
+    """The first format that the path looks like; where it does not know the options, the first other one that does."""
     formats = sorted((format for _, format in kind.formats.items()), key=lambda format: format.last)  # plugins too
-    return next((format for format in formats if format.sniff(path)), None)
+    fitting = (format for format in formats if format.sniff(path))
+    first = next(fitting, None)
+    if first is None or options <= {option.name for option in first.options}:
+        return first
+    return next((format for format in fitting if options <= {option.name for option in format.options}), first)

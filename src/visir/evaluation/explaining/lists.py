@@ -141,7 +141,8 @@ def lists_of_run(run: Run, world: World) -> RankedLists:
         world: The images and captions.
 
     Returns:
-        The lists; whole where every answer has all candidates of its gallery or fold.
+        The lists; whole where every answer has all candidates of its gallery or fold, or ends before the depth that was
+        asked for, so that nothing stands behind it (a second stage that drops the tail).
     """
     queries, documents = SIDES[run.task]
     lengths = np.diff(run.offsets)
@@ -155,7 +156,7 @@ def lists_of_run(run: Run, world: World) -> RankedLists:
     sizes: Any = run.gallery.size
     if isinstance(folds, list):
         sizes = np.repeat([fold["candidates"] for fold in folds], [fold["queries"] for fold in folds])
-    whole = bool((lengths >= sizes).all()) and "rerank" not in run.provenance
+    whole = bool(((lengths >= sizes) | (lengths < run.depth)).all())
     return RankedLists(world.places(queries, run.queries), order, scores, whole, id_places(world, documents))
 
 
