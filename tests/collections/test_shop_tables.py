@@ -280,5 +280,5 @@ def test_options_of_a_plain_table_read_a_plain_table(tmp_path: Path) -> None:
     assert visir.open(place).captions["text"].to_pylist() == ["Skirt"]  # products
     read = visir.open(place, caption="title,description", image="picture", id="id")
     assert read.captions["text"].to_pylist() == ["Skirt", "A blue skirt"]
-    with pytest.raises(CollectionError, match="products: options"):
+    with pytest.raises(CollectionError, match="products: unknown option 'no_such_option'"):
         visir.open(place, no_such_option="x")
