@@ -182,6 +182,9 @@ def test_a_newer_search_wins(watched: Watched) -> None:
     page.locator("#text").fill("slow")
     page.locator("#text").press("Enter")
     expect(page.locator(".column")).to_have_class(re.compile("busy"))
+    deadline = time.monotonic() + 10
+    while not held and time.monotonic() < deadline:  # the page is busy before its request is on its way
+        page.wait_for_timeout(20)
     answered(page, "a dog")
     assert len(held) == 1 and cancelled == ["slow"]
     shown = watched.items()
