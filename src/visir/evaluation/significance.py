@@ -230,8 +230,9 @@ def wilcoxon(differences: object, clusters: object = None) -> TestOutcome:
 
 def _in_steps(values: Floats) -> Floats:
     """The values in steps of `ROUNDING` of the largest."""
-    rounded: Floats = np.round(values / np.abs(values).max() / ROUNDING)
-    return rounded[rounded != 0]
+    steps = np.round(values / np.abs(values).max() / ROUNDING)
+    rounded: Floats = steps[steps != 0]
+    return rounded
 
 
 def corrected(p_values: object, correction: Correction = "holm") -> Floats:
@@ -339,8 +340,8 @@ def unit_sums(differences: object, clusters: object) -> tuple[Floats, Floats]:
     if len(names) != len(values):
         raise VisirError(f"{len(names)} clusters for {len(values)} differences.")
     _, member = np.unique(names, return_inverse=True)
-    sums = without_rounding(np.bincount(member, values), np.bincount(member, np.abs(values)))
-    return sums, np.bincount(member).astype(np.float64)
+    sums, sizes = (np.bincount(member, column).astype(np.float64) for column in (values, np.abs(values)))
+    return without_rounding(sums, sizes), np.bincount(member).astype(np.float64)
 
 
 def without_rounding(sums: Floats, sizes: Floats) -> Floats:
