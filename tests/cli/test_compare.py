@@ -118,3 +118,21 @@ def test_runs_of_other_tools_with_judgements(tmp_path: Path) -> None:
     said = say(compare, *runs, "--qrels", tmp_path / "qrels.txt", "--measure", "MRR")
     assert said.status == 0, said.text
     assert "50.0" in said.text and "b" in said.text
+
+    unit = say(compare, *runs, "--qrels", tmp_path / "qrels.txt", "--unit", "imag")
+    assert unit.status and "unknown unit 'imag'" in unit.text
+    field = say(compare, *runs, "--qrels", tmp_path / "qrels.txt", "--allow", "deepth")
+    assert field.status and "unknown protocol field 'deepth'" in field.text
+    table = say(compare, *runs, "--qrels", tmp_path / "qrels.txt", "--published", "thesis-table-2-1")
+    assert table.status and "--published is for results" in table.text
+    assert "runs need judgements" in say(compare, *runs).text
+    twice = say(compare, runs[0], runs[0], "--qrels", tmp_path / "qrels.txt")
+    assert twice.status == 0 and "a.trec (2)" in "".join(twice.text.split("\n")), twice.text
+
+
+def test_what_a_run_does_not_answer_is_named(tmp_path: Path) -> None:
+    (tmp_path / "qrels.txt").write_text("q1 0 d1 1\nq2 0 d1 1\nq3 0 d1 1\n")
+    (tmp_path / "a.trec").write_text("".join(f"q{query} Q0 d1 1 2.0 a\n" for query in (1, 2, 3)))
+    (tmp_path / "b.trec").write_text("q1 Q0 d1 1 2.0 b\n")
+    said = say(compare, tmp_path / "a.trec", tmp_path / "b.trec", "--qrels", tmp_path / "qrels.txt")
+    assert "b: 2 of 3 judged queries are not answered; they count as failed" in " ".join(said.text.split())

@@ -279,6 +279,34 @@ def test_signed_ranks_by_hand() -> None:
     assert wilcoxon(few).p < 0.001 < paired_t(few).p
 
 
+@pytest.mark.parametrize("images", [5, 8, 20, 200])
+@pytest.mark.parametrize("name", ["t", "randomisation", "wilcoxon"])
+def test_rounding_is_no_difference(name: str, images: int) -> None:
+    """Each image has captions at ranks 1, 2 and 3 under both systems, in another order: sums of 5e-17, not of 0."""
+    values, baseline = np.tile([1 / 1, 1 / 2, 1 / 3], images), np.tile([1 / 3, 1 / 1, 1 / 2], images)
+    owners = np.repeat(np.arange(images), 3)
+    assert np.bincount(owners, values - baseline).any()
+    assert paired_test(name, values - baseline, owners).p == 1.0
+    assert np.isnan(difference_interval(values, baseline, owners)).all()
+
+
+@given(st.lists(st.tuples(st.integers(1, 6), st.integers(1, 6)), min_size=8, max_size=30))
+@settings(max_examples=50, deadline=None)
+def test_signed_ranks_of_reciprocal_ranks_have_the_ties_of_fractions(pairs: list[tuple[int, int]]) -> None:
+    """1/2 − 1/3 and 1/3 − 1/6 are one size: all are whole sixtieths."""
+    ranks = np.array(pairs)
+    sixtieths = np.round(60 / ranks[:, 0] - 60 / ranks[:, 1])
+    assert wilcoxon(1 / ranks[:, 0] - 1 / ranks[:, 1]).p == pytest.approx(wilcoxon(sixtieths).p, abs=1e-12)
+
+
+def test_the_interval_of_few_images_ends_at_zero_and_not_beside_it() -> None:
+    """One image of six has captions that outweigh each other: p is 2/64 doubled, and the interval begins at 0."""
+    differences = [0.1, 0.2, -0.3, *[0.5, 0.4, 0.3, 0.2, 0.1]]
+    images = [0, 0, 0, 1, 2, 3, 4, 5]
+    assert paired_t(differences, images).p == 2 / 2**5
+    assert difference_interval(differences, np.zeros(8), images)[0] == 0.0
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=20))
 def test_holm_lies_between_raw_and_bonferroni(p: list[float]) -> None:
     raw, holm, bonferroni = np.array(p), corrected(p, "holm"), corrected(p, "bonferroni")

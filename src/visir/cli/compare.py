@@ -68,11 +68,17 @@ def compare(
 
     Results of different protocols are refused with the list of differences, unless each is allowed by name.
     """
+    from visir.errors import ConfigurationError
     from visir.evaluation.compare import compare as compare_results
     from visir.evaluation.contestants import result_in
     from visir.reports import comparison_table
 
     if qrels is not None:
+        if published is not None:
+            raise ConfigurationError(
+                "--published is for results, and --qrels for runs.",
+                hint="visir evaluate … --run t2i=mine.trec --out runs/mine, then visir compare runs/mine --published …",
+            )
         runs = {name: str(path) for name, path in zip(_names(results), results, strict=True)}
         comparison = compare_results(
             runs,
@@ -80,6 +86,8 @@ def compare(
             measures=measure,
             test=test,  # type: ignore[arg-type]
             correction=correction,  # type: ignore[arg-type]
+            allow=allow or (),
+            unit=unit,  # type: ignore[arg-type]
             seed=seed,
         )
         output.facts(comparison=comparison)
@@ -104,9 +112,10 @@ def compare(
 
 
 def _names(paths: list[Path]) -> list[str]:
-    """Names of the files of runs without their endings; whole paths where two are alike."""
-    names = [path.stem for path in paths]
-    return names if len(set(names)) == len(names) else [str(path) for path in paths]
+    """Names of the files of runs without their endings; where two are alike whole paths, or paths with numbers."""
+    stems, whole = [path.stem for path in paths], [str(path) for path in paths]
+    numbered = [f"{name} ({number})" for number, name in enumerate(whole, 1)]
+    return next((names for names in (stems, whole) if len(set(names)) == len(names)), numbered)
 
 
 def _beside_published(

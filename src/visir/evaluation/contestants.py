@@ -86,18 +86,14 @@ def _is_answers(value: Mapping[Any, Any]) -> bool:
 
 
 def _result(value: Any, name: str | None) -> Result:
-    if isinstance(value, (str, Path)) and not (is_run(value) and not is_result(value)):
+    if isinstance(value, (str, Path)):
         result: Any = result_in(value)
     elif isinstance(value, Classification):
         result = as_result(value)
     else:
         result = value.result if isinstance(value, Evaluation) else value
     if not isinstance(result, Result):
-        what = f"{str(value)!r}" if isinstance(value, (str, Path)) else f"a {type(value).__name__}"
-        raise ConfigurationError(
-            f"{what} is no result, and runs need judgements.",
-            hint="visir.compare(first, second, qrels='qrels.txt'); results are what visir.evaluate returns or saved",
-        )
+        raise _needs_judgements(f"a {type(value).__name__}")
     return result if name is None else replace(result, system=name)
 
 
@@ -108,11 +104,21 @@ def result_in(folder: str | Path) -> Result:
         folder: The folder, or its `result.json`.
 
     Raises:
-        VisirError: There is no result, or it is damaged.
+        VisirError: There is no result, or it is damaged; or this is a run.
     """
+    if is_run(folder) and not is_result(folder):
+        raise _needs_judgements(repr(str(folder)))
     if is_made_by_visir(folder, CLASSIFICATION.name):
         return as_result(load_classification(folder))
     return load(folder)
+
+
+def _needs_judgements(what: str) -> ConfigurationError:
+    return ConfigurationError(
+        f"{what} is no result, and runs need judgements.",
+        hint="visir.compare(first, second, qrels='qrels.txt'), or --qrels qrels.txt; results are what visir.evaluate "
+        "returns or saved",
+    )
 
 
 def _run(value: Any, name: str | None) -> Run:
@@ -139,6 +145,7 @@ def _of_runs(runs: Sequence[tuple[str | None, Run]], qrels: Any, measures: Seque
             run = replace(run, gallery=known)
         run = replace(run, task=tasks[0], name=name or run.name)
         results.append(evaluate_run(judged, run, measures=measures or USUAL).result)
+        notes += [f"{run.name}: {note}" for note in results[-1].notes]
     depths = [run.depth for _, run in runs]
     if len(set(depths)) > 1:
         notes.append(

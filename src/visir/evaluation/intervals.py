@@ -5,7 +5,15 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.evaluation.significance import FEW_UNITS, NO_INTERVAL, check_level, mean_and_error, mean_interval, unit_sums
+from visir.evaluation.significance import (
+    FEW_UNITS,
+    NO_INTERVAL,
+    check_level,
+    mean_and_error,
+    mean_interval,
+    unit_sums,
+    without_rounding,
+)
 from visir.wilson import wilson
 
 Floats = NDArray[np.float64]
@@ -102,7 +110,7 @@ def _of_paired_hits(values: Floats, clusters: object, level: float) -> tuple[flo
 def _of_subsets(sums: Floats, sizes: Floats, rank: int) -> tuple[float, float]:
     """The `rank`-th smallest and largest mean of all non-empty subsets of units; no interval without spread."""
     chosen = (np.arange(1, 2 ** len(sums))[:, None] >> np.arange(len(sums)) & 1).astype(np.float64)
-    means = np.sort((chosen @ sums) / (chosen @ sizes))
+    means = np.sort(without_rounding(chosen @ sums, chosen @ np.abs(sums)) / (chosen @ sizes))
     low, high = float(means[rank - 1]), float(means[-rank])
     return (low, high) if high - low > 1e-12 * np.abs(means).max() else NO_INTERVAL
 

@@ -37,6 +37,9 @@ EXACT_UP_TO = 16
 FEW_VALUES = 512
 """Up to this many distinct values, the randomisation test draws counts per value instead of signs per query."""
 
+ROUNDING = 1e-12
+"""Sums that are smaller than this share of their parts are 0; values that are as close have the same rank."""
+
 NO_INTERVAL = (nan, nan)
 """The ends of an interval that does not exist."""
 
@@ -220,8 +223,16 @@ def wilcoxon(differences: object, clusters: object = None) -> TestOutcome:
         return TestOutcome(1.0, 0.0, name)
     from scipy.stats import wilcoxon as signed_ranks
 
-    outcome = signed_ranks(means[means != 0])
+    # 1/2 − 1/3 and 1/3 − 1/6 differ in the last bit, and must have the same rank.
+    outcome = signed_ranks(_in_steps(means[means != 0]))
     return TestOutcome(float(outcome.pvalue), float(outcome.statistic), name)
+
+
+def _in_steps(values: Floats) -> Floats:
+    """The values in steps of `ROUNDING` of the largest."""
+    steps = np.round(values / np.abs(values).max() / ROUNDING)
+    rounded: Floats = steps[steps != 0]
+    return rounded
 
 
 def corrected(p_values: object, correction: Correction = "holm") -> Floats:
@@ -329,7 +340,18 @@ def unit_sums(differences: object, clusters: object) -> tuple[Floats, Floats]:
     if len(names) != len(values):
         raise VisirError(f"{len(names)} clusters for {len(values)} differences.")
     _, member = np.unique(names, return_inverse=True)
-    return np.bincount(member, values).astype(np.float64), np.bincount(member).astype(np.float64)
+    sums, sizes = (np.bincount(member, column).astype(np.float64) for column in (values, np.abs(values)))
+    return without_rounding(sums, sizes), np.bincount(member).astype(np.float64)
+
+
+def without_rounding(sums: Floats, sizes: Floats) -> Floats:
+    """Sums with 0 in the place of those that are nothing but rounding: 1/2 + 1/3 − 1/2 − 1/3 is not 0 in floats.
+
+    Args:
+        sums: (n,) sums.
+        sizes: (n,) the sums of the absolute values.
+    """
+    return np.where(np.abs(sums) <= ROUNDING * sizes, 0.0, sums)
 
 
 def _flipped(sizes: Floats, samples: int, rng: np.random.Generator) -> Floats:

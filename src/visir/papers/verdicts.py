@@ -108,7 +108,7 @@ def verdicts(
 
 
 def answer_of(counts: Agreement) -> Answer:
-    """Whether what counts agrees with the paper.
+    """Whether what counts agrees with the paper: the first of these that fits.
 
     - yes: nearly all that counts agrees (19 in 20), and that is most of what was measured;
     - no: nearly all that counts disagrees, and that is most of what was measured; or no more agrees than chance gives
