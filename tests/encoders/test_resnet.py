@@ -104,6 +104,7 @@ def test_offline_the_error_names_address_and_place(tmp_path: Path, monkeypatch: 
     monkeypatch.setenv("TORCH_HOME", str(tmp_path))
     for name in ("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"):
         monkeypatch.setenv(name, "http://127.0.0.1:9")  # nobody listens there
+    monkeypatch.setattr("urllib.request._opener", None)  # it keeps the proxies that it was made with: not for others
     with pytest.raises(EncoderError) as caught:
         ResNetBackbone(depth=18)
     assert str(tmp_path / "hub/checkpoints/resnet18-f37072fd.pth") in str(caught.value)
