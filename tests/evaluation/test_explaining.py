@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -17,6 +18,7 @@ from visir.evaluation.compare import compare
 from visir.evaluation.evaluate import evaluate
 from visir.evaluation.explaining import Explanation, Material, explain
 from visir.evaluation.explaining.recalls import RECALLS, Ranked
+from visir.evaluation.explaining.sentences import over
 from visir.evaluation.measures import aggregate, measure
 from visir.evaluation.published import PublishedRow, judge, load
 from visir.evaluation.results import Evaluation
@@ -82,6 +84,11 @@ def test_what_is_said_of_folds_is_said_of_folds() -> None:
     assert whole.verdict == "none"
     reasons = dict(whole.not_computable)
     assert reasons["one gallery in place of folds"].startswith("the run was made within 5 folds: a query was never")
+
+
+def test_folds_without_candidates_are_not_counted() -> None:
+    counts = {"i2t": (1000, 0, 0), "t2i": (200, 0, 0)}
+    assert over(SimpleNamespace(candidates=counts)) == "over all 1,000 captions and 200 images"  # type: ignore[arg-type]
 
 
 def test_one_gallery_is_found_again_from_folds_and_their_vectors() -> None:

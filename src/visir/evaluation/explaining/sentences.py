@@ -107,10 +107,11 @@ def _nothing(fits: Sequence[Fit], named: str, not_computable: Sequence[tuple[str
 
 
 def over(fit: Fit) -> str:
-    """The number of candidates in words; with folds, of each fold."""
-    folds = max((len(sizes) for sizes in fit.candidates.values()), default=1)
+    """The number of candidates in words; with folds, of each fold that has some."""
+    present = {task: [size for size in sizes if size] or [0] for task, sizes in fit.candidates.items()}
+    folds = max(map(len, present.values()), default=1)
     counts = []
-    for task, several in fit.candidates.items():
+    for task, several in present.items():
         low, high = min(several), max(several)
         kind = "images" if task == "t2i" else "captions"
         counts.append(f"{low:,} {kind}" if low == high else f"{low:,} to {high:,} {kind}")
