@@ -46,7 +46,9 @@ def test_every_command_names_verbs_and_options_that_exist(page: Path) -> None:
 
 def fault_of(line: str) -> str:
     """What is wrong with a command; "" if nothing is."""
-    _, verb, *words = shlex.split(line.split("|")[0].split(" < ")[0], comments=True)
+    parts = shlex.split(line, comments=True)
+    end = min((parts.index(mark) for mark in ("|", "<") if mark in parts), default=len(parts))
+    _, verb, *words = parts[:end]
     verbs = get_command(app).commands  # type: ignore[attr-defined]
     if verb.startswith("-"):
         return ""

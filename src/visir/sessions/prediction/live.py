@@ -343,8 +343,8 @@ def score(
 
     Example:
         >>> from visir.sessions import generate, make, train
-        >>> _ = generate("shop", 2000)
-        >>> sessions = make("shop/events", "shop-sessions", mapping="shop/mapping.toml")
+        >>> _ = generate("stream", 2000)
+        >>> sessions = make("stream/events", "stream-sessions", mapping="stream/mapping.toml")
         >>> scores = list(score(train(sessions, "lr"), sessions.events()))
         >>> scores[0].step, 0 < scores[0].probability < 0.5
         (0, True)
