@@ -68,13 +68,13 @@ def main() -> None:
             drawn = summary.card["drawn"]["identified"]
             share = drawn["purchases"] / drawn["sessions"]
             cells = " | ".join(f1(summary, step) for step in STEPS)
-            told = f"{drawn['sessions']:,}, {100 * share:.1f} %"
+            counts = f"{drawn['sessions']:,}, {100 * share:.1f} %"
             sample = Sample("identified", options.most, **settings)
             plain = ", ".join(
                 f"{100 * without_weights(folders[name], sample, step, options.folds):.1f}" for step in (0, 10)
             )
             constant = f"{100 * all_bought(share)['f1']:.1f}"
-            print(f"| {name} | {reading} | {told} | {constant} | {cells} | lr {plain} |", flush=True)
+            print(f"| {name} | {reading} | {counts} | {constant} | {cells} | lr {plain} |", flush=True)
     print(f"\nanonymous, ROC-AUC, baseline → extended\n\n| dwell times of | {head()} |")
     print("|---" * (1 + len(STEPS)) + "|")
     sessions = folders["customers are recognised, or log in early"]

@@ -136,8 +136,8 @@ def folds_as_fractions(world: World) -> Numbers:
 def first_caption_by_dot(world: World) -> Numbers:
     """`captions[0]` of each image, and the normalisation forgotten."""
     part = world.part()
-    one = part.keep(part.place == 0)
-    return of_scores(one.texts @ one.images.T, one.owner)
+    first = part.keep(part.place == 0)
+    return of_scores(first.texts @ first.images.T, first.owner)
 
 
 def val_with_lucky_ties(world: World) -> Numbers:

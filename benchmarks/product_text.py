@@ -161,16 +161,16 @@ def add_dense(rows: dict[str, Answer], suffix: str, words: Answer, vectors: Answ
 def values_of(answer: Answer, queries: Queries) -> tuple[dict[str, dict[str, tuple[list[str], Any]]], float]:
     """(measure → form → (ids of queries, values), milliseconds a query)."""
     values: dict[str, dict[str, tuple[list[str], Any]]] = {name: {} for name in MEASURES}
-    spent, asked = 0.0, 0
+    spent, count = 0.0, 0
     for form in FORMS:
         texts = queries.of(form)
         began = time.process_time()
         run = answer(texts)
-        spent, asked = spent + time.process_time() - began, asked + len(texts)
+        spent, count = spent + time.process_time() - began, count + len(texts)
         table = measure(ranks_of(run, queries.qrels.select(list(texts))), MEASURES)
         for name in MEASURES:
             values[name][form] = (table["query_id"].to_pylist(), table[name].to_numpy())
-    return values, 1000 * spent / asked
+    return values, 1000 * spent / count
 
 
 def report(name: str, rows: dict[str, Answer], queries: Queries) -> None:

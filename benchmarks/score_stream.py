@@ -95,10 +95,10 @@ def main() -> None:
         spent, busy = time.perf_counter() - began, time.process_time() - busy
         live.close_all()
         ends = np.frombuffer(numbers, np.int64).reshape(-1, 3)
-        told = pa.table({"visitor": visitors, "began": ends[:, 0], "ended": ends[:, 1], "orders": ends[:, 2]})
-        pq.write_table(told, work / "told.parquet")
+        live_sessions = pa.table({"visitor": visitors, "began": ends[:, 0], "ended": ends[:, 1], "orders": ends[:, 2]})
+        pq.write_table(live_sessions, work / "live_sessions.parquet")
         batch = f"SELECT visitor, began, ended, orders FROM read_parquet('{work}/large-sessions/sessions/*.parquet')"
-        stream_rows = f"SELECT visitor, began, ended, orders FROM read_parquet('{work}/told.parquet')"
+        stream_rows = f"SELECT visitor, began, ended, orders FROM read_parquet('{work}/live_sessions.parquet')"
         differences = [
             duckdb.sql(f"SELECT count(*) FROM ({a} EXCEPT ALL {b})").fetchall()[0][0]
             for a, b in ((batch, stream_rows), (stream_rows, batch))

@@ -30,7 +30,7 @@ import numpy as np
 from flickr8k_tables import show
 from visir import probe
 from visir.collections.scenes.facts import FACTS
-from visir.collections.scenes.roles import ROLES, SHARED, told
+from visir.collections.scenes.roles import ROLES, SHARED, facts_by_caption
 from visir.files import json_bytes, read_json
 from visir.storage import FolderKind, put
 from visir.studies.dual_encoder_trial import DualEncoderTrial
@@ -85,11 +85,13 @@ def gains(read: Read, setup: str, seeds: Sequence[int], worlds: Sequence[str], f
     sums: dict[str, list[list[float]]] = {role: [[] for _ in FACTS] for role in NAMES.values()}
     for world in worlds:
         for place, fact in enumerate(FACTS):
-            role = NAMES[sum(fact.name in names for names in told(world))]
+            role = NAMES[sum(fact.name in names for names in facts_by_caption(world))]
             for seed in seeds:
                 untrained = read[UNTRAINED[setup], first, seed][fact.name]
                 sums[role][place].append(read[setup, world, seed][fact.name] - untrained)
-    return {role: np.array([np.mean(one) if one else np.nan for one in by_fact]) for role, by_fact in sums.items()}
+    return {
+        role: np.array([np.mean(values) if values else np.nan for values in by_fact]) for role, by_fact in sums.items()
+    }
 
 
 def interval(differences: np.ndarray) -> str:
@@ -109,16 +111,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--jobs", type=int, default=2, help="trainings side by side, one thread each")
     parser.add_argument("--out", type=Path, default=Path("runs/shortcuts-theorem"))
     parser.add_argument("--quick", action="store_true", help="two worlds, one seed, one epoch; into OUT-quick")
-    asked: Any = parser.parse_args(arguments)
-    out = asked.out.with_name(asked.out.name + "-quick") if asked.quick else asked.out
-    seeds, worlds = ([0], ["0", SHARED]) if asked.quick else (asked.seeds, list(ROLES))
+    options: Any = parser.parse_args(arguments)
+    out = options.out.with_name(options.out.name + "-quick") if options.quick else options.out
+    seeds, worlds = ([0], ["0", SHARED]) if options.quick else (options.seeds, list(ROLES))
     rotations = [world for world in worlds if world != SHARED]
     # Image vectors of random weights do not depend on the captions: one world will do.
     keys = [(setup, rotations[0], seed) for seed in seeds for setup in UNTRAINED.values()]
     keys += [(setup, world, seed) for seed in seeds for setup in ("without", "unique") for world in worlds]
-    trials = {key: trial_of(*key, asked.quick) for key in keys}
-    run_trials(list({trial.name: trial for trial in trials.values()}.values()), out, jobs=asked.jobs)
-    read = {key: probed(trial, key[0], key[1], out, asked.quick) for key, trial in trials.items()}
+    trials = {key: trial_of(*key, options.quick) for key in keys}
+    run_trials(list({trial.name: trial for trial in trials.values()}.values()), out, jobs=options.jobs)
+    read = {key: probed(trial, key[0], key[1], out, options.quick) for key, trial in trials.items()}
     rows = []
     for setup in ("without", "unique"):
         by_role = gains(read, setup, seeds, rotations, rotations[0])

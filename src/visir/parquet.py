@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from visir.errors import VisirError
+
+
+def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:
+    """One file, or these columns of it in their order. pyarrow's own `read_table` imports pandas, which takes a while.
+
+    Args:
+        path: Of the file.
+        columns: Their names; None for all.
+    """
+    with pq.ParquetFile(path) as file:
+        table = file.read(columns=columns)
+    return table if columns is None else table.select(columns)
 
 
 def read_columns(path: Path, columns: Mapping[str, pa.DataType], error: type[VisirError], hint: str) -> pa.Table:
@@ -23,11 +35,7 @@ def read_columns(path: Path, columns: Mapping[str, pa.DataType], error: type[Vis
     if not path.is_file():
         raise error(f"{path}: missing.", hint=hint)
     try:
-        with pq.ParquetFile(path) as file:  # `read_table` would import pyarrow.dataset, and with it pandas
-            missing = [name for name in columns if name not in file.schema_arrow.names]
-            if missing:
-                raise KeyError(f"no column {missing[0]!r}")
-            table = file.read(columns=list(columns))
+        table = read_table(path, list(columns))
         table = table.cast(pa.schema(columns.items(), metadata=table.schema.metadata))
         table.validate(full=True)  # text that is no UTF-8, offsets that lead nowhere
     except Exception as fault:  # the reader raises nearly anything over a damaged byte

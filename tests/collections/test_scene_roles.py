@@ -10,18 +10,18 @@ import visir
 from visir.collections.scenes import scenes
 from visir.collections.scenes.facts import FACTS, sample_scene
 from visir.collections.scenes.language import TELLS
-from visir.collections.scenes.roles import ROLES, SHARED, plain_captions, told
+from visir.collections.scenes.roles import ROLES, SHARED, facts_by_caption, plain_captions
 from visir.errors import CollectionError
 
 
 def role_of(roles: str, fact: str) -> str:
-    count = sum(fact in names for names in told(roles))
+    count = sum(fact in names for names in facts_by_caption(roles))
     return {0: "irrelevant", 1: "specific", 5: "shared"}[count]
 
 
 def test_over_the_rotations_every_fact_has_every_role() -> None:
     assert ROLES == ("0", "1", "2", "3", "4", "5", SHARED)
-    assert told("0") == TELLS, "the usual roles"
+    assert facts_by_caption("0") == TELLS, "the usual roles"
     for fact in FACTS:
         counts = Counter(role_of(roles, fact.name) for roles in ROLES[:-1])
         assert counts["shared"] == 1 and counts["irrelevant"] in (1, 2) and counts.total() == 6, fact.name

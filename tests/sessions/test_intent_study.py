@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ from visir.sessions.prediction.encoding import MISSING, Scaling, expanded, for_t
 from visir.sessions.prediction.measures import all_bought
 from visir.sessions.prediction.models import MODELS, fit
 from visir.sessions.prediction.predicting import predict
-from visir.sessions.prediction.study import StudyPlan, load_study, run_study
+from visir.sessions.prediction.study import StudyPlan, fingerprint, load_study, run_study
 from visir.sessions.prediction.summary import FeatureSetComparison, corrected_t, summarise
 from visir.sessions.reports.intent import f1_table, measures_table
 
@@ -56,6 +57,21 @@ def test_another_study_is_not_mixed_in(study: Path, log_folder: Path) -> None:
         StudyPlan(PLAN.samples, models=("rff",))
     with pytest.raises(VisirError, match="not a folder of a prediction study"):
         load_study(study / "cells")
+
+
+def test_cells_of_other_features_are_another_study(log_folder: Path) -> None:
+    """Whatever features read is in the fingerprint: a device that is known a page later makes other cells."""
+    examples = draw(log_folder, Sample("anonymous", seed=1))
+    assert fingerprint(examples) == fingerprint(draw(log_folder, Sample("anonymous", seed=1)))
+    earlier = replace(examples.earlier, ended=examples.earlier.ended + 1)
+    for change in (
+        {"device_step": examples.device_step + 1},
+        {"purchase": ~examples.purchase},
+        {"visitor": examples.visitor[::-1].copy()},
+        {"pages": replace(examples.pages, codes=examples.pages.codes + 1)},
+        {"earlier": replace(earlier, offsets=examples.earlier.offsets + 1)},
+    ):
+        assert fingerprint(replace(examples, **change)) != fingerprint(examples), change.keys()
 
 
 def test_the_baseline_of_nobody_at_step_0_calls_every_session_a_purchase(study: Path, log_folder: Path) -> None:

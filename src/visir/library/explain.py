@@ -64,7 +64,7 @@ def matched_terms(state: LibraryState, query: Query, items: Sequence[str]) -> di
     """The words that a query and each of these pictures have in common."""
     if "sparse" not in state.library.indexes or not items:
         return {}
-    encoded = _encoded(state, state.resolved(query), {"sparse"})
+    encoded = _encoded(state, state.resolved(query)[0], {"sparse"})
     words, documents = state.encoder.query_vectors("sparse", [encoded]), state.library.indexes["sparse"].select(items)
     assert isinstance(words, SparseEmbeddings)
     return {item: matched(words, str(words.ids[0]), documents, item) for item in items}

@@ -57,24 +57,20 @@ class LibraryState:
         rows = self.library.database.rows(CATEGORIES)
         return tree_of((str(category), str(item)) for item, category in rows)
 
-    def resolved(self, query: Query) -> Query:
-        """The query with the id of the picture that it is to be like, and with prices in its words as conditions.
+    def resolved(self, query: Query) -> tuple[Query, tuple[ReadWords, ...]]:
+        """The query with the id of the picture that it is to be like, prices in its words as conditions; and these.
 
         Raises `UnknownItemError`.
         """
         if query.like is not None:
             query = query.model_copy(update={"like": self.library.id_of(query.like)})
-        text, read = self.read_words(query)
-        if not read:
-            return query
-        where = (*query.where, *(condition for words in read for condition in words.where))
-        return query.model_copy(update={"text": text or query.text, "where": where, "read_prices": False})
-
-    def read_words(self, query: Query) -> tuple[str, tuple[ReadWords, ...]]:
-        """The text of a query without the words that are conditions, and these."""
         if not query.text or not query.read_prices:
-            return query.text or "", ()
-        return read_prices(query.text, self.library.fields)
+            return query, ()
+        text, read = read_prices(query.text, self.library.fields)
+        if not read:
+            return query, ()
+        where = (*query.where, *(condition for words in read for condition in words.where))
+        return query.model_copy(update={"text": text or query.text, "where": where, "read_prices": False}), read
 
     def allowed_items(self, query: Query) -> AllowedItems | None:
         """The items that the query may find; None for all. Raises `FilterError`."""
@@ -172,8 +168,8 @@ class QueryState:
         reranks = self.request.rerank if isinstance(self.request, Query) else self.request.get("rerank", 0)
         has_cross_encoder = bool(reranks) and state.encoder.models.encoder.cross_encoder is not None
         checked = Query.checked(self.request, state.systems, has_cross_encoder=has_cross_encoder)
-        self.read = state.read_words(checked)[1]
-        self.query = query = state.resolved(checked)
+        query, self.read = state.resolved(checked)
+        self.query = query
         self.system = query.system_for(state.systems)
         if query.search_text is not None:
             state.encoder.check_texts(self.systems)

@@ -195,14 +195,14 @@ def _order(
     what_they_are: str,
 ) -> Verdict:
     """The verdict on pairs and statements; those of `others` answer nothing and are told beside it."""
-    aside = f"; {what_they_are}, which answers nothing, {words}" if (words := in_words(_agreement(others))) else ""
+    beside = f"; {what_they_are}, which answers nothing, {words}" if (words := in_words(_agreement(others))) else ""
     counts = _agreement(comparisons)
     if not counts.measured:
         was_run = any(comparison.states["done"] for comparison in comparisons)
         return Verdict(
-            question, "not looked at", ("what was run has no order to compare" if was_run else nothing) + aside
+            question, "not looked at", ("what was run has no order to compare" if was_run else nothing) + beside
         )
-    return Verdict(question, answer_of(counts), in_words(counts) + aside)
+    return Verdict(question, answer_of(counts), in_words(counts) + beside)
 
 
 def _pairs_verdict(question: str, pairs: Sequence[PairOrder], nothing: str) -> Verdict:

@@ -72,8 +72,7 @@ class Dense:
 
     def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> Embeddings:
         """Read what `write` wrote, memory-mapped."""
-        with pq.ParquetFile(folder / "ids.parquet") as file:  # `read_table` would import pyarrow.dataset, with pandas
-            table = file.read()
+        table = read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, "")
         normalised = (table.schema.metadata or {}).get(b"normalised") == b"True"
         return Embeddings(modality, strings(table["id"]), _mapped(folder / "vectors.npy"), encoder, normalised)
 

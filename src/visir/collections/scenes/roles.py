@@ -26,14 +26,14 @@ _PURPOSE = 80  # of draws; caption k has 80 + k
 
 
 @cache
-def told(roles: str) -> tuple[frozenset[str], ...]:
+def facts_by_caption(roles: str) -> tuple[frozenset[str], ...]:
     """The facts that caption 0–4 tells.
 
     Args:
         roles: One of `ROLES`.
 
     Example:
-        >>> sorted(told("1")[0])  # the facts 3 to 5 are shared, and caption 0 alone tells 6 and 7
+        >>> sorted(facts_by_caption("1")[0])  # the facts 3 to 5 are shared, and caption 0 alone tells 6 and 7
         ['companion', 'companion_colour', 'pattern', 'relation', 'size']
     """
     if roles == SHARED:
@@ -59,7 +59,7 @@ def plain_captions(scene: Scene, roles: str) -> tuple[Caption, ...]:
         >>> plain_captions(sample_scene(0, 0), "5")[4].text.partition(",")[0]
         'Shells lie on the ground'
     """
-    return tuple(_caption(scene, names, number) for number, names in enumerate(told(roles)))
+    return tuple(_caption(scene, names, number) for number, names in enumerate(facts_by_caption(roles)))
 
 
 def _caption(scene: Scene, names: frozenset[str], number: int) -> Caption:

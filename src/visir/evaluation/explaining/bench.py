@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
-from typing import Any, get_args
+from collections.abc import Callable, Hashable, Mapping
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,8 @@ SAME_SCORES = 0.01
 Half precision and other hardware give much smaller differences; another model, or another similarity, does not.
 """
 _MATRICES = 3
+Key = TypeVar("Key", bound=Hashable)
+Value = TypeVar("Value")
 
 
 class Bench:
@@ -84,16 +86,9 @@ class Bench:
         Raises:
             NotComputable: With the reason.
         """
-        key = (task, reading.only(_PART_AXES))
-        if key not in self._parts:
-            try:
-                self._parts[key] = part_of(self.world, task, key[1], self._pairs[task], self._galleries[task])
-            except NotComputable as reason:
-                self._parts[key] = reason
-        part = self._parts[key]
-        if isinstance(part, NotComputable):
-            raise part
-        return part
+        own = reading.only(_PART_AXES)
+        pairs, gallery = self._pairs[task], self._galleries[task]
+        return _remembered(self._parts, (task, own), lambda: part_of(self.world, task, own, pairs, gallery))
 
     def ranks(self, task: str, reading: Reading, *, whole: bool = False) -> KnownRanks:
         """The ranks of a task under a reading.
@@ -107,16 +102,7 @@ class Bench:
             NotComputable: With the reason.
         """
         reading = reading.only(RANK_AXES)
-        key = (task, reading, whole)
-        if key not in self._ranks:
-            try:
-                self._ranks[key] = self._new_ranks(task, reading, whole)
-            except NotComputable as reason:
-                self._ranks[key] = reason
-        ranks = self._ranks[key]
-        if isinstance(ranks, NotComputable):
-            raise ranks
-        return ranks
+        return _remembered(self._ranks, (task, reading, whole), lambda: self._new_ranks(task, reading, whole))
 
     def can_go_deeper(self, task: str, reading: Reading) -> bool:
         """Whether sorting all candidates can tell more."""
@@ -163,16 +149,11 @@ class Bench:
             raise NotComputable(f"{similarity} is the similarity of the run")
         if has_own_lists and not leaves_folds and not leaves_captions and of_run.is_whole:
             return of_run
-        key = (task, part.extent, similarity, mean, leaves_captions, whole)
-        if key not in self._lists:
-            try:
-                self._lists[key] = self._search(task, part, similarity, mean, leaves_captions, whole)
-            except NotComputable as reason:
-                self._lists[key] = reason
-        lists = self._lists[key]
-        if isinstance(lists, NotComputable):
-            raise lists
-        return lists
+        return _remembered(
+            self._lists,
+            (task, part.extent, similarity, mean, leaves_captions, whole),
+            lambda: self._search(task, part, similarity, mean, leaves_captions, whole),
+        )
 
     def _check_without_vectors(self, part: Part, reading: Reading, leaves_folds: bool) -> None:
         if part.extent != ("own", "own"):
@@ -326,3 +307,16 @@ class Bench:
     def own_folds(self) -> int:
         """The number of folds of the result."""
         return max((folds_of(run) for run in self.material.runs.values()), default=1)
+
+
+def _remembered(results: dict[Key, Value | NotComputable], key: Key, compute: Callable[[], Value]) -> Value:
+    """What was computed under a key, or is computed now; raises the reason again where it cannot be."""
+    if key not in results:
+        try:
+            results[key] = compute()
+        except NotComputable as reason:
+            results[key] = reason
+    result = results[key]
+    if isinstance(result, NotComputable):
+        raise result
+    return result

@@ -26,7 +26,8 @@ class RankedLists:
         queries: (n,) the queries, by position in the world.
         order: (n, L) the candidates, best first, by position in the world; -1 behind the end of a list.
         scores: (n, L) their scores; -inf behind the end.
-        is_whole: Whether each list holds every candidate that its query was compared with.
+        is_whole: Whether nothing stands behind the end of any list: it holds every candidate that its query was
+            compared with, or the search gave no more.
         id_place: (u,) the place of each candidate in the order of ids, which breaks ties.
         remembers: Whether to remember the place of every candidate, for many look-ups.
     """

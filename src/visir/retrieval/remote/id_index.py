@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from visir.parquet import read_table
 from visir.records import Gallery, Modality, strings
 from visir.retrieval.remote.points import Places
 from visir.retrieval.rows import check_not_indexed, places_of
@@ -61,4 +62,4 @@ class IdIndex:
     @classmethod
     def read(cls, path: Path, modality: Modality) -> IdIndex:
         """Read what `write` wrote."""
-        return cls(strings(pq.ParquetFile(path).read()["id"]), modality)
+        return cls(strings(read_table(path)["id"]), modality)

@@ -10,8 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields, is_dataclass
 from functools import cache
+from hashlib import blake2b
 from multiprocessing import get_context, parent_process
 from pathlib import Path
 from threading import Thread
@@ -21,7 +22,7 @@ import numpy as np
 
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, require
 from visir.files import json_bytes, read_json
-from visir.fingerprint import hash_json
+from visir.fingerprint import DIGEST_BYTES, hash_json
 from visir.progress import Progress
 from visir.sessions.examples import Sample, Setting, draw
 from visir.sessions.features import FEATURE_SETS, LearntFeatures, features_of
@@ -190,9 +191,19 @@ def card_of(plan: StudyPlan, drawn: dict[Setting, SessionExamples], sessions: Pa
 
 
 def fingerprint(examples: SessionExamples) -> str:
-    """A hash of which sessions they are and which of them bought."""
-    rows = zip(examples.visitor, examples.session.tolist(), examples.purchase.tolist(), strict=True)
-    return hash_json({"rows": [list(row) for row in rows], "opened": examples.opened.sum().item()})
+    """A hash of the sessions with everything that features read: cells of other features are another study's."""
+    return hash_json(_plain(examples))
+
+
+def _plain(record: Any) -> Any:
+    """A record of arrays as plain values; numbers as the hash of their bytes."""
+    if is_dataclass(record):
+        return {column.name: _plain(getattr(record, column.name)) for column in fields(record)}
+    if isinstance(record, np.ndarray):
+        if record.dtype == object:
+            return record.tolist()
+        return [str(record.dtype), list(record.shape), blake2b(record.tobytes(), digest_size=DIGEST_BYTES).hexdigest()]
+    return record
 
 
 def _run(
