@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, MutableMapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, get_args
 
 import numpy as np
@@ -36,8 +38,8 @@ SAME_SCORES = 0.01
 
 Half precision and other hardware give much smaller differences; another model, or another similarity, does not.
 """
-_BYTES = 2_000_000_000
-"""How much memory searches may take that are kept for the next readings."""
+_SEARCHES, _RESULTS = 1_000_000_000, 300_000_000
+"""How many bytes searches, and what was computed from them, may take that are kept for the next readings."""
 Scored = RankedLists | ScoreMatrix
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
@@ -60,9 +62,9 @@ class Bench:
         self._galleries = {task: self._own_gallery(task, run) for task, run in material.runs.items()}
         self._id_place = {side: id_places(self.world, side) for side in ("image", "text")}
         self._of_runs = {task: lists_of_run(run, self.world) for task, run in material.runs.items()}
-        self._parts: dict[tuple[str, Reading], Part | NotComputable] = {}
-        self._ranks: dict[tuple[str, Reading], KnownRanks | NotComputable] = {}
-        self._searched: LRUCache[tuple[str, Reading], Scored | NotComputable] = LRUCache(_BYTES, _bytes_of)
+        self._parts: LRUCache[tuple[str, Reading], Part | NotComputable] = LRUCache(_RESULTS, _bytes_of)
+        self._ranks: LRUCache[tuple[str, Reading], KnownRanks | NotComputable] = LRUCache(_RESULTS, _bytes_of)
+        self._searched: LRUCache[tuple[str, Reading], Scored | NotComputable] = LRUCache(_SEARCHES, _bytes_of)
         self._matrices: dict[str, NDArray[np.float64]] = {}
         self._rows: dict[str, Places] = {}
         if material.vectors is not None:
@@ -280,8 +282,13 @@ class Bench:
         return max((folds_of(run) for run in self.material.runs.values()), default=1)
 
 
-def _bytes_of(searched: Scored | NotComputable) -> int:
-    return 0 if isinstance(searched, NotComputable) else searched.nbytes
+def _bytes_of(result: object) -> int:
+    """The memory of the arrays of a record."""
+    if isinstance(result, tuple):
+        return sum(map(_bytes_of, result))
+    if is_dataclass(result):
+        return sum(_bytes_of(getattr(result, field.name)) for field in fields(result))
+    return result.nbytes if isinstance(result, np.ndarray) else 0
 
 
 def _searched_by(reading: Reading) -> Reading:
@@ -299,12 +306,14 @@ def _searched_by(reading: Reading) -> Reading:
 
 def _remembered(results: MutableMapping[Key, Value | NotComputable], key: Key, compute: Callable[[], Value]) -> Value:
     """What was computed under a key, or is computed now; raises the reason again where it cannot be."""
-    if key not in results:
+    result = results.get(key)
+    if result is None:
         try:
-            results[key] = compute()
+            result = compute()
         except NotComputable as reason:
-            results[key] = reason
-    result = results[key]
+            result = reason
+        with suppress(ValueError):  # larger than all that may be kept
+            results[key] = result
     if isinstance(result, NotComputable):
         raise result
     return result

@@ -70,7 +70,9 @@ def known_ranks(
     if isinstance(depth, int):
         lowest[lowest > depth], highest[highest > depth] = np.inf, np.inf
     row = row if part.groups is None else part.groups[row]
-    lowest, highest = lowest[np.lexsort((lowest, row))], highest[np.lexsort((highest, row))]
+    is_known = bool((lowest == highest).all())
+    lowest = lowest[np.lexsort((lowest, row))]
+    highest = lowest if is_known else highest[np.lexsort((highest, row))]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(part.weights)))]).astype(np.int64)
     return KnownRanks(lowest, highest, offsets, part.weights, part.sizes, standings.has_ties)
 

@@ -43,11 +43,6 @@ class RankedLists:
     id_place: Places
     remembers: bool = True
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of the lists."""
-        return self.order.nbytes + self.scores.nbytes
-
     @cached_property
     def row_of(self) -> Places:
         """The row of each query; -1 for a query without a list."""

@@ -31,11 +31,6 @@ class ScoreMatrix:
     scores: NDArray[np.float32]
     id_place: Places
 
-    @property
-    def nbytes(self) -> int:
-        """The memory of the scores."""
-        return self.scores.nbytes
-
     @cached_property
     def _row_of(self) -> Places:
         return _inverse(self.queries, int(self.queries.max(initial=-1)) + 1)
