@@ -298,6 +298,13 @@ def test_signed_ranks_of_hits_call_no_more_than_five_percent_a_difference(count:
     assert scipy.stats.binom.pmf(np.flatnonzero(called), count, 0.5).sum() <= 0.05
 
 
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+def test_the_interval_of_hits_holds_the_difference_at_any_level(level: float) -> None:
+    """All of eight gained: half a query in each outcome moves the middle to 8/10, further than 50 % reach."""
+    low, high = difference_interval(np.ones(8), np.zeros(8), level=level)
+    assert low < high == 1.0
+
+
 @pytest.mark.parametrize("images", [5, 8, 20, 200])
 @pytest.mark.parametrize("name", ["t", "randomisation", "wilcoxon"])
 def test_rounding_is_no_difference(name: str, images: int) -> None:
