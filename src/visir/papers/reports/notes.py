@@ -46,7 +46,8 @@ def missing_lines(comparison: StudyComparison) -> list[str]:
         measured = printed - sum(map(len, missing.values()))
         rows = [(value.system, value.collection) for value in comparison.values if value.ours is not None]
         of = f" ({_by_collection(rows)})" if rows else ""
-        lines.append(f"{measured} of {counted(printed, 'printed values')} were measured{of}. The others:")
+        how = "stand beside quoted ones" if comparison.data == "quoted" else "were measured"
+        lines.append(f"{measured} of {counted(printed, 'printed values')} {how}{of}. The others:")
     for reason, values in missing.items():
         rows = [(value.system, value.collection) for value in values]
         lines.append(f"{counted(len(values), 'values')}: {reason} ({_by_collection(rows)})")
