@@ -12,7 +12,8 @@ from visir.library.explained import ExplainsAnswers
 from visir.library.hits import LibraryPicture, LibraryResults, picture_of, results_of
 from visir.library.interactive import in_background, is_interactive
 from visir.library.item import Item
-from visir.library.query import Query, System
+from visir.library.models import NO_MODEL
+from visir.library.query import By, Query, System
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
 from visir.library.updating import Tell, UpdateReport, update
@@ -101,7 +102,7 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
 
     @property
     def model(self) -> str:
-        """The name of its model, as `visir.load` takes it."""
+        """The name of its model, as `visir.load` takes it; empty for products that are searched by words alone."""
         return self._searcher.library.model
 
     @property
@@ -111,8 +112,10 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
 
     @property
     def takes_texts(self) -> bool:
-        """Whether it can be searched with words."""
+        """Whether it can be searched with a text."""
         texts = self._searcher.library.card.texts
+        if self._searcher.library.words is not None:
+            return True
         return self._searcher.takes_texts if texts is None else texts
 
     @property
@@ -145,8 +148,9 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
         read_prices: bool = True,
         offset: int = 0,
         text_weight: float = 0.5,
+        by: By | None = None,
         system: System | None = None,
-        fusion: Fusion = "rrf",
+        fusion: Fusion | None = None,
         weight: float = 0.5,
         rerank: int = 0,
     ) -> LibraryResults:
@@ -162,9 +166,12 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
             read_prices: Whether words such as "under 50" are a condition on the price, in a library that has prices.
             offset: How many of the best answers to skip; `results.next_offset` is that of the next page.
             text_weight: Weight of the text beside a picture, from 0 to 1.
-            system: "dense" (late interaction too), "sparse" or "hybrid". Default: dense where the library has it.
-            fusion: How hybrid joins the two systems: "rrf" or "weighted".
-            weight: Weight of the dense scores in weighted fusion, from 0 to 1.
+            by: Of products: "words" (of titles, brands, categories, attributes, descriptions), "vectors" (of the
+                model), or "both" joined. Default: both for a text, where the library has both.
+            system: Of vectors: "dense" (late interaction too), "sparse" or "hybrid". Default: dense where the library
+                has it.
+            fusion: How rankings are joined: "rrf" or "weighted". Default: "weighted" for both, "rrf" for hybrid.
+            weight: Weight of the vectors, in hybrid search of the dense ones, in weighted fusion, from 0 to 1.
             rerank: How many of the best answers the model's matching head puts in order.
 
         Raises:
@@ -194,6 +201,7 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
                 image=image,
                 like=self._like(like),
                 text_weight=text_weight,
+                by=by,
                 system=system,
                 fusion=fusion,
                 weight=weight,
@@ -389,8 +397,10 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
         library = self._searcher.library
         return brief(
             self,
-            f"{library.name!r}, {counted(len(library), 'pictures')}",
+            f"{library.name!r}, {counted(len(library), library.card.unit)}",
             f"of {self.source}, in {self.folder}",
-            f"model {library.model}" + (f", sparse head {library.head}" if library.head else ""),
-            "" if library.card.texts is not False else "takes pictures to search with, no texts",
+            f"model {library.model or NO_MODEL}" + (f", sparse head {library.head}" if library.head else ""),
+            ""
+            if library.words is not None or library.card.texts is not False
+            else "takes pictures to search with, no texts",
         )

@@ -20,6 +20,13 @@ NameOption = Annotated[str | None, name_option("what the library is called. Defa
 VerifyOption = Annotated[
     bool, typer.Option("--verify", help="Read every file, also those whose size and time are as they were.")
 ]
+LanguageOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Of products: how words are compared: plural (English plurals; the default), none, german, french, …",
+        show_default=False,
+    ),
+]
 SettleOption = Annotated[float, typer.Option(min=0.05, help="Seconds of quiet before a watch updates.")]
 
 

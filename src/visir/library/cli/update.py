@@ -14,6 +14,7 @@ from visir.cli.options import (
 )
 from visir.cli.verbs import examples, streams
 from visir.library.cli.parts import (
+    LanguageOption,
     LibraryFolder,
     NameOption,
     SettleOption,
@@ -30,7 +31,10 @@ def update(
     library: LibraryFolder,
     verify: VerifyOption = False,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="A model: where that of the library lies now, if it was moved.")
+        str | None,
+        typer.Option(
+            "--model", "-m", help="Where the model lies now, if it was moved; of a library without one, a model."
+        ),
     ] = None,
     sparse: Annotated[
         str | None,
@@ -39,6 +43,7 @@ def update(
     kind: KindsOption = None,
     setting: IndexSetOption = None,
     name: NameOption = None,
+    language: LanguageOption = None,
     device: DeviceOption = None,
 ) -> None:
     """Bring a library up to date with its photos.
@@ -54,7 +59,16 @@ def update(
     settings = name_value_pairs(setting)
     models = {"model": model, "head": sparse}
     update_once(
-        library, None, **models, kind=kind, settings=settings, name=name, verify=verify, device=device, loaded={}
+        library,
+        None,
+        **models,
+        kind=kind,
+        settings=settings,
+        name=name,
+        verify=verify,
+        language=language,
+        device=device,
+        loaded={},
     )
 
 

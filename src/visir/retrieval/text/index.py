@@ -194,12 +194,17 @@ class TextIndex(Displayed):
         return self if bm25f == self.bm25f else replace(self, bm25f=bm25f)
 
     def search(
-        self, query: str, k: int = 10, *, within: NDArray[np.bool_] | None = None, **options: Unpack[QueryOptions]
+        self,
+        query: str | Plan,
+        k: int = 10,
+        *,
+        within: NDArray[np.bool_] | None = None,
+        **options: Unpack[QueryOptions],
     ) -> TextAnswer:
         """Return the documents that share a word with the query, best first.
 
         Args:
-            query: Any text.
+            query: Any text, or what `plan` returned for it; then the options are not used.
             k: How many documents the answer has at most, from 1.
             within: (n,) bool, the documents that may be found; None: all.
             **options: As of `QueryOptions`.
@@ -212,17 +217,24 @@ class TextIndex(Displayed):
         return TextAnswer(tuple(ids), tuple(scores.tolist()), looked_up.changes, looked_up.corrected)
 
     def run(
-        self, queries: Mapping[str, str], k: int = 10, *, name: str = "BM25F", **options: Unpack[QueryOptions]
+        self,
+        queries: Mapping[str, str | Plan],
+        k: int = 10,
+        *,
+        name: str = "BM25F",
+        within: NDArray[np.bool_] | None = None,
+        **options: Unpack[QueryOptions],
     ) -> Run:
         """Return the answers to several queries as a `Run`; a query without a match has no documents.
 
         Args:
-            queries: From the id of each query to its text.
+            queries: From the id of each query to its text, or to what `plan` returned for it.
             k: How many documents each answer has at most, from 1.
             name: Of the run.
+            within: As of `search`.
             **options: As of `QueryOptions`.
         """
-        parts = [self._ranked(text, k, None, options)[:2] for text in queries.values()]
+        parts = [self._ranked(text, k, within, options)[:2] for text in queries.values()]
         nothing = (np.zeros(0, np.int64), np.zeros(0))
         return Run(
             name,
@@ -257,6 +269,16 @@ class TextIndex(Displayed):
     def write(self, change: FolderChange) -> None:
         """Write the index into a folder that is being made or changed; an earlier one there no longer counts."""
         place = f"index-{change.manifest.generation + 1}"
+        change.content |= self.write_part(change, place)
+        change.keep_only(place)
+
+    def write_part(self, change: FolderChange, place: str) -> dict[str, Any]:
+        """Write the index as a part of a folder, and return what `read_part` takes, for the manifest of that folder.
+
+        Args:
+            change: Of the folder.
+            place: A folder below it that no other index has.
+        """
         for name in _ARRAYS:
             np.save(change.file(f"{place}/{name}.npy", fresh=True), getattr(self.postings, name), allow_pickle=False)
         digests = pa.FixedSizeBinaryArray.from_buffers(
@@ -268,8 +290,7 @@ class TextIndex(Displayed):
         )
         for name, table in (("documents", documents), ("words", words)):
             pq.write_table(table, change.file(f"{place}/{name}.parquet", fresh=True), compression="zstd")
-        change.keep_only(place)
-        change.content |= {
+        return {
             "place": place,
             "fields": list(self.fields),
             "language": self.language.name,
@@ -286,8 +307,20 @@ class TextIndex(Displayed):
         folder = Path(folder)
         manifest = Manifest.read(folder, TEXT_INDEX)
         manifest.check(folder, TEXT_INDEX, hashed=lambda name: False)
+        return cls.read_part(folder, manifest.content)
+
+    @classmethod
+    def read_part(cls, folder: Path, content: Mapping[str, Any]) -> TextIndex:
+        """Read an index that is a part of a folder.
+
+        Args:
+            folder: The folder.
+            content: What `write_part` returned.
+
+        Raises:
+            TextIndexError: It is missing or damaged.
+        """
         with TEXT_INDEX.reading(folder):
-            content: Mapping[str, Any] = manifest.content
             place = folder / content["place"]
             hint = TEXT_INDEX.remedy
             columns = {"id": pa.string(), "digest": pa.binary(16)}
@@ -332,13 +365,13 @@ class TextIndex(Displayed):
         return gains
 
     def _ranked(
-        self, query: str, k: int, within: NDArray[np.bool_] | None, options: QueryOptions
+        self, query: str | Plan, k: int, within: NDArray[np.bool_] | None, options: QueryOptions
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], Plan]:
         if fault := depth_fault(k):
             raise ConfigurationError(fault, hint="k=10 gives the best ten")
         if within is not None and (within.dtype != np.bool_ or within.shape != (len(self),)):
             raise ConfigurationError(f"within must be {len(self):,} booleans, not {within.shape} of {within.dtype}")
-        looked_up = self.plan(query, **options)
+        looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
         postings = self.postings
         concepts, alternatives, groups, words, weights = looked_up.arrays()
         rows, scores = kernels.score(
