@@ -342,3 +342,45 @@ def test_both_is_explained(both: Library) -> None:
         assert sum(part.contribution for part in explained.parts.values()) == pytest.approx(hit.score)
         for name, part in explained.parts.items():
             assert (part.rank, part.score) == hit.parts.get(name, (None, pytest.approx(part.score)))
+
+
+# ---- synonyms ----
+
+
+def test_synonyms_are_copied_and_named(library: Library, shop: Path) -> None:
+    rules = shop.with_name("synonyms.txt")
+    rules.write_text("# of the shop\nfrock, dress\npuppy => dog\n", encoding="utf-8")
+    assert products(library, "frock") == []
+    visir.index(library.folder, synonyms=rules)
+    rules.unlink()
+    answer = library.search("frock")
+    assert {hit.item.product for hit in answer} == {"p1", "p2"}
+    assert answer.changes == ("searched for 'dress' beside 'frock': synonyms",)
+    assert products(library, "puppy") == ["p3"]
+    shop.write_text(SHOP.replace("yellow hat", "frock"), encoding="utf-8")
+    library.update()
+    assert set(products(library, "dresses")) == {"p1", "p2", "p4"}
+    other = shop.with_name("other.txt")
+    other.write_text("")
+    visir.index(library.folder, synonyms=other)
+    assert set(products(library, "dresses")) == {"p1", "p2"}
+    assert_as_built_anew(library)
+
+
+def test_faulty_rules_change_nothing(library: Library, shop: Path) -> None:
+    rules = shop.with_name("synonyms.txt")
+    rules.write_text("sofa\na => b => c\n", encoding="utf-8")
+    with pytest.raises(visir.VisirError, match=r"(?s)line 1: one word alone .* line 2: more than one =>"):
+        visir.index(library.folder, synonyms=rules)
+    with pytest.raises(visir.VisirError, match="cannot be read"):
+        visir.index(library.folder, synonyms=shop.with_name("away.txt"))
+    with pytest.raises(LibraryError, match=r"(?s)--language .*--synonyms "):
+        visir.index("scenes:5?size=64", "pixels", out=shop.with_name("x"), language="none", synonyms=rules)
+    assert library.update().same
+
+
+def test_a_text_that_the_model_cannot_read_is_left_to_words(shop: Path) -> None:
+    bow = visir.index(shop, "bow", out=shop.with_name("bow.visir"))
+    assert bow.search("...", by="words").hits == ()
+    answer = bow.search("...")
+    assert (answer.by, answer.hits) == ("words", ())

@@ -32,6 +32,7 @@ def index(
     images: str | Path | Sequence[str | Path] = (),
     verify: bool = False,
     language: str | None = None,
+    synonyms: str | Path | None = None,
     device: str | None = None,
 ) -> Library:
     """Make photos searchable: make a library of them, or bring it up to date, and open it.
@@ -53,6 +54,7 @@ def index(
         verify: Whether to read every file, also those whose size and time of change are as they were.
         language: Of products: how words are compared, "plural" (English plurals, the default), "none", or a Snowball
             stemmer such as "german".
+        synonyms: Of products: a file of rules, `sofa, couch` or `tee => t shirt` on each line; the library copies it.
         device: Of the models: "cpu", "cuda", "mps"; None for the best there is.
 
     Returns:
@@ -102,6 +104,7 @@ def index(
         images=[images] if isinstance(images, str | Path) else images,
         verify=verify,
         language=language,
+        synonyms=synonyms,
         device=device,
         loaded=loaded,
     )

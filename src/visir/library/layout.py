@@ -61,7 +61,8 @@ class LibraryCard:
         generation: Grows with every update that changed something.
         database: The name of the database's file; empty before the first update is done.
         texts: Whether its models take texts to search with.
-        words: Of products: the language of the search by words, its version, and what `TextIndex.read_part` takes.
+        words: Of products: language and synonyms of the search by words, its version, and what `TextIndex.read_part`
+            takes.
     """
 
     name: str
@@ -134,6 +135,8 @@ class LibraryCard:
 def _are_words(words: object) -> bool:
     """Whether this can be what a card says of the words: their place lies in the library."""
     if not isinstance(words, Mapping) or (words and not isinstance(words.get("language"), str)):
+        return False
+    if not all(isinstance(rule, str) for rule in words.get("synonyms", [])):
         return False
     place = words.get("place", "words")
     return isinstance(place, str) and re.fullmatch(r"words(-\d+)?", place) is not None

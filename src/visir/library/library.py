@@ -151,7 +151,7 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
         by: By | None = None,
         system: System | None = None,
         fusion: Fusion | None = None,
-        weight: float = 0.5,
+        weight: float | None = None,
         rerank: int = 0,
     ) -> LibraryResults:
         """Find pictures by words, by a picture, or by both.
@@ -171,7 +171,8 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
             system: Of vectors: "dense" (late interaction too), "sparse" or "hybrid". Default: dense where the library
                 has it.
             fusion: How rankings are joined: "rrf" or "weighted". Default: "weighted" for both, "rrf" for hybrid.
-            weight: Weight of the vectors, in hybrid search of the dense ones, in weighted fusion, from 0 to 1.
+            weight: Weight of the vectors (default: 0.3), in hybrid search of the dense ones (default: 0.5), in weighted
+                fusion, from 0 to 1.
             rerank: How many of the best answers the model's matching head puts in order.
 
         Raises:

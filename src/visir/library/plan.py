@@ -16,7 +16,6 @@ from visir.library.product_words import planned_words
 from visir.library.source import absolute, is_empty, place_of
 from visir.library.sources import is_table_of_products
 from visir.retrieval.folder import INDEX, read_index
-from visir.retrieval.text.words import Language
 from visir.storage import FolderChange, is_made_by_visir, remove_own_folders
 
 if TYPE_CHECKING:
@@ -35,6 +34,7 @@ def plan_library(
     images: Sequence[str | Path],
     settings: Mapping[str, Any] | None = None,
     language: str | None = None,
+    synonyms: str | Path | None = None,
 ) -> LibraryCard:
     """The card of the library in `folder` after the update: what it is now, with what the caller requests.
 
@@ -55,7 +55,7 @@ def plan_library(
                 f"--model {NO_MODEL}: {source} is no table of products, which can be searched by words alone.",
                 hint="--model MODEL; visir models lists them",
             )
-        return _with_words(_with_kinds(new, kind, settings), language)
+        return _with_words(_with_kinds(new, kind, settings), language, synonyms)
     current = LibraryCard.read(folder)
     names = names_of(model if model is not None else current.model, head)
     had_model = bool(current.model)
@@ -76,7 +76,7 @@ def plan_library(
                 hint="make another library: --out NEW_FOLDER",
             )
         current = replace(current, source=spec, images=places or current.images, split=split or current.split)
-    current = _with_words(current, language)
+    current = _with_words(current, language, synonyms)
     if name is None:
         return current
     check_library_name(name)
@@ -91,17 +91,17 @@ def _with_kinds(new: LibraryCard, kind: str | Sequence[str] | None, settings: Ma
     return replace(new, kinds=kinds, settings=_settings(settings or {}, kinds, {}))
 
 
-def _with_words(card: LibraryCard, language: str | None) -> LibraryCard:
-    """The card with the search by words that products have; a language is checked."""
+def _with_words(card: LibraryCard, language: str | None, synonyms: str | Path | None) -> LibraryCard:
+    """The card with the search by words that products have."""
     if is_table_of_products(card.source):
-        words = planned_words(card.words, language)
-        Language(words["language"])
-        return replace(card, words=words)
-    if language is not None:
-        raise LibraryError(
-            f"--language {language}: {card.source} is no table of products, which are searched by words.",
-            hint="leave it out",
-        )
+        return replace(card, words=planned_words(card.words, language, synonyms))
+    given = {"--language": language, "--synonyms": synonyms}
+    faults = [
+        f"{option} {value}: {card.source} is no table of products, which are searched by words"
+        for option, value in given.items()
+        if value is not None
+    ]
+    raise_faults(LibraryError, "the words of a library", faults, hint="leave it out")
     return card
 
 

@@ -12,13 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from visir.errors import VisirError
+from visir.errors import ConfigurationError, VisirError
 from visir.library.database import OWN_FILES, Database
 from visir.library.layout import LibraryCard
 from visir.records import Run
 from visir.retrieval.text.bm25f import Bm25F
 from visir.retrieval.text.index import TEXT_INDEX, TextIndex
 from visir.retrieval.text.plan import Plan
+from visir.retrieval.text.synonyms import Synonyms
+from visir.retrieval.text.words import Language
 from visir.storage import FolderChange
 
 BM25F = Bm25F(
@@ -28,6 +30,8 @@ BM25F = Bm25F(
 )
 """Title, category and attributes as in docs/background/text-search.md; a description counts half of a title."""
 LANGUAGE = "plural"
+MOST_RULES = 10_000
+"""Synonyms of a library: they stand in its `visir.json`, which is read with every search."""
 _OWN = {"brand": "brand", "category": "category", "description": "description"}
 """From the name of a field to where its values are searched; other texts are attributes."""
 _NOT_SEARCHED = frozenset({"currency"})
@@ -40,14 +44,16 @@ class ProductWords:
     Attributes:
         index: The ids of its documents are the items'.
         place: The folder of the index below the library's.
+        synonyms: The rules of the library.
     """
 
     index: TextIndex
     place: str
+    synonyms: Synonyms
 
     def plan(self, text: str) -> Plan:
         """Return what is looked up for a text."""
-        return self.index.plan(text)
+        return self.index.plan(text, synonyms=self.synonyms)
 
     def run(self, plans: Mapping[str, Plan], k: int, within: Any) -> Run:
         """Return the best `k` items of each query; `within` is as of `TextIndex.search`."""
@@ -112,9 +118,9 @@ def open_words(folder: Path, card: LibraryCard, held: ProductWords | None = None
     """
     if not has_words(card):
         return None
-    if held is not None and held.place == card.words["place"]:
-        return held
-    return ProductWords(TextIndex.read_part(folder, card.words), card.words["place"])
+    place, rules = card.words["place"], Synonyms.of(card.words.get("synonyms", ()))
+    same = held is not None and held.place == place
+    return ProductWords(held.index if held and same else TextIndex.read_part(folder, card.words), place, rules)
 
 
 def has_words(card: LibraryCard) -> bool:
@@ -122,11 +128,34 @@ def has_words(card: LibraryCard) -> bool:
     return "place" in card.words and card.words.get("version") == TEXT_INDEX.version
 
 
-def planned_words(current: Mapping[str, Any], language: str | None) -> dict[str, Any]:
-    """What the words of a library are to be: those that it has, or new ones where there are none or others."""
+def planned_words(current: Mapping[str, Any], language: str | None, synonyms: str | Path | None) -> dict[str, Any]:
+    """What the words of a library are to be: those that it has, or new ones where there are none or others.
+
+    Args:
+        current: What its card says of them.
+        language: How words become terms; None as they are now.
+        synonyms: A file of rules that take the place of those it has; None for these.
+
+    Raises:
+        ConfigurationError: There is no such language, or the file cannot be read or has faulty or too many lines.
+    """
     wanted = language or current.get("language", LANGUAGE)
+    Language(wanted)
     same = wanted == current.get("language") and current.get("version") == TEXT_INDEX.version
-    return dict(current) if same else {"language": wanted}
+    rules = list(current.get("synonyms", ())) if synonyms is None else _rules(Path(synonyms))
+    words = {name: value for name, value in current.items() if name != "synonyms"} if same else {"language": wanted}
+    return {**words, "synonyms": rules} if rules else words
+
+
+def _rules(path: Path) -> list[str]:
+    Synonyms.read(path)
+    rules = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    rules = [rule for rule in rules if rule and not rule.startswith("#")]
+    if len(rules) > MOST_RULES:
+        raise ConfigurationError(
+            f"{path}: {len(rules):,} rules; a library takes {MOST_RULES:,}.", hint="join rules of the same words"
+        )
+    return rules
 
 
 def words_are_there(folder: Path, card: LibraryCard, files: Sequence[str]) -> bool:

@@ -65,7 +65,7 @@ class QueryFields(BaseModel):
     by: By | None = described("by", None)
     system: System | None = described("system", None)
     fusion: Fusion | None = described("fusion", None)
-    weight: float = described("weight", 0.5, ge=0, le=1)
+    weight: float | None = described("weight", None, ge=0, le=1)
     where: Any = described("where", ())
     category: str | None = described("category", None)
     read_prices: bool = described("read_prices", True)
@@ -114,7 +114,7 @@ class Query(QueryFields):
         system: Of vectors: "dense", "sparse" or "hybrid"; None takes dense where the library has it.
         fusion: How both, or the two of hybrid, are joined: "rrf" or "weighted"; see `visir.retrieval.fusion`. None
             takes "weighted" for both and "rrf" for hybrid.
-        weight: Weight of the vectors, of hybrid that of dense, in weighted fusion, from 0 to 1.
+        weight: Weight of the vectors (None takes 0.3), of hybrid that of dense (0.5), in weighted fusion, from 0 to 1.
         where: Conditions that every answer satisfies: "width >= 800", {"field": "width", "op": ">=", "value": 800}, or
             a `FieldCondition`.
         category: Only what lies in this category or below it.

@@ -11,7 +11,7 @@ QUERY_HELP = {
     "by": "words, vectors (of the model), or both joined; without it, both where the library has both.",
     "system": "dense (late interaction too), sparse or hybrid; without one, dense where the library has it.",
     "fusion": "How rankings are joined: rrf (reciprocal ranks) or weighted; by default weighted for both, else rrf.",
-    "weight": "Weight of the vectors (in hybrid search, of the dense ones) in weighted fusion, from 0 to 1.",
+    "weight": "Weight of the vectors (default: 0.3), in hybrid search of dense (0.5), in weighted fusion: 0 to 1.",
     "where": "Conditions that every answer satisfies, such as width >= 800.",
     "category": "Only this folder or category, with everything below it.",
     "read_prices": "Whether words such as 'under 50' are a condition on the price, in a library that has prices.",

@@ -35,6 +35,9 @@ from visir.retrieval.text.plan import Plan
 CACHED_FILTERS = 16
 WORDS = "words"
 """The name of the search by words beside the systems of vectors."""
+WEIGHT_BESIDE_WORDS = 0.3
+"""Of the vectors in a weighted sum with words: as good as words alone where these find something, and vectors order
+what words leave equal (docs/background/text-search.md)."""
 
 
 class LibraryState:
@@ -206,8 +209,9 @@ class QueryState:
         """The weight of each ranking in the fusion; None for all alike."""
         if self.fusion == "rrf":
             return None
-        first = self.rankings[-1] if self.by == "both" else "dense"
-        return {name: self.query.weight if name == first else 1 - self.query.weight for name in self.rankings}
+        first, usual = (self.system, WEIGHT_BESIDE_WORDS) if self.by == "both" else ("dense", 0.5)
+        weight = usual if self.query.weight is None else self.query.weight
+        return {name: weight if name == first else 1 - weight for name in self.rankings}
 
     @contextmanager
     def own_errors(self) -> Iterator[None]:

@@ -12,6 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import VisirError
+from visir.library.query import QueryError
+from visir.library.query_encoding import EncodedQuery
 from visir.library.query_state import WORDS, LibraryState, QueryState, StageTimer
 from visir.library.results import RankedItem
 from visir.records import Run
@@ -33,6 +35,8 @@ def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTi
         )  # fmt: skip
     groups: dict[Any, list[QueryState]] = defaultdict(list)
     for query_state, vectors in zip(sound, encoded, strict=True):
+        if isinstance(vectors, QueryError) and query_state.by == "both" and query_state.query.is_text_alone:
+            query_state.by, vectors = "words", EncodedQuery()  # a text that the model cannot read
         if isinstance(vectors, VisirError):
             query_state.error = vectors
         elif query_state.total > 0:

@@ -133,6 +133,7 @@ def update(
     images: Sequence[str | Path] = (),
     verify: bool = False,
     language: str | None = None,
+    synonyms: str | Path | None = None,
     device: str | None = None,
     loaded: dict[str, Encoder] | None = None,
     callback: Tell = lambda stage, done, total: None,
@@ -154,6 +155,7 @@ def update(
         verify: Whether to hash every file, also those whose size and time of change are as they were.
         language: Of products: how words are compared, "plural" (English plurals, the default), "none", or a Snowball
             stemmer such as "german".
+        synonyms: Of products: a file of rules (`visir.retrieval.text.synonyms.Synonyms`), which the library copies.
         device: Of the models; None for the best there is.
         loaded: Encoders in memory, by name; new ones are added.
         callback: Called with the stage ("reading", "encoding", "writing"), how much of it is done, and of how much.
@@ -174,7 +176,7 @@ def update(
     """
     folder = Path(folder)
     started = time.perf_counter()
-    request = (source, model, head, kind, name, split, images, settings, language)
+    request = (source, model, head, kind, name, split, images, settings, language, synonyms)
     busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
     check_apart(folder, source)
     # Errors in the arguments are raised before anything is made or waited for.

@@ -47,6 +47,7 @@ def info(library: LibraryFolder) -> None:
         if opened.words is not None:
             words = opened.words.index
             rows["words"] = f"{len(words.terms):,} in {', '.join(words.fields)}; language {words.language.name}"
+            rows["synonyms"] = f"{len(card.words.get('synonyms', ())):,} rules"
         elif card.unit == "products":
             rows["words"] = f"none; visir library update {library} adds them"
         output.answer({"library": opened.name, **rows})

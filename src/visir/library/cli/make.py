@@ -22,6 +22,7 @@ from visir.library.cli.parts import (
     LanguageOption,
     NameOption,
     SettleOption,
+    SynonymsOption,
     VerifyOption,
     update_once,
     watch_on,
@@ -52,6 +53,7 @@ def make(
     images: ImagesOption = None,
     verify: VerifyOption = False,
     language: LanguageOption = None,
+    synonyms: SynonymsOption = None,
     settle: SettleOption = 2.0,
     device: DeviceOption = None,
 ) -> None:
@@ -87,6 +89,7 @@ def make(
         images=images or (),
         verify=verify,
         language=language,
+        synonyms=synonyms,
         device=device,
         loaded=loaded,
     )

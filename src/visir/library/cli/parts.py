@@ -27,6 +27,14 @@ LanguageOption = Annotated[
         show_default=False,
     ),
 ]
+SynonymsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Of products: rules, `sofa, couch` or `tee => t shirt` on each line; the library copies them.",
+        show_default=False,
+    ),
+]
 SettleOption = Annotated[float, typer.Option(min=0.05, help="Seconds of quiet before a watch updates.")]
 
 

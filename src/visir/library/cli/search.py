@@ -68,7 +68,7 @@ def search_in_library(
     ] = None,
     weight: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help=f"{QUERY_HELP['weight']} Default: 0.5", rich_help_panel=_SYSTEMS),
+        typer.Option(metavar="SHARE", help=QUERY_HELP["weight"], rich_help_panel=_SYSTEMS),
     ] = None,
     rerank: Annotated[
         int | None,

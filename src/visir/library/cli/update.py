@@ -18,6 +18,7 @@ from visir.library.cli.parts import (
     LibraryFolder,
     NameOption,
     SettleOption,
+    SynonymsOption,
     VerifyOption,
     update_once,
     watch_on,
@@ -44,6 +45,7 @@ def update(
     setting: IndexSetOption = None,
     name: NameOption = None,
     language: LanguageOption = None,
+    synonyms: SynonymsOption = None,
     device: DeviceOption = None,
 ) -> None:
     """Bring a library up to date with its photos.
@@ -67,6 +69,7 @@ def update(
         name=name,
         verify=verify,
         language=language,
+        synonyms=synonyms,
         device=device,
         loaded={},
     )
