@@ -12,6 +12,7 @@ from visir.library.explained import ExplainsAnswers
 from visir.library.hits import LibraryPicture, LibraryResults, picture_of, results_of
 from visir.library.interactive import in_background, is_interactive
 from visir.library.item import Item
+from visir.library.layout import UnknownItemError
 from visir.library.models import NO_MODEL
 from visir.library.query import By, Query, System
 from visir.library.searcher import Searcher
@@ -84,7 +85,7 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
         """
         snapshot = LibrarySnapshot.open(Path(folder).absolute())
         given = {snapshot.model: model, snapshot.head: head}
-        loaded = {name: encoder for name, encoder in given.items() if name is not None and encoder is not None}
+        loaded = {name: encoder for name, encoder in given.items() if name and encoder is not None}
         return cls(Searcher(snapshot, device=device, loaded=loaded), loaded=loaded, device=device)
 
     # ---- what it is ----
@@ -113,10 +114,8 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
     @property
     def takes_texts(self) -> bool:
         """Whether it can be searched with a text."""
-        texts = self._searcher.library.card.texts
-        if self._searcher.library.words is not None:
-            return True
-        return self._searcher.takes_texts if texts is None else texts
+        library, texts = self._searcher.library, self._searcher.library.card.texts
+        return library.words is not None or (self._searcher.takes_texts if texts is None else texts)
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -166,13 +165,10 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
             read_prices: Whether words such as "under 50" are a condition on the price, in a library that has prices.
             offset: How many of the best answers to skip; `results.next_offset` is that of the next page.
             text_weight: Weight of the text beside a picture, from 0 to 1.
-            by: Of products: "words" (of titles, brands, categories, attributes, descriptions), "vectors" (of the
-                model), or "both" joined. Default: both for a text, where the library has both.
-            system: Of vectors: "dense" (late interaction too), "sparse" or "hybrid". Default: dense where the library
-                has it.
+            by: Of products: "words", "vectors", or "both" (the default for a text where the library has both).
+            system: Of vectors: "dense" (late interaction too), "sparse" or "hybrid". Default: dense where it is there.
             fusion: How rankings are joined: "rrf" or "weighted". Default: "weighted" for both, "rrf" for hybrid.
-            weight: Weight of the vectors (default: 0.3), in hybrid search of the dense ones (default: 0.5), in weighted
-                fusion, from 0 to 1.
+            weight: Weight of the vectors (default: 0.3), of dense in hybrid (0.5), in weighted fusion, from 0 to 1.
             rerank: How many of the best answers the model's matching head puts in order.
 
         Raises:
@@ -244,8 +240,6 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
         return picture_of(snapshot, snapshot.item(snapshot.id_of(self._like(like) or "")))
 
     def __contains__(self, like: object) -> bool:
-        from visir.library.layout import UnknownItemError
-
         try:
             self[like]  # type: ignore[index]
         except (UnknownItemError, TypeError):
@@ -401,7 +395,5 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
             f"{library.name!r}, {counted(len(library), library.card.unit)}",
             f"of {self.source}, in {self.folder}",
             f"model {library.model or NO_MODEL}" + (f", sparse head {library.head}" if library.head else ""),
-            ""
-            if library.words is not None or library.card.texts is not False
-            else "takes pictures to search with, no texts",
+            "takes pictures to search with, no texts" if library.words is None and library.card.texts is False else "",
         )

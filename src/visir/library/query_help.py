@@ -10,7 +10,7 @@ QUERY_HELP = {
     "text_weight": "Weight of the text beside a picture, from 0 to 1; 1 is the text alone.",
     "by": "words, vectors (of the model), or both joined; without it, both where the library has both.",
     "system": "dense (late interaction too), sparse or hybrid; without one, dense where the library has it.",
-    "fusion": "How rankings are joined: rrf (reciprocal ranks) or weighted; by default weighted for both, else rrf.",
+    "fusion": "How several systems are joined: rrf (reciprocal ranks), or weighted (the default beside words).",
     "weight": "Weight of the vectors (default: 0.3), in hybrid search of dense (0.5), in weighted fusion: 0 to 1.",
     "where": "Conditions that every answer satisfies, such as width >= 800.",
     "category": "Only this folder or category, with everything below it.",

@@ -23,7 +23,7 @@ VerifyOption = Annotated[
 LanguageOption = Annotated[
     str | None,
     typer.Option(
-        help="Of products: how words are compared: plural (English plurals; the default), none, german, french, …",
+        help="How words are compared: plural (English plurals; the default), none, german, french, … Of products.",
         show_default=False,
     ),
 ]
@@ -31,7 +31,7 @@ SynonymsOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Of products: rules, `sofa, couch` or `tee => t shirt` on each line; the library copies them.",
+        help="A file of synonyms: lines a, b, c and a => b; the library copies it. Of products.",
         show_default=False,
     ),
 ]

@@ -50,7 +50,12 @@ def search_in_library(
     ] = None,
     by: Annotated[
         str | None,
-        typer.Option(help=QUERY_HELP["by"], rich_help_panel=_SYSTEMS, autocompletion=of("words", "vectors", "both")),
+        typer.Option(
+            "--search-by",
+            help=QUERY_HELP["by"],
+            rich_help_panel=_SYSTEMS,
+            autocompletion=of("words", "vectors", "both"),
+        ),
     ] = None,
     system: Annotated[
         str | None,

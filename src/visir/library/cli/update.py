@@ -34,7 +34,7 @@ def update(
     model: Annotated[
         str | None,
         typer.Option(
-            "--model", "-m", help="Where the model lies now, if it was moved; of a library without one, a model."
+            "--model", "-m", help="A model: where that of the library lies now, if it was moved; or its first one."
         ),
     ] = None,
     sparse: Annotated[

@@ -21,9 +21,10 @@ from visir.parquet import read_columns
 from visir.records import Gallery, Run
 from visir.retrieval.depth import depth_fault
 from visir.retrieval.text import kernels
+from visir.retrieval.text.answer import TextAnswer
 from visir.retrieval.text.bm25f import Bm25F
 from visir.retrieval.text.plan import Lexicon, Plan, plan
-from visir.retrieval.text.postings import Postings
+from visir.retrieval.text.postings import Postings, check_arrays
 from visir.retrieval.text.spelling import Spelling
 from visir.retrieval.text.synonyms import Synonyms
 from visir.retrieval.text.words import Language
@@ -56,23 +57,6 @@ class QueryOptions(TypedDict, total=False):
     spelling: bool
     synonyms: Synonyms | None
     near_words: NearWords | None
-
-
-@dataclass(frozen=True)
-class TextAnswer:
-    """The answer of a text index to one query.
-
-    Attributes:
-        ids: Of the documents, best first; equal scores in order of id.
-        scores: Their scores.
-        changes: What was searched beside or instead of the words of the query, a sentence each.
-        corrected: The query with misspelt words replaced, for other systems; as it was typed where none is.
-    """
-
-    ids: tuple[str, ...]
-    scores: tuple[float, ...]
-    changes: tuple[str, ...]
-    corrected: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -329,7 +313,7 @@ class TextIndex(Displayed):
                 place / "words.parquet", {"word": pa.string(), "term": pa.string()}, TextIndexError, hint
             )
             arrays = [np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS]
-            _check_arrays(arrays, len(content["fields"]), documents.num_rows, words.num_rows)
+            check_arrays(arrays, len(content["fields"]), documents.num_rows, words.num_rows)
             ids, digests = (pa.concat_arrays(documents[name].chunks) for name in ("id", "digest"))
             return cls(
                 ids,
@@ -410,15 +394,3 @@ def _documents(
         for parts in zip(*columns, strict=True)
     ]
     return names, columns, np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 16)
-
-
-def _check_arrays(arrays: Sequence[NDArray[Any]], fields: int, n: int, v: int) -> None:
-    """The kernels read without a check of their own: what leads nowhere is refused here."""
-    starts, documents, counts, lengths = arrays
-    shapes = starts.shape == (v + 1,) and counts.shape == (len(documents), fields) and lengths.shape == (n, fields)
-    types = [array.dtype.str[1:] for array in arrays] == ["i8", "i4", "u2", "i4"]
-    if not shapes or not types:
-        raise ValueError("its arrays do not fit together")
-    inside = len(documents) == 0 or (documents.min() >= 0 and documents.max() < n)
-    if starts[0] != 0 or starts[-1] != len(documents) or (np.diff(starts) < 0).any() or not inside:
-        raise ValueError("its postings lead nowhere")
