@@ -1,7 +1,8 @@
 """Catalogues of products, and category search in them (thesis chapter 7).
 
 The surface, in the order of work: `open_catalogue`, `search` (words, encoders, a trained model, or several fused),
-`train`, `evaluate`. `text_index` is the index that `search` looks words up in.
+`train`, `evaluate`. `text_index` is the index that `search` looks words up in. `infer_categories` gives products
+without a category their likely ones.
 
 Catalogues, readers and the tree know nothing of models. Names are imported when they are first used, so that opening a
 catalogue needs little.
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
     from visir.products.evaluation import CategoryEvaluation, evaluate
     from visir.products.fold_training import train
     from visir.products.free_search import search
+    from visir.products.inference.infer import InferredCategories, infer_categories
+    from visir.products.inference.table import write_inferred
     from visir.products.model.trained import load_categories_model
     from visir.products.opening import open_catalogue
     from visir.products.relevance import relevant_products
@@ -41,10 +44,12 @@ __all__ = [
     "CategoryEvaluation",
     "CategoryTask",
     "CategoryTree",
+    "InferredCategories",
     "TextOptions",
     "category_task",
     "encode_catalogue",
     "evaluate",
+    "infer_categories",
     "load_categories_model",
     "open_catalogue",
     "relevant_products",
@@ -52,6 +57,7 @@ __all__ = [
     "text_index",
     "train",
     "tree_errors",
+    "write_inferred",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -72,5 +78,8 @@ __getattr__, __dir__ = lazy(
         "text_index": "visir.products.text_search",
         "train": "visir.products.fold_training",
         "tree_errors": "visir.products.tree",
+        "InferredCategories": "visir.products.inference.infer",
+        "infer_categories": "visir.products.inference.infer",
+        "write_inferred": "visir.products.inference.table",
     },
 )
