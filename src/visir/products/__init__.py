@@ -2,7 +2,8 @@
 
 The surface, in the order of work: `open_catalogue`, `search` (words, encoders, a trained model, or several fused),
 `train`, `evaluate`. `text_index` is the index that `search` looks words up in. `infer_categories` gives products
-without a category their likely ones.
+without a category their likely ones. `landing_page` chooses the products of a category's page, and `related_products`
+products of other categories that fit its name.
 
 Catalogues, readers and the tree know nothing of models. Names are imported when they are first used, so that opening a
 catalogue needs little.
@@ -32,9 +33,11 @@ if TYPE_CHECKING:
     from visir.products.free_search import search
     from visir.products.inference.infer import InferredCategories, infer_categories
     from visir.products.inference.table import write_inferred
+    from visir.products.landing import LandingPage, landing_page, related_products
     from visir.products.model.trained import load_categories_model
     from visir.products.opening import open_catalogue
     from visir.products.relevance import relevant_products
+    from visir.products.reports.landing import write_landing_page
     from visir.products.task import CatalogueTasks, CategoryTask, category_task
     from visir.products.text_search import TextOptions, text_index
     from visir.products.tree import CategoryTree, tree_errors
@@ -45,19 +48,23 @@ __all__ = [
     "CategoryTask",
     "CategoryTree",
     "InferredCategories",
+    "LandingPage",
     "TextOptions",
     "category_task",
     "encode_catalogue",
     "evaluate",
     "infer_categories",
+    "landing_page",
     "load_categories_model",
     "open_catalogue",
+    "related_products",
     "relevant_products",
     "search",
     "text_index",
     "train",
     "tree_errors",
     "write_inferred",
+    "write_landing_page",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -79,6 +86,10 @@ __getattr__, __dir__ = lazy(
         "train": "visir.products.fold_training",
         "tree_errors": "visir.products.tree",
         "InferredCategories": "visir.products.inference.infer",
+        "LandingPage": "visir.products.landing",
+        "landing_page": "visir.products.landing",
+        "related_products": "visir.products.landing",
+        "write_landing_page": "visir.products.reports.landing",
         "infer_categories": "visir.products.inference.infer",
         "write_inferred": "visir.products.inference.table",
     },

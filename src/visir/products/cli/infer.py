@@ -9,6 +9,7 @@ import typer
 
 from visir.cli import output
 from visir.cli.options import (
+    CountOption,
     DeviceOption,
     FormatOption,
     FormatOptionsOption,
@@ -27,7 +28,7 @@ def infer(
         typer.Option(
             "--model",
             "-m",
-            help="What compares products: words (titles, attributes), text:NAME, clip:NAME, a trained model's folder.",
+            help="A model: words (of titles and attributes), text:NAME, clip:NAME, or a trained model's folder.",
         ),
     ] = "words",
     above: Annotated[
@@ -37,7 +38,7 @@ def infer(
             show_default=False,
         ),
     ] = None,
-    count: Annotated[int, typer.Option("-k", min=1, help="How many likely categories are listed for a product.")] = 3,
+    count: CountOption = 3,
     out: Annotated[Path | None, out_option("a new table with all answers: .csv, .tsv, .jsonl or .parquet")] = None,
     format: FormatOption = None,
     images: ImagesOption = None,
