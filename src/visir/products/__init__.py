@@ -3,7 +3,7 @@
 The surface, in the order of work: `open_catalogue`, `search` (words, encoders, a trained model, or several fused),
 `train`, `evaluate`. `text_index` is the index that `search` looks words up in. `infer_categories` gives products
 without a category their likely ones. `landing_page` chooses the products of a category's page, and `related_products`
-products of other categories that fit its name.
+products of other categories that fit its name. `click_judgements` turns the clicks of a search log into judgements.
 
 Catalogues, readers and the tree know nothing of models. Names are imported when they are first used, so that opening a
 catalogue needs little.
@@ -29,6 +29,8 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir.products.encoding import encode_catalogue
     from visir.products.evaluation import CategoryEvaluation, evaluate
+    from visir.products.feedback.click_log import ClickLog, read_click_log
+    from visir.products.feedback.judgements import ClickJudgements, click_judgements
     from visir.products.fold_training import train
     from visir.products.free_search import search
     from visir.products.inference.infer import InferredCategories, infer_categories
@@ -47,16 +49,20 @@ __all__ = [
     "CategoryEvaluation",
     "CategoryTask",
     "CategoryTree",
+    "ClickJudgements",
+    "ClickLog",
     "InferredCategories",
     "LandingPage",
     "TextOptions",
     "category_task",
+    "click_judgements",
     "encode_catalogue",
     "evaluate",
     "infer_categories",
     "landing_page",
     "load_categories_model",
     "open_catalogue",
+    "read_click_log",
     "related_products",
     "relevant_products",
     "search",
@@ -86,6 +92,10 @@ __getattr__, __dir__ = lazy(
         "train": "visir.products.fold_training",
         "tree_errors": "visir.products.tree",
         "InferredCategories": "visir.products.inference.infer",
+        "ClickJudgements": "visir.products.feedback.judgements",
+        "ClickLog": "visir.products.feedback.click_log",
+        "click_judgements": "visir.products.feedback.judgements",
+        "read_click_log": "visir.products.feedback.click_log",
         "LandingPage": "visir.products.landing",
         "landing_page": "visir.products.landing",
         "related_products": "visir.products.landing",

@@ -50,12 +50,13 @@ def infer(
     The table that is read is not changed. Each product is compared with the products that have a category.
     """
     from visir.products.inference.infer import infer_categories
-    from visir.products.inference.table import check_inferred_file, write_inferred
+    from visir.products.inference.table import write_inferred
+    from visir.products.new_table import check_new_table
     from visir.products.opening import open_uncategorised
     from visir.products.reports.inferred_view import shortened
 
     if out is not None:
-        check_inferred_file(out)
+        check_new_table(out)
     products, _ = open_uncategorised(catalogue, format=format, images=single_or_all(images), **options_of(option))
     inferred = infer_categories(products, model, above=above, count=count, device=device)
     if out is not None:

@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
-import orjson
 import pyarrow as pa
-from pyarrow import csv, parquet
 
-from visir.errors import ConfigurationError
 from visir.products.inference.infer import InferredCategories
-from visir.storage import check_new_file, new_file
-
-ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+from visir.products.new_table import write_new_table
 
 
 def inferred_table(inferred: InferredCategories) -> pa.Table:
@@ -53,29 +47,4 @@ def write_inferred(path: str | Path, inferred: InferredCategories) -> Path:
         FolderError: There is a file already.
         ConfigurationError: The ending is another one.
     """
-    table, target = inferred_table(inferred), Path(path)
-    check_inferred_file(target)
-    ending = target.suffix.lower()
-    buffer = io.BytesIO()
-    if ending == ".parquet":
-        parquet.write_table(table, buffer)
-    elif ending == ".jsonl":
-        buffer.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in table.to_pylist())
-    else:
-        options = csv.WriteOptions(delimiter="\t" if ending == ".tsv" else ",", quoting_style="needed")
-        csv.write_csv(table, buffer, options)
-    with new_file(target) as new:
-        new.write_bytes(buffer.getvalue())
-    return target
-
-
-def check_inferred_file(path: str | Path) -> None:
-    """Raise where `write_inferred` could not write: before the work rather than after it.
-
-    Raises:
-        FolderError: There is a file already.
-        ConfigurationError: The ending is none of a table.
-    """
-    if Path(path).suffix.lower() not in ENDINGS:
-        raise ConfigurationError(f"{path}: not the name of a table.", hint=f"it ends in {', '.join(ENDINGS)}")
-    check_new_file(path)
+    return write_new_table(path, inferred_table(inferred))
