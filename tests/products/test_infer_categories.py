@@ -13,10 +13,12 @@ from typer.testing import CliRunner
 
 from visir.cli.main import app
 from visir.errors import ConfigurationError
-from visir.products import infer_categories, open_catalogue, write_inferred
+from visir.products import infer_categories, open_catalogue, train, write_inferred
+from visir.products.fold_training import held_out
 from visir.products.inference.calibration import fit_confidence, fit_path_confidence, never_falling
 from visir.products.inference.features import product_features, similarities
 from visir.products.inference.neighbours import Neighbours, NeighbourSettings
+from visir.products.inference.unseen import unseen_products
 from visir.products.opening import open_uncategorised
 from visir.products.tree import CategoryTree
 from visir.records import Catalogue, Embeddings, EncoderCard
@@ -201,3 +203,19 @@ def test_faults_are_named_together() -> None:
         infer_categories(catalogue, "wrds", products=["product-0-000001"])
     with pytest.raises(ConfigurationError, match="not the name of a table"):
         write_inferred("x.xlsx", infer_categories(catalogue, products=["product-0-000001"]))
+
+
+def test_a_trained_model_is_calibrated_on_what_it_has_not_seen(tmp_path: Path) -> None:
+    pytest.importorskip("torch")
+    catalogue = open_catalogue("generated:200")
+    folder = train(catalogue, image="pixels", text="bow:256", out=tmp_path / "model", epochs=1, folds=3, fold=2)
+    left_out = held_out(catalogue, 3, 2, 0).test
+    unseen = unseen_products(catalogue, folder)
+    assert unseen is not None and unseen.tolist() == left_out.tolist()
+    hidden = catalogue.products["id"].to_pylist()[:20]
+    inferred = infer_categories(catalogue, folder, products=hidden)
+    expected = int(left_out[20:].sum())
+    assert inferred.held_out.products == expected and f"the {expected} labelled products" in inferred.notes[0]
+    other = open_catalogue("generated:150")
+    assert unseen_products(other, folder) is None
+    assert "confidences can be too high" in infer_categories(other, folder, products=hidden).notes[0]

@@ -16,6 +16,7 @@ from visir.products.draft import UNCATEGORISED
 from visir.products.inference.calibration import PathConfidence, fit_path_confidence
 from visir.products.inference.features import WORDS, product_features
 from visir.products.inference.neighbours import Neighbours, NeighbourSettings
+from visir.products.inference.unseen import unseen_products
 from visir.products.opening import open_uncategorised
 from visir.products.tree import CategoryTree
 from visir.records import Embeddings
@@ -113,6 +114,7 @@ class InferredCategories(Tabular, view="visir.products.reports.inferred_view"):
         settings: How shares are computed, chosen on labelled products.
         calibration: How shares become confidences.
         silent: How many products have nothing to compare.
+        notes: What else must be known of the confidences.
     """
 
     catalogue: Catalogue
@@ -124,6 +126,7 @@ class InferredCategories(Tabular, view="visir.products.reports.inferred_view"):
     settings: NeighbourSettings
     calibration: PathConfidence
     silent: int
+    notes: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         shown = [
@@ -174,7 +177,8 @@ def infer_categories(
 
     Products are compared with the labelled products and, where the system knows them, with the names of categories
     (`visir.products.inference.neighbours`). The settings and the confidences come from labelled products, of which each
-    is held out once; its category is then not read.
+    is held out once; its category is then not read. Of a trained model only products that it was not trained with are
+    held out.
 
     The confidences hold for products like the labelled ones. Where categories are missing for a reason (a new
     supplier, a new category), they can be too high.
@@ -227,7 +231,8 @@ def infer_categories(
     possible[categories[labelled]] = True
     neighbours = Neighbours(features, tree, labelled, categories, possible)
     rng = np.random.default_rng(seed)
-    trial = np.sort(rng.permutation(labelled)[:HELD_OUT])
+    held_back, notes = _not_learnt_from(catalogue, system, labelled)
+    trial = np.sort(rng.permutation(held_back)[:HELD_OUT])
     settings = neighbours.chosen_settings(trial)
     candidates = _candidates(neighbours, trial, settings, count)
     calibration = _fitted(candidates, categories[trial], tree)
@@ -249,7 +254,25 @@ def infer_categories(
         settings,
         calibration,
         len(rows) - len(compared),
+        notes,
     )
+
+
+def _not_learnt_from(
+    catalogue: Catalogue, system: str | Path | Embeddings, labelled: Ints
+) -> tuple[Ints, tuple[str, ...]]:
+    """The labelled products that a trained model has not learnt from, and what must be said about it."""
+    if isinstance(system, Embeddings) or not Path(system).is_dir():
+        return labelled, ()
+    unseen = unseen_products(catalogue, system)
+    if unseen is None:
+        note = "It is not known which products the model was trained with: confidences can be too high."
+        return labelled, (note,)
+    rows = labelled[unseen[labelled]]
+    if len(rows) < FEWEST:
+        note = f"The model was trained with all labelled products but {len(rows)}: confidences can be too high."
+        return labelled, (note,)
+    return rows, (f"Held out: the {len(rows):,} labelled products that the model was not trained with.",)
 
 
 def _pairs(catalogue: Catalogue) -> zip[tuple[str, str]]:

@@ -40,6 +40,7 @@ def _table(inferred: InferredCategories, most: int) -> Table:
     ]
     total = len(inferred.products)
     notes = [f"{inferred.answered:,} of {total:,} products have an answer. {inferred.reached}"]
+    notes += inferred.notes
     if inferred.silent:
         notes.append(f"{inferred.silent:,} have nothing that {inferred.system} reads.")
     if total > most:
