@@ -87,14 +87,14 @@ class Neighbours:
             best = np.argsort(-cosines, axis=1, kind="stable")[:, :most]
             scores[start : start + BLOCK] = np.take_along_axis(cosines, best, 1)
             labels[start : start + BLOCK] = self.categories[self.labelled[best]]
-        names = self.features.categories
-        return (
-            scores,
-            labels,
-            None
-            if names is None
-            else similarities(chosen_rows(self.features.products, rows), names).astype(np.float64),
-        )
+        if self.features.categories is None:
+            return scores, labels, None
+        names = similarities(chosen_rows(self.features.products, rows), self.features.categories).astype(np.float64)
+        # Without this product, nobody would know of a category in which it stands alone.
+        members = np.bincount(self.categories[self.labelled], minlength=len(self.tree))
+        alone = np.flatnonzero((own[rows] >= 0) & (members[self.categories[rows]] == 1))
+        names[alone, self.categories[rows[alone]]] = _NEVER
+        return scores, labels, names
 
     def shares(self, rows: Ints, settings: NeighbourSettings) -> Iterator[tuple[Ints, Floats]]:
         """Yield blocks of rows with their (m, c) shares of the categories in which products may stand."""
