@@ -18,6 +18,8 @@ from typing import Any
 import pytest
 from intent_log import event, folder_of, random_log
 
+from visir import sessions
+from visir.errors import ConfigurationError, VisirError
 from visir.sessions.mapping import LogMapping
 from visir.sessions.prediction.live import LiveScorer
 from visir.sessions.prediction.purchase_model import load_model
@@ -115,3 +117,34 @@ def test_a_service_with_a_mapping_opens_one_engine(tmp_path: Path, monkeypatch: 
     service.close()
     assert len(opened) == 1 and len(answers) > 5
     assert [score for answer in answers for score in answer["scores"]] == [asdict(score) for score in expected]
+
+
+def test_serve_is_a_call_and_goes_on_from_its_state(tmp_path: Path) -> None:
+    model = train(folder_of(LOG, tmp_path), "lr")
+    expected = [asdict(score) for score in LiveScorer(model).observe_all(LOG[:200])]
+    state, scores = tmp_path / "state", []
+    for part in (LOG[:90], LOG[90:200]):
+        with sessions.serve(model, port=0, state=state, background=True) as service:
+            scores += asked(f"{service.url}/v1/events", part)[1]["scores"]
+            assert service.is_alive and service.url in repr(service)
+        assert not service.is_alive and "stopped" in repr(service)
+    assert scores == expected
+    assert asked_nobody(service.url)
+
+
+def asked_nobody(url: str) -> bool:
+    try:
+        asked(f"{url}/health")
+    except OSError:
+        return True
+    return False
+
+
+def test_serve_refuses_what_cannot_be_served(tmp_path: Path) -> None:
+    model = train(folder_of(LOG, tmp_path), "lr")
+    with pytest.raises(ConfigurationError, match=r"host 0\.0\.0\.0: anybody who reaches it could ask"):
+        sessions.serve(model, host="0.0.0.0", port=0, background=True)
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigurationError, match="in use"):
+        sessions.serve(model, port=taken.getsockname()[1], background=True)
+    with pytest.raises(VisirError, match="no purchase model"):
+        sessions.serve(tmp_path, port=0, background=True)

@@ -21,9 +21,10 @@ from visir.errors import ConfigurationError, VisirError
 from visir.sessions import make
 from visir.sessions.examples import EverySession, draw
 from visir.sessions.mapping import LogMapping
-from visir.sessions.prediction.live import LiveScorer, Score, score
+from visir.sessions.prediction.live import LiveScorer, Score
 from visir.sessions.prediction.open_session import EndedSession
 from visir.sessions.prediction.purchase_model import PurchaseModel
+from visir.sessions.prediction.scoring import score
 from visir.sessions.prediction.stream_events import read_stream
 from visir.sessions.prediction.stream_state import restore_state, save_state
 from visir.sessions.prediction.training import train

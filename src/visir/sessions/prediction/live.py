@@ -18,23 +18,19 @@ from __future__ import annotations
 import time as clocks
 from bisect import insort
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 from visir.sessions.examples import CUSTOMER_DAYS, DAY, SETTINGS, VISITOR_DAYS, Setting
 from visir.sessions.folder import parts_of
-from visir.sessions.mapping import COLUMNS, LogMapping
+from visir.sessions.mapping import COLUMNS
 from visir.sessions.prediction.open_session import EndedSession, OpenSession, examples_of
-from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
-from visir.sessions.prediction.stream_events import TEXTS, Fault, fault_of, read_stream
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
+from visir.sessions.prediction.purchase_model import PurchaseModel
+from visir.sessions.prediction.stream_events import TEXTS, Fault, fault_of
 
 Event = Mapping[str, Any]
 """`visitor`, `customer`, `time` (µs since 1970), `device`, `channel`, `page`, `query`, `price`, `action`, `key`."""
@@ -362,42 +358,3 @@ class LiveScorer:
         self.rejected = Counter(state["rejected"])
         recent, self._seen, self._swept, self._forgot = state["clock"]
         self._recent = deque(recent, _RECENT)
-
-
-def score(
-    model: PurchaseModel | str | Path,
-    events: Iterable[Event] | pa.Table | pd.DataFrame,
-    *,
-    history: Any = None,
-    mapping: str | Path | LogMapping | None = None,
-) -> Iterator[Score]:
-    """Score events in the order in which they happened, as a live stream would be scored.
-
-    Args:
-        model: A trained model, or the folder of one.
-        events: Dictionaries with the columns of an event (`visir.sessions.mapping`), a DataFrame, or an Arrow table;
-            times in µs since 1970 (UTC). `Sessions.events()` of another log has them. With a mapping: rows of the log.
-        history: A folder of sessions: what visitors and customers did before the events.
-        mapping: How rows become events: a preset, a TOML file, or a `LogMapping`; bots are left out as it declares.
-
-    Yields:
-        A score when a session begins (step 0), and then whenever a page opens, up to the model's last step or the
-        first order.
-
-    Raises:
-        ConfigurationError: Events of a table lack the columns `visitor`, `time` or `action`; the first event has an
-            unknown action, or a time in seconds or milliseconds; or the mapping does not fit.
-
-    Example:
-        >>> from visir.sessions import generate, make, train
-        >>> _ = generate("stream", 2000)
-        >>> sessions = make("stream/events", "stream-sessions", mapping="stream/mapping.toml")
-        >>> scores = list(score(train(sessions, "lr"), sessions.events()))
-        >>> scores[0].step, 0 < scores[0].probability < 0.5
-        (0, True)
-    """
-    scorer = LiveScorer(model if isinstance(model, PurchaseModel) else load_model(model))
-    if history is not None:
-        scorer.remember_sessions(history)
-    for chunk in read_stream(events, mapping, scorer.rejected):
-        yield from scorer.observe_all(chunk)
