@@ -12,7 +12,8 @@ from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions.examples import EverySession, draw
 from visir.sessions.prediction.folds import temporal_split
-from visir.sessions.prediction.live_model import CLASSIFIERS, LiveModel
+from visir.sessions.prediction.live_classifier import CLASSIFIERS
+from visir.sessions.prediction.live_model import LiveModel
 from visir.sessions.prediction.live_report import (
     live_report,
     log_losses,

@@ -28,9 +28,11 @@ from zoneinfo import ZoneInfo
 from visir.sessions.examples import CUSTOMER_DAYS, DAY, SETTINGS, VISITOR_DAYS, Setting
 from visir.sessions.folder import parts_of
 from visir.sessions.mapping import COLUMNS
+from visir.sessions.prediction.live_classifier import SequenceClassifier
 from visir.sessions.prediction.open_session import EndedSession, OpenSession, examples_of
 from visir.sessions.prediction.purchase_model import PurchaseModel
 from visir.sessions.prediction.stream_events import TEXTS, Fault, fault_of
+from visir.sessions.records import Floats, SessionExamples
 
 Event = Mapping[str, Any]
 """`visitor`, `customer`, `time` (µs since 1970), `device`, `channel`, `page`, `query`, `price`, `action`, `key`."""
@@ -51,6 +53,7 @@ AHEAD = 300_000_000
 """How far clocks of shops may be ahead of ours: five minutes, in µs."""
 
 _RECENT = 15
+_SAVED = tuple(name for name in OpenSession.__slots__ if name != "hidden")
 _compared = itemgetter(*(name for name in COLUMNS if name not in ("price", "time")))
 
 
@@ -251,12 +254,17 @@ class LiveScorer:
         for place, wanted in enumerate(due):
             groups[id(self._parts[wanted.setting]), wanted.step].append(place)
         chances = [0.0] * len(due)
-        for (_, step), places in groups.items():
+        for (_, step), places in sorted(groups.items(), key=lambda group: group[0][1]):  # a session's in their order
             part = self._parts[due[places[0]].setting]
             assert part is not None
             rows = [due[place] for place in places]
-            examples = examples_of([row.session for row in rows], [row.past for row in rows], self._zone)
-            for place, chance in zip(places, part.probability(examples, step).tolist(), strict=True):
+            sessions = [row.session for row in rows]
+            examples = examples_of(sessions, [row.past for row in rows], self._zone)
+            if isinstance(part, SequenceClassifier):
+                answers = _advanced(part, sessions, examples, step)
+            else:
+                answers = part.probability(examples, step)
+            for place, chance in zip(places, answers.tolist(), strict=True):
                 chances[place] = chance
         return [
             Score(session.visitor, session.session, session.began, time, step, setting, chance)
@@ -326,8 +334,9 @@ class LiveScorer:
 
     def to_state(self) -> dict[str, Any]:
         """What is remembered, as plain values."""
-        return {
-            "open": [[*(getattr(session, name) for name in OpenSession.__slots__)] for session in self._open.values()],
+        hidden = {session.visitor: session.hidden for session in self._open.values() if session.hidden is not None}
+        return ({"hidden": hidden} if hidden else {}) | {
+            "open": [[*(getattr(session, name) for name in _SAVED)] for session in self._open.values()],
             "visitors": self._visitors,
             "past": {
                 customer: [[getattr(ended, name) for name in EndedSession.__slots__] for ended in past]
@@ -345,10 +354,11 @@ class LiveScorer:
         """
         self._open, self._logged_in = {}, defaultdict(list)
         for values in state["open"]:
-            fields = dict(zip(OpenSession.__slots__, values, strict=True))
+            fields = dict(zip(_SAVED, values, strict=True))
             fields["first"] = {name: (value, step) for name, (value, step) in fields["first"].items()}
             fields["before"] = tuple(fields["before"])
             fields["moment"] = [tuple(event) for event in fields["moment"]]
+            fields["hidden"] = state.get("hidden", {}).get(fields["visitor"])
             session = self._open[fields["visitor"]] = OpenSession(**fields)
             if session.customer is not None:
                 self._logged_in[session.customer].append(session)
@@ -358,3 +368,17 @@ class LiveScorer:
         self.rejected = Counter(state["rejected"])
         recent, self._seen, self._swept, self._forgot = state["clock"]
         self._recent = deque(recent, _RECENT)
+
+
+def _advanced(
+    part: SequenceClassifier, sessions: Sequence[OpenSession], examples: SessionExamples, step: int
+) -> Floats:
+    """(n,) the chances after a step; the sessions keep their states."""
+    before = part.start(len(sessions))
+    for state, session in zip(before, sessions, strict=True):
+        if session.hidden is not None:
+            state[:] = session.hidden
+    after, chances = part.advance(before, examples, step)
+    for session, state in zip(sessions, after.tolist(), strict=True):
+        session.hidden = state
+    return chances

@@ -47,6 +47,7 @@ class OpenSession:
         count: Pages opened so far.
         orders: Orders so far.
         moment: Events of the last microsecond, to know a repetition.
+        hidden: The state of a `SequenceClassifier` after the last step; None before the first, and for other models.
     """
 
     visitor: str
@@ -61,6 +62,7 @@ class OpenSession:
     count: int = 0
     orders: int = 0
     moment: list[tuple[Any, ...]] = field(default_factory=list)
+    hidden: list[float] | None = None
 
     def add(self, row: dict[str, Any], time: int, same: tuple[Any, ...], *, begins: bool) -> list[int]:
         """Take an event of the session.

@@ -11,7 +11,7 @@ from visir.reports.views.parts import facts
 from visir.sessions.prediction.models import TITLES
 from visir.sessions.prediction.purchase_model import PurchaseModel
 
-_TITLES = {**TITLES, "blend": "LR and GBDT"}
+_TITLES = {**TITLES, "blend": "LR and GBDT", "gru": "GRU"}
 _MEASURES = {"mean_p": "mean p", "log_loss": "log loss", "roc_auc": "ROC-AUC", "pr_auc": "PR-AUC", "lift": "lift"}
 
 
