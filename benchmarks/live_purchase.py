@@ -4,8 +4,8 @@
 
 Every real log in the folder that is there, and a generated one, split by time: trained on sessions that were over at a
 moment, tested on those that began after it (the last 30 %; `shop-events` from 4 March 2025). Intervals are 95 %,
-visitors drawn with replacement. Everything that was chosen (features, strengths, trees, the blend, the GRU's learning rate) was chosen on
-`shop-events` alone; the other logs were only measured. So the rows of `shop-events` flatter.
+visitors drawn with replacement. Everything that was chosen (features, strengths, trees, the blend, the GRU's learning
+rate) was chosen on `shop-events` alone; the other logs were only measured. So the rows of `shop-events` flatter.
 
 It prints a Markdown table for each log, the sum over all scores from the first page on, and which targets are missed:
 log loss below both references, ROC-AUC at least theirs. Then "gru" against "blend" on the same sessions.

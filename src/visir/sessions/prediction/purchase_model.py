@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from visir.display import Tabular, brief
+from visir.display import Plotted, Tabular, brief
 from visir.errors import VisirError, require
 from visir.files import read_json
 from visir.sessions.examples import Setting
@@ -55,7 +55,7 @@ class SettingModel:
 
 
 @dataclass(frozen=True, repr=False)
-class PurchaseModel(Tabular, view="visir.sessions.reports.model_view"):
+class PurchaseModel(Tabular, Plotted, view="visir.sessions.reports.model_view"):
     """A trained model, and the card: what it was trained on, how, and how good it is on later sessions.
 
     Args:
