@@ -62,7 +62,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("events", type=float, help="about how many, such as 1e6")
     parser.add_argument("--faults", type=float, default=0.01, help="of each kind, per event")
-    parser.add_argument("--classifier", default="blend", choices=("blend", "lr", "gbdt"))
+    parser.add_argument("--classifier", default="blend", choices=("blend", "lr", "gbdt", "gru"))
     parser.add_argument("--at-once", type=int, default=2_000, help="events that come together; 1: one by one")
     parser.add_argument("--folder", type=Path, help="where to work; default: a temporary folder")
     arguments = parser.parse_args()
