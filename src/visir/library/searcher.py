@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 class Searcher:
     """A library and its models; safe to use from many threads.
 
-    The answer to a query does not depend on what else is searched at the same time, to the bit: a text has one vector
-    (`visir.library.deterministic_batches`), scores depend on two vectors alone, and how far a list goes depends on its
-    own query.
+    Scores depend on two vectors alone, and how far a list goes depends on its own query. The vector of a text depends
+    by rounding (1e-7) on the texts that it is encoded with. With `deterministic` it does not
+    (`visir.library.deterministic_batches`): answers are then the same to the bit whatever else is searched.
 
     Args:
         library: The opened library.
         device: Of its models: "cpu", "cuda", "mps"; None for the best there is.
+        deterministic: The same answers to the bit, alone and in any company; up to twice the work for each text.
         loaded: Encoders in memory, by the names that the library knows them by. Those that it loads are added.
 
     Example:
@@ -55,16 +56,21 @@ class Searcher:
     """
 
     def __init__(
-        self, library: LibrarySnapshot, *, device: str | None = None, loaded: dict[str, Encoder] | None = None
+        self,
+        library: LibrarySnapshot,
+        *,
+        device: str | None = None,
+        loaded: dict[str, Encoder] | None = None,
+        deterministic: bool = False,
     ) -> None:
-        self._device, self._loaded = device, loaded
+        self._device, self._loaded, self._deterministic = device, loaded, deterministic
         self._state = LibraryState(library, self._encoder(library))
         self._reloading = threading.Lock()
 
     @classmethod
-    def open(cls, folder: str | Path, *, device: str | None = None) -> Searcher:
+    def open(cls, folder: str | Path, *, device: str | None = None, deterministic: bool = False) -> Searcher:
         """The library in `folder`; its models are loaded with the first query that needs them."""
-        return cls(LibrarySnapshot.open(folder), device=device)
+        return cls(LibrarySnapshot.open(folder), device=device, deterministic=deterministic)
 
     @property
     def library(self) -> LibrarySnapshot:
@@ -246,7 +252,7 @@ class Searcher:
         )
         if fresh:
             models.load_as_made()
-        return QueryEncoder(models)
+        return QueryEncoder(models, deterministic=self._deterministic)
 
 
 def _rerank(state: LibraryState, query_state: QueryState) -> None:

@@ -119,6 +119,8 @@ QUERIES = Axis(
         AxisChoice("first 1,000", "only the first 1,000 queries, over all candidates", 2, "ranks", 1000),
         AxisChoice("first 500", "only the first 500 queries, over all candidates", 2, "ranks", 500),
         AxisChoice("first 100", "only the first 100 queries, over all candidates", 2, "ranks", 100),
+        AxisChoice("any caption", "an image counts as one query, by the caption that ranks it best", 2, "captions",
+                   "any"),
         AxisChoice("one per image", "the mean over images of the mean over their captions", 2, "captions", "per image"),
     ),
 )  # fmt: skip
@@ -186,7 +188,9 @@ SIMILARITY = Axis(
         AxisChoice("first half", "only the first half of the dimensions", 2, "vectors", 0.5),
         AxisChoice("first quarter", "only the first quarter of the dimensions", 2, "vectors", 0.25),
         *(AxisChoice(f"first {n}", f"only the first {n} dimensions", 2, "vectors", n) for n in (64, 128, 256, 512)),
-        AxisChoice("dual softmax", "scores times their softmax over all queries (dual softmax)", 2, "vectors"),
+        AxisChoice("dual softmax", "scores times their softmax over all queries (dual softmax)", 2, "vectors", 1.0),
+        AxisChoice("dual softmax, 100", "scores times the softmax of 100 × scores over all queries (dual softmax)", 2,
+                   "vectors", 100.0),
         AxisChoice("csls", "scores less the mean of the 10 nearest on both sides (CSLS)", 2, "vectors"),
     ),
 )  # fmt: skip

@@ -1,21 +1,24 @@
-"""Ranks of every reading from what is at hand: each matrix of scores and each set of lists is computed once."""
+"""Ranks of every reading from what is at hand: the lists of the run, or scores of a search anew."""
 
 from __future__ import annotations
 
-from collections import OrderedDict
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Hashable, Mapping, MutableMapping
+from contextlib import suppress
+from dataclasses import fields, is_dataclass
 from typing import Any, TypeVar, get_args
 
 import numpy as np
 import pyarrow as pa
+from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from visir.errors import VisirError
 from visir.evaluation.explaining.known_ranks import KnownRanks, known_ranks
-from visir.evaluation.explaining.lists import RankedLists, id_places, lists_of_run, lists_of_scores
+from visir.evaluation.explaining.lists import RankedLists, id_places, lists_of_run
 from visir.evaluation.explaining.material import GIVE, Material, NotComputable
-from visir.evaluation.explaining.parts import Extent, Part, part_of
+from visir.evaluation.explaining.parts import Part, part_of
 from visir.evaluation.explaining.reading import Reading
+from visir.evaluation.explaining.score_matrix import ScoreMatrix
 from visir.evaluation.explaining.similarities import EXACT, scores
 from visir.evaluation.explaining.world import Places, World, places, world_of
 from visir.evaluation.folds import folds_of
@@ -28,14 +31,16 @@ RANK_AXES = (
 )  # fmt: skip
 """Axes that change ranks; the others change what is measured from them."""
 _PART_AXES = ("split", "links", "captions", "queries", "positives", "gallery", "folds", "copies")
-SHORT = 200
-"""How many candidates of each query are sorted at first; all of them, where a value needs more."""
+MOST_SCORES = 400_000_000
+"""A search anew of more queries times candidates is not tried (1.6 GB)."""
 SAME_SCORES = 0.01
 """Relative difference of scores, at the median query, up to which vectors are taken for those of the run.
 
 Half precision and other hardware give much smaller differences; another model, or another similarity, does not.
 """
-_MATRICES = 3
+_SEARCHES, _RESULTS = 1_000_000_000, 300_000_000
+"""How many bytes searches, and what was computed from them, may take that are kept for the next readings."""
+Scored = RankedLists | ScoreMatrix
 Key = TypeVar("Key", bound=Hashable)
 Value = TypeVar("Value")
 
@@ -55,11 +60,11 @@ class Bench:
         self.world: World = world_of(material)
         self._pairs = {task: self._own_pairs(task) for task in material.runs}
         self._galleries = {task: self._own_gallery(task, run) for task, run in material.runs.items()}
+        self._id_place = {side: id_places(self.world, side) for side in ("image", "text")}
         self._of_runs = {task: lists_of_run(run, self.world) for task, run in material.runs.items()}
-        self._parts: dict[tuple[str, Reading], Part | NotComputable] = {}
-        self._ranks: dict[tuple[str, Reading, bool], KnownRanks | NotComputable] = {}
-        self._lists: dict[tuple[Any, ...], RankedLists | NotComputable] = {}
-        self._scores: OrderedDict[tuple[Any, ...], tuple[NDArray[np.float32], Places, Places]] = OrderedDict()
+        self._parts: LRUCache[tuple[str, Reading], Part | NotComputable] = LRUCache(_RESULTS, _bytes_of)
+        self._ranks: LRUCache[tuple[str, Reading], KnownRanks | NotComputable] = LRUCache(_RESULTS, _bytes_of)
+        self._searched: LRUCache[tuple[str, Reading], Scored | NotComputable] = LRUCache(_SEARCHES, _bytes_of)
         self._matrices: dict[str, NDArray[np.float64]] = {}
         self._rows: dict[str, Places] = {}
         if material.vectors is not None:
@@ -90,70 +95,53 @@ class Bench:
         pairs, gallery = self._pairs[task], self._galleries[task]
         return _remembered(self._parts, (task, own), lambda: part_of(self.world, task, own, pairs, gallery))
 
-    def ranks(self, task: str, reading: Reading, *, whole: bool = False) -> KnownRanks:
+    def ranks(self, task: str, reading: Reading) -> KnownRanks:
         """The ranks of a task under a reading.
 
         Args:
             task: The task.
             reading: The reading; only `RANK_AXES` play a role.
-            whole: Sort all candidates of each query.
 
         Raises:
             NotComputable: With the reason.
         """
         reading = reading.only(RANK_AXES)
-        return _remembered(self._ranks, (task, reading, whole), lambda: self._new_ranks(task, reading, whole))
+        return _remembered(self._ranks, (task, reading), lambda: self._new_ranks(task, reading))
 
-    def can_go_deeper(self, task: str, reading: Reading) -> bool:
-        """Whether sorting all candidates can tell more."""
-        if self.material.vectors is None:
-            return False
-        try:
-            return not self._find(task, reading, whole=False).is_whole
-        except NotComputable:
-            return False
-
-    def _new_ranks(self, task: str, reading: Reading, whole: bool) -> KnownRanks:
+    def _new_ranks(self, task: str, reading: Reading) -> KnownRanks:
         part = self.part(task, reading)
-        if "rerank" in self.material.runs[task].provenance and (
-            reading.only(("captions", "gallery", "folds")).departures
-        ):
+        run = self.material.runs[task]
+        if "rerank" in run.provenance and reading.only(("captions", "gallery", "folds")).departures:
             raise NotComputable("the run is re-ranked; over fewer candidates, others would be among the first k")
-        lists = self._find(task, reading, whole)
         ties = reading["ties"] or self.ties(task)
         if reading["ties"] == self.ties(task):
             raise NotComputable("ties are counted so as it is")
-        of_scores = reading["ties"] or reading["positives"] == "any alike"
-        if of_scores and not (lists.has_ties or any(other.has_ties for other in self._of_runs.values())):
-            raise NotComputable("no scores are equal")
         depth = reading.value("depth")
-        run = self.material.runs[task]
         if isinstance(depth, int) and self.material.vectors is None and run.depth <= depth:
             raise NotComputable(f"the run goes only {run.depth} deep as it is")
-        return known_ranks(lists, part, reading, ties, self.world, task)
+        ranks = known_ranks(self._scored(task, reading), part, reading, ties, self.world, task)
+        of_scores = reading["ties"] or reading["positives"] == "any alike"
+        if of_scores and not (ranks.has_ties or any(lists.has_ties for lists in self._of_runs.values())):
+            raise NotComputable("no scores are equal")
+        return ranks
 
-    # lists
+    # lists and scores
 
-    def _find(self, task: str, reading: Reading, whole: bool) -> RankedLists:
+    def _scored(self, task: str, reading: Reading) -> Scored:
+        """The lists of the run, or the scores of a search anew that holds the queries and candidates of a reading."""
         part = self.part(task, reading)
         similarity = reading["similarity"]
-        mean = reading["captions"] == "mean"
-        of_run = self._of_runs[task]
-        has_own_lists = part.extent == ("own", "own") and similarity is None and not mean
         leaves_folds = reading["folds"] is not None and self.world.own_folds is not None
-        leaves_captions = reading["captions"] == "all"
+        of_run = self._of_runs[task]
         if self.material.vectors is None:
             self._check_without_vectors(part, reading, leaves_folds)
             return of_run
         if similarity is not None and similarity == self.similarity(task):
             raise NotComputable(f"{similarity} is the similarity of the run")
-        if has_own_lists and not leaves_folds and not leaves_captions and of_run.is_whole:
+        searched = _searched_by(reading)
+        if not searched.departures and not leaves_folds and of_run.is_whole:
             return of_run
-        return _remembered(
-            self._lists,
-            (task, part.extent, similarity, mean, leaves_captions, whole),
-            lambda: self._search(task, part, similarity, mean, leaves_captions, whole),
-        )
+        return _remembered(self._searched, (task, searched), lambda: self._search(task, searched))
 
     def _check_without_vectors(self, part: Part, reading: Reading, leaves_folds: bool) -> None:
         if part.extent != ("own", "own"):
@@ -167,39 +155,26 @@ class Bench:
         if any(choice.needs == "vectors" for choice in reading.parts):
             raise NotComputable(GIVE)
 
-    def _search(
-        self, task: str, part: Part, similarity: str | None, mean: bool, leaves_captions: bool, whole: bool
-    ) -> RankedLists:
-        """Search anew, with the vectors."""
-        documents = np.flatnonzero(part.candidates[:-1])
-        queries = part.queries
-        if part.extent == ("own", "own") and not mean and not leaves_captions:
-            # One search serves every part of the result's own queries and candidates.
-            own = self.part(task, Reading())
-            queries, documents = own.queries, np.flatnonzero(own.candidates[:-1])
+    def _search(self, task: str, reading: Reading) -> Scored:
+        """Score all queries and candidates of a reading anew, with the vectors."""
+        part = self.part(task, reading)
+        queries, documents = part.queries, np.flatnonzero(part.candidates[:-1])
+        if len(queries) * len(documents) > MOST_SCORES:
+            raise NotComputable(
+                f"{len(queries):,} queries and {len(documents):,} candidates are too many to try: evaluate it so"
+            )
+        similarity = reading["similarity"]
         if not self._matrices:
-            return self._search_other_forms(task, queries, documents, similarity, whole)
-        depth = len(documents) if whole else SHORT
-        values, queries, documents = self._scored(task, queries, documents, similarity, mean, part.extent)
-        side = SIDES[task][1]
-        return lists_of_scores(values, queries, documents, id_places(self.world, side), depth)
-
-    def _scored(
-        self, task: str, queries: Places, documents: Places, similarity: str | None, mean: bool, extent: Extent
-    ) -> tuple[NDArray[np.float32], Places, Places]:
-        key = (task, extent, similarity, mean, len(queries), len(documents))
-        if key not in self._scores:
-            of_queries, of_documents = SIDES[task]
-            first = self._vectors(of_queries, queries, mean)
-            second = self._vectors(of_documents, documents, mean)
-            if similarity not in EXACT or extent != ("own", "own"):
-                first, second = first.astype(np.float32), second.astype(np.float32)
-            images, texts = (second, first) if task == "t2i" else (first, second)
-            values = scores(images, texts, similarity or self.similarity(task) or "cosine", task)
-            self._scores[key] = (values, queries, documents)
-            while len(self._scores) > _MATRICES:
-                self._scores.popitem(last=False)
-        return self._scores[key]
+            return self._search_other_forms(task, queries, documents, similarity)
+        of_queries, of_documents = SIDES[task]
+        mean = reading["captions"] == "mean"
+        first = self._vectors(of_queries, queries, mean)
+        second = self._vectors(of_documents, documents, mean)
+        if similarity not in EXACT or part.extent != ("own", "own"):
+            first, second = first.astype(np.float32), second.astype(np.float32)
+        images, texts = (second, first) if task == "t2i" else (first, second)
+        values = scores(images, texts, similarity or self.similarity(task) or "cosine", task)
+        return ScoreMatrix(queries, documents, values, self._id_place[of_documents])
 
     def _vectors(self, side: str, items: Places, mean: bool) -> NDArray[np.float64]:
         if mean and side == "text":
@@ -217,9 +192,7 @@ class Bench:
             raise NotComputable(f"the vectors of {int((rows < 0).sum()):,} of its {kind} are not at hand")
         return self._matrices[side][rows]
 
-    def _search_other_forms(
-        self, task: str, queries: Places, documents: Places, similarity: str | None, whole: bool
-    ) -> RankedLists:
+    def _search_other_forms(self, task: str, queries: Places, documents: Places, similarity: str | None) -> RankedLists:
         """Search weighted words or several vectors for each item: by their own score only."""
         if similarity is not None:
             raise NotComputable("these vectors are not dense")
@@ -231,7 +204,7 @@ class Bench:
             by_modality[of_documents],
             task,
             gallery=Gallery.of(of_documents, self.world.ids(of_documents).take(pa.array(documents)), "searched anew"),
-            depth=len(documents) if whole else min(SHORT, len(documents)),
+            depth=len(documents),
             similarity=self.similarity(task),  # type: ignore[arg-type]
         ).run
         return lists_of_run(run, self.world)
@@ -309,14 +282,38 @@ class Bench:
         return max((folds_of(run) for run in self.material.runs.values()), default=1)
 
 
-def _remembered(results: dict[Key, Value | NotComputable], key: Key, compute: Callable[[], Value]) -> Value:
+def _bytes_of(result: object) -> int:
+    """The memory of the arrays of a record."""
+    if isinstance(result, tuple):
+        return sum(map(_bytes_of, result))
+    if is_dataclass(result):
+        return sum(_bytes_of(getattr(result, field.name)) for field in fields(result))
+    return result.nbytes if isinstance(result, np.ndarray) else 0
+
+
+def _searched_by(reading: Reading) -> Reading:
+    """The choices of a reading that need scores of their own; its queries and candidates are among those of these."""
+    wider = reading.value("gallery")
+    needed = {
+        "split": True,
+        "links": str(reading["links"]).startswith("captions of "),
+        "captions": reading["captions"] in ("all", "mean"),
+        "gallery": isinstance(wider, tuple) and wider[0] == "with",
+        "similarity": True,
+    }
+    return reading.only(tuple(axis for axis, is_needed in needed.items() if is_needed))
+
+
+def _remembered(results: MutableMapping[Key, Value | NotComputable], key: Key, compute: Callable[[], Value]) -> Value:
     """What was computed under a key, or is computed now; raises the reason again where it cannot be."""
-    if key not in results:
+    result = results.get(key)
+    if result is None:
         try:
-            results[key] = compute()
+            result = compute()
         except NotComputable as reason:
-            results[key] = reason
-    result = results[key]
+            result = reason
+        with suppress(ValueError):  # larger than all that may be kept
+            results[key] = result
     if isinstance(result, NotComputable):
         raise result
     return result

@@ -1,4 +1,4 @@
-"""Ranked lists as arrays: the best candidates of each query, from a run or from scores."""
+"""Ranked lists as arrays: the best candidates of each query of a run."""
 
 from __future__ import annotations
 
@@ -10,10 +10,14 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.evaluation.explaining.parts import Part
+from visir.evaluation.explaining.standings import REORDERED, Standings
 from visir.evaluation.explaining.world import Places, World
 from visir.records import SIDES, Run
 
 Orders = NDArray[np.int32]
+EARLY = ("optimistic", "average", "average of all", "average down", "any order")
+"""Ties under which one of several equal scores may stand before its place in the list."""
 _LARGEST = 50_000_000
 """How many places are remembered at most."""
 
@@ -119,11 +123,58 @@ class RankedLists:
         order = np.lexsort((key, first), axis=1)
         return replace(self, order=np.take_along_axis(self.order, order, axis=1), remembers=False)
 
-    def cut(self, depth: int) -> RankedLists:
-        """The lists with their first places only."""
-        if depth >= self.order.shape[1]:
-            return self
-        return replace(self, order=self.order[:, :depth], scores=self.scores[:, :depth], is_whole=False)
+    def standings(self, part: Part, ties: str) -> Standings:
+        """Where the right candidates of a part stand.
+
+        Args:
+            part: Queries and candidates that are among those of the lists.
+            ties: A choice of the axis "ties", or "list" for the order of the lists.
+        """
+        lists = self.reordered(ties) if ties in REORDERED and self.has_ties else self
+        row, document = part.pairs
+        rows = self.rows(part.queries)
+        counted = lists._counted(part, rows)
+        place = lists.places(rows[row], document)
+        at = np.maximum(place, 0)
+        through = counted[row, at].astype(np.float64)
+        itself = through - np.where(at > 0, counted[row, at - 1], 0)
+        rank = through - itself + 1
+        better, equal, is_open = rank - 1, np.ones(len(row)), np.zeros(len(row), bool)
+        if self.has_ties:
+            first, last = (ends[rows[row], at] for ends in self.stretches)
+            better = np.where(first > 0, counted[row, first - 1], 0).astype(np.float64)
+            equal = counted[row, last] - better
+            is_open = (last == self.order.shape[1] - 1) & (not self.is_whole)
+        is_ranked = (place >= 0) & (itself > 0)
+        behind = np.full(len(row), np.inf)
+        if not self.is_whole:
+            absent = np.flatnonzero(~is_ranked)
+            behind[absent] = self._behind(part, counted, rows, row[absent], document[absent], ties)
+        return Standings(rank, better, equal, is_ranked, is_open, behind)
+
+    def _counted(self, part: Part, rows: Places) -> NDArray[np.int32]:
+        """(n, L) how many candidates of the part are at or above each place."""
+        order = self.order[rows]
+        counts = part.candidates if part.copies is None else np.where(part.candidates, part.copies, 0)
+        inside = counts[order]
+        if part.query_fold is not None and part.document_fold is not None:
+            inside = inside * (part.document_fold[order] == part.query_fold[:, None])
+        inside[rows < 0] = 0
+        return np.cumsum(inside, axis=1, dtype=np.int32)
+
+    def _behind(
+        self, part: Part, counted: NDArray[np.int32], rows: Places, row: Places, document: Places, ties: str
+    ) -> NDArray[np.float64]:
+        """The lowest rank that is possible for right candidates behind the end of their list."""
+        after = counted[row, -1].astype(np.float64)
+        if ties in EARLY and self.has_ties and len(row):  # it may have the score of the last ones
+            begin = self.stretches[0][rows[row], -1]
+            after = np.where(begin > 0, counted[row, begin - 1], 0).astype(np.float64)
+        same = np.concatenate([[False], np.diff(row) == 0])[: len(row)]
+        starts = np.flatnonzero(~same)
+        earlier = np.arange(len(row)) - starts[np.cumsum(~same) - 1]
+        outside = ~part.candidates[document] | (rows[row] < 0)
+        return np.where(outside, np.inf, after + earlier + 1)
 
 
 def id_places(world: World, side: str) -> Places:
@@ -159,34 +210,3 @@ def lists_of_run(run: Run, world: World) -> RankedLists:
         sizes = np.repeat([fold["candidates"] for fold in folds], [fold["queries"] for fold in folds])
     whole = bool(((lengths >= sizes) | (lengths < run.depth)).all())
     return RankedLists(world.places(queries, run.queries), order, scores, whole, id_places(world, documents))
-
-
-def lists_of_scores(
-    scores: NDArray[np.float32], queries: Places, documents: Places, id_place: Places, depth: int
-) -> RankedLists:
-    """The lists of a matrix of scores, ties by id.
-
-    Args:
-        scores: (n, m) the score of each query and candidate.
-        queries: (n,) the queries.
-        documents: (m,) the candidates.
-        id_place: (u,) the place of each document of the world in the order of ids.
-        depth: How many candidates are kept for each query.
-
-    Returns:
-        The lists.
-    """
-    by_id = np.argsort(id_place[documents], kind="stable")
-    documents, scores = documents[by_id], scores[:, by_id]
-    m = len(documents)
-    if depth < m // 2:
-        best = np.argpartition(-scores, depth, axis=1)[:, :depth]
-        best.sort(axis=1)
-        part = np.take_along_axis(scores, best, axis=1)
-        within = np.argsort(-part, axis=1, kind="stable")
-        order = np.take_along_axis(best, within, axis=1)
-        best_scores = np.take_along_axis(part, within, axis=1)
-    else:
-        order = np.argsort(-scores, axis=1, kind="stable")
-        best_scores = np.take_along_axis(scores, order, axis=1)
-    return RankedLists(queries, documents[order].astype(np.int32), best_scores, order.shape[1] == m, id_place)

@@ -37,6 +37,8 @@ class Part:
         folds: The number of folds.
         keeps_missing: Whether right documents that are no candidates stay, as ones that cannot be found.
         copies: (u + 1,) how often each document is a candidate; None for once.
+        groups: (n,) the number of the image of each query, where the captions of an image are one query, and `weights`
+            are of images; None where every query is its own.
     """
 
     extent: Extent
@@ -49,6 +51,7 @@ class Part:
     folds: int = 1
     keeps_missing: bool = False
     copies: Places | None = None
+    groups: Places | None = None
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -109,7 +112,11 @@ def part_of(world: World, task: str, reading: Reading, own_pairs: tuple[Places, 
     part = Part(extent, queries, candidates, pairs, np.empty(0), keeps_missing=plain)
     part = _copies(world, task, _folds(world, task, part, chosen, reading), reading)
     part = replace(part, pairs=_in_order(part))
-    return replace(part, weights=_weights(world, task, part, reading))
+    groups = np.unique(world.owner[part.queries], return_inverse=True)[1] if _is_grouped(task, reading) else None
+    weights = _weights(world, task, part, reading)
+    if groups is not None:
+        weights = np.bincount(groups, weights).astype(np.float64)
+    return replace(part, weights=weights, groups=groups)
 
 
 def _mask(chosen: Places, size: int) -> NDArray[np.bool_]:
@@ -273,10 +280,12 @@ def _queries(
         if value >= len(queries):
             raise NotComputable(f"there are only {len(queries):,} queries")
         queries = queries[:value]
-    elif value == "per image":
+    elif value in ("per image", "any"):
         _need_captions(world)
         _, count = _place_in_image(chosen.owner[chosen.captions])
-        if count.min() == count.max():
+        if count.max() == 1:
+            raise NotComputable("every image has one caption")
+        if value == "per image" and count.min() == count.max():
             raise NotComputable("all images have equally many captions")
     inside = _mask(queries, len(world.ids(SIDES[task][0])))[pairs[0]]
     return queries, (pairs[0][inside], pairs[1][inside])
@@ -358,13 +367,17 @@ def _in_order(part: Part) -> tuple[Places, Places]:
     return row[query][order], document[order]
 
 
+def _is_grouped(task: str, reading: Reading) -> bool:
+    return reading["queries"] == "any caption" and task == "t2i"
+
+
 def _weights(world: World, task: str, part: Part, reading: Reading) -> NDArray[np.float64]:
     """Each fold weighs the same, and within a fold each query, or each image."""
     n = len(part.queries)
     if n == 0:
         raise NotComputable("no query is left")
     weights = np.ones(n)
-    if reading["queries"] == "one per image" and task == "t2i":
+    if reading["queries"] in ("one per image", "any caption") and task == "t2i":
         _, count = _place_in_image(world.owner[part.queries])
         weights = 1 / count
     if part.query_fold is not None:

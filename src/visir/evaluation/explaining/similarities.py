@@ -54,8 +54,8 @@ def scores(images: Matrix, texts: Matrix, similarity: str, task: str) -> NDArray
     if similarity == "euclidean":
         return _rounded(2 * queries @ documents.T - (documents**2).sum(axis=1))
     cosines = _unit(queries) @ _unit(documents).T
-    if similarity == "dual softmax":
-        weights = np.exp(cosines - cosines.max(axis=0))
+    if similarity.startswith("dual softmax"):
+        weights = np.exp(SIMILARITY[similarity].value * (cosines - cosines.max(axis=0)))
         return _rounded(cosines * weights / weights.sum(axis=0))
     if similarity == "csls":
         return _rounded(2 * cosines - _near(cosines, 0)[None, :] - _near(cosines, 1)[:, None])

@@ -89,12 +89,8 @@ class Trials:
         if reading["sum"] == "with DCG" and "dcg_cm@10" not in fixed:
             raise NotComputable("the result has no DCG (dcg_cm@10)")
         trial = self._judge(task, subject, reading, self.bench.ranks(subject, reading), fixed)
-        unclear = [value for value in trial.values if value.digits == "bounded"]
-        if trial.is_wide or (unclear and trial.fits):
-            if self.bench.can_go_deeper(subject, reading):
-                trial = self._judge(task, subject, reading, self.bench.ranks(subject, reading, whole=True), fixed)
-            elif trial.is_wide:
-                raise NotComputable(self._too_short(subject, reading))
+        if trial.is_wide:
+            raise NotComputable(self._too_short(subject, reading))
         return trial
 
     def _judge(

@@ -75,7 +75,7 @@ class LibraryHandle:
             hint = f"give it another one: visir library update {folder} --name NAME"
             raise LibraryError(f"{folder}: {fault.message}", hint=hint) from fault
         self._path = library_path(library.name)
-        self.searcher = Searcher(library, device=settings.device, loaded=loaded)
+        self.searcher = Searcher(library, device=settings.device, loaded=loaded, deterministic=settings.deterministic)
         loading = "" if library.model in loaded else f"; loading the model {library.model}"
         callback(f"{library.name}: {len(library):,} {library.card.unit}{loading}")
         self.searcher.load()
