@@ -65,6 +65,7 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, help="instead: this long with the most clients, memory every 30 s")
     parser.add_argument("--no-naive", action="store_true")
     parser.add_argument("--threads", type=int, default=0, help="as visir library serve takes it")
+    parser.add_argument("--device", help="as visir library serve takes it")
     parser.add_argument("--deterministic", action="store_true", help="as visir library serve takes it")
     parser.add_argument("--naive-server", type=int, metavar="PORT", help=argparse.SUPPRESS)
     parser.add_argument("--drive", metavar="JSON", help=argparse.SUPPRESS)
@@ -98,6 +99,7 @@ def compare(library: Path, asked: argparse.Namespace) -> None:
     print(f"{'queries':12} {'clients':>7} {'server':>8} {'req/s':>8} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} "
           f"{'errors':>6} {'cpu ms':>7} {'ratio':>6}")  # fmt: skip
     extra = ("--rate", "0", *(["--deterministic"] if asked.deterministic else []))
+    extra += ("--device", asked.device) if asked.device else ()
     servers = {"visir": serve(library, asked.threads, extra)}
     if not asked.no_naive:
         servers |= {"naive": serve_naive(library, {}), "naive 1": serve_naive(library, {"OMP_NUM_THREADS": "1"})}
