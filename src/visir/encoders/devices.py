@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from visir.errors import EncoderError, nearest
+from visir.errors import EncoderError
 from visir.launched import launched_here
 
 COMPILED = "openvino"
@@ -37,7 +37,7 @@ def pick_device(device: str | None) -> str:
         devices += ["mps"] if torch.backends.mps.is_available() else []
         raise EncoderError(
             f"the device {device!r} cannot be used: {str(fault).splitlines()[0]}",
-            hint=nearest(device or "", [*devices, COMPILED]),
+            hint=f"there is: {', '.join([*devices, COMPILED])}",
         ) from fault
     return device
 
