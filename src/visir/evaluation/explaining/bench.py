@@ -240,6 +240,17 @@ class Bench:
             if isinstance(part, Embeddings):
                 self._matrices[side] = np.asarray(part.vectors, np.float64)
                 self._rows[side] = places(self.world.ids(side), part.ids)
+        dimensions = {side: matrix.shape[1] for side, matrix in self._matrices.items()}
+        if len(dimensions) == 1:
+            raise VisirError(
+                f"the vectors of {next(iter(dimensions))}s are dense, the others are not.",
+                hint="give both sides by the model of the run",
+            )
+        if len(set(dimensions.values())) > 1:
+            stated = ", ".join(f"those of {side}s have {count:,}" for side, count in dimensions.items())
+            raise VisirError(
+                f"the vectors differ in their dimensions: {stated}.", hint="give both sides by the model of the run"
+            )
         self._check_same_scores()
 
     def _check_same_scores(self) -> None:
