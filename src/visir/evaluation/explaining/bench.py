@@ -33,6 +33,8 @@ RANK_AXES = (
 _PART_AXES = ("split", "links", "captions", "queries", "positives", "gallery", "folds", "copies")
 MOST_SCORES = 400_000_000
 """A search anew of more queries times candidates is not tried (1.6 GB)."""
+MOST_EXACT_SCORES = 30_000_000
+"""Rare similarities of more scores than this are computed in float32, so that equal vectors may get unequal scores."""
 SAME_SCORES = 0.01
 """Relative difference of scores, at the median query, up to which vectors are taken for those of the run.
 
@@ -119,7 +121,7 @@ class Bench:
         depth = reading.value("depth")
         if isinstance(depth, int) and self.material.vectors is None and run.depth <= depth:
             raise NotComputable(f"the run goes only {run.depth} deep as it is")
-        ranks = known_ranks(self._scored(task, reading), part, reading, ties, self.world, task)
+        ranks = known_ranks(self._scored(task, reading), part, reading, ties)
         of_scores = reading["ties"] or reading["positives"] == "any alike"
         if of_scores and not (ranks.has_ties or any(lists.has_ties for lists in self._of_runs.values())):
             raise NotComputable("no scores are equal")
@@ -170,7 +172,7 @@ class Bench:
         mean = reading["captions"] == "mean"
         first = self._vectors(of_queries, queries, mean)
         second = self._vectors(of_documents, documents, mean)
-        if similarity not in EXACT or part.extent != ("own", "own"):
+        if similarity not in EXACT and len(queries) * len(documents) > MOST_EXACT_SCORES:
             first, second = first.astype(np.float32), second.astype(np.float32)
         images, texts = (second, first) if task == "t2i" else (first, second)
         values = scores(images, texts, similarity or self.similarity(task) or "cosine", task)

@@ -37,6 +37,7 @@ class Part:
         folds: The number of folds.
         keeps_missing: Whether right documents that are no candidates stay, as ones that cannot be found.
         copies: (u + 1,) how often each document is a candidate; None for once.
+        copies_before: (n,) how many copies of its image stand before the right one, for each query.
         groups: (n,) the number of the image of each query, where the captions of an image are one query, and `weights`
             are of images; None where every query is its own.
     """
@@ -51,6 +52,7 @@ class Part:
     folds: int = 1
     keeps_missing: bool = False
     copies: Places | None = None
+    copies_before: Places | None = None
     groups: Places | None = None
 
     @property
@@ -110,7 +112,7 @@ def part_of(world: World, task: str, reading: Reading, own_pairs: tuple[Places, 
         pairs = tuple(side[candidates[pairs[1]]] for side in pairs)  # type: ignore[assignment]
         queries = queries[_mask(pairs[0], len(world.ids(SIDES[task][0])))[queries]]
     part = Part(extent, queries, candidates, pairs, np.empty(0), keeps_missing=plain)
-    part = _copies(world, task, _folds(world, task, part, chosen, reading), reading)
+    part = _copies(world, task, _folds(world, task, part, chosen, reading), chosen, reading)
     part = replace(part, pairs=_in_order(part))
     groups = np.unique(world.owner[part.queries], return_inverse=True)[1] if _is_grouped(task, reading) else None
     weights = _weights(world, task, part, reading)
@@ -346,14 +348,25 @@ def _fold_by_pairs(fold: Places, pairs: tuple[Places, Places], task: str, captio
     return of_captions
 
 
-def _copies(world: World, task: str, part: Part, reading: Reading) -> Part:
-    if reading["copies"] is None:
+def _copies(world: World, task: str, part: Part, chosen: _Chosen, reading: Reading) -> Part:
+    """Make each image a candidate once for each of its captions that take part."""
+    which = reading["copies"]
+    if which is None:
         return part
     _need_captions(world)
-    counts = np.bincount(world.owner[world.captions], minlength=len(world.image_ids))
-    if counts.max() <= 1:
+    place, count = _place_in_image(chosen.owner[chosen.captions])
+    if count.max() <= 1:
         raise NotComputable("every image has one caption")
-    return replace(part, copies=np.append(counts, 0)) if task == "t2i" else part
+    if task != "t2i":
+        return part
+    images = np.flatnonzero(part.candidates[:-1])
+    further = world.owner[world.captions_of(np.setdiff1d(images, chosen.images))]
+    owners = np.concatenate([chosen.owner[chosen.captions], further])
+    copies = np.bincount(owners, minlength=len(world.image_ids) + 1)
+    before = np.zeros(len(world.caption_ids), np.int64)
+    if which != "any":
+        before[chosen.captions] = place if which == "own" else count - 1
+    return replace(part, copies=copies, copies_before=before[part.queries])
 
 
 def _in_order(part: Part) -> tuple[Places, Places]:
