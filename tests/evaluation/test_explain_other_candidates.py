@@ -61,3 +61,36 @@ def test_signs_of_equally_many_alike_have_one_score() -> None:
     images, texts = (rng.normal(size=(count, 37)).astype(np.float32) for count in (300, 40))
     alike = np.sign(texts).astype(int) @ np.sign(images).astype(int).T
     assert scores(images, texts, "signs", "t2i").tolist() == alike.tolist()
+
+
+def test_of_a_run_from_elsewhere_the_candidates_are_those_of_the_result() -> None:
+    ours = visir.evaluate(COLLECTION, VECTORS, split="test", depth=5).runs["t2i"]
+    listed = {query: dict(ours[query]) for query in ours.queries.to_pylist()}
+    result = visir.evaluate(COLLECTION, {"t2i": listed}, split="test", similarity="cosine")
+    assert not result.runs["t2i"].gallery.is_listed
+    bench = Bench(Material.of(result, None, COLLECTION))
+    images = int((SPLIT == "test").sum())
+    assert bench.part("t2i", Reading()).sizes == (images,)
+    ranks = bench.ranks("t2i", Reading())  # behind the end of a list of five, a rank is known within bounds only
+    assert np.isinf(ranks.highest).any() and not np.isinf(ranks.lowest).any()
+    printed = {"t2i R@1": f"{100 * result['t2i R@1']:.2f}", "t2i R@5": f"{100 * result['t2i R@5']:.2f}"}
+    assert f"over all {images} images reproduces 2 of 2" in visir.explain(result, printed, source=COLLECTION).sentence
+    at = Bench(Material.of(result, VECTORS, COLLECTION)).ranks("t2i", Reading.of(similarity="dot"))
+    assert at.sizes == (images,) and at.lowest.tolist() == _one_by_one("test", ("test",), None)
+
+
+def test_a_collection_without_splits_is_at_hand() -> None:
+    whole = Collection.build("whole", images={"id": IDS}, captions=COLLECTION.captions.to_pydict())
+    found = visir.explain(visir.evaluate(whole, VECTORS), {"t2i R@1": "12.34"}, source=whole, vectors=VECTORS)
+    reasons = dict(found.not_computable)
+    assert reasons["the val split"] == "the collection at hand has no split 'val'"
+    assert found.verdict == "none" and "give the collection" not in found.sentence
+
+
+def test_equal_scores_are_the_reason_and_not_the_depth() -> None:
+    same = tuple(Embeddings.of(part.ids, np.ones((len(part), 4)), modality=part.modality) for part in VECTORS)
+    found = visir.explain(
+        visir.evaluate(COLLECTION, same, split="test"), {"t2i R@1": "12.34"}, source=COLLECTION, vectors=same
+    )
+    reason = dict(found.not_computable)["equal scores in any order, as numerical noise puts them"]
+    assert reason.startswith("so many scores are equal") and "give the collection" not in found.sentence

@@ -63,7 +63,10 @@ class Bench:
         self._pairs = {task: self._own_pairs(task) for task in material.runs}
         self._galleries = {task: self._own_gallery(task, run) for task, run in material.runs.items()}
         self._id_place = {side: id_places(self.world, side) for side in ("image", "text")}
-        self._of_runs = {task: lists_of_run(run, self.world) for task, run in material.runs.items()}
+        self._of_runs = {
+            task: lists_of_run(run, self.world, run.gallery.size or len(self._galleries[task]))
+            for task, run in material.runs.items()
+        }
         self._parts: LRUCache[tuple[str, Reading], Part | NotComputable] = LRUCache(_RESULTS, _bytes_of)
         self._ranks: LRUCache[tuple[str, Reading], KnownRanks | NotComputable] = LRUCache(_RESULTS, _bytes_of)
         self._searched: LRUCache[tuple[str, Reading], Scored | NotComputable] = LRUCache(_SEARCHES, _bytes_of)
@@ -209,7 +212,7 @@ class Bench:
             depth=len(documents),
             similarity=self.similarity(task),  # type: ignore[arg-type]
         ).run
-        return lists_of_run(run, self.world)
+        return lists_of_run(run, self.world, len(documents))
 
     # the result itself
 
@@ -223,8 +226,10 @@ class Bench:
 
     def _own_gallery(self, task: str, run: Run) -> Places:
         side = SIDES[task][1]
-        if run.gallery.ids is None:
-            return np.arange(len(self.world.ids(side)))
+        if run.gallery.ids is None:  # known by its size at most: what takes part in the result, and what is ranked
+            own = self.world.images if side == "image" else self.world.captions
+            others = np.concatenate([self._pairs[task][1], self.world.places(side, run.documents)])
+            return np.union1d(own, others)
         return self.world.places(side, run.gallery.ids)
 
     def _take_vectors(self, vectors: tuple[Vectors, Vectors]) -> None:
@@ -281,6 +286,10 @@ class Bench:
                     "anew; it was made by another model, or re-ranked.",
                     hint="name the model that made the run, or explain it as it is, without collection and model",
                 )
+
+    def knows_all(self, task: str) -> bool:
+        """Whether every candidate of a query is known, and not only those that the run lists."""
+        return self.material.vectors is not None or self._of_runs[task].is_whole
 
     def describe(self, tasks: Mapping[str, Any]) -> str:
         """How ranks are computed, and by which similarity, in a line."""

@@ -187,12 +187,13 @@ def id_places(world: World, side: str) -> Places:
     return result
 
 
-def lists_of_run(run: Run, world: World) -> RankedLists:
+def lists_of_run(run: Run, world: World, size: int) -> RankedLists:
     """The lists of a run.
 
     Args:
         run: The run.
         world: The images and captions.
+        size: The number of candidates.
 
     Returns:
         The lists; whole where every answer has all candidates of its gallery or fold, or ends before the depth that was
@@ -207,7 +208,7 @@ def lists_of_run(run: Run, world: World) -> RankedLists:
     scores: NDArray[Any] = np.full(inside.shape, -np.inf, np.float32)
     scores[inside] = run.scores
     folds = run.provenance.get("folds")
-    sizes: Any = run.gallery.size
+    sizes: Any = size
     if isinstance(folds, list):
         sizes = np.repeat([fold["candidates"] for fold in folds], [fold["queries"] for fold in folds])
     whole = bool(((lengths >= sizes) | (lengths < run.depth)).all())

@@ -142,7 +142,7 @@ def _split(world: World, reading: Reading) -> _Chosen:
 def _images_of(world: World, name: str) -> Places:
     images = world.of_split(name)
     if len(images) == 0:
-        raise NotComputable(GIVE if not any(world.image_split) else f"the collection at hand has no split {name!r}")
+        raise NotComputable(f"the collection at hand has no split {name!r}" if world.has_source else GIVE)
     if len(images) == len(world.images) and (images == world.images).all():
         raise NotComputable(f"it is the {name} split as it is")
     return images
@@ -256,7 +256,7 @@ def _wider(
     images = world.of_split(name)
     more = images if task == "t2i" else world.captions_of(images)
     wider = candidates | _mask(more, len(candidates) - 1)
-    if not any(world.image_split):
+    if not world.has_source:
         raise NotComputable(GIVE)
     if len(images) == 0 or wider.sum() == candidates.sum():
         raise NotComputable(f"the collection at hand has no more candidates of {name!r}")

@@ -30,6 +30,7 @@ class World:
         images: The images of the result, in the source's order.
         captions: The captions of the result, in the source's order.
         has_captions: Whether it is known which captions belong to which image.
+        has_source: Whether the collection of the result is at hand, with its splits.
         own_folds: (n,) the fold of each image in the result; None without folds.
     """
 
@@ -40,6 +41,7 @@ class World:
     images: Places
     captions: Places
     has_captions: bool
+    has_source: bool
     own_folds: Places | None
 
     def ids(self, side: str) -> pa.StringArray:
@@ -123,6 +125,7 @@ def world_of(material: Material) -> World:
         images,
         captions,
         owners is not None and material.captions is not None,
+        material.source is not None,
         own_folds,
     )
 
