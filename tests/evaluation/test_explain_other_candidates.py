@@ -94,3 +94,14 @@ def test_equal_scores_are_the_reason_and_not_the_depth() -> None:
     )
     reason = dict(found.not_computable)["equal scores in any order, as numerical noise puts them"]
     assert reason.startswith("so many scores are equal") and "give the collection" not in found.sentence
+
+
+def test_the_whole_collection_in_place_of_a_split() -> None:
+    whole, own = visir.evaluate(COLLECTION, VECTORS), visir.evaluate(COLLECTION, VECTORS, split="test")
+    printed = {f"{task} R@{k}": f"{100 * whole[f'{task} R@{k}']:.2f}" for task in ("t2i", "i2t") for k in (1, 5, 10)}
+    found = visir.explain(own, printed, source=COLLECTION, vectors=VECTORS)
+    assert found.verdict == "named" and found.best.reading["split"] == "all" and f"{IMAGES} images" in found.sentence
+    back = visir.explain(whole, printed, source=COLLECTION, vectors=VECTORS)
+    assert back.best.reading.departures == 0
+    folder = dict(visir.explain(own, {"t2i R@1": "12.34"}).not_computable)
+    assert "give the collection" in folder["the whole collection, all splits together"]

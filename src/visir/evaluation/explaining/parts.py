@@ -135,16 +135,20 @@ def _split(world: World, reading: Reading) -> _Chosen:
     images = _images_of(world, name)
     captions = world.captions_of(images)
     if len(images) * len(captions) > max(MOST_PAIRS, 4 * len(world.images) * len(world.captions)):
-        raise NotComputable(f"it has {len(images):,} images, too many to try: evaluate it with --split {name}")
+        how = "without --split" if name == "all" else f"with --split {name}"
+        raise NotComputable(f"it has {len(images):,} images, too many to try: evaluate it {how}")
     return _Chosen(images, captions, world.owner, (name, name))
 
 
 def _images_of(world: World, name: str) -> Places:
+    """The images of a split, or of the whole collection ("all")."""
+    if not world.has_source:
+        raise NotComputable(GIVE)
     images = world.of_split(name)
     if len(images) == 0:
-        raise NotComputable(f"the collection at hand has no split {name!r}" if world.has_source else GIVE)
+        raise NotComputable(f"the collection at hand has no split {name!r}")
     if len(images) == len(world.images) and (images == world.images).all():
-        raise NotComputable(f"it is the {name} split as it is")
+        raise NotComputable(f"it is {'the whole collection' if name == 'all' else f'the {name} split'} as it is")
     return images
 
 
