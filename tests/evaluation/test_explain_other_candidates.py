@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+import pyarrow as pa
 import pytest
 
 import visir
 from visir.evaluation.explaining.bench import Bench
-from visir.evaluation.explaining.material import Material
+from visir.evaluation.explaining.material import Material, NotComputable
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.similarities import scores
 from visir.records import Collection, Embeddings
@@ -105,3 +106,47 @@ def test_the_whole_collection_in_place_of_a_split() -> None:
     assert back.best.reading.departures == 0
     folder = dict(visir.explain(own, {"t2i R@1": "12.34"}).not_computable)
     assert "give the collection" in folder["the whole collection, all splits together"]
+
+
+def test_the_mean_is_over_judged_queries() -> None:
+    """Of a third of the captions, a second image is right as well; the others are not judged."""
+    rng = np.random.default_rng(2)
+    chosen = [caption for caption in np.flatnonzero(SPLIT[OWNER] == "test") if rng.random() < 0.4]
+    others = rng.choice(np.flatnonzero(SPLIT == "test"), len(chosen))
+    pairs = sorted({(TEXT_IDS[c], IDS[i]) for c, o in zip(chosen, others, strict=True) for i in (OWNER[c], o)})
+    table = {
+        "relevance": ["few"] * len(pairs),
+        "task": ["both"] * len(pairs),
+        "caption_id": [caption for caption, _ in pairs],
+        "image_id": [image for _, image in pairs],
+        "grade": pa.array(np.ones(len(pairs), np.float32)),
+    }
+    judged = COLLECTION.with_judgements(pa.table(table))
+    result = visir.evaluate(judged, VECTORS, split="test", relevance="few")
+    printed = {f"{task} R@{k}": f"{100 * result[f'{task} R@{k}']:.2f}" for task in ("t2i", "i2t") for k in (1, 5)}
+    for more in ({}, {"source": judged, "vectors": VECTORS}):
+        found = visir.explain(result, printed, **more)  # type: ignore[arg-type]
+        assert found.best.reading.departures == 0 and found.best.reproduced == 4 and found.verdict == "named"
+    bench = Bench(Material.of(result, VECTORS, judged))
+    assert len(bench.part("t2i", Reading()).queries) == len(chosen)
+    with pytest.raises(NotComputable, match="judgements of the result are of its own split"):
+        bench.part("t2i", Reading.of(split="val"))
+
+
+def test_images_without_captions_are_candidates_and_no_queries() -> None:
+    lonely = [f"z{number}" for number in range(7)]
+    more = Collection.build(
+        "lonely",
+        images={"id": [*IDS, *lonely], "split": [*SPLIT.tolist(), *["test"] * 7]},
+        captions=COLLECTION.captions.to_pydict(),
+    )
+    vectors = (
+        Embeddings.of([*IDS, *lonely], np.concatenate([IMAGE_CODES, -IMAGE_CODES[:7]])),
+        VECTORS[1],
+    )
+    result = visir.evaluate(more, vectors, split="test")
+    printed = {f"{task} R@{k}": f"{100 * result[f'{task} R@{k}']:.2f}" for task in ("t2i", "i2t") for k in (1, 5)}
+    found = visir.explain(result, printed, source=more, vectors=vectors)
+    assert found.best.reading.departures == 0 and found.best.reproduced == 4
+    other = visir.explain(result, {"t2i R@1": "98.76", "i2t R@1": "98.76"}, source=more, vectors=vectors)
+    assert other.verdict == "none"  # every reading is tried, those too that take captions for other images'

@@ -16,7 +16,7 @@ from visir.errors import VisirError
 from visir.evaluation.explaining.known_ranks import KnownRanks, known_ranks
 from visir.evaluation.explaining.lists import RankedLists, id_places, lists_of_run
 from visir.evaluation.explaining.material import GIVE, Material, NotComputable
-from visir.evaluation.explaining.parts import Part, part_of
+from visir.evaluation.explaining.parts import Judged, Part, part_of
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.score_matrix import ScoreMatrix
 from visir.evaluation.explaining.similarities import EXACT, scores
@@ -60,11 +60,10 @@ class Bench:
     def __init__(self, material: Material) -> None:
         self.material = material
         self.world: World = world_of(material)
-        self._pairs = {task: self._own_pairs(task) for task in material.runs}
-        self._galleries = {task: self._own_gallery(task, run) for task, run in material.runs.items()}
+        self._judged = {task: self._own(task, run) for task, run in material.runs.items()}
         self._id_place = {side: id_places(self.world, side) for side in ("image", "text")}
         self._of_runs = {
-            task: lists_of_run(run, self.world, run.gallery.size or len(self._galleries[task]))
+            task: lists_of_run(run, self.world, run.gallery.size or len(self._judged[task].gallery))
             for task, run in material.runs.items()
         }
         self._parts: LRUCache[tuple[str, Reading], Part | NotComputable] = LRUCache(_RESULTS, _bytes_of)
@@ -96,9 +95,9 @@ class Bench:
         Raises:
             NotComputable: With the reason.
         """
-        own = reading.only(_PART_AXES)
-        pairs, gallery = self._pairs[task], self._galleries[task]
-        return _remembered(self._parts, (task, own), lambda: part_of(self.world, task, own, pairs, gallery))
+        reading = reading.only(_PART_AXES)
+        judged = self._judged[task]
+        return _remembered(self._parts, (task, reading), lambda: part_of(self.world, task, reading, judged))
 
     def ranks(self, task: str, reading: Reading) -> KnownRanks:
         """The ranks of a task under a reading.
@@ -163,7 +162,11 @@ class Bench:
     def _search(self, task: str, reading: Reading) -> Scored:
         """Score all queries and candidates of a reading anew, with the vectors."""
         part = self.part(task, reading)
+        of_queries, of_documents = SIDES[task]
+        mean = reading["captions"] == "mean"
         queries, documents = part.queries, np.flatnonzero(part.candidates[:-1])
+        if part.extent[0] == "own" and not mean:  # those that are not judged too: a mix-up of captions asks them
+            queries = np.union1d(queries, self.world.images if of_queries == "image" else self.world.captions)
         if len(queries) * len(documents) > MOST_SCORES:
             raise NotComputable(
                 f"{len(queries):,} queries and {len(documents):,} candidates are too many to try: evaluate it so"
@@ -171,8 +174,6 @@ class Bench:
         similarity = reading["similarity"]
         if not self._matrices:
             return self._search_other_forms(task, queries, documents, similarity)
-        of_queries, of_documents = SIDES[task]
-        mean = reading["captions"] == "mean"
         first = self._vectors(of_queries, queries, mean)
         second = self._vectors(of_documents, documents, mean)
         if similarity not in EXACT and len(queries) * len(documents) > MOST_EXACT_SCORES:
@@ -216,21 +217,20 @@ class Bench:
 
     # the result itself
 
-    def _own_pairs(self, task: str) -> tuple[Places, Places]:
+    def _own(self, task: str, run: Run) -> Judged:
         qrels = self.material.qrels[task]
-        queries, documents = SIDES[task]
+        of_queries, of_documents = SIDES[task]
         right = qrels.grades > 0
-        rows = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[right]
-        query = self.world.places(queries, qrels.queries)[rows]
-        return query, self.world.places(documents, qrels.documents)[right]
-
-    def _own_gallery(self, task: str, run: Run) -> Places:
-        side = SIDES[task][1]
-        if run.gallery.ids is None:  # known by its size at most: what takes part in the result, and what is ranked
-            own = self.world.images if side == "image" else self.world.captions
-            others = np.concatenate([self._pairs[task][1], self.world.places(side, run.documents)])
-            return np.union1d(own, others)
-        return self.world.places(side, run.gallery.ids)
+        queries = self.world.places(of_queries, qrels.queries)
+        query = queries[np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[right]]
+        document = self.world.places(of_documents, qrels.documents)[right]
+        if run.gallery.ids is not None:
+            gallery = self.world.places(of_documents, run.gallery.ids)
+        else:  # known by its size at most: what takes part in the result, and what is ranked
+            part = self.world.images if of_documents == "image" else self.world.captions
+            ranked = self.world.places(of_documents, run.documents)
+            gallery = np.unique(np.concatenate([part, document, ranked]))
+        return Judged(queries, (query, document), gallery)
 
     def _take_vectors(self, vectors: tuple[Vectors, Vectors]) -> None:
         by_modality = {part.modality: part for part in vectors}

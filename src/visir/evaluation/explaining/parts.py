@@ -35,7 +35,6 @@ class Part:
         query_fold: (n,) the fold of each query; None for one gallery.
         document_fold: (u + 1,) the fold of each document.
         folds: The number of folds.
-        keeps_missing: Whether right documents that are no candidates stay, as ones that cannot be found.
         copies: (u + 1,) how often each document is a candidate; None for once.
         copies_before: (n,) how many copies of its image stand before the right one, for each query.
         groups: (n,) the number of the image of each query, where the captions of an image are one query, and `weights`
@@ -50,7 +49,6 @@ class Part:
     query_fold: Places | None = None
     document_fold: Places | None = None
     folds: int = 1
-    keeps_missing: bool = False
     copies: Places | None = None
     copies_before: Places | None = None
     groups: Places | None = None
@@ -74,15 +72,29 @@ class _Chosen:
     extent: Extent
 
 
-def part_of(world: World, task: str, reading: Reading, own_pairs: tuple[Places, Places], own_gallery: Places) -> Part:
+@dataclass(frozen=True, eq=False)
+class Judged:
+    """What the result itself has: its queries, right pairs and candidates, by position in the world.
+
+    Attributes:
+        queries: (n,) the judged queries; the mean is over these.
+        pairs: (query, document) of its right pairs.
+        gallery: (m,) its candidates.
+    """
+
+    queries: Places
+    pairs: tuple[Places, Places]
+    gallery: Places
+
+
+def part_of(world: World, task: str, reading: Reading, own: Judged) -> Part:
     """Resolve a reading.
 
     Args:
         world: The images and captions.
         task: "t2i" or "i2t".
         reading: The reading; only the axes of `parts.py` play a role.
-        own_pairs: The right pairs of the result, (query, document).
-        own_gallery: The candidates of the result.
+        own: What the result itself has.
 
     Returns:
         The part.
@@ -96,22 +108,26 @@ def part_of(world: World, task: str, reading: Reading, own_pairs: tuple[Places, 
     queries = chosen.captions if task == "t2i" else chosen.images
     documents = chosen.images if task == "t2i" else chosen.captions
     if is_own and len(chosen.captions) == len(world.captions) and len(chosen.images) == len(world.images):
-        documents = own_gallery
-    pairs = own_pairs if is_own else _pairs_of_owners(chosen, task)
+        documents = own.gallery
+    if is_own:
+        queries = queries[_mask(own.queries, len(world.ids(SIDES[task][0])))[queries]]
+    elif _has_other_right_ones(world, task, own.pairs):
+        raise NotComputable("the judgements of the result are of its own split and captions: evaluate it so")
+    pairs = own.pairs if is_own else _pairs_of_owners(chosen, task)
     candidates = _mask(documents, len(world.ids(SIDES[task][1])))
     extent = chosen.extent
     wider = reading.value("gallery")
     if isinstance(wider, tuple) and wider[0] == "with":
         candidates, extent = _wider(world, task, candidates, wider[1], chosen, extent)
     elif wider == "judged":
-        candidates = _mask(own_pairs[1], len(candidates) - 1)
+        candidates = _mask(own.pairs[1], len(candidates) - 1)
     plain = is_own and reading.only(("captions", "queries", "positives", "gallery", "folds", "copies")).departures == 0
     queries, pairs = _queries(world, task, queries, pairs, chosen, reading)
     pairs = _positives(task, pairs, chosen, reading)
     if not plain:
         pairs = tuple(side[candidates[pairs[1]]] for side in pairs)  # type: ignore[assignment]
         queries = queries[_mask(pairs[0], len(world.ids(SIDES[task][0])))[queries]]
-    part = Part(extent, queries, candidates, pairs, np.empty(0), keeps_missing=plain)
+    part = Part(extent, queries, candidates, pairs, np.empty(0))
     part = _copies(world, task, _folds(world, task, part, chosen, reading), chosen, reading)
     part = replace(part, pairs=_in_order(part))
     groups = np.unique(world.owner[part.queries], return_inverse=True)[1] if _is_grouped(task, reading) else None
@@ -265,6 +281,13 @@ def _wider(
     if len(images) == 0 or wider.sum() == candidates.sum():
         raise NotComputable(f"the collection at hand has no more candidates of {name!r}")
     return wider, (extent[0], f"with {name}")
+
+
+def _has_other_right_ones(world: World, task: str, pairs: tuple[Places, Places]) -> bool:
+    """Whether a caption of the result is right for an image that is not its own."""
+    caption, image = pairs if task == "t2i" else pairs[::-1]
+    owners = world.owner[caption]
+    return bool(((owners >= 0) & (owners != image)).any())
 
 
 def _pairs_of_owners(chosen: _Chosen, task: str) -> tuple[Places, Places]:
