@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
 
 import visir
+from visir.errors import VisirError
 from visir.evaluation.explaining.bench import Bench
 from visir.evaluation.explaining.material import Material, NotComputable
 from visir.evaluation.explaining.reading import Reading
@@ -150,3 +153,11 @@ def test_images_without_captions_are_candidates_and_no_queries() -> None:
     assert found.best.reading.departures == 0 and found.best.reproduced == 4
     other = visir.explain(result, {"t2i R@1": "98.76", "i2t R@1": "98.76"}, source=more, vectors=vectors)
     assert other.verdict == "none"  # every reading is tried, those too that take captions for other images'
+
+
+def test_a_second_stage_is_not_left_out() -> None:
+    own = visir.evaluate(COLLECTION, VECTORS, split="test")
+    first = Material.of(own)
+    runs = {task: replace(run, provenance={**run.provenance, "rerank": "x"}) for task, run in first.runs.items()}
+    with pytest.raises(VisirError, match="is re-ranked; a search anew would leave the second stage out"):
+        visir.explain(replace(first, runs=runs), {"t2i R@1": "12.3"}, source=COLLECTION, vectors=VECTORS)

@@ -235,6 +235,11 @@ class Bench:
     def _take_vectors(self, vectors: tuple[Vectors, Vectors]) -> None:
         by_modality = {part.modality: part for part in vectors}
         for task, run in self.material.runs.items():
+            if "rerank" in run.provenance:
+                raise VisirError(
+                    f"run {run.name} ({task}) is re-ranked; a search anew would leave the second stage out.",
+                    hint="explain it as it is, without collection and model",
+                )
             if self.similarity(task) not in get_args(Similarity):
                 stated = self.similarity(task)
                 raise VisirError(

@@ -103,9 +103,10 @@ def explain(
         The readings, those that fit first.
 
     Raises:
-        VisirError: The row has no value for the tasks of the runs; or vectors are given for a run without a recorded
-            similarity; or they are not those of the run.
-        ConfigurationError: A label of the row is not a measure, or the direction is unknown.
+        VisirError: The row has no value for the tasks of the runs; the collection is not that of the result; or
+            vectors are given for a run that is re-ranked or has no recorded similarity, or they are not those of it.
+        ConfigurationError: A label of the row is not a measure, a value is no number, the direction is unknown, or
+            `source` or `vectors` has another form.
 
     Example:
         >>> import visir
