@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pyarrow as pa
 import pytest
+from scipy.sparse import csr_matrix
 
 import visir
 from visir.errors import VisirError
@@ -14,7 +15,7 @@ from visir.evaluation.explaining.bench import Bench
 from visir.evaluation.explaining.material import Material, NotComputable
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.similarities import scores
-from visir.records import Collection, Embeddings
+from visir.records import Collection, Embeddings, EncoderCard, SparseEmbeddings, Vocabulary, strings
 
 IMAGES, DIMENSIONS = 60, 16
 _RNG = np.random.default_rng(0)
@@ -161,3 +162,33 @@ def test_a_second_stage_is_not_left_out() -> None:
     runs = {task: replace(run, provenance={**run.provenance, "rerank": "x"}) for task, run in first.runs.items()}
     with pytest.raises(VisirError, match="is re-ranked; a search anew would leave the second stage out"):
         visir.explain(replace(first, runs=runs), {"t2i R@1": "12.3"}, source=COLLECTION, vectors=VECTORS)
+
+
+def _sparse(images: np.ndarray, texts: np.ndarray, split: str | None = None) -> tuple[SparseEmbeddings, ...]:
+    """The positive parts of codes as weighted words, of a split or of the whole collection."""
+    words = Vocabulary("words", strings([f"w{number}" for number in range(DIMENSIONS)]), np.ones(DIMENSIONS, bool))
+    card = EncoderCard("sparse", "vectors")
+    sides = (("image", IDS, images, SPLIT), ("text", TEXT_IDS, texts, SPLIT[OWNER]))
+    return tuple(
+        SparseEmbeddings.from_scipy(
+            modality,  # type: ignore[arg-type]
+            [ids[row] for row in np.flatnonzero((of == split) | (split is None))],
+            csr_matrix(np.maximum(codes[(of == split) | (split is None)], 0)),
+            words,
+            card,
+        )
+        for modality, ids, codes, of in sides
+    )
+
+
+def test_sparse_vectors_of_the_split_and_of_another_model() -> None:
+    whole = _sparse(IMAGE_CODES, TEXT_CODES)
+    result, val = (visir.evaluate(COLLECTION, whole, split=split) for split in ("test", "val"))
+    printed = {f"{task} R@{k}": f"{100 * val[f'{task} R@{k}']:.2f}" for task in ("t2i", "i2t") for k in (1, 5, 10)}
+    assert visir.explain(result, printed, source=COLLECTION, vectors=whole).best.reading["split"] == "val"
+    own = visir.explain(result, printed, source=COLLECTION, vectors=_sparse(IMAGE_CODES, TEXT_CODES, "test"))
+    assert own.verdict == "none" and "are not at hand" in dict(own.not_computable)["the val split"]
+    with pytest.raises(VisirError, match="the best answers have other scores"):
+        visir.explain(result, printed, source=COLLECTION, vectors=_sparse(3 * IMAGE_CODES, TEXT_CODES))
+    with pytest.raises(VisirError, match="of its images are not at hand"):
+        visir.explain(result, printed, source=COLLECTION, vectors=_sparse(IMAGE_CODES, TEXT_CODES, "val"))

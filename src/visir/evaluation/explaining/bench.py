@@ -194,8 +194,7 @@ class Bench:
             return means
         rows = self._rows[side][items]
         if (rows < 0).any():
-            kind = "images" if side == "image" else "captions"
-            raise NotComputable(f"the vectors of {int((rows < 0).sum()):,} of its {kind} are not at hand")
+            raise NotComputable(_not_at_hand(side, int((rows < 0).sum())))
         return self._matrices[side][rows]
 
     def _search_other_forms(self, task: str, queries: Places, documents: Places, similarity: str | None) -> RankedLists:
@@ -204,12 +203,18 @@ class Bench:
             raise NotComputable("these vectors are not dense")
         assert self.material.vectors is not None
         by_modality = {vectors.modality: vectors for vectors in self.material.vectors}
+        ids = {}
+        for side, items in zip(SIDES[task], (queries, documents), strict=True):
+            ids[side] = self.world.ids(side).take(pa.array(items))
+            missing = int((places(ids[side], by_modality[side].ids) < 0).sum())
+            if missing:
+                raise NotComputable(_not_at_hand(side, missing))
         of_queries, of_documents = SIDES[task]
         run = search(
-            by_modality[of_queries].select(self.world.ids(of_queries).take(pa.array(queries))),
+            by_modality[of_queries].select(ids[of_queries]),
             by_modality[of_documents],
             task,
-            gallery=Gallery.of(of_documents, self.world.ids(of_documents).take(pa.array(documents)), "searched anew"),
+            gallery=Gallery.of(of_documents, ids[of_documents], "searched anew"),
             depth=len(documents),
             similarity=self.similarity(task),  # type: ignore[arg-type]
         ).run
@@ -267,23 +272,15 @@ class Bench:
 
     def _check_same_scores(self) -> None:
         """Refuse vectors whose scores are not those of the run: they belong to another system."""
-        if not self._matrices:
-            return
         for task, run in self.material.runs.items():
             lists = self._of_runs[task]
             rows = np.flatnonzero(lists.order[:, 0] >= 0)[:500]
-            queries, documents = lists.queries[rows], lists.order[rows, 0].astype(np.int64)
-            sides = SIDES[task]
             try:
-                first, second = (self._vectors(side, items, False)
-                                 for side, items in zip(sides, (queries, documents), strict=True))  # fmt: skip
+                values = self._scores_anew(task, lists.queries[rows], lists.order[rows, 0].astype(np.int64))
             except NotComputable as reason:
                 raise VisirError(
                     f"run {run.name} ({task}): {reason}.", hint="give the vectors of all images and captions it names"
                 ) from reason
-            values = np.einsum("nd,nd->n", first, second)
-            if self.similarity(task) == "cosine":
-                values /= np.maximum(np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1), 1e-30)
             gaps = np.abs(values - lists.scores[rows, 0])
             if len(rows) == 0 or np.median(gaps) > SAME_SCORES * np.median(np.abs(lists.scores[rows, 0])):
                 raise VisirError(
@@ -291,6 +288,20 @@ class Bench:
                     "anew; it was made by another model, or re-ranked.",
                     hint="name the model that made the run, or explain it as it is, without collection and model",
                 )
+
+    def _scores_anew(self, task: str, queries: Places, documents: Places) -> NDArray[Any]:
+        """(n,) the scores of queries and the best answer of each, with the vectors."""
+        if not self._matrices:  # among the best answers of all, its own is the best one again
+            lists = self._search_other_forms(task, queries, np.unique(documents), None)
+            best: NDArray[Any] = lists.scores[lists.rows(queries), 0]
+            return best
+        first, second = (
+            self._vectors(side, items, False) for side, items in zip(SIDES[task], (queries, documents), strict=True)
+        )
+        values: NDArray[Any] = np.einsum("nd,nd->n", first, second)
+        if self.similarity(task) == "cosine":
+            values /= np.maximum(np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1), 1e-30)
+        return values
 
     def knows_all(self, task: str) -> bool:
         """Whether every candidate of a query is known, and not only those that the run lists."""
@@ -307,6 +318,10 @@ class Bench:
     def own_folds(self) -> int:
         """The number of folds of the result."""
         return max((folds_of(run) for run in self.material.runs.values()), default=1)
+
+
+def _not_at_hand(side: str, count: int) -> str:
+    return f"the vectors of {count:,} of its {'images' if side == 'image' else 'captions'} are not at hand"
 
 
 def _bytes_of(result: object) -> int:
