@@ -22,6 +22,7 @@ import time
 from array import array
 from collections import Counter
 from collections.abc import Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -61,7 +62,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("events", type=float, help="about how many, such as 1e6")
     parser.add_argument("--faults", type=float, default=0.01, help="of each kind, per event")
-    parser.add_argument("--classifier", default="blend", choices=("blend", "lr", "gbdt"))
+    parser.add_argument("--classifier", default="blend", choices=("blend", "lr", "gbdt", "gru"))
+    parser.add_argument("--at-once", type=int, default=2_000, help="events that come together; 1: one by one")
     parser.add_argument("--folder", type=Path, help="where to work; default: a temporary folder")
     arguments = parser.parse_args()
     sessions = round(arguments.events / EVENTS_PER_SESSION)
@@ -84,10 +86,12 @@ def main() -> None:
         heads = ("events", "scores", "open", "visitors", "past", "MB", "events/s")
         print(" ".join(f"{head:>11}" for head in heads))
         every = max(1, round(arguments.events / 10))
-        for event in stream(work / "large-sessions" / "events", arguments.faults, added):
-            count += 1
-            scores += len(live.observe(event))
-            if count % every == 0:
+        events = stream(work / "large-sessions" / "events", arguments.faults, added)
+        while chunk := list(islice(events, arguments.at_once)):
+            shown = count // every
+            count += len(chunk)
+            scores += len(live.observe_all(chunk))
+            if count // every > shown:
                 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
                 values = (count, scores, live.open_sessions, *live.remembered, round(memory))
                 speed = count / (time.perf_counter() - began)

@@ -49,6 +49,8 @@ WORDS = [
     "sky", "sun", "night", "rain", "crowd", "market", "park", "garden", "lake",
 ]  # fmt: skip
 
+QUERIES = ("text", "text again", "like this")
+
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
@@ -56,12 +58,15 @@ def main() -> None:
     parser.add_argument("--synthetic", type=int, metavar="N")
     parser.add_argument("--model", default="", help="for --synthetic")
     parser.add_argument("--kind", default="exact", help="of the index, for --synthetic")
+    parser.add_argument("--queries", nargs="+", choices=QUERIES, default=QUERIES)
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--minutes", type=float, help="instead: this long with the most clients, memory every 30 s")
     parser.add_argument("--no-naive", action="store_true")
     parser.add_argument("--threads", type=int, default=0, help="as visir library serve takes it")
+    parser.add_argument("--device", help="as visir library serve takes it")
+    parser.add_argument("--deterministic", action="store_true", help="as visir library serve takes it")
     parser.add_argument("--naive-server", type=int, metavar="PORT", help=argparse.SUPPRESS)
     parser.add_argument("--drive", metavar="JSON", help=argparse.SUPPRESS)
     asked = parser.parse_args()
@@ -93,11 +98,13 @@ def compare(library: Path, asked: argparse.Namespace) -> None:
     print(f"{name}: {items:,} items; {os.cpu_count()} cores, shared with the clients; best of {asked.rounds} rounds\n")
     print(f"{'queries':12} {'clients':>7} {'server':>8} {'req/s':>8} {'p50 ms':>8} {'p95 ms':>8} {'p99 ms':>8} "
           f"{'errors':>6} {'cpu ms':>7} {'ratio':>6}")  # fmt: skip
-    servers = {"visir": serve(library, asked.threads)}
+    extra = ("--rate", "0", *(["--deterministic"] if asked.deterministic else []))
+    extra += ("--device", asked.device) if asked.device else ()
+    servers = {"visir": serve(library, asked.threads, extra)}
     if not asked.no_naive:
         servers |= {"naive": serve_naive(library, {}), "naive 1": serve_naive(library, {"OMP_NUM_THREADS": "1"})}
     try:
-        for queries in ("text", "text again", "like this"):
+        for queries in asked.queries:
             for clients in asked.clients:
                 best: dict[str, dict[str, Any]] = {}
                 for turn in range(asked.rounds):

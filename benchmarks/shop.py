@@ -1,10 +1,15 @@
 """A shop of many products: reading its table, indexing, an update of 1 %, searches with filters, facets, and memory.
 
-python benchmarks/shop.py [--products 20000] [--vectors] [--folder FOLDER] [--queries 200]
+python benchmarks/shop.py [--products 20000] [--vectors | --words] [--folder FOLDER] [--queries 200] [--judged 200]
 
 Products are drawn: titles, three levels of categories, brands, prices, attributes. With pictures (the default) each
 product but one in twenty has a picture of 48 pixels, and the model counts colours and words, so that the times are the
 library's own work. `--vectors` gives vectors of 128 dimensions instead, under the ids of the products, and no picture.
+`--words` takes no model.
+
+With words and vectors, `--judged N` also asks N queries such as "red cotton dress under 40", half of them misspelt, by
+words, by vectors and by both. Relevant is a product of this kind, colour and material below the price. Titles say all
+of that, so the level is high: it shows that what should be found is found, not how well people find things.
 """
 
 from __future__ import annotations
@@ -23,7 +28,12 @@ import numpy as np
 from PIL import Image
 
 import visir
+from visir.evaluation.intervals import interval_of
+from visir.evaluation.measures import measure as take
 from visir.library import Library
+from visir.library.query import By
+from visir.records import Gallery, Qrels, Run
+from visir.retrieval.ranks import ranks_of
 
 COLOURS = {"red": (200, 30, 30), "green": (30, 160, 60), "blue": (30, 60, 200), "black": (20, 20, 20),
            "white": (240, 240, 240), "yellow": (230, 210, 40)}  # fmt: skip
@@ -40,15 +50,19 @@ DIMENSION = 128
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--products", type=int, default=20_000)
-    parser.add_argument("--vectors", action="store_true", help="Give vectors, and no pictures.")
+    model = parser.add_mutually_exclusive_group()
+    model.add_argument("--vectors", action="store_true", help="Give vectors, and no pictures.")
+    model.add_argument("--words", action="store_true", help="Take no model: words alone.")
+    parser.add_argument("--judged", type=int, default=0, metavar="N", help="Measure the ways on N queries.")
     parser.add_argument("--queries", type=int, default=200)
     parser.add_argument("--folder", type=Path, help="Where to make the shop; a temporary folder otherwise.")
     wanted = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
-        measure(wanted.folder or Path(temporary), wanted.products, wanted.vectors, wanted.queries)
+        measure(wanted.folder or Path(temporary), wanted)
 
 
-def measure(folder: Path, products: int, vectors: bool, queries: int) -> None:
+def measure(folder: Path, wanted: argparse.Namespace) -> None:
+    products, vectors = wanted.products, wanted.vectors
     folder.mkdir(parents=True, exist_ok=True)
     rows = draw_rows(products, pictures=not vectors)
     table = folder / "shop.csv"
@@ -58,7 +72,7 @@ def measure(folder: Path, products: int, vectors: bool, queries: int) -> None:
     else:
         draw_pictures(folder / "pictures", rows)
     timed("the table alone", lambda: visir.open(f"products:{table}?images=none"))
-    model = f"npz:{folder / 'vectors.npz'}" if vectors else encoder()
+    model = "none" if wanted.words else f"npz:{folder / 'vectors.npz'}" if vectors else encoder()
     library = timed("first index", lambda: visir.index(table, model, out=folder / "shop.visir"))
     assert len(library) == products, (len(library), products)
     timed("nothing new", library.update)
@@ -77,24 +91,31 @@ def measure(folder: Path, products: int, vectors: bool, queries: int) -> None:
     report = timed("1 % with other titles, or gone", library.update)
     assert report is not None and report.deleted == len(gone), report
     print(f"peak memory of all that: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
-    search(library, rows, queries, words=not vectors)
+    search(library, rows, wanted.queries, texts=not vectors)
+    if wanted.judged:
+        judge(library, rows, wanted.judged)
 
 
-def search(library: Library, rows: Sequence[dict[str, str]], queries: int, *, words: bool) -> None:
+def search(library: Library, rows: Sequence[dict[str, str]], queries: int, *, texts: bool) -> None:
     """Time searches: plain, with a filter that was seen before, with a new one, facets, and over HTTP."""
     draws = np.random.default_rng(2)
 
     def ask(number: int) -> dict[str, str]:
         row = rows[int(draws.integers(len(rows)))]
-        return {"text": " ".join(row["title"].split()[:2])} if words else {"like": row["id"]}
+        return {"text": " ".join(row["title"].split()[:2])} if texts else {"like": row["id"]}
 
     library.search(**ask(0), where="price < 10")  # columns are read when a field is first compared
     _ = library.facets()
     spread("search", queries, lambda n: library.search(**ask(n), k=36))
+    for by in ways(library) if texts else ():
+        spread(f"search by {by}", queries, lambda n, by=by: library.search(**ask(n), by=by, k=36))
+        spread(
+            f"search by {by}, misspelt", queries, lambda n, by=by: library.search(misspelt(ask(n)["text"]), by=by, k=36)
+        )
     spread("search, price < 50", queries, lambda n: library.search(**ask(n), k=36, where="price < 50"))
     spread("search, another price, brand and category each time", queries, lambda n: library.search(
         **ask(n), k=36, where=[f"price < {5 + n}", f"brand = {BRANDS[n % len(BRANDS)]}"], category="Home"))  # fmt: skip
-    if words:
+    if texts:
         spread("search, 'under N' in the words", queries, lambda n: library.search(f"red dress under {n + 5}", k=36))
     spread("facets, another price each time", min(queries, 100), lambda n: library.facets(where=f"price < {5 + n}"))
     with library.serve(port=0, background=True, open_browser=False) as service:
@@ -111,6 +132,47 @@ def search(library: Library, rows: Sequence[dict[str, str]], queries: int, *, wo
             f"facets?where=%5B%7B%22field%22%3A%22price%22%2C%22op%22%3A%22%3C%22%2C%22value%22%3A{n + 20}%7D%5D"
         ))  # fmt: skip
     print(f"peak memory: {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:,.0f} MiB")
+
+
+def ways(library: Library) -> list[By]:
+    """What the texts of a library can be searched by."""
+    return ["words", "vectors", "both"] if library.systems else ["words"]
+
+
+def misspelt(text: str) -> str:
+    """The text with two letters of its last word exchanged."""
+    return f"{text[:-2]}{text[-1]}{text[-2]}"
+
+
+def judge(library: Library, rows: Sequence[dict[str, str]], count: int) -> None:
+    """nDCG@10 and recall@10 of each way, with 95 % intervals."""
+    draws = np.random.default_rng(5)
+    queries: dict[str, str] = {}
+    relevant: list[tuple[str, str]] = []
+    while len(queries) < count:
+        colour, kind, material, *_ = rows[int(draws.integers(len(rows)))]["title"].split()
+        most = int(draws.integers(5, 60))
+        fitting = [row["id"] for row in rows
+                   if row["title"].split()[:3] == [colour, kind, material] and float(row["price"]) < most]  # fmt: skip
+        query = f"q{len(queries)}"
+        if 0 < len(fitting) <= 20:
+            words = f"{colour} {material} {misspelt(kind) if len(queries) % 2 else kind}"
+            queries[query] = f"{words} under {most}"
+            relevant += [(query, product) for product in fitting]
+    qrels = Qrels.of(*zip(*relevant, strict=True))
+    gallery = Gallery.of("text", [row["id"] for row in rows], "all products")
+    for by in ways(library):
+        found = [(query, hit.item.product or "", hit.score)
+                 for query, text in queries.items() for hit in library.search(text, by=by, k=100)]  # fmt: skip
+        names, products, scores = zip(*found, strict=True)
+        run = Run.ranked(by, "t2t", names, products, np.array(scores), gallery)
+        table = take(ranks_of(run, qrels), ("ndcg@10", "recall@10"))
+        cells = []
+        for name in ("ndcg@10", "recall@10"):
+            values = table[name].to_numpy()
+            low, high = interval_of(values, table["query_id"].to_pylist())
+            cells.append(f"{name} {100 * values.mean():.1f} [{100 * low:.1f}, {100 * high:.1f}]")
+        print(f"by {by}: {', '.join(cells)}, {count} queries", flush=True)
 
 
 def draw_rows(products: int, *, pictures: bool) -> list[dict[str, str]]:

@@ -146,11 +146,30 @@ def test_few_units_are_said_to_be(good: Result, poor: Result) -> None:
     few = [replace(one, per_query={"i2t": one.per_query["i2t"][:7]}) for one in (poor, good)]
     few = [replace(one, aggregates={"i2t": one.aggregates["i2t"]}) for one in few]
     comparison = compare(few, measures=["mrr"], correction="none")
-    assert comparison.notes == (
-        "below 10 units (i2t has 7) p is that of exact sign flips; with fewer than six units it cannot be below 0.05",
+    why = (
+        "below 10 units (i2t has 7) signs are flipped, in every possible way, because a t-test rests on differences "
+        "that are about normal, and so few cannot show that they are"
+    )
+    assert comparison.notes == (why,)
+    assert comparison.how == (
+        "two-sided exact test of sign flips over queries; 95 % intervals: Agresti and Min of hits; of other measures "
+        "that of sign flips"
     )
     assert (comparison.differences[0].p * 2**7) % 2 == 0
     assert compare(few, measures=["mrr"], test="randomisation").notes == ()
+    fewer = [replace(one, per_query={"i2t": one.per_query["i2t"][:5]}) for one in few]
+    comparison = compare(fewer, measures=["mrr"], correction="none", test="wilcoxon")
+    assert comparison.how == (
+        "two-sided Wilcoxon signed-rank test over queries; 95 % intervals: Agresti and Min of hits; of other measures t"
+    )
+    assert comparison.notes == (
+        "below 6 units (i2t) no p can be below 0.05, and intervals of t rest on differences that are about normal",
+    )
+    both = [replace(one, per_query=one.per_query | {"i2t": one.per_query["i2t"][:8]}) for one in (poor, good)]
+    assert compare(both, measures=["mrr"]).how == (
+        "two-sided exact test of sign flips (i2t), paired t-test (t2i) over images, captions of one image together; "
+        "95 % intervals: Agresti and Min of hits; of other measures that of sign flips (i2t), t (t2i)"
+    )
 
 
 @pytest.mark.parametrize("test", ["t", "randomisation", "wilcoxon"])

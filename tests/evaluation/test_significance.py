@@ -279,6 +279,32 @@ def test_signed_ranks_by_hand() -> None:
     assert wilcoxon(few).p < 0.001 < paired_t(few).p
 
 
+@pytest.mark.parametrize("count", [1, 5, 9, 14, 16])
+def test_signed_ranks_with_ties_are_exact(count: int) -> None:
+    """Against every assignment of signs to the ranks. The normal distribution has 0.025 for five gains, not 1/16."""
+    for sizes in ([1.0], [1.0, 2.0], [0.0, 1.0, 2.0, 5.0]):
+        drawn = RNG.choice(sizes, size=count) * RNG.choice([-1.0, 1.0], size=count)
+        differences = np.r_[drawn, 0.0, 0.0]
+        ranks = scipy.stats.rankdata(np.abs(drawn[drawn != 0])) * np.sign(drawn[drawn != 0])
+        signs = np.array(list(itertools.product((-1, 1), repeat=len(ranks))))
+        expected = np.mean(np.abs(signs @ np.abs(ranks)) >= abs(ranks.sum()) - 1e-9) if len(ranks) else 1.0
+        assert wilcoxon(differences).p == pytest.approx(expected, abs=1e-12)
+
+
+@pytest.mark.parametrize("count", [16, 17, 60, 200])
+def test_signed_ranks_of_hits_call_no_more_than_five_percent_a_difference(count: int) -> None:
+    """Where each query is gained or lost by a coin; the normal distribution has 7.7 % of 16, 5.6 % of 200."""
+    called = [wilcoxon(np.repeat([1.0, -1.0], [gained, count - gained])).p < 0.05 for gained in range(count + 1)]
+    assert scipy.stats.binom.pmf(np.flatnonzero(called), count, 0.5).sum() <= 0.05
+
+
+@pytest.mark.parametrize("level", [0.5, 0.8, 0.95])
+def test_the_interval_of_hits_holds_the_difference_at_any_level(level: float) -> None:
+    """All of eight gained: half a query in each outcome moves the middle to 8/10, further than 50 % reach."""
+    low, high = difference_interval(np.ones(8), np.zeros(8), level=level)
+    assert low < high == 1.0
+
+
 @pytest.mark.parametrize("images", [5, 8, 20, 200])
 @pytest.mark.parametrize("name", ["t", "randomisation", "wilcoxon"])
 def test_rounding_is_no_difference(name: str, images: int) -> None:

@@ -170,6 +170,18 @@ def test_fewer_than_ten_images_are_too_few_for_an_interval() -> None:
     assert more.images == 10 and not np.isnan(more.percent_interval).any()
 
 
+def test_the_test_of_few_images_is_named_with_the_reason(collection: Collection, tmp_path: Path) -> None:
+    seven, single = (
+        study(collection.keep_images(np.arange(collection.images.num_rows) < count), tmp_path, perturbations=TYPOS[:2])
+        for count in (7, 1)
+    )
+    assert seven.how == "two-sided exact test of sign flips over images, with all their captions"
+    assert seven.notes[-1].startswith("below 10 units (t2i has 7) signs are flipped, in every possible way")
+    assert [(effect.p * 2**7) % 2 for effect in seven.effects] == [0, 0]
+    assert np.isnan([effect.p for effect in single.effects]).all()
+    assert single.notes[-1] == "not testable, because there is only one image: t2i"
+
+
 def test_pictures_are_queries_over_plain_captions(collection: Collection, tmp_path: Path) -> None:
     found = study(
         collection, tmp_path, perturbations=[], corruptions=["gaussian_blur", "occlusion"], picture_severity=5

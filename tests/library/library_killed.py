@@ -26,8 +26,10 @@ from visir.collections.images import ImageReader
 from visir.library import LibraryError, update
 from visir.library.check import check
 from visir.library.layout import LIBRARY, LibraryCard, thumbnail_name
+from visir.library.product_words import texts_of
 from visir.library.removal import remove
 from visir.library.snapshot import LibrarySnapshot
+from visir.retrieval.text.index import TextIndex
 from visir.storage import MANIFEST, Manifest, changing, scratch, sweep
 from visir.storage.removal import files_below
 
@@ -47,6 +49,10 @@ def main(root: Path, only: list[str]) -> None:
         "remove": (lambda: None, lambda at: remove(at, [first_item(start)])),
         "make products": (lambda: None, lambda at: update(photos / "shop.csv", at, model="pixels")),
         "products": (lambda: write_shop(photos, changed=True), lambda at: update(None, at)),
+        "make worded products": (lambda: None, lambda at: update(photos / "shop.csv", at, model="none")),
+        "worded products": (lambda: write_shop(photos, changed=True), lambda at: update(None, at)),
+        "a model for worded products": (lambda: None, lambda at: update(None, at, model="bow")),
+        "another language for products": (lambda: None, lambda at: update(None, at, language="none")),
     }
     for name in only or changes:
         prepare, change = changes[name]
@@ -61,7 +67,7 @@ def main(root: Path, only: list[str]) -> None:
         for at in (start, end):
             shutil.rmtree(at, ignore_errors=True)
         if made:
-            update(place, start, model="pixels")
+            update(place, start, model="none" if "worded" in name else "pixels")
             before = state(start)
             shutil.copytree(start, end)
         prepare()
@@ -148,16 +154,30 @@ def state(folder: Path) -> object:
     with LibrarySnapshot.open(folder) as library:
         rows = library.database.rows
         items = [one for (one,) in rows("SELECT id FROM items ORDER BY id")]
-        vectors = np.asarray(library.indexes["dense"].select(items).vectors)
+        vectors = {name: np.asarray(index.select(items).vectors).tobytes() for name, index in library.indexes.items()}
+        words = None if library.words is None else contents(library.words.index)
+        if library.words is not None:
+            anew = TextIndex.build(*texts_of(library.database), language=library.words.index.language)
+            assert words == contents(anew), "the words are not those of the database"
         return (
             items,
-            vectors.tobytes(),
+            vectors,
+            words,
             rows("SELECT path, item FROM files ORDER BY path"),
             rows("SELECT path, reason FROM broken ORDER BY path"),
             [library.thumbnail(one) for one in items],
             sorted(rows("SELECT item, name, value FROM fields"), key=str),
             rows("SELECT id, item, text FROM captions ORDER BY id"),
         )
+
+
+def contents(index: TextIndex) -> object:
+    """Everything in an index of words."""
+    arrays = (index.postings.starts, index.postings.documents, index.postings.counts, index.postings.lengths)
+    return (
+        index.ids.to_pylist(), index.digests.tobytes(), index.fields, index.postings.words, index.terms,
+        index.language.name, [(array.dtype.str, array.shape, array.tobytes()) for array in arrays],
+    )  # fmt: skip
 
 
 def killed(work: Callable[[], object], root: Path, at: int) -> bool:

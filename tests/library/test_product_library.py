@@ -181,8 +181,7 @@ def test_nothing_of_the_shop_is_touched(shop: Path) -> None:
 def test_models_of_texts_alone_and_of_pictures_alone(shop: Path) -> None:
     words = visir.index(shop, "bow", out=shop.with_name("words.visir"))
     assert words.search("blue dress", k=1)[0].item.product == "p2"
-    with pytest.warns(UserWarning, match="takes pictures, no texts"):
-        pictures = visir.index(shop, "pixels", out=shop.with_name("pictures.visir"))
+    pictures = visir.index(shop, "pixels", out=shop.with_name("pictures.visir"))
     assert products(pictures) == {"p1", "p3"}
     assert pictures.report is not None
     assert "has no picture, and pixels takes pictures alone" in pictures.report.broken["p2"]
@@ -191,8 +190,7 @@ def test_models_of_texts_alone_and_of_pictures_alone(shop: Path) -> None:
 def test_given_vectors_belong_to_products(shop: Path) -> None:
     ids = ["p1", "p1#2", "p2", "p3", "p4", "p5"]
     np.savez(shop.with_name("v.npz"), image=np.eye(6, dtype=np.float32), image_ids=np.array(ids))
-    with pytest.warns(UserWarning):
-        library = visir.index(shop, f"npz:{shop.with_name('v.npz')}", out=shop.with_name("shop.visir"))
+    library = visir.index(shop, f"npz:{shop.with_name('v.npz')}", out=shop.with_name("shop.visir"))
     assert np.argmax(library.snapshot.indexes["dense"].select([library["p3"].id]).vectors[0]) == 3
 
 

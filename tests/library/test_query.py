@@ -29,7 +29,7 @@ def test_fields_are_the_same_everywhere() -> None:
 def test_every_field_is_an_option_of_the_command_line() -> None:
     options = get_type_hints(search_in_library, include_extras=True)
     assert set(Query.model_fields) <= set(options)
-    for name in ("text_weight", "fusion", "weight"):
+    for name in ("text_weight",):
         (option,) = options[name].__metadata__
         assert option.help == f"{QUERY_HELP[name]} Default: {Query.model_fields[name].default}"
 

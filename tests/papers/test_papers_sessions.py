@@ -71,7 +71,7 @@ def test_what_a_log_cannot_tell_is_not_run_and_the_reason_is_shown(tmp_path: Pat
     cells, found = ran(path, "replica", tmp_path / "out")
     assert [(one.state, one.reason) for one in cells] == [("not run", "Cannot be computed: the log names no channel.")]
     assert {one.state for one in found.values} == {"not run"}
-    assert "Cannot be computed: the log names no channel." in values_table(found).notes
+    assert "4 values: Cannot be computed: the log names no channel. (Purchase (%))" in values_table(found).notes
     # Without the data, the reason is still the one that was found when it was there.
     path.write_text(path.read_text().replace(f'log = "{first}"', f'log = "{first}", needs = ["shop-log"]'))
     (again,) = saved_cells(read_study(path), path.stem, "replica", tmp_path / "out")

@@ -13,6 +13,7 @@ from visir.papers.cells import StudyFolder, TableCell
 from visir.papers.chance import Agreement, agreement
 from visir.papers.comparison import StudyComparison, compare_cells
 from visir.papers.pairs import PairOrder
+from visir.papers.reports.tables import orders_table
 from visir.papers.seed_means import mean_draws
 from visir.papers.sure_checks import sure_checks
 from visir.papers.verdicts import (
@@ -147,7 +148,7 @@ def test_the_verdicts_by_the_data_they_rest_on() -> None:
     assert list(answers) == [VALUES, ORDER, OTHER], "of scenes alone, nothing is replicable or generalisable"
     assert (answers[VALUES].answer, answers[VALUES].reason) == (
         "partly",
-        "1 of 2 within 5 % (95 % interval of the share: 9 to 91 %)",
+        "1 of 2 within 5 % (95 % interval of the share: 9 to 91 %); 2 of 12 printed values could be compared",
     )
     assert answers[ORDER].answer == "yes"
     assert answers[ORDER].reason.startswith("1 of 1 that count agree with the paper (of 1 measured); chance gives 0.5")
@@ -155,7 +156,27 @@ def test_the_verdicts_by_the_data_they_rest_on() -> None:
     generated = compare_cells("x", study(data="generated"), "full", [cell("Ours", i2t_R1=1), cell("VSE++", i2t_R1=2)])
     answers = by_question([generated])
     assert {one.answer for one in answers.values()} == {"not looked at"}
-    assert "on generated data, which answers nothing, 1 of 1 that count agree" in answers[OTHER].reason
+    assert "generated data cannot answer this: 1 of 1 that count agree" in answers[OTHER].reason
+
+
+def test_the_table_of_pairs_lists_those_in_another_order_and_counts_the_rest() -> None:
+    """VSE++ is printed above Ours, by i2t R@1 and t2i R@1; ours says so of the second, and cannot tell by R@5."""
+    cells = [
+        cell("Ours", i2t_R1=9, t2i_R1=1, error=0.3, i2t_R5=1),
+        cell("VSE++", i2t_R1=6, t2i_R1=3, error=0.3, i2t_R5=1.2),
+    ]
+    listed = orders_table(compare_cells("x", study(data="other"), "full", cells))
+    assert listed is not None
+    assert [row[:4] for row in listed.rows] == [("COCO", "i2t R@1", "VSE++ > Ours", -3.0)]
+    assert listed.notes == (
+        "1 of 2 pairs that count stand in the printed order; the other is listed",
+        "A pair counts when the 95 % interval of its difference excludes 0; 1 of 3 do not",
+        "difference: the first value here minus the second",
+    )
+    undecided = [cell("Ours", i2t_R1=5, error=9.0), cell("VSE++", i2t_R1=3, error=9.0)]
+    empty = orders_table(compare_cells("x", study(data="other"), "full", undecided))
+    assert empty is not None and (empty.rows, empty.notes[0]) == ((), "No pair counts, so no pair is listed")
+    assert orders_table(compare_cells("x", study(), "full", [])) is None
 
 
 def kinds(scenes: list[TableCell], objects: list[TableCell]) -> dict[str, Verdict]:

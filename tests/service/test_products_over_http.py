@@ -113,3 +113,62 @@ def test_a_price_in_the_words_is_a_filter_that_can_be_removed(address: str) -> N
         assert page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert errors == []
         browser.close()
+
+
+def test_words_vectors_or_both_over_http(address: str) -> None:
+    [about] = get(address, "/v1/libraries")
+    assert about["ways"] == ["both", "words", "vectors"]
+    answer = search(address, text="wooden dgo")
+    assert (answer["by"], answer["system"], answer["label"]) == ("both", "dense", "words and dense")
+    assert answer["changes"] == ["searched for 'dog' instead of 'dgo'"]
+    assert answer["hits"][0]["parts"].keys() == {"words", "dense"}
+    words = search(address, text="dress", by="words")
+    assert {hit["product"] for hit in words["hits"]} == {"p1", "p2"}
+    assert (words["by"], words["system"], words["label"]) == ("words", None, "words")
+    vectors = search(address, text="dress", by="vectors")
+    assert (vectors["by"], vectors["label"], len(vectors["hits"])) == ("vectors", "dense", 3)
+    with pytest.raises(urllib.error.HTTPError) as refused:
+        search(address, text="dress", by="wrds")
+    assert refused.value.code == 422
+
+
+@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="needs a browser")
+def test_a_shop_without_a_model_on_the_page(tmp_path: Path) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    (tmp_path / "shop.csv").write_text(SHOP, encoding="utf-8")
+    library = visir.index(tmp_path / "shop.csv", "none", out=tmp_path / "shop.visir")
+    with (
+        library.serve(port=0, background=True, open_browser=False) as service,
+        playwright.sync_playwright() as play,
+    ):
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 900, "height": 800})
+        errors: list[str] = []
+        page.on("pageerror", lambda error: errors.append(str(error)))
+        page.goto(f"{service.url.rstrip('/')}/?q=blue+drss")
+        page.get_by_text("Searched for 'dress' instead of 'drss'.").wait_for()
+        assert page.locator(".grid a").count() == 2
+        assert not page.locator("#choose").is_visible(), "there is no model that could look at a photo"
+        page.locator(".grid a").first.click()
+        page.get_by_text("Rank").wait_for()
+        assert page.get_by_role("button", name="More like this").count() == 0
+        assert page.locator(".error").count() == 0
+        assert errors == []
+        browser.close()
+
+
+@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason="needs a browser")
+def test_words_vectors_or_both_on_the_page(address: str) -> None:
+    playwright = pytest.importorskip("playwright.sync_api")
+    with playwright.sync_playwright() as play:
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        page = browser.new_page(viewport={"width": 900, "height": 800})
+        page.goto(f"{address}/?q=dress")
+        playwright.expect(page.locator(".grid a")).to_have_count(3)
+        assert page.get_by_role("radio", name="Both").is_checked()
+        page.get_by_text("Words", exact=True).click()
+        playwright.expect(page.locator(".grid a")).to_have_count(2)
+        assert "system=words" in page.url
+        page.get_by_text("Dense", exact=True).click()
+        playwright.expect(page.locator(".grid a")).to_have_count(3)
+        browser.close()

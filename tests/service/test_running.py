@@ -34,7 +34,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def running(folder: Path) -> Iterator[int]:
     """The port of a service that has little patience."""
-    with process(folder, rate=0.0, threads=1, header_timeout=2.0, body_timeout=2.0, connections=80) as (_, port):
+    settings = {"rate": 0.0, "threads": 1, "header_timeout": 2.0, "body_timeout": 2.0, "connections": 80}
+    with process(folder, deterministic=True, **settings) as (_, port):
         yield port
 
 
@@ -46,6 +47,8 @@ def post(body: bytes, *more: str) -> bytes:
 
 def test_an_answer_does_not_depend_on_its_neighbours(folder: Path, running: int) -> None:
     """65 requests all at once, and one after another in another process: the same bytes but for the times.
+
+    With the setting `deterministic`; otherwise scores differ by rounding.
 
     Another process, because a service remembers the vectors of texts.
     """
@@ -65,7 +68,7 @@ def test_an_answer_does_not_depend_on_its_neighbours(folder: Path, running: int)
 
     together = asyncio.run(all_at_once(running))
     metrics = httpx.get(f"http://127.0.0.1:{running}/metrics").text
-    service = Service(folder, threads=1)
+    service = Service(folder, threads=1, deterministic=True)
     alone = [service.ask("POST", f"{AT}/search", json=body) for body in bodies]
     service.close()
     for body, one, other in zip(bodies, alone, together, strict=True):

@@ -17,9 +17,9 @@ import tiny_late
 from served import AT, Service, draw, make
 
 from visir.errors import TextError
-from visir.library.deterministic_batches import DeterministicTextEncoder
 from visir.library.query import Query, QueryError
 from visir.library.searcher import Searcher
+from visir.library.text_encoder import TextEncoder
 from visir.library.updating import update
 
 BAD = "a <image> dog"
@@ -57,14 +57,14 @@ def test_one_such_query_does_not_fail_the_others(library: Path) -> None:
 
 
 def test_nor_in_a_search_by_words(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    vectors = DeterministicTextEncoder.vectors
+    vectors = TextEncoder.vectors
 
-    def refusing(self: DeterministicTextEncoder, texts: Sequence[str]) -> list[Any]:
+    def refusing(self: TextEncoder, texts: Sequence[str]) -> list[Any]:
         if any("<image>" in text for text in texts):
             raise TextError("the text has <image> in it.")
         return vectors(self, texts)
 
-    monkeypatch.setattr(DeterministicTextEncoder, "vectors", refusing)
+    monkeypatch.setattr(TextEncoder, "vectors", refusing)
     with Searcher.open(make(tmp_path), device="cpu") as searcher:
         for system in ("sparse", "hybrid"):
             bad, *good = searcher.search_each([Query(text=text, system=system) for text in (BAD, "dog", "red")])

@@ -13,7 +13,7 @@ from visir.sessions.examples import SETTINGS, Sample, draw
 from visir.sessions.prediction.base_rates import base_rates, rate_at
 from visir.sessions.prediction.live import LiveScorer, Score
 from visir.sessions.prediction.models import MODELS
-from visir.sessions.prediction.open_session import OpenSession
+from visir.sessions.prediction.open_session import examples_of
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model, save_model
 from visir.sessions.prediction.training import train
 
@@ -44,13 +44,12 @@ def test_a_stream_has_the_features_and_answers_of_the_batch(
 ) -> None:
     loaded = load_model(saved)
     live, told, rows = LiveScorer(loaded), {}, {}
-    seen = OpenSession.example
 
-    def watched(session, *context):  # type: ignore[no-untyped-def]
-        rows["last"] = seen(session, *context)
+    def watched(*arguments):  # type: ignore[no-untyped-def]
+        rows["last"] = examples_of(*arguments)
         return rows["last"]
 
-    monkeypatch.setattr(OpenSession, "example", watched)
+    monkeypatch.setattr("visir.sessions.prediction.live.examples_of", watched)
     for row in LOG:
         for score in live.observe(row):
             learnt = loaded.part(score.setting).learnt

@@ -12,7 +12,8 @@ from intent_log import BEGAN, DAY, MINUTE, Row, event, folder_of, random_log
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions.examples import EverySession, draw
 from visir.sessions.prediction.folds import temporal_split
-from visir.sessions.prediction.live_model import CLASSIFIERS, LiveModel
+from visir.sessions.prediction.live_classifier import CLASSIFIERS
+from visir.sessions.prediction.live_model import LiveModel
 from visir.sessions.prediction.live_report import (
     live_report,
     log_losses,
@@ -293,3 +294,25 @@ def test_options_of_the_other_protocol_are_refused_together(log_folder: Path) ->
         train(log_folder, test_from="tomorrow")
     with pytest.raises(VisirError, match="they begin from 2025-03-0"):
         train(log_folder, test_from="2035-01-01")
+
+
+def test_the_reliability_plot_shows_every_group(log_folder: Path) -> None:
+    pytest.importorskip("matplotlib")
+    trained = train(log_folder, "lr")
+    figure = trained.plot()
+    rows = trained.card["report"]["reliability"]
+    left, right = figure.axes
+    for axes, own in (
+        (left, [row for row in rows if row["group"].startswith("page ")]),
+        (right, [row for row in rows if row["group"].endswith(" in all")]),
+    ):
+        lines = {line.get_label(): line for line in axes.lines}
+        assert lines["share that buys, 95 %"].get_xdata().tolist() == [100 * row["rate"] for row in own]
+        assert lines["mean probability"].get_xdata().tolist() == [100 * row["mean_p"] for row in own]
+        names = [label.get_text() for label in axes.get_yticklabels()]
+        assert [name.split("(")[1] for name in names] == [f"{row['sessions']:,})" for row in own]
+    assert len(rows) == len(left.get_yticks()) + len(right.get_yticks())
+    assert "<svg" in (trained._repr_html_() or "")
+    study = train(log_folder, "lr", protocol="thesis", min_pages=4)
+    with pytest.raises(VisirError, match="protocol thesis has no report"):
+        study.plot()

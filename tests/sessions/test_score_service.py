@@ -11,14 +11,19 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import pytest
 from intent_log import event, folder_of, random_log
 
+from visir import sessions
+from visir.errors import ConfigurationError, VisirError
+from visir.sessions.mapping import LogMapping
 from visir.sessions.prediction.live import LiveScorer
 from visir.sessions.prediction.purchase_model import load_model
+from visir.sessions.prediction.service import RefusedError, ScoreService
 from visir.sessions.prediction.training import train
 
 for package in ("duckdb", "sklearn", "fastapi", "uvicorn"):
@@ -77,3 +82,69 @@ def test_a_service_answers_as_the_scorer_does_and_goes_on_after_a_stop(tmp_path:
     finally:
         child.kill()
         child.wait()
+
+
+def test_a_service_with_a_mapping_opens_one_engine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    import duckdb
+
+    mapping = LogMapping(
+        "shop",
+        "json",
+        raw={"visitor": ("cookie",), "time": ("at",), "event": ("event",), "page": ("page",)},
+        events={"visitor": "visitor", "time": "time", "action": "event", "page": "page"},
+        actions={"view": "page", "buy": "order"},
+        unit="us",
+    )
+    model = train(folder_of(LOG, tmp_path), "lr")
+    rows = [
+        {"cookie": row["visitor"], "at": row["time"], "event": "view", "page": row["page"]}
+        for row in LOG
+        if row["action"] == "page"
+    ]
+    scorer = LiveScorer(model)
+    expected = scorer.observe_all(
+        [{"visitor": row["cookie"], "time": row["at"], "action": "page", "page": row["page"]} for row in rows]
+    )
+    opened: list[object] = []
+    connect = duckdb.connect
+    monkeypatch.setattr(duckdb, "connect", lambda *a, **k: opened.append(a) or connect(*a, **k))
+    service = ScoreService(LiveScorer(model), mapping=mapping)
+    answers = [service.observe(rows[begin : begin + 50]) for begin in range(0, len(rows), 50)]
+    assert service.observe([]) == {"scores": [], "set_aside": {}}
+    with pytest.raises(RefusedError, match="visitor: none of cookie"):
+        service.observe([{"at": 1, "event": "view"}])
+    assert service.observe([{**rows[-1], "event": "look", "at": rows[-1]["at"] + 1}])["scores"] == []
+    service.close()
+    assert len(opened) == 1 and len(answers) > 5
+    assert [score for answer in answers for score in answer["scores"]] == [asdict(score) for score in expected]
+
+
+def test_serve_is_a_call_and_goes_on_from_its_state(tmp_path: Path) -> None:
+    model = train(folder_of(LOG, tmp_path), "lr")
+    expected = [asdict(score) for score in LiveScorer(model).observe_all(LOG[:200])]
+    state, scores = tmp_path / "state", []
+    for part in (LOG[:90], LOG[90:200]):
+        with sessions.serve(model, port=0, state=state, background=True) as service:
+            scores += asked(f"{service.url}/v1/events", part)[1]["scores"]
+            assert service.is_alive and service.url in repr(service)
+        assert not service.is_alive and "stopped" in repr(service)
+    assert scores == expected
+    assert asked_nobody(service.url)
+
+
+def asked_nobody(url: str) -> bool:
+    try:
+        asked(f"{url}/health")
+    except OSError:
+        return True
+    return False
+
+
+def test_serve_refuses_what_cannot_be_served(tmp_path: Path) -> None:
+    model = train(folder_of(LOG, tmp_path), "lr")
+    with pytest.raises(ConfigurationError, match=r"host 0\.0\.0\.0: anybody who reaches it could ask"):
+        sessions.serve(model, host="0.0.0.0", port=0, background=True)
+    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(ConfigurationError, match="in use"):
+        sessions.serve(model, port=taken.getsockname()[1], background=True)
+    with pytest.raises(VisirError, match="no purchase model"):
+        sessions.serve(tmp_path, port=0, background=True)

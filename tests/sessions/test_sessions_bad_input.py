@@ -19,7 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from visir.errors import ConfigurationError, VisirError
-from visir.sessions import LogCounts, LogMapping, sessionise
+from visir.sessions import LogCounts, LogMapping, Sessions, make, sessionise
 from visir.sessions.advice import advice
 from visir.sessions.log_repair import MAX_LINES, REJECTED_LINES, repaired_files
 from visir.storage import Scratch
@@ -328,3 +328,38 @@ def test_a_log_that_reads_but_means_something_else_is_remarked_on(tmp_path: Path
     fine = b"a,2025-02-23T00:00:00Z,page\na,2025-02-23T00:00:05.5+0100,sale\n"
     (tmp_path / "fine").mkdir()
     assert not advised(tmp_path / "fine", HEAD + fine, **iso)
+
+
+def test_python_has_what_the_verb_says(tmp_path: Path) -> None:
+    folder = tmp_path / "log"
+    folder.mkdir()
+    lines = [
+        "visitor,time,what,number",
+        "a,0,page,",
+        "a,0,page,",
+        "b,1,order,7",
+        "b,2,order,7",
+        ",3,page,",
+        "b,4,look,",
+    ]
+    (folder / "a.csv").write_text("\n".join([*lines, "a,1", "a,5,page,"]) + "\n")
+    (folder / "b.parquet").write_bytes(GOOD_PARQUET)
+    names = {name: (name,) for name in ("visitor", "time", "what", "number")}
+    events = {"visitor": "visitor", "time": "time", "action": "what", "order_id": "number"}
+    declared = replace(mapping("csv"), raw=names, events=events, actions={"page": "page", "order": "order"})
+    made = make(folder, tmp_path / "out", mapping=declared)
+    beginnings = [
+        "1 row rejected (no_visitor): no visitor id",
+        "1 row rejected (duplicate): equal in every column",
+        "1 row accepted (repeated_order): names an order",
+        "1 row accepted (unknown_action): an action that",
+        "1 line rejected (malformed): no row",
+        "1 file of another format passed over: b.parquet",
+        "With unit = 's' the log begins on 1970-01-01",
+        "Words that [actions] does not name count as \"other\": 'look' (1)",
+    ]
+    assert len(made.remarks) == len(beginnings)
+    assert all(remark.startswith(begin) for remark, begin in zip(made.remarks, beginnings, strict=True))
+    assert Sessions.open(made.folder) == made and all(remark in repr(made) for remark in made.remarks)
+    page = made._repr_html_() or ""
+    assert "Look at this" in page and "b.parquet" in page

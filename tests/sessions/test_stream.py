@@ -21,9 +21,10 @@ from visir.errors import ConfigurationError, VisirError
 from visir.sessions import make
 from visir.sessions.examples import EverySession, draw
 from visir.sessions.mapping import LogMapping
-from visir.sessions.prediction.live import LiveScorer, Score, score
+from visir.sessions.prediction.live import LiveScorer, Score
 from visir.sessions.prediction.open_session import EndedSession
 from visir.sessions.prediction.purchase_model import PurchaseModel
+from visir.sessions.prediction.scoring import score
 from visir.sessions.prediction.stream_events import read_stream
 from visir.sessions.prediction.stream_state import restore_state, save_state
 from visir.sessions.prediction.training import train
@@ -92,6 +93,20 @@ def test_the_scores_of_a_stream_are_those_of_the_batch(model: PurchaseModel, log
             assert one.session == drawn.visits[row] + 1
             compared += 1
     assert not scores and compared > 2_000
+
+
+def test_events_that_come_together_are_scored_as_one_by_one(log_folder: Path) -> None:
+    trained = train(log_folder, "blend")
+    stream, _ = disturbed(LOG[:1500])
+    alone, together = LiveScorer(trained), LiveScorer(trained)
+    expected = [one for row in stream for one in alone.observe(row)]
+    scores: list[Score] = []
+    sizes = np.random.default_rng(0).integers(0, 400, len(stream))
+    while stream:
+        size, sizes = int(sizes[0]), sizes[1:]
+        chunk, stream = stream[:size], stream[size:]
+        scores += together.observe_all(chunk)
+    assert scores == expected and together.to_state() == alone.to_state()
 
 
 def test_faults_of_a_stream_change_no_session_and_no_score(model: PurchaseModel, log_folder: Path) -> None:
@@ -192,6 +207,23 @@ def test_an_unknown_action_is_refused_with_the_nearest(model: PurchaseModel) -> 
     assert "--preset" in (refused.value.hint or "")
 
 
+@pytest.mark.parametrize("value", [["home"], 0.5, True, {"type": "home"}])
+def test_a_text_that_is_none_disturbs_no_other_event(model: PurchaseModel, value: object) -> None:
+    plain, live = LiveScorer(model), LiveScorer(model)
+    expected = plain.observe_all(LOG[:200])
+    wrong = [{**event("strange", 0), name: value} for name in ("visitor", "page", "customer", "query", "device")]
+    assert live.observe_all([*LOG[:100], *wrong, *LOG[100:200]]) == expected
+    assert live.rejected == {"no_text": 5} and live.to_state()["open"] == plain.to_state()["open"]
+
+
+def test_an_id_may_be_a_number(model: PurchaseModel) -> None:
+    texts, numbers = LiveScorer(model), LiveScorer(model)
+    rows = [event("17", minute, customer="3") for minute in (0, 5, 90)]
+    expected = texts.observe_all(rows)
+    assert numbers.observe_all([{**row, "visitor": 17, "customer": 3} for row in rows]) == expected
+    assert len(expected) == 5 and texts.to_state() == numbers.to_state()
+
+
 MAPPING = LogMapping(
     "shop",
     "csv",
@@ -215,7 +247,7 @@ def test_a_mapping_reads_a_stream_as_it_reads_a_log(model: PurchaseModel, tmp_pa
         for number, row in enumerate(LOG)
     ]
     rejected: Counter[str] = Counter()
-    events = list(read_stream(rows, MAPPING, rejected))
+    events = [one for chunk in read_stream(rows, MAPPING, rejected) for one in chunk]
     lines = ["cookie,at,event,page,agent"]
     lines += [",".join(row[name] or "" for name in lines[0].split(",")) for row in rows]
     (tmp_path / "log.csv").write_text("\n".join(lines))

@@ -43,7 +43,7 @@ def of(*names: str) -> Callable[[typer.Context, str], list[str]]:
     return completes(lambda ctx, incomplete: names)
 
 
-complete_device = of("cpu", "cuda", "mps")
+complete_device = of("cpu", "cuda", "mps", "openvino")
 complete_correction = of("holm", "bonferroni", "bh", "none")
 
 

@@ -186,7 +186,7 @@ ListOption = Annotated[bool, typer.Option("--list", help="List what comes with v
 DeviceOption = Annotated[
     str | None,
     typer.Option(
-        help="cpu, cuda, cuda:1, mps, … Default: the best there is.",
+        help="cpu, cuda, cuda:1, mps, …; openvino compiles for the CPU. Default: the best there is.",
         rich_help_panel=COMPUTE,
         autocompletion=complete_device,
     ),

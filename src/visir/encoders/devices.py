@@ -5,6 +5,9 @@ from __future__ import annotations
 from visir.errors import EncoderError
 from visir.launched import launched_here
 
+COMPILED = "openvino"
+"""The device name of towers that OpenVINO compiles for the CPU."""
+
 
 def pick_device(device: str | None) -> str:
     """The device asked for, checked; None takes CUDA, then Apple's MPS, then the CPU.
@@ -18,6 +21,11 @@ def pick_device(device: str | None) -> str:
     """
     import torch
 
+    if device == COMPILED:
+        raise EncoderError(
+            "this model cannot be compiled by OpenVINO: image and text towers of transformers and of open_clip can.",
+            hint="leave --device out, or --device cpu",
+        )
     if device in (None, "cuda") and torch.cuda.is_available():
         return own_gpu(*launched_here(), torch.cuda.device_count())
     if device is None:

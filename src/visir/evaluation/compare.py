@@ -16,7 +16,13 @@ from visir.evaluation.comparison import Comparison, Difference
 from visir.evaluation.contestants import USUAL, Contestants, contestants_of
 from visir.evaluation.measures import Named, base_of, read_measure
 from visir.evaluation.measures.measure import recalls_of
-from visir.evaluation.paired_difference import INTERVALS, in_words, notes_of, paired_difference, with_correction
+from visir.evaluation.paired_difference import (
+    in_words,
+    intervals_in_words,
+    notes_of,
+    paired_difference,
+    with_correction,
+)
 from visir.evaluation.scoring import canonical
 from visir.evaluation.significance import Correction, TestName
 from visir.evaluation.typical_measures import CHOICES
@@ -183,7 +189,7 @@ def compare_results(
     return Comparison(
         tuple(labels),
         corrected_differences,
-        _test_in_words(test, informed, [] if unit == "caption" else dependent, seed),
+        _test_in_words(test, informed, [] if unit == "caption" else dependent, seed, units),
         correction,
         sum(not difference.untested for difference in corrected_differences),
         allowed,
@@ -328,11 +334,13 @@ def paired_rows(first: Result, other: Result, task: str) -> NDArray[np.int64]:
     return rows
 
 
-def _test_in_words(test: TestName, result: Result, clustered: Sequence[str], seed: int) -> str:
+def _test_in_words(
+    test: TestName, result: Result, clustered: Sequence[str], seed: int, units: Mapping[str, int]
+) -> str:
     over = "images, captions of one image together" if clustered else "queries"
     if any(labels_clusters(result, task) for task in clustered):
         over = "images and items, queries of one together"
-    return f"{in_words(test, seed)} over {over}; {INTERVALS}"
+    return f"{in_words(test, seed, units)} over {over}; {intervals_in_words(units)}"
 
 
 def _shown(value: Any) -> str:

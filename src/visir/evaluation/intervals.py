@@ -98,13 +98,14 @@ def difference_interval(
 
 
 def _of_paired_hits(values: Floats, clusters: object, level: float) -> tuple[float, float]:
-    """Agresti and Min: both discordant counts plus ½, the number of pairs plus 2."""
+    """Agresti and Min: both discordant counts plus ½, the number of pairs plus 2; it holds the difference."""
     count, quantile = _effective(values, clusters, level)
     gained, lost = ((values == sign).mean() * count + 0.5 for sign in (1, -1))
     pairs = count + 2
     middle = (gained - lost) / pairs
     half = quantile * np.sqrt(gained + lost - (gained - lost) ** 2 / pairs) / pairs
-    return max(-1.0, float(middle - half)), min(1.0, float(middle + half))
+    mean = float(values.mean())
+    return min(mean, max(-1.0, float(middle - half))), max(mean, min(1.0, float(middle + half)))
 
 
 def _of_subsets(sums: Floats, sizes: Floats, rank: int) -> tuple[float, float]:

@@ -12,11 +12,18 @@ from numpy.typing import NDArray
 from visir.evaluation.comparison import Difference, untested_notes
 from visir.evaluation.intervals import difference_interval
 from visir.evaluation.measures import MEASURES, base_of
-from visir.evaluation.significance import FEW_UNITS, NO_INTERVAL, Correction, TestName, corrected, paired_test
+from visir.evaluation.significance import (
+    FEW_UNITS,
+    FEWEST_UNITS,
+    NO_INTERVAL,
+    Correction,
+    TestName,
+    corrected,
+    paired_test,
+)
 
 Floats = NDArray[np.float64]
 
-INTERVALS = "95 % intervals: Agresti and Min of hits, t of other measures"
 _TESTS = {"t": "paired t-test", "randomisation": "paired randomisation test", "wilcoxon": "Wilcoxon signed-rank test"}
 _OF_RANKS = (
     "mean_rank: p is that of the logarithms of ranks, and there is no interval, because a few very long ranks decide "
@@ -80,9 +87,72 @@ def with_correction(differences: Sequence[Difference], correction: Correction) -
     return tuple(replace(difference, p_corrected=float(p)) for difference, p in zip(differences, adjusted, strict=True))
 
 
-def in_words(test: TestName, seed: int) -> str:
-    """The name of a test as a reader meets it."""
-    return f"two-sided {_TESTS[test]}{f' (seed {seed})' if test == 'randomisation' else ''}"
+def in_words(test: TestName, seed: int, units: Mapping[str, int]) -> str:
+    """The test that was made, as a reader meets it: with few units it is another one.
+
+    Args:
+        test: The name of the test.
+        seed: The seed of the randomisation test.
+        units: How many units each task has.
+
+    Example:
+        >>> in_words("t", 0, {"t2i": 1000, "i2t": 8})
+        'two-sided paired t-test (t2i), exact test of sign flips (i2t)'
+    """
+    usual = f"{_TESTS[test]}{f' (seed {seed})' if test == 'randomisation' else ''}"
+    flips = "exact test of sign flips"
+    return "two-sided " + _by_task({task: flips if _is_few(count, test) else usual for task, count in units.items()})
+
+
+def intervals_in_words(units: Mapping[str, int]) -> str:
+    """The intervals that were computed, as a reader meets them.
+
+    Args:
+        units: How many units each task has.
+
+    Example:
+        >>> intervals_in_words({"t2i": 8})
+        '95 % intervals: Agresti and Min of hits; of other measures that of sign flips'
+    """
+    flips, usual = "that of sign flips", "t"
+    others = _by_task({task: flips if FEWEST_UNITS <= n < FEW_UNITS else usual for task, n in units.items()})
+    return f"95 % intervals: Agresti and Min of hits; of other measures {others}"
+
+
+def _is_few(count: int, test: TestName) -> bool:
+    return test == "t" and 1 < count < FEW_UNITS
+
+
+def _by_task(names: Mapping[str, str]) -> str:
+    """A name for all tasks, or each name with its tasks."""
+    tasks: dict[str, list[str]] = {}
+    for task, name in names.items():
+        tasks.setdefault(name, []).append(task)
+    return ", ".join(name if len(tasks) == 1 else f"{name} ({', '.join(of)})" for name, of in tasks.items())
+
+
+def few_units_notes(units: Mapping[str, int], test: TestName, *, intervals: bool = True) -> list[str]:
+    """Why tests and intervals of few units are others than usual, and what they cannot show.
+
+    Args:
+        units: How many units each task has.
+        test: The name of the test.
+        intervals: Whether there are intervals of `difference_interval`.
+    """
+    few = {task: count for task, count in units.items() if 1 < count < FEW_UNITS}
+    notes = []
+    if few and test == "t":
+        which = ", ".join(f"{task} has {count}" for task, count in few.items())
+        notes.append(
+            f"below {FEW_UNITS} units ({which}) signs are flipped, in every possible way, because a t-test rests on "
+            "differences that are about normal, and so few cannot show that they are"
+        )
+    fewest = [task for task, count in few.items() if count < FEWEST_UNITS]
+    if fewest:
+        limits = f"below {FEWEST_UNITS} units ({', '.join(fewest)}) no p can be below 0.05"
+        limits += ", and intervals of t rest on differences that are about normal" if intervals else ""
+        notes.append(limits)
+    return notes
 
 
 def notes_of(differences: Sequence[Difference], units: Mapping[str, int], test: TestName) -> tuple[str, ...]:
@@ -93,13 +163,7 @@ def notes_of(differences: Sequence[Difference], units: Mapping[str, int], test: 
         units: How many units each task has.
         test: The name of the test.
     """
-    few = [f"{task} has {count}" for task, count in units.items() if 1 < count < FEW_UNITS]
-    notes = []
-    if few and test == "t":
-        notes.append(
-            f"below {FEW_UNITS} units ({', '.join(few)}) p is that of exact sign flips; with fewer than six units it "
-            "cannot be below 0.05"
-        )
+    notes = few_units_notes(units, test)
     if any(base_of(difference.measure) == "mean_rank" for difference in differences):
         notes.append(_OF_RANKS)
     return (*notes, *untested_notes(differences))

@@ -15,6 +15,7 @@ from visir.errors import MissingPackageError, VisirError, raise_faults
 from visir.library.database import Database
 from visir.library.layout import CAPTIONS, COPY_AGAIN, LIBRARY, LibraryCard, LibraryError, thumbnail_name
 from visir.library.pictures import thumbnail_digest
+from visir.library.product_words import ProductWords, open_words, texts_of
 from visir.retrieval.folder import INDEX
 from visir.retrieval.index import Index
 from visir.storage import FileRecord, Manifest
@@ -93,6 +94,14 @@ def load_index(folder: Path) -> Index[Any]:
         ) from fault
 
 
+def load_words(folder: Path, card: LibraryCard, held: ProductWords | None = None) -> ProductWords | None:
+    """The words of a library, as `open_words` does. Raises `LibraryError` when they are damaged."""
+    try:
+        return open_words(folder, card, held)
+    except VisirError as fault:
+        raise LibraryError(fault.message, hint=_mend(folder, card.words["place"])) from fault
+
+
 def check_before_change(folder: Path) -> None:
     """Raise `LibraryError` unless every file is as it was written: before an update copies from it, whatever its size.
 
@@ -106,12 +115,11 @@ def check_before_change(folder: Path) -> None:
     }.items():
         # A deleted database is made anew.
         faults = [fault for fault in manifest_of_folder.faults(folder / name) if name or "is missing" not in fault]
-        place = folder / (name or LibraryCard.of(manifest).database)
         raise_faults(
             LibraryError,
             f"{folder}: the library is damaged",
             [f"{name}/{fault}" if name else fault for fault in faults],
-            hint=_mend(folder, place.name),
+            hint=_mend(folder, name) if name else _mend(folder),
         )
 
 
@@ -144,6 +152,9 @@ def check(folder: str | Path, callback: Progress = lambda stage, done, total: No
             except VisirError as fault:
                 faults.append(fault.message)
         faults += _absent(database, ids)
+        words = load_words(folder, card)
+        if words is not None and words.index.updated(*texts_of(database)) is not words.index:
+            faults.append(f"{words.place}/ has other texts than {card.database}")
         orphans = database.value("SELECT count(*) FROM items WHERE id NOT IN (SELECT item FROM files)")
         if orphans:
             faults.append(f"{card.database}: {orphans:,} items without a file")

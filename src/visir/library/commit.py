@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from visir.library.database import Database
 from visir.library.layout import CAPTIONS, INDEXES, LibraryCard
+from visir.library.product_words import write_words
 from visir.library.thumbnails import thumbnails_as_written
 from visir.library.vectors import Indexes
 from visir.storage import FolderChange
@@ -29,24 +30,29 @@ def commit(
     """
     generation = card.generation + 1
     before = change.folder / card.database
-    path = change.file(_free_name(change, generation), fresh=True)
+    number = _free_number(change, generation)
+    path = change.file(f"items-{number}.sqlite", fresh=True)
     draft = Database.draft(path, before if card.database and before.is_file() else None)
     try:
         write(draft)
+        card = write_words(change, card, draft, f"words-{number}")
     finally:
         draft.close()
     indexes = tuple(name for name in INDEXES if name in card.kinds and (change.folder / name).is_dir())
     card = replace(card, generation=generation, database=path.name, indexes=indexes)
-    change.keep_only(path.name)
+    change.keep_only(path.name, *filter(None, [card.words.get("place")]))
     change.commit(card.to_content(), removing=thumbnails_as_written(change.folder, removed))
     return card
 
 
-def _free_name(change: FolderChange, generation: int) -> str:
-    """A name for the database: of the generation, unless a file of another state of the library has it."""
-    numbers = itertools.count(generation)
-    names = (f"items-{number}.sqlite" for number in numbers)
-    return next(name for name in names if change.claimed(name) or not (change.folder / name).exists())
+def _free_number(change: FolderChange, generation: int) -> int:
+    """A number for new files: of the generation, unless files of another state of the library have it."""
+
+    def is_free(number: int) -> bool:
+        places = {f"items-{number}.sqlite": f"items-{number}.sqlite", f"words-{number}": f"words-{number}/starts.npy"}
+        return all(change.claimed(file) or not (change.folder / name).exists() for name, file in places.items())
+
+    return next(number for number in itertools.count(generation) if is_free(number))
 
 
 def clean_indexes(change: FolderChange, card: LibraryCard, indexes: Indexes | None = None) -> bool:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 TEXT_MODELS = "openai/clip-vit-base-patch32, google/siglip2-base-patch16-224"
 """Models from the hub that take texts and pictures: names for messages."""
@@ -21,11 +23,22 @@ class DefaultModel:
     reason: str
 
 
-def default_model() -> DefaultModel:
+def default_model(source: str | Path, images: Sequence[str | Path] = (), split: str | None = None) -> DefaultModel:
     """The model that a new library gets where none is named: one that takes texts and pictures, where one can be had.
 
-    Without the hub it is `pixels`, which takes pictures alone.
+    Without the hub it is `pixels`, which takes pictures alone. Products need none: they are searched by words.
+
+    Args:
+        source: What the library is made of.
+        images: Where its pictures are.
+        split: One split of it only.
     """
+    from visir.library.models import NO_MODEL
+    from visir.library.source import absolute
+    from visir.library.sources import is_table_of_products
+
+    if is_table_of_products(absolute(source, [str(place) for place in images], split)[0]):
+        return DefaultModel(NO_MODEL, "products are searched by words; a model adds search by meaning and by pictures")
     name = "openai/clip-vit-base-patch32"
     if _is_cached(name):
         return DefaultModel(name, "the recommended model; it is on this machine")

@@ -2,30 +2,23 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Generic, TypeVar
 
 import numpy as np
-from cachetools import LRUCache
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
-from visir.encoders.intake import Embedded
-from visir.records import TokenVectors
+from visir.library.text_encoder import WIDEST, TextEncoder, vectors_of_each
 
 Input = TypeVar("Input")
 
-WIDEST = 32
-"""Texts of one batch."""
 COMPARED = 32
 """Texts that a shape must have given the defined vectors of, before it is used. Sums that are cut otherwise still round
 to the same bits now and then: in a network of a few dimensions for every second text."""
-CACHED_TEXTS = 2048
-"""Texts whose vectors are remembered: 6 MB at 768 dimensions."""
 
 
-class DeterministicTextEncoder:
+class DeterministicTextEncoder(TextEncoder):
     """An encoder of texts that gives a text one vector, alone or in any company; thread-safe.
 
     A network's vectors depend on the company by rounding (1e-7): padding changes how an attention's sums are cut, and
@@ -47,25 +40,11 @@ class DeterministicTextEncoder:
     """
 
     def __init__(self, encoder: Encoder) -> None:
-        self.encoder = encoder
+        super().__init__(encoder)
         backbone = encoder.base_encoder("text")
         self._backbone = None if backbone is None else DeterministicTextEncoder(backbone)
-        self._lock = threading.Lock()
         self._texts = BatchShapes[str](lambda texts: vectors_of_each(encoder, encoder.embed_texts_alike(texts)), 2)
         self._heads = BatchShapes[NDArray[Any]](lambda rows: projected(encoder, rows), 4)
-        self._cache: LRUCache[str, NDArray[Any]] = LRUCache(CACHED_TEXTS)
-
-    def vectors(self, texts: Sequence[str]) -> list[NDArray[Any]]:
-        """The vector (d,) of each text, not normalised; its vectors (t, d) where the model makes several.
-
-        Those of the last `CACHED_TEXTS` texts are remembered.
-        """
-        with self._lock:
-            vectors = {text: self._cache[text] for text in texts if text in self._cache}
-            missing = [text for text in dict.fromkeys(texts) if text not in vectors]
-            vectors.update(zip(missing, self._encode(missing), strict=True))
-            self._cache.update(vectors)
-        return [vectors[text] for text in texts]
 
     def learn(self, texts: Sequence[str]) -> None:
         """Find out with these texts which shapes can be used, so that no query pays for it.
@@ -147,13 +126,6 @@ class BatchShapes(Generic[Input]):
 
     def _defined(self, row: Input) -> NDArray[Any]:
         return self._network([row] * self._least)[0]
-
-
-def vectors_of_each(encoder: Encoder, vectors: Embedded) -> list[NDArray[Any]]:
-    """What an encoder made of each input: a vector (d,), or several (t, d), rounded as those that it keeps."""
-    if isinstance(vectors, TokenVectors):
-        return [np.asarray(matrix, encoder.kept_dtype) for matrix in vectors]
-    return list(vectors)
 
 
 def projected(encoder: Encoder, rows: Sequence[NDArray[Any]]) -> list[NDArray[Any]]:

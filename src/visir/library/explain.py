@@ -11,7 +11,7 @@ from visir.errors import ImageError
 from visir.library.layout import LibraryError
 from visir.library.query import Query
 from visir.library.query_encoding import EncodedQuery
-from visir.library.query_state import LibraryState, QueryState, StageTimer
+from visir.library.query_state import WORDS, LibraryState, QueryState, StageTimer
 from visir.library.ranking import NORMALISATION, rank
 from visir.library.results import HitExplanation, SystemScore
 from visir.library.snapshot import LibrarySnapshot
@@ -33,11 +33,11 @@ def explain_hit(state: LibraryState, query: Query, item: str, *, captions: int, 
     if query_state.error is not None:
         raise query_state.error
     query = query_state.query
-    encoded = _encoded(state, query, {*state.systems})
+    encoded = _encoded(state, query, {*query_state.systems})
     return HitExplanation(
         tuple(matched_terms(state, query, [item]).get(item, ())),
         tuple(nearest_captions(state.library, item, captions)),
-        {system: _system_score(state, query_state, encoded, system, item) for system in query_state.systems},
+        {name: _system_score(state, query_state, encoded, name, item) for name in query_state.rankings},
         tuple(heaviest_words(state.library, item, words)),
         matched_regions(state, query, item),
     )
@@ -106,20 +106,29 @@ def _system_score(
     for position, (listed, score) in enumerate(query_state.lists.get(system, ()), 1):
         if listed == item:
             return SystemScore(position, score, _contribution(query_state, system, position, score), label)
-    vectors = state.encoder.query_vectors(system, [encoded])
-    alone = FilteredIndex(state.library.indexes[system], [item]).search(vectors, 1)
-    score = dict(alone.answer(str(alone.queries[0]))).get(item, 0.0)
-    return SystemScore(None, score, score if query_state.system != "hybrid" else 0.0, label)
+    if system == WORDS:
+        score = _score_of_words(state, query_state, item)
+    else:
+        vectors = state.encoder.query_vectors(system, [encoded])
+        alone = FilteredIndex(state.library.indexes[system], [item]).search(vectors, 1)
+        score = dict(alone.answer(str(alone.queries[0]))).get(item, 0.0)
+    return SystemScore(None, score, score if len(query_state.rankings) == 1 else 0.0, label)
+
+
+def _score_of_words(state: LibraryState, query_state: QueryState, item: str) -> float:
+    assert state.words is not None and query_state.plan is not None, "the query was checked"
+    index = state.words.index
+    this_item = pc.equal(index.ids, item).to_numpy(zero_copy_only=False)
+    return next(iter(index.search(query_state.plan, 1, within=this_item).scores), 0.0)
 
 
 def _contribution(query_state: QueryState, system: str, position: int, score: float) -> float:
     """What a system's rank and score add to the deciding score, by the formulas of `visir.retrieval.fusion`."""
-    if query_state.system != "hybrid":
+    if len(query_state.rankings) == 1:
         return score
-    if query_state.query.fusion == "rrf":
+    if query_state.weights is None:
         return 1.0 / (K + position)
-    weight = query_state.query.weight if system == "dense" else 1 - query_state.query.weight
     run = query_state.runs[system]
     row = int(pc.index(run.queries, query_state.name).as_py())
     scores, _ = normalised(run, NORMALISATION)
-    return weight * float(scores[run.offsets[row] + position - 1])
+    return query_state.weights[system] * float(scores[run.offsets[row] + position - 1])

@@ -118,7 +118,7 @@ class LibraryHit(LibraryPicture):
     Attributes:
         rank: From 1, over all pages.
         score: The score that ranks it; see `visir.library.results.RankedItem`.
-        parts: From each system that listed it ("dense", "sparse", "matching") to its rank and score there.
+        parts: From each system that listed it ("words", "dense", "sparse", "matching") to its rank and score there.
     """
 
     rank: int
@@ -143,7 +143,8 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
         hits: Best first.
         total: How many pictures there were to choose from, after the filters.
         next_offset: The `offset` of the next page; None where the answer ends.
-        system: The system that answered: "dense", "sparse" or "hybrid".
+        by: What answered: "words", "vectors" or "both".
+        system: The system of vectors that answered: "dense", "sparse" or "hybrid"; None for words alone.
         label: What people call it: "late interaction" for the dense system of a model that makes several vectors.
         query: What was searched.
         seconds: By stage: "filter", "encode", "search", "fuse", "rerank".
@@ -151,12 +152,14 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
         generation: Of the library.
         unit: What the items are: "pictures" or "products".
         read: Words of the query that became conditions: "under 50". `read_prices=False` searches for them as words.
+        changes: What was searched beside or instead of words of the query, a sentence each.
     """
 
     hits: tuple[LibraryHit, ...]
     total: int
     next_offset: int | None
-    system: str
+    by: str
+    system: str | None
     label: str
     query: Query = field(repr=False)
     seconds: Mapping[str, float]
@@ -164,6 +167,7 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
     generation: int
     unit: str = "pictures"
     read: tuple[ReadWords, ...] = ()
+    changes: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.hits)
@@ -193,21 +197,23 @@ class LibraryResults(Columnar, Sequence[LibraryHit], view="visir.library.reports
         return ", ".join(parts)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values for JSON: `hits` (see `LibraryHit.to_dict`), `total`, `next_offset`, `system`."""
+        """Return plain values for JSON: `hits` (see `LibraryHit.to_dict`), `total`, `next_offset`, `by`, `system`."""
         return {
             "hits": [hit.to_dict() for hit in self.hits],
             "total": self.total,
             "next_offset": self.next_offset,
+            "by": self.by,
             "system": self.system,
             "label": self.label,
             "seconds": dict(self.seconds),
             "generation": self.generation,
+            "changes": list(self.changes),
         }
 
     def __repr__(self) -> str:
         count = f"{len(self.hits)} of {counted(self.total, self.unit)}" if self.hits else "nothing found"
         lines = [f"{hit.rank:>3}  {hit.score:.4f}  {cut_path(hit.label, _PATH_WIDTH)}" for hit in self.hits]
-        return brief(self, f"{self.title}: {count}, {self.label}", *lines)
+        return brief(self, f"{self.title}: {count}, {self.label}", *self.changes, *lines)
 
 
 def picture_of(snapshot: LibrarySnapshot, item: Item) -> LibraryPicture:
@@ -227,6 +233,7 @@ def results_of(snapshot: LibrarySnapshot, query: Query, page: ResultPage) -> Lib
         hits,
         page.total,
         page.next_offset,
+        page.by,
         page.system,
         page.label,
         query,
@@ -235,6 +242,7 @@ def results_of(snapshot: LibrarySnapshot, query: Query, page: ResultPage) -> Lib
         page.generation,
         snapshot.card.unit,
         page.read,
+        page.changes,
     )
 
 

@@ -31,6 +31,8 @@ def index(
     split: str | None = None,
     images: str | Path | Sequence[str | Path] = (),
     verify: bool = False,
+    language: str | None = None,
+    synonyms: str | Path | None = None,
     device: str | None = None,
 ) -> Library:
     """Make photos searchable: make a library of them, or bring it up to date, and open it.
@@ -39,8 +41,9 @@ def index(
 
     Args:
         source: A folder of photos, or anything else on disk that `visir.open` takes; or the folder of a library.
-        model: A name as `visir.load` takes it, or an encoder. Default for a new library: the recommended model. A
-            library keeps its model.
+        model: A name as `visir.load` takes it, or an encoder; "none" for products that are searched by words alone.
+            Default for a new library: the recommended model, for products none. A library keeps its model; one without
+            takes one later.
         out: The library's folder. Default: the source's name with `.visir`, in the current folder.
         head: A sparse head, for search by weighted words.
         kind: The kind of index ("hnsw"), or one for each form of vectors. Default: exact.
@@ -49,6 +52,9 @@ def index(
         split: One split of the source only.
         images: Where the pictures of the source are.
         verify: Whether to read every file, also those whose size and time of change are as they were.
+        language: Of products: how words are compared, "plural" (English plurals, the default), "none", or a Snowball
+            stemmer such as "german".
+        synonyms: Of products: a file of rules, `sofa, couch` or `tee => t shirt` on each line; the library copies it.
         device: Of the models: "cpu", "cuda", "mps"; None for the best there is.
 
     Returns:
@@ -83,7 +89,7 @@ def index(
     loaded: dict[str, Encoder] = {}
     names = [_named(model, loaded), _named(head, loaded)]
     if names[0] is None and not is_library(folder):
-        default = default_model()
+        default = default_model(source, [images] if isinstance(images, str | Path) else images, split)
         names[0] = default.name
         print(f"model {default.name}: {default.reason}", file=sys.stderr, flush=True)  # noqa: T201
     report = update(
@@ -97,6 +103,8 @@ def index(
         split=split,
         images=[images] if isinstance(images, str | Path) else images,
         verify=verify,
+        language=language,
+        synonyms=synonyms,
         device=device,
         loaded=loaded,
     )

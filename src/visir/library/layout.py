@@ -4,6 +4,7 @@ visir.json           what it is: source, models, kinds of index, generation; and
 items-7.sqlite       what is known of every picture, as of an update (`visir.library.database`); never changed
 dense/ sparse/       indexes of `visir.retrieval.kinds`; a document's id is the item's
 captions/            an index of the source's captions, where it has some
+words-7/             of products: an index of their words, in the same commit as the database
 thumbnails/          ab/<item>.webp; the database has their digests
 work/                what an unfinished update has done so far; gone when it is finished
 """
@@ -51,7 +52,7 @@ class LibraryCard:
         name: What people call it.
         source: What `visir.collections.open_collection` takes, with absolute paths; `images` and `split` too.
         root: The folder that the pictures' paths are relative to.
-        model: A name as `visir.encoders.load` takes it.
+        model: A name as `visir.encoders.load` takes it; empty in a library that is searched by words alone.
         head: Likewise, of the sparse head; None without a sparse index.
         kinds: From "dense", "sparse" and "captions" to the kind of index, for those that there are to be.
         settings: From the same to those settings of the index that were named; never a key or a password.
@@ -60,6 +61,8 @@ class LibraryCard:
         generation: Grows with every update that changed something.
         database: The name of the database's file; empty before the first update is done.
         texts: Whether its models take texts to search with.
+        words: Of products: language and synonyms of the search by words, its version, and what `TextIndex.read_part`
+            takes.
     """
 
     name: str
@@ -76,6 +79,7 @@ class LibraryCard:
     generation: int = 0
     database: str = ""
     texts: bool | None = None
+    words: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def unit(self) -> str:
@@ -116,6 +120,7 @@ class LibraryCard:
             ):
                 wrong.append(name)
         wrong += ["texts"] if self.texts not in (True, False, None) else []
+        wrong += ["words"] if not _are_words(self.words) else []
         if not wrong and self.database and Path(self.database).name != self.database:
             wrong.append("database")
         return wrong
@@ -125,6 +130,16 @@ class LibraryCard:
         """The card of the library in `folder`. Raises `LibraryError` when it is missing or damaged."""
         check_first_update_done(folder)
         return cls.of(Manifest.read(folder, LIBRARY))
+
+
+def _are_words(words: object) -> bool:
+    """Whether this can be what a card says of the words: their place lies in the library."""
+    if not isinstance(words, Mapping) or (words and not isinstance(words.get("language"), str)):
+        return False
+    if not all(isinstance(rule, str) for rule in words.get("synonyms", [])):
+        return False
+    place = words.get("place", "words")
+    return isinstance(place, str) and re.fullmatch(r"words(-\d+)?", place) is not None
 
 
 LONGEST_NAME = 200

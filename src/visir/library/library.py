@@ -12,7 +12,9 @@ from visir.library.explained import ExplainsAnswers
 from visir.library.hits import LibraryPicture, LibraryResults, picture_of, results_of
 from visir.library.interactive import in_background, is_interactive
 from visir.library.item import Item
-from visir.library.query import Query, System
+from visir.library.layout import UnknownItemError
+from visir.library.models import NO_MODEL
+from visir.library.query import By, Query, System
 from visir.library.searcher import Searcher
 from visir.library.snapshot import LibrarySnapshot
 from visir.library.updating import Tell, UpdateReport, update
@@ -83,7 +85,7 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
         """
         snapshot = LibrarySnapshot.open(Path(folder).absolute())
         given = {snapshot.model: model, snapshot.head: head}
-        loaded = {name: encoder for name, encoder in given.items() if name is not None and encoder is not None}
+        loaded = {name: encoder for name, encoder in given.items() if name and encoder is not None}
         return cls(Searcher(snapshot, device=device, loaded=loaded), loaded=loaded, device=device)
 
     # ---- what it is ----
@@ -101,7 +103,7 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
 
     @property
     def model(self) -> str:
-        """The name of its model, as `visir.load` takes it."""
+        """The name of its model, as `visir.load` takes it; empty for products that are searched by words alone."""
         return self._searcher.library.model
 
     @property
@@ -111,9 +113,9 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
 
     @property
     def takes_texts(self) -> bool:
-        """Whether it can be searched with words."""
-        texts = self._searcher.library.card.texts
-        return self._searcher.takes_texts if texts is None else texts
+        """Whether it can be searched with a text."""
+        library, texts = self._searcher.library, self._searcher.library.card.texts
+        return library.words is not None or (self._searcher.takes_texts if texts is None else texts)
 
     @property
     def systems(self) -> tuple[str, ...]:
@@ -145,9 +147,10 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
         read_prices: bool = True,
         offset: int = 0,
         text_weight: float = 0.5,
+        by: By | None = None,
         system: System | None = None,
-        fusion: Fusion = "rrf",
-        weight: float = 0.5,
+        fusion: Fusion | None = None,
+        weight: float | None = None,
         rerank: int = 0,
     ) -> LibraryResults:
         """Find pictures by words, by a picture, or by both.
@@ -162,9 +165,10 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
             read_prices: Whether words such as "under 50" are a condition on the price, in a library that has prices.
             offset: How many of the best answers to skip; `results.next_offset` is that of the next page.
             text_weight: Weight of the text beside a picture, from 0 to 1.
-            system: "dense" (late interaction too), "sparse" or "hybrid". Default: dense where the library has it.
-            fusion: How hybrid joins the two systems: "rrf" or "weighted".
-            weight: Weight of the dense scores in weighted fusion, from 0 to 1.
+            by: Of products: "words", "vectors", or "both" (the default for a text where the library has both).
+            system: Of vectors: "dense" (late interaction too), "sparse" or "hybrid". Default: dense where it is there.
+            fusion: How rankings are joined: "rrf" or "weighted". Default: "weighted" for both, "rrf" for hybrid.
+            weight: Weight of the vectors (default: 0.3), of dense in hybrid (0.5), in weighted fusion, from 0 to 1.
             rerank: How many of the best answers the model's matching head puts in order.
 
         Raises:
@@ -194,6 +198,7 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
                 image=image,
                 like=self._like(like),
                 text_weight=text_weight,
+                by=by,
                 system=system,
                 fusion=fusion,
                 weight=weight,
@@ -235,8 +240,6 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
         return picture_of(snapshot, snapshot.item(snapshot.id_of(self._like(like) or "")))
 
     def __contains__(self, like: object) -> bool:
-        from visir.library.layout import UnknownItemError
-
         try:
             self[like]  # type: ignore[index]
         except (UnknownItemError, TypeError):
@@ -389,8 +392,8 @@ class Library(ExplainsAnswers, CountsItems, Columnar, view="visir.library.report
         library = self._searcher.library
         return brief(
             self,
-            f"{library.name!r}, {counted(len(library), 'pictures')}",
+            f"{library.name!r}, {counted(len(library), library.card.unit)}",
             f"of {self.source}, in {self.folder}",
-            f"model {library.model}" + (f", sparse head {library.head}" if library.head else ""),
-            "" if library.card.texts is not False else "takes pictures to search with, no texts",
+            f"model {library.model or NO_MODEL}" + (f", sparse head {library.head}" if library.head else ""),
+            "takes pictures to search with, no texts" if library.words is None and library.card.texts is False else "",
         )

@@ -17,11 +17,15 @@ if TYPE_CHECKING:
     from visir.sparse.encoder import SparseEncoder
 
 
+NO_MODEL = "none"
+"""The name for no model: a library of products is then searched by words alone."""
+
+
 class LibraryModels:
     """The dense encoder and the sparse head of a library.
 
     Args:
-        model: A name as `visir.encoders.load` takes it.
+        model: A name as `visir.encoders.load` takes it; empty for none.
         head: Likewise, of the sparse head; None without one.
         device: Of the models; None for the best there is.
         cards: From "dense" and "sparse" to the card of the encoder that made the library's vectors; another is refused.
@@ -51,8 +55,8 @@ class LibraryModels:
 
     @cached_property
     def dense(self) -> Encoder | None:
-        """The encoder of the dense index, None where the library has only weighted words."""
-        if self.head == self.model:
+        """The encoder of the dense index, None where the library has only words, weighted or not."""
+        if self.head == self.model or not self.model:
             return None
         self._check_same_model("dense", self.encoder)
         return self.encoder
@@ -74,6 +78,11 @@ class LibraryModels:
         return encoder
 
     @property
+    def has_cross_encoder(self) -> bool:
+        """Whether the model has a matching head to re-rank with (loads it)."""
+        return bool(self.model) and self.encoder.cross_encoder is not None
+
+    @property
     def takes_texts(self) -> bool:
         """Whether every model takes texts to search with (loads them)."""
         encoders = [encoder for encoder in (self.dense, self.sparse) if encoder is not None]
@@ -93,7 +102,7 @@ class LibraryModels:
         forgotten first. Raises `LibraryError` when what lies there is another too.
         """
         for system, name in (("dense", self.model), ("sparse", self.head)):
-            if name is not None and name in self._loaded and self._differing(system, self._loaded[name]):
+            if name and name in self._loaded and self._differing(system, self._loaded[name]):
                 del self._loaded[name]
         _ = self.dense, self.sparse
 
@@ -133,7 +142,16 @@ class LibraryModels:
 
 
 def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | None]:
-    """Model and head as they are loaded from any folder; a head given as the model is both."""
+    """Model and head as they are loaded from any folder; a head given as the model is both, "none" is no model.
+
+    Raises `LibraryError` for a head without a model.
+    """
+    if str(model) in ("", NO_MODEL):
+        if head is not None:
+            raise LibraryError(
+                f"--sparse {head}: there is no model whose vectors it could say in words.", hint="--model MODEL"
+            )
+        return "", None
     from visir.encoders.families import CHECKPOINT_FILE
     from visir.encoders.places import absolute_name
 
@@ -151,8 +169,8 @@ def names_of(model: str | Path, head: str | Path | None) -> tuple[str, str | Non
 def with_moved_models(card: LibraryCard, model: str | None, head: str | None, folder: Path) -> LibraryCard:
     """The card of a library, with the new paths of models that are not where they were.
 
-    A library keeps its models, because vectors of two models cannot be compared. Whether a model that was moved is the
-    same is for `LibraryModels` to check when it loads it.
+    A library keeps its models, because vectors of two models cannot be compared; one without a model takes any. Whether
+    a model that was moved is the same is for `LibraryModels` to check when it loads it.
 
     Args:
         card: The library's.
@@ -165,10 +183,12 @@ def with_moved_models(card: LibraryCard, model: str | None, head: str | None, fo
     """
     from visir.encoders.places import is_gone
 
+    if model and not card.model:
+        return replace(card, model=model, head=head, texts=None)
     for option, name, current in (("--model", model, card.model), ("--sparse", head, card.head)):
         if name is not None and name != current and not (current and is_gone(current) and card.cards):
             raise LibraryError(
-                f"{folder}: this library is of {option} {current}, not {name}.",
+                f"{folder}: this library is of {option} {current}, not {name or NO_MODEL}.",
                 hint=f"leave {option} out to update it, or make another library: --out NEW_FOLDER",
             )
     moved_head = model if card.head == card.model else head

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.library.check import load_index
 from visir.library.layout import CAPTIONS, INDEXES, LibraryCard, LibraryError, check_library_name, is_library
-from visir.library.models import LibraryModels, names_of, with_moved_models
+from visir.library.models import NO_MODEL, LibraryModels, names_of, with_moved_models
+from visir.library.product_words import planned_words
 from visir.library.source import absolute, is_empty, place_of
 from visir.library.sources import is_table_of_products
 from visir.retrieval.folder import INDEX, read_index
@@ -32,6 +33,8 @@ def plan_library(
     split: str | None,
     images: Sequence[str | Path],
     settings: Mapping[str, Any] | None = None,
+    language: str | None = None,
+    synonyms: str | Path | None = None,
 ) -> LibraryCard:
     """The card of the library in `folder` after the update: what it is now, with what the caller requests.
 
@@ -47,14 +50,19 @@ def plan_library(
         title = name if name is not None else folder.absolute().name.removesuffix(".visir")
         check_library_name(title)
         new = LibraryCard(title, spec, places, split, "", first, second)
-        kinds = _kinds(kind, first, second, {})
-        if is_table_of_products(spec):  # the titles are in the vectors of the products
-            kinds.pop(CAPTIONS, None)
-        return replace(new, kinds=kinds, settings=_settings(settings or {}, kinds, {}))
+        if not first and not is_table_of_products(spec):
+            raise LibraryError(
+                f"--model {NO_MODEL}: {source} is no table of products, which can be searched by words alone.",
+                hint="--model MODEL; visir models lists them",
+            )
+        return _with_words(_with_kinds(new, kind, settings), language, synonyms)
     current = LibraryCard.read(folder)
     names = names_of(model if model is not None else current.model, head)
+    had_model = bool(current.model)
     current = with_moved_models(current, names[0] if model is not None else None, names[1] if head else None, folder)
-    if kind or settings:
+    if current.model and not had_model:
+        current = _with_kinds(current, kind, settings)
+    elif kind or settings:
         kinds = _kinds(kind, current.model, current.head, current.kinds)
         same = {
             system: current.settings.get(system, {}) for system in kinds if kinds[system] == current.kinds.get(system)
@@ -68,10 +76,33 @@ def plan_library(
                 hint="make another library: --out NEW_FOLDER",
             )
         current = replace(current, source=spec, images=places or current.images, split=split or current.split)
+    current = _with_words(current, language, synonyms)
     if name is None:
         return current
     check_library_name(name)
     return replace(current, name=name)
+
+
+def _with_kinds(new: LibraryCard, kind: str | Sequence[str] | None, settings: Mapping[str, Any] | None) -> LibraryCard:
+    """The card of a library whose first vectors are to come."""
+    kinds = _kinds(kind, new.model, new.head, {})
+    if is_table_of_products(new.source):  # the titles are in the vectors of the products
+        kinds.pop(CAPTIONS, None)
+    return replace(new, kinds=kinds, settings=_settings(settings or {}, kinds, {}))
+
+
+def _with_words(card: LibraryCard, language: str | None, synonyms: str | Path | None) -> LibraryCard:
+    """The card with the search by words that products have."""
+    if is_table_of_products(card.source):
+        return replace(card, words=planned_words(card.words, language, synonyms))
+    given = {"--language": language, "--synonyms": synonyms}
+    faults = [
+        f"{option} {value}: {card.source} is no table of products, which are searched by words"
+        for option, value in given.items()
+        if value is not None
+    ]
+    raise_faults(LibraryError, "the words of a library", faults, hint="leave it out")
+    return card
 
 
 def check_apart(folder: Path, source: str | Path | None) -> None:
@@ -112,7 +143,7 @@ def _kinds(
     """
     from visir.retrieval.kinds import KINDS, USUAL_KINDS
 
-    kinds = {} if head == model else {"dense": "exact", CAPTIONS: "exact"}
+    kinds = {} if head == model or not model else {"dense": "exact", CAPTIONS: "exact"}
     if head is not None:
         kinds["sparse"] = "inverted"
     kinds |= current

@@ -18,10 +18,17 @@ from visir.retrieval.depth import depth_fault
 from visir.retrieval.fusion import Fusion
 
 System: TypeAlias = Literal["dense", "sparse", "hybrid"]
+By: TypeAlias = Literal["words", "vectors", "both"]
 DEEPEST = 1000
 """How far down an answer can be paged (offset + k): beyond it the systems' lists would have to be fused deeper, and
 no one pages that far."""
 MOST_RERANKED = 100
+WordsState: TypeAlias = Literal["there", "missing", "none"]
+"""Whether a library can be searched by words; "missing" where an update adds them."""
+_WITHOUT_WORDS = {
+    "missing": "this library was made without words; visir library update LIBRARY adds them",
+    "none": "words are searched in libraries of products, and this one has none",
+}
 
 
 class QueryError(VisirError):
@@ -55,9 +62,10 @@ class QueryFields(BaseModel):
     image: Any = described("image", None)
     like: str | None = described("like", None)
     text_weight: float = described("text_weight", 0.5, ge=0, le=1)
+    by: By | None = described("by", None)
     system: System | None = described("system", None)
-    fusion: Fusion = described("fusion", "rrf")
-    weight: float = described("weight", 0.5, ge=0, le=1)
+    fusion: Fusion | None = described("fusion", None)
+    weight: float | None = described("weight", None, ge=0, le=1)
     where: Any = described("where", ())
     category: str | None = described("category", None)
     read_prices: bool = described("read_prices", True)
@@ -101,9 +109,12 @@ class Query(QueryFields):
         image: A file, a PIL picture, or a picture from `Searcher.prepare`.
         like: A picture of the library, by its id, path or name; it is left out of the answer.
         text_weight: Weight of the text beside an image or a picture of the library, from 0 to 1.
-        system: "dense", "sparse" or "hybrid"; None takes dense where the library has it.
-        fusion: How hybrid joins the two: "rrf" or "weighted"; see `visir.retrieval.fusion`.
-        weight: Weight of dense in weighted fusion, from 0 to 1.
+        by: "words" (of products: titles, brands, categories, attributes, descriptions), "vectors", or "both" joined;
+            None takes both for a text where the library has both, and vectors where a `system` is named.
+        system: Of vectors: "dense", "sparse" or "hybrid"; None takes dense where the library has it.
+        fusion: How both, or the two of hybrid, are joined: "rrf" or "weighted"; see `visir.retrieval.fusion`. None
+            takes "weighted" for both and "rrf" for hybrid.
+        weight: Weight of the vectors (None takes 0.3), of hybrid that of dense (0.5), in weighted fusion, from 0 to 1.
         where: Conditions that every answer satisfies: "width >= 800", {"field": "width", "op": ">=", "value": 800}, or
             a `FieldCondition`.
         category: Only what lies in this category or below it.
@@ -117,8 +128,8 @@ class Query(QueryFields):
 
     Example:
         >>> query = Query(text="a dog on a beach", where=["width >= 800"], k=5)
-        >>> query.where[0].field, query.fusion
-        ('width', 'rrf')
+        >>> query.where[0].field, query.k
+        ('width', 5)
         >>> Query(text="a dog", fusion="rff", k=0)
         Traceback (most recent call last):
         visir.library.query.QueryError: query (2 faults):
@@ -139,13 +150,21 @@ class Query(QueryFields):
             raise _error(_faults(invalid, fields)) from invalid
 
     @classmethod
-    def checked(cls, query: Query | Mapping[str, Any], systems: tuple[str, ...], *, has_cross_encoder: bool) -> Query:
+    def checked(
+        cls,
+        query: Query | Mapping[str, Any],
+        systems: tuple[str, ...],
+        *,
+        has_cross_encoder: bool,
+        words: WordsState = "none",
+    ) -> Query:
         """The query, if a library can answer it.
 
         Args:
             query: A query, or its fields.
             systems: Of "dense" and "sparse" those that the library has.
             has_cross_encoder: Whether the library's model has a matching head.
+            words: Whether the library can be searched by words.
 
         Raises:
             QueryError: Lists everything that is wrong with the query, in itself and for this library.
@@ -160,7 +179,7 @@ class Query(QueryFields):
                 invalid = error.__cause__
                 assert isinstance(invalid, ValidationError)
                 faults, checked = _faults(invalid, query), _sound_part(invalid, query)
-        faults += checked._faults_for(systems, has_cross_encoder)
+        faults += checked._faults_for(systems, has_cross_encoder, words)
         if faults:
             raise _error(faults)
         return checked
@@ -171,10 +190,45 @@ class Query(QueryFields):
             return self.system
         return "dense" if "dense" in systems else "sparse"
 
-    def _faults_for(self, systems: tuple[str, ...], has_cross_encoder: bool) -> list[str]:
+    def by_for(self, systems: tuple[str, ...], *, has_words: bool, takes_texts: bool) -> By:
+        """By what a library is searched that has these systems, and perhaps words.
+
+        Args:
+            systems: Of vectors.
+            has_words: Whether it has words.
+            takes_texts: Whether its models take texts.
+        """
+        if self.by is not None:
+            return self.by
+        if not systems:
+            return "words"
+        if self.system is not None or not has_words or not self.is_text_alone:
+            return "vectors"
+        return "both" if takes_texts else "words"
+
+    @property
+    def is_text_alone(self) -> bool:
+        """Whether it asks for a text, and for no picture."""
+        return self.search_text is not None and self.image is None and self.like is None
+
+    def _faults_for(self, systems: tuple[str, ...], has_cross_encoder: bool, words: WordsState) -> list[str]:
         """Why a library with these systems cannot answer."""
         faults = []
-        if self.system is not None:
+        if self.by in ("words", "both"):
+            faults += [f"by={self.by}: {_WITHOUT_WORDS[words]}"] if words != "there" else []
+            faults += [f"by={self.by}: there is no text"] if self.search_text is None else []
+        if self.by == "words" and (self.image is not None or self.like is not None):
+            faults.append("by=words: words cannot be compared with a picture")
+        if self.by == "words" and self.system is not None:
+            faults.append(f"by=words: system={self.system} is a way to search vectors; leave one out")
+        if self.by == "both" and self.system == "hybrid":
+            faults.append("by=both: words are joined with one system of vectors: system=dense or system=sparse")
+        needs_vectors = self.by in ("vectors", "both") or self.image is not None or self.like is not None
+        if not systems and (needs_vectors or self.system is not None):
+            faults.append(
+                "this library has words and no vectors (visir library update LIBRARY --model MODEL adds them)"
+            )
+        elif self.system is not None:
             needed = ("dense", "sparse") if self.system == "hybrid" else (self.system,)
             available = " and ".join(systems)
             faults += [
@@ -225,7 +279,7 @@ def _opened(path: Path) -> Image:
         return decode(stream.read(), str(path))
 
 
-_CHOICES: dict[str, tuple[str, ...]] = {"system": get_args(System), "fusion": get_args(Fusion)}
+_CHOICES: dict[str, tuple[str, ...]] = {"by": get_args(By), "system": get_args(System), "fusion": get_args(Fusion)}
 _ASKING = {"text", "image", "like", "category"}
 
 

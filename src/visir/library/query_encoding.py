@@ -14,12 +14,13 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.errors import TextError, VisirError
-from visir.library.deterministic_batches import COMPARED, DeterministicTextEncoder, vectors_of_each
+from visir.library.deterministic_batches import COMPARED, DeterministicTextEncoder
 from visir.library.models import LibraryModels
 from visir.library.prepared_image import PreparedImage
 from visir.library.query import Query, QueryError
 from visir.library.reranking import Reranker
 from visir.library.snapshot import LibrarySnapshot
+from visir.library.text_encoder import TextEncoder, vectors_of_each
 from visir.records import (
     Embeddings,
     EncoderCard,
@@ -61,19 +62,23 @@ class QueryEncoder:
     """The models of a library, loaded at first use; they encode queries and score pairs. Thread-safe.
 
     Where the sparse head is built on the model of the dense index, a text is encoded once for both.
+
+    Args:
+        models: The models.
+        deterministic: Whether the vector of a text is the same to the bit, alone and beside any others.
     """
 
-    def __init__(self, models: LibraryModels) -> None:
-        self.models = models
+    def __init__(self, models: LibraryModels, *, deterministic: bool = False) -> None:
+        self.models, self.deterministic = models, deterministic
         self.reranker = Reranker()
-        self._text_encoders: dict[str, DeterministicTextEncoder] = {}
+        self._text_encoders: dict[str, TextEncoder] = {}
 
     def encode(
         self, queries: Sequence[Query], systems: Sequence[set[str]], library: LibrarySnapshot
     ) -> list[EncodedQuery | VisirError]:
         """Encode each query for each of its systems; in its place the error of one that cannot be encoded.
 
-        An encoded query depends on its own query alone, never on the others.
+        An encoded query depends on its own query alone, but for the rounding of texts that are encoded together.
         """
         results: list[EncodedQuery | VisirError] = []
         texts = [query.search_text for query in queries]
@@ -117,7 +122,9 @@ class QueryEncoder:
         return self._text_vector("dense", text)
 
     def learn_batch_sizes(self) -> None:
-        """Find out with made-up texts, short and long ones, in which batches texts can be encoded."""
+        """Find out with made-up texts, short and long ones, in which batches texts are encoded the same to the bit."""
+        if not self.deterministic:
+            return
         drawn = random.Random(0)
         texts = [" ".join(drawn.choices(_COMMON, k=length)) for length in (8, 18) for _ in range(COMPARED)]
         systems = [system for system in self._systems() if "text" in self._encoder(system).modalities]
@@ -251,9 +258,10 @@ class QueryEncoder:
         assert dense is not None, "a library with a dense index has an encoder"
         return dense.for_role("query")
 
-    def _text_encoder(self, system: str) -> DeterministicTextEncoder:
+    def _text_encoder(self, system: str) -> TextEncoder:
         encoder = self._encoder(system)
-        return self._text_encoders.setdefault(encoder.card.fingerprint, DeterministicTextEncoder(encoder))
+        text_encoder = DeterministicTextEncoder if self.deterministic else TextEncoder
+        return self._text_encoders.setdefault(encoder.card.fingerprint, text_encoder(encoder))
 
 
 def _item_vectors(library: LibrarySnapshot, system: str, item: str) -> Any:

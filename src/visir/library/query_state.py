@@ -7,6 +7,7 @@ from collections import defaultdict
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import cached_property
 from operator import attrgetter
 from threading import Lock
 from typing import Any
@@ -22,14 +23,21 @@ from visir.library.categories import Category, tree_of
 from visir.library.database import CATEGORIES
 from visir.library.filters import satisfying
 from visir.library.price_words import ReadWords, read_prices
-from visir.library.query import DEEPEST, Query, System
+from visir.library.query import DEEPEST, By, Query, QueryError, System, WordsState
 from visir.library.query_encoding import EncodedQuery, QueryEncoder
 from visir.library.results import RankedItem
 from visir.library.snapshot import LibrarySnapshot
 from visir.records import Run
 from visir.retrieval.filtered import FilteredIndex
+from visir.retrieval.fusion import Fusion
+from visir.retrieval.text.plan import Plan
 
 CACHED_FILTERS = 16
+WORDS = "words"
+"""The name of the search by words beside the systems of vectors."""
+WEIGHT_BESIDE_WORDS = 0.3
+"""Of the vectors in a weighted sum with words: as good as words alone where these find something, and vectors order
+what words leave equal (docs/background/text-search.md)."""
 
 
 class LibraryState:
@@ -41,6 +49,7 @@ class LibraryState:
     def __init__(self, library: LibrarySnapshot, encoder: QueryEncoder) -> None:
         self.library, self.encoder = library, encoder
         self.systems: tuple[str, ...] = tuple(library.indexes)
+        self.words = library.words
         self._filters: LRUCache[Hashable, AllowedItems] = LRUCache(CACHED_FILTERS)
         self._cache: LRUCache[Hashable, Any] = LRUCache(8)
         self._lock = Lock()
@@ -48,7 +57,8 @@ class LibraryState:
     @cachedmethod(attrgetter("_cache"), key=lambda _, system: ("rows", system), lock=attrgetter("_lock"))
     def rows(self, system: str) -> NDArray[np.int64]:
         """(items,) the row of each item of the library in a system's index; −1 for those that it does not have yet."""
-        positions = pc.index_in(self.library.columns.ids, self.library.indexes[system].ids)
+        ids = self.words.index.ids if system == WORDS and self.words else self.library.indexes[system].ids
+        positions = pc.index_in(self.library.columns.ids, ids)
         return positions.fill_null(-1).to_numpy().astype(np.int64)  # type: ignore[no-any-return]
 
     @cachedmethod(attrgetter("_cache"), key=lambda _: "categories", lock=attrgetter("_lock"))
@@ -56,6 +66,13 @@ class LibraryState:
         """The tree of categories."""
         rows = self.library.database.rows(CATEGORIES)
         return tree_of((str(category), str(item)) for item, category in rows)
+
+    @property
+    def words_state(self) -> WordsState:
+        """Whether the library can be searched by words."""
+        if self.words is not None:
+            return "there"
+        return "missing" if self.library.card.unit == "products" else "none"
 
     def resolved(self, query: Query) -> tuple[Query, tuple[ReadWords, ...]]:
         """The query with the id of the picture that it is to be like, prices in its words as conditions; and these.
@@ -115,6 +132,14 @@ class AllowedItems:
         ids, rows = self._library.columns.ids, self._state.rows(system)
         return FilteredIndex(self._library.indexes[system], ids.filter(pa.array(self._mask)), rows[self._mask])
 
+    @cached_property
+    def words(self) -> NDArray[np.bool_]:
+        """(items,) which documents of the words are allowed."""
+        rows = self._state.rows(WORDS)[self._mask]
+        allowed = np.zeros(len(self._mask), np.bool_)
+        allowed[rows[rows >= 0]] = True
+        return allowed
+
 
 @dataclass
 class QueryState:
@@ -123,7 +148,9 @@ class QueryState:
     Attributes:
         request: The query, or its fields, as it came.
         query: The same, checked.
-        system: The system that answers.
+        by: By what it is answered.
+        system: The system of vectors that answers.
+        plan: What is looked up for its words; None where vectors answer alone.
         allowed: The items that it may find; None for all.
         total: How many items it may find.
         encoded: Its vectors.
@@ -133,11 +160,15 @@ class QueryState:
         hits: The ranked answers.
         error: Why it cannot be answered.
         read: Words of the text that became conditions.
+        text: What it was asked for, in words, without these.
+        lists_all: Whether these were all its words: then words alone list everything that satisfies the conditions.
     """
 
     request: Query | Mapping[str, Any]
     query: Query = field(init=False)
+    by: By = "vectors"
     system: System = "dense"
+    plan: Plan | None = None
     allowed: AllowedItems | None = None
     total: int = 0
     encoded: EncodedQuery | None = None
@@ -147,11 +178,40 @@ class QueryState:
     hits: list[RankedItem] = field(default_factory=list)
     error: VisirError | None = None
     read: tuple[ReadWords, ...] = ()
+    text: str | None = None
+    lists_all: bool = False
 
     @property
     def systems(self) -> tuple[str, ...]:
-        """The systems that are searched: one, or both for hybrid."""
+        """The systems of vectors that are searched: none, one, or both for hybrid."""
+        if self.by == "words":
+            return ()
         return ("dense", "sparse") if self.system == "hybrid" else (self.system,)
+
+    @property
+    def rankings(self) -> tuple[str, ...]:
+        """What is ranked, and joined where there are several: words, systems of vectors."""
+        return (WORDS, *self.systems) if self.plan is not None else self.systems
+
+    @property
+    def fusion(self) -> Fusion:
+        """How rankings are joined."""
+        return self.query.fusion or ("weighted" if self.by == "both" else "rrf")
+
+    def label(self, library: LibrarySnapshot) -> str:
+        """What people call the way it is answered."""
+        if self.system == "hybrid":
+            return "hybrid"
+        return " and ".join(library.label(name) for name in self.rankings)
+
+    @property
+    def weights(self) -> dict[str, float] | None:
+        """The weight of each ranking in the fusion; None for all alike."""
+        if self.fusion == "rrf":
+            return None
+        first, usual = (self.system, WEIGHT_BESIDE_WORDS) if self.by == "both" else ("dense", 0.5)
+        weight = usual if self.query.weight is None else self.query.weight
+        return {name: weight if name == first else 1 - weight for name in self.rankings}
 
     @contextmanager
     def own_errors(self) -> Iterator[None]:
@@ -166,11 +226,19 @@ class QueryState:
         """Check the query, and find out which items it may find."""
         # A model is loaded for this only where the query re-ranks.
         reranks = self.request.rerank if isinstance(self.request, Query) else self.request.get("rerank", 0)
-        has_cross_encoder = bool(reranks) and state.encoder.models.encoder.cross_encoder is not None
-        checked = Query.checked(self.request, state.systems, has_cross_encoder=has_cross_encoder)
+        has_cross_encoder = bool(reranks) and state.encoder.models.has_cross_encoder
+        checked = Query.checked(
+            self.request, state.systems, has_cross_encoder=has_cross_encoder, words=state.words_state
+        )
         query, self.read = state.resolved(checked)
-        self.query = query
+        takes_texts = state.library.card.texts is not False
+        self.by = query.by_for(state.systems, has_words=state.words is not None, takes_texts=takes_texts)
         self.system = query.system_for(state.systems)
+        self.text = query.search_text
+        if self.by != "vectors":
+            self.lists_all = bool(self.read) and query.text == checked.text
+            query = self._planned(state, query)
+        self.query = query
         if query.search_text is not None:
             state.encoder.check_texts(self.systems)
         self.allowed = state.allowed_items(query)
@@ -178,8 +246,18 @@ class QueryState:
             self.total = len(self.allowed)
             self.total -= query.like is not None and query.like in self.allowed
         else:
-            self.total = max(len(state.library.indexes[system].ids) for system in self.systems)
+            lengths = [len(state.library.indexes[system].ids) for system in self.systems]
+            self.total = max([*lengths, *([len(state.words.index)] if state.words is not None and self.plan else [])])
             self.total -= query.like is not None
+
+    def _planned(self, state: LibraryState, query: Query) -> Query:
+        """Look up the words; the query as vectors take it, with the spelling corrected."""
+        if state.words is None:
+            raise QueryError("this library has no words.", hint="visir library update LIBRARY adds them")
+        text = query.search_text or ""
+        self.plan = state.words.plan("" if self.lists_all else text)
+        is_corrected = self.plan.corrected != text and not self.lists_all
+        return query.model_copy(update={"text": self.plan.corrected}) if is_corrected else query
 
     @property
     def list_length(self) -> int:
@@ -193,7 +271,7 @@ class QueryState:
         lists, and in approximate indexes, which find other documents when asked for more.
         """
         exact = all(is_exact(state.library, system) for system in self.systems)
-        if self.system == "hybrid" or not exact:
+        if len(self.rankings) > 1 or not exact:
             return DEEPEST + 2
         return self.list_length + (self.query.like is not None)
 

@@ -8,10 +8,13 @@ from dataclasses import replace
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import VisirError
-from visir.library.query_state import LibraryState, QueryState, StageTimer
+from visir.library.query import QueryError
+from visir.library.query_encoding import EncodedQuery
+from visir.library.query_state import WORDS, LibraryState, QueryState, StageTimer
 from visir.library.results import RankedItem
 from visir.records import Run
 from visir.retrieval.filtered import part_of
@@ -32,13 +35,16 @@ def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTi
         )  # fmt: skip
     groups: dict[Any, list[QueryState]] = defaultdict(list)
     for query_state, vectors in zip(sound, encoded, strict=True):
+        if isinstance(vectors, QueryError) and query_state.by == "both" and query_state.query.is_text_alone:
+            query_state.by, vectors = "words", EncodedQuery()  # a text that the model cannot read
         if isinstance(vectors, VisirError):
             query_state.error = vectors
         elif query_state.total > 0:
             query_state.encoded = vectors
             query = query_state.query
             depth = query_state.search_depth(state)
-            key = (id(query_state.allowed), query_state.system, depth, query.fusion, query.weight)
+            alone = query_state.lists_all and query_state.by == "words"
+            key = (id(query_state.allowed), query_state.rankings, alone, depth, query_state.fusion, query.weight)
             groups[key].append(query_state)
     for group in groups.values():
         try:
@@ -51,7 +57,7 @@ def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTi
 
 
 def _rank_group(state: LibraryState, group: Sequence[QueryState], timer: StageTimer) -> None:
-    """Rank queries of the same system, filter, depth and fusion."""
+    """Rank queries of the same rankings, filter, depth and fusion."""
     first, depth = group[0], group[0].search_depth(state)
     runs: dict[str, Run] = {}
     with timer.timed("search"):
@@ -60,14 +66,16 @@ def _rank_group(state: LibraryState, group: Sequence[QueryState], timer: StageTi
             vectors = state.encoder.query_vectors(system, encoded)
             index = state.library.indexes[system] if first.allowed is None else first.allowed.index(system)
             runs[system] = _without_query_items(index.search(vectors, depth), group)
+        if WORDS in first.rankings:
+            runs = {WORDS: _without_query_items(_of_words(state, group, depth), group), **runs}
     with timer.timed("fuse"):
         # What a killed update left behind can be in one index only; they are one gallery all the same.
         fused = next(iter(runs.values()))
         if len(runs) > 1:
-            same_gallery = {system: replace(run, gallery=fused.gallery) for system, run in runs.items()}
-            query = first.query
-            weights = None if query.fusion == "rrf" else {"dense": query.weight, "sparse": 1 - query.weight}
-            fused = fuse(same_gallery, fusion=query.fusion, weights=weights, normalisation=NORMALISATION, depth=depth)
+            same_gallery = {name: replace(run, task=fused.task, gallery=fused.gallery) for name, run in runs.items()}
+            fused = fuse(
+                same_gallery, fusion=first.fusion, weights=first.weights, normalisation=NORMALISATION, depth=depth
+            )
         for position, query_state in enumerate(group):
             query_state.name, query_state.runs = f"{position:06}", runs
             query_state.lists = {system: run.answer(query_state.name) for system, run in runs.items()}
@@ -80,6 +88,20 @@ def _rank_group(state: LibraryState, group: Sequence[QueryState], timer: StageTi
                 RankedItem(item, rank, score, {system: ranks[item] for system, ranks in parts.items() if item in ranks})
                 for rank, (item, score) in enumerate(answers, 1)
             ]
+
+
+def _of_words(state: LibraryState, group: Sequence[QueryState], depth: int) -> Run:
+    """The items that share words with each query; for one of price words alone, all that it may find, by id."""
+    assert state.words is not None, "the queries were checked"
+    within = None if group[0].allowed is None else group[0].allowed.words
+    plans = {f"{row:06}": query_state.plan for row, query_state in enumerate(group) if query_state.plan is not None}
+    if not any(query_state.lists_all and query_state.by == "words" for query_state in group):
+        return state.words.run(plans, depth, within)
+    index = state.words.index
+    every = np.flatnonzero(np.ones(len(index), np.bool_) if within is None else within)[:depth]
+    names = index.ids.take(pa.array(every)).to_pylist()
+    queries = [query for query in plans for _ in names]
+    return Run.ranked("words", "t2t", queries, names * len(plans), np.zeros(len(queries)), index.gallery)
 
 
 def _without_query_items(run: Run, group: Sequence[QueryState]) -> Run:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from visir.library.price_words import ReadWords
-from visir.library.query import System
+from visir.library.query import By, System
 from visir.sparse.matched import Match
 
 if TYPE_CHECKING:
@@ -22,9 +22,9 @@ class RankedItem:
         id: Of the picture.
         rank: From 1, over all pages.
         score: The score that ranks it: a cosine (dense), a sum of matched words' products (sparse), the fused score
-            (hybrid), or that of the matching head. The scores of hits behind re-ranked ones are shifted below the last
-            of them, so that scores never rise.
-        parts: From each system that listed it ("dense", "sparse", "matching") to its rank and score there.
+            (both, hybrid), a BM25F score (words), or that of the matching head. The scores of hits behind re-ranked
+            ones are shifted below the last of them, so that scores never rise.
+        parts: From each system that listed it ("words", "dense", "sparse", "matching") to its rank and score there.
     """
 
     id: str
@@ -41,23 +41,28 @@ class ResultPage:
         hits: Best first.
         total: How many pictures there were to choose from, after the filters; no score says how many of them fit.
         next_offset: Where the next page begins; None where the answer ends.
-        system: The system that answered, as a query names it.
-        label: What people call it: "late interaction" for the dense system of a model that makes several vectors.
+        by: What answered: "words", "vectors" or "both".
+        system: The system of vectors that answered, as a query names it; None for words alone.
+        label: What people call it: "late interaction" for the dense system of a model that makes several vectors,
+            "words and dense" for both.
         text: The text that was searched with, if any.
         seconds: By stage: "filter", "encode", "search", "fuse", "rerank"; of all queries that were answered together.
         generation: Of the library that answered.
         read: Words of the text that became conditions: "under 50".
+        changes: What was searched beside or instead of the words of the text, a sentence each.
     """
 
     hits: tuple[RankedItem, ...]
     total: int
     next_offset: int | None
-    system: System
+    by: By
+    system: System | None
     label: str
     text: str | None
     seconds: Mapping[str, float]
     generation: int
     read: tuple[ReadWords, ...] = ()
+    changes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from visir.library.categories import Category, require_category
 from visir.library.filters import Field
 from visir.library.models import LibraryModels
 from visir.library.prepared_image import PreparedImage
-from visir.library.query import DEEPEST, Query, System
+from visir.library.query import DEEPEST, By, Query, System
 from visir.library.query_encoding import QueryEncoder
 from visir.library.query_state import LibraryState, QueryState, StageTimer
 from visir.library.ranking import rank
@@ -32,13 +32,14 @@ if TYPE_CHECKING:
 class Searcher:
     """A library and its models; safe to use from many threads.
 
-    The answer to a query does not depend on what else is searched at the same time, to the bit: a text has one vector
-    (`visir.library.deterministic_batches`), scores depend on two vectors alone, and how far a list goes depends on its
-    own query.
+    Scores depend on two vectors alone, and how far a list goes depends on its own query. The vector of a text depends
+    by rounding (1e-7) on the texts that it is encoded with. With `deterministic` it does not
+    (`visir.library.deterministic_batches`): answers are then the same to the bit whatever else is searched.
 
     Args:
         library: The opened library.
         device: Of its models: "cpu", "cuda", "mps"; None for the best there is.
+        deterministic: The same answers to the bit, alone and in any company; up to twice the work for each text.
         loaded: Encoders in memory, by the names that the library knows them by. Those that it loads are added.
 
     Example:
@@ -55,16 +56,21 @@ class Searcher:
     """
 
     def __init__(
-        self, library: LibrarySnapshot, *, device: str | None = None, loaded: dict[str, Encoder] | None = None
+        self,
+        library: LibrarySnapshot,
+        *,
+        device: str | None = None,
+        loaded: dict[str, Encoder] | None = None,
+        deterministic: bool = False,
     ) -> None:
-        self._device, self._loaded = device, loaded
+        self._device, self._loaded, self._deterministic = device, loaded, deterministic
         self._state = LibraryState(library, self._encoder(library))
         self._reloading = threading.Lock()
 
     @classmethod
-    def open(cls, folder: str | Path, *, device: str | None = None) -> Searcher:
+    def open(cls, folder: str | Path, *, device: str | None = None, deterministic: bool = False) -> Searcher:
         """The library in `folder`; its models are loaded with the first query that needs them."""
-        return cls(LibrarySnapshot.open(folder), device=device)
+        return cls(LibrarySnapshot.open(folder), device=device, deterministic=deterministic)
 
     @property
     def library(self) -> LibrarySnapshot:
@@ -85,21 +91,33 @@ class Searcher:
     @property
     def has_cross_encoder(self) -> bool:
         """Whether the model has a matching head to re-rank with (loads the model)."""
-        return self.encoder.models.encoder.cross_encoder is not None
+        return self.encoder.models.has_cross_encoder
 
     @property
     def takes_texts(self) -> bool:
-        """Whether it can be searched with words (loads the models)."""
-        return self.encoder.takes_texts(self._state.systems)
+        """Whether it can be searched with a text (loads the models)."""
+        return self.ways != ("vectors",) or self.encoder.takes_texts(self._state.systems)
+
+    @property
+    def ways(self) -> tuple[By, ...]:
+        """Those of "both", "words" and "vectors" that a text can be searched by; `Query.by` takes one."""
+        state = self._state
+        if state.words is None:
+            return ("vectors",)
+        if not state.systems:
+            return ("words",)
+        return ("both", "words", "vectors") if state.library.card.texts is not False else ("words",)
 
     def load(self) -> None:
         """Load the models, compile kernels and touch every index now, so that the first query need not wait."""
         with suppress(VisirError):  # vectors made elsewhere: the query that needs their model says so
             self.encoder.learn_batch_sizes()
+        words = [Query(text="a photo", by="words", k=1)] if "words" in self.ways else []
         query = Query(text="a photo", k=1)
-        if not self.takes_texts:
+        if not self.encoder.takes_texts(self._state.systems):
             query = Query(like=self.library.database.value("SELECT id FROM items LIMIT 1"), k=1)
-        for page in self.search_each([query.model_copy(update={"system": system}) for system in self.systems]):
+        vectors = [query.model_copy(update={"system": system}) for system in self.systems]
+        for page in self.search_each([*words, *vectors])[len(words) :]:
             if isinstance(page, ResultPage) and page.hits:
                 with suppress(VisirError):
                     self.explain(query, page.hits[0].id)
@@ -246,7 +264,7 @@ class Searcher:
         )
         if fresh:
             models.load_as_made()
-        return QueryEncoder(models)
+        return QueryEncoder(models, deterministic=self._deterministic)
 
 
 def _rerank(state: LibraryState, query_state: QueryState) -> None:
@@ -263,7 +281,7 @@ def _hits_of_page(query_state: QueryState) -> list[RankedItem]:
 
 
 def _page(state: LibraryState, query_state: QueryState, existing: set[str], timer: StageTimer) -> ResultPage:
-    query, end = query_state.query, query_state.query.offset + query_state.query.k
+    end = query_state.query.offset + query_state.query.k
     hits = tuple(hit for hit in _hits_of_page(query_state) if hit.id in existing)
     more = len(query_state.hits) > end and end < DEEPEST
     seconds = {stage: round(duration, 6) for stage, duration in timer.seconds.items()}
@@ -271,10 +289,12 @@ def _page(state: LibraryState, query_state: QueryState, existing: set[str], time
         hits,
         max(query_state.total, 0),
         end if more else None,
-        query_state.system,
-        state.library.label(query_state.system),
-        query.search_text,
+        query_state.by,
+        query_state.system if query_state.systems else None,
+        query_state.label(state.library),
+        query_state.text,
         seconds,
         state.library.generation,
         query_state.read,
+        query_state.plan.changes if query_state.plan is not None else (),
     )

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from visir.library.check import check_at_open, check_together, load_index, manifests_of
+from visir.library.check import check_at_open, check_together, load_index, load_words, manifests_of
 from visir.library.database import Database
 from visir.library.item import Item, ItemFile, media_type_of
 from visir.library.layout import (
@@ -24,6 +24,7 @@ from visir.library.layout import (
 from visir.library.originals import Originals
 from visir.library.pictures import thumbnail_digest
 from visir.library.product_source import PICTURE
+from visir.library.product_words import ProductWords
 from visir.retrieval.index import Index
 from visir.storage import Manifest
 from visir.storage.locks import is_held
@@ -52,7 +53,8 @@ class LibrarySnapshot:
         name: What people call it.
         indexes: "dense" and/or "sparse"; a document's id is the item's.
         captions: A dense index of the source's captions (a document's id is the caption's); None where there are none.
-        model: A name as `visir.encoders.load` takes it.
+        words: Of products, for search by words; None where there are none.
+        model: A name as `visir.encoders.load` takes it; empty in a library without vectors.
         head: Likewise, of the sparse head: None without a sparse index, and equal to `model` in a library that has no
             dense one.
         generation: Grows with every update that changes something.
@@ -71,13 +73,19 @@ class LibrarySnapshot:
     """
 
     def __init__(
-        self, folder: Path, manifests: Mapping[str, Manifest], database: Database, indexes: Mapping[str, Index[Any]]
+        self,
+        folder: Path,
+        manifests: Mapping[str, Manifest],
+        database: Database,
+        indexes: Mapping[str, Index[Any]],
+        words: ProductWords | None = None,
     ) -> None:
         self.folder, self.database = folder, database
         self._manifests = manifests
         self.card = LibraryCard.of(manifests[""])
         self.indexes = {system: indexes[system] for system in SYSTEMS if system in indexes}
         self.captions: Index[Any] | None = indexes.get(CAPTIONS)
+        self.words = words
         self.name, self.model, self.head = self.card.name, self.card.model, self.card.head
         self.generation = self.card.generation
 
@@ -94,12 +102,12 @@ class LibrarySnapshot:
         return cls._open(Path(folder), {})
 
     @classmethod
-    def _open(cls, folder: Path, checked: Mapping[str, Manifest]) -> LibrarySnapshot:
+    def _open(cls, folder: Path, checked: Mapping[str, Manifest], held: ProductWords | None = None) -> LibrarySnapshot:
         until = time.monotonic() + _PATIENCE
         while True:
             manifest = Manifest.read(folder, LIBRARY)
             try:
-                return cls._of(folder, manifest, checked)
+                return cls._of(folder, manifest, checked, held)
             except LibraryError:
                 # An update was committed between one look and the next, or is just putting an index into its place:
                 # then what was seen belongs to two states.
@@ -110,7 +118,9 @@ class LibrarySnapshot:
                     time.sleep(0.02)
 
     @classmethod
-    def _of(cls, folder: Path, manifest: Manifest, checked: Mapping[str, Manifest]) -> LibrarySnapshot:
+    def _of(
+        cls, folder: Path, manifest: Manifest, checked: Mapping[str, Manifest], held: ProductWords | None
+    ) -> LibrarySnapshot:
         card = LibraryCard.of(manifest)
         manifests = manifests_of(folder, card, manifest)
         check_at_open(folder, manifests, checked)
@@ -118,7 +128,7 @@ class LibrarySnapshot:
         try:
             indexes = {name: load_index(folder / name) for name in card.indexes}
             check_together(folder, database, {name: index.ids.to_pylist() for name, index in indexes.items()})
-            return cls(folder, manifests, database, indexes)
+            return cls(folder, manifests, database, indexes, load_words(folder, card, held))
         except BaseException:
             database.close()
             raise
@@ -248,7 +258,7 @@ class LibrarySnapshot:
         The old one can be used to the end of what it is used for; close it then.
         """
         now = Manifest.read(self.folder, LIBRARY)
-        return self if now == self._manifests[""] else LibrarySnapshot._open(self.folder, self._manifests)
+        return self if now == self._manifests[""] else LibrarySnapshot._open(self.folder, self._manifests, self.words)
 
     def close(self) -> None:
         """Close the database."""

@@ -40,9 +40,10 @@ from visir.library.layout import (
     is_library,
     thumbnail_name,
 )
-from visir.library.models import LibraryModels
+from visir.library.models import NO_MODEL, LibraryModels
 from visir.library.plan import check_apart, drop_other_indexes, fitted, plan_library
 from visir.library.product_source import ShopTable
+from visir.library.product_words import words_are_there
 from visir.library.scan import Scan, scan, thumbnails_of_journal
 from visir.library.source import PhotoSource, check_source_available
 from visir.library.sources import open_source
@@ -131,6 +132,8 @@ def update(
     split: str | None = None,
     images: Sequence[str | Path] = (),
     verify: bool = False,
+    language: str | None = None,
+    synonyms: str | Path | None = None,
     device: str | None = None,
     loaded: dict[str, Encoder] | None = None,
     callback: Tell = lambda stage, done, total: None,
@@ -140,8 +143,8 @@ def update(
     Args:
         source: A folder of photos, or anything `visir.collections.open_collection` takes; None: what it was made of.
         folder: The library's folder.
-        model: A name as `visir.encoders.load` takes it. A library keeps its model: leave it out to update, unless it
-            was moved.
+        model: A name as `visir.encoders.load` takes it; "none" for products that are searched by words alone. A library
+            keeps its model: leave it out to update, unless it was moved. One without a model takes one later.
         head: Likewise, a sparse head, for search by weighted words.
         kind: The kind of index ("hnsw"), or one for each form of vectors. Default: exact, and inverted for words.
         settings: Of the indexes ({"url": "http://qdrant:6333"}); each index takes those that its kind knows. A library
@@ -150,6 +153,9 @@ def update(
         split: One split of the source only.
         images: Where the pictures of the source are.
         verify: Whether to hash every file, also those whose size and time of change are as they were.
+        language: Of products: how words are compared, "plural" (English plurals, the default), "none", or a Snowball
+            stemmer such as "german".
+        synonyms: Of products: a file of rules (`visir.retrieval.text.synonyms.Synonyms`), which the library copies.
         device: Of the models; None for the best there is.
         loaded: Encoders in memory, by name; new ones are added.
         callback: Called with the stage ("reading", "encoding", "writing"), how much of it is done, and of how much.
@@ -170,18 +176,19 @@ def update(
     """
     folder = Path(folder)
     started = time.perf_counter()
-    request = (source, model, head, kind, name, split, images, settings)
+    request = (source, model, head, kind, name, split, images, settings, language, synonyms)
     busy = LibraryError(f"{folder}: another process is updating this library.", hint="wait until it is done")
     check_apart(folder, source)
     # Errors in the arguments are raised before anything is made or waited for.
     before = plan_library(folder, *request)
     for given in filter(None, (model, head)):
-        name_model(str(given))
+        if str(given) != NO_MODEL:
+            name_model(str(given))
     check_source_available(folder, before.source, before.images)
     opened = open_source(before.source, images=before.images, split=before.split)
     models = LibraryModels(before.model, before.head, device=device, cards=before.cards, loaded=loaded, folder=folder)
-    if not is_library(folder):
-        _check_models(models, takes_texts_alone=isinstance(opened, ShopTable))
+    if not is_library(folder) or (before.model and not LibraryCard.read(folder).model):
+        _check_models(models, of_products=isinstance(opened, ShopTable))
         _ = fitted(before, models)
     elif (loaded and before.model in loaded) or _are_moved(folder, before):
         _ = models.dense, models.sparse  # one in memory, whose code may have changed since, or one that was moved
@@ -190,7 +197,7 @@ def update(
         for name in INDEXES:
             recover(change.folder / name, INDEX)
         before = plan_library(folder, *request)  # another process may have been at work meanwhile
-        if change.manifest.generation == 0:
+        if change.manifest.generation == 0 or (before.model and not LibraryCard.of(change.manifest).model):
             before = fitted(before, models)
             drop_other_indexes(change, before, models)
         before = replace(before, root=str(Path(opened.collection.root).absolute()))
@@ -203,15 +210,15 @@ def _are_moved(folder: Path, before: LibraryCard) -> bool:
     return (card.model, card.head) != (before.model, before.head)
 
 
-def _check_models(models: LibraryModels, *, takes_texts_alone: bool) -> None:
+def _check_models(models: LibraryModels, *, of_products: bool) -> None:
     """Raise the errors of the models now, not after an hour of reading."""
     for encoder in (models.dense, models.sparse):
         if encoder is None:
             continue
-        if "image" not in encoder.modalities and not takes_texts_alone:
+        if "image" not in encoder.modalities and not of_products:
             raise encoder.cannot("image")
         encoder.check_versioned("a library keeps its vectors")
-    if not models.takes_texts:
+    if not models.takes_texts and not of_products:
         warnings.warn(
             f"{models.model} takes pictures, no texts: this library can be searched with a picture, not with words. "
             f"Models that take both: {TEXT_MODELS}",
@@ -229,7 +236,8 @@ def _updated(
     started: float,
 ) -> UpdateReport:
     folder = change.folder
-    unfinished = (folder / WORK).exists()
+    unfinished = (folder / WORK).exists() or not words_are_there(folder, before, [*change.manifest.files])
+    unfinished |= any(system in before.kinds and system not in before.indexes for system in SYSTEMS)
     if change.manifest.generation:
         before = migrate_indexes(change, before, callback)
     has_database = bool(before.database) and (folder / before.database).is_file()

@@ -192,22 +192,10 @@ def _show_scale(study: Study, name: str) -> None:
 
 def _run_lines(comparison: StudyComparison) -> list[str]:
     """What was run, what failed, what was not run and why; cells, then printed values without a measured one."""
+    from visir.papers.reports.notes import missing_lines
+
     states = ", ".join(f"{comparison.states[state]} {state}" for state in ("done", "failed", "not run"))
-    lines = [f"{comparison.name}, {comparison.scale}: {states}"]
-    rows: dict[str, list[str]] = {}
-    for cell in comparison.cells:
-        if cell.state == "failed":
-            lines.append(f"  failed: {cell.system} {cell.collection} seed {cell.seed}: {cell.reason}")
-        elif cell.state == "not run":
-            rows.setdefault(cell.reason, []).append(cell.row)
-    lines += [f"  not run: {reason}: {'; '.join(dict.fromkeys(of))}" for reason, of in rows.items()]
-    printed = [value for value in comparison.values if value.published is not None]
-    if missing := comparison.not_measured:
-        lines.append(
-            f"  {len(printed) - sum(missing.values())} of {len(printed)} printed values measured; without one:"
-        )
-        lines += [f"    {number}: {reason}" for reason, number in missing.items()]
-    return lines
+    return [f"{comparison.name}, {comparison.scale}: {states}", *(f"  {line}" for line in missing_lines(comparison))]
 
 
 def _row_of(experiment: Experiment) -> str:

@@ -118,10 +118,13 @@ class StudyComparison(Tabular, view="visir.papers.reports.comparison_view"):
         return Counter(cell.state for cell in self.cells)
 
     @property
-    def not_measured(self) -> dict[str, int]:
-        """Why printed values were not measured → how many, of rows that were run or have no data; most first."""
-        reasons = (value.reason for value in self.values if value.state == "not run" and value.published is not None)
-        return dict(Counter(reasons).most_common())
+    def not_measured(self) -> dict[str, tuple[ValueComparison, ...]]:
+        """Why printed values were not measured → these values; the reason of most values first."""
+        reasons: dict[str, tuple[ValueComparison, ...]] = {}
+        for value in self.values:
+            if value.state == "not run" and value.published is not None:
+                reasons[value.reason] = (*reasons.get(value.reason, ()), value)
+        return dict(sorted(reasons.items(), key=lambda item: -len(item[1])))
 
     @property
     def row_annotations(self) -> tuple[tuple[str, str], ...]:
@@ -197,7 +200,8 @@ def _value(
         reason = next((cell.reason for cell in cells if cell.reason), "")
         if "done" in states:
             reason = _why_missing(label, [note for cell in cells for note in cell.measured.notes])
-        return ValueComparison(*key, published, None, None, 0, None, state, reason or "not run", doubt)
+        reason = reason or ("not run yet" if cells else "not a row of this scale")
+        return ValueComparison(*key, published, None, None, 0, None, state, reason, doubt)
     ours = float(np.mean(values))
     spread = float(np.std(values, ddof=1)) if len(values) > 1 else None
     # What is quoted is what it is: no queries, no seeds.
@@ -216,7 +220,7 @@ def _value(
 def _why_missing(label: str, notes: Sequence[str]) -> str:
     """The first note about a label ("t2i typos: …"), or about its task ("t2i: …")."""
     about = (note for name in (label, label.partition(" ")[0]) for note in notes if note.startswith(f"{name}:"))
-    return next(about, "not among what was measured")
+    return next(about, "not measured at this scale")
 
 
 def _name_of(cell: TableCell) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from visir.display import counted
 from visir.papers.chance import Agreement, agreement
 from visir.papers.comparison import StudyComparison, ValueComparison
 from visir.papers.pairs import PairOrder
@@ -95,8 +96,8 @@ def verdicts(
     answers = [
         _values(by_data["same"]),
         _order(ORDER, by_data["same"], "nothing was run on the data of the table", by_data["quoted"],
-               "of the authors' own numbers"),
-        _order(OTHER, by_data["other"], "no other real data was used", by_data["generated"], "on generated data"),
+               "the authors' own numbers"),
+        _order(OTHER, by_data["other"], "no other real data was used", by_data["generated"], "generated data"),
     ]  # fmt: skip
     real = [part for part in (*comparisons, *counterpart) if part.data in ("same", "other")]
     if any(part.study.object_centric for part in (*comparisons, *counterpart)):
@@ -178,12 +179,20 @@ def tree(comparison: StudyComparison) -> tuple[TreeLeaf, ...]:
 
 
 def _values(comparisons: Sequence[StudyComparison]) -> Verdict:
+    printed = {_key(value) for part in comparisons for value in part.values if value.published is not None}
     values = [value for part in comparisons for value in part.values if value.relative is not None]
     if not values:
-        return Verdict(VALUES, "not looked at", "nothing was run on the data of the table")
+        measured = sum(value.ours is not None for part in comparisons for value in part.values)
+        nothing = "nothing was run on the data of the table"
+        if measured:
+            nothing = f"none of the {counted(measured, 'measured values')} can be compared with a printed one"
+        return Verdict(VALUES, "not looked at", nothing)
     reproduced = _reproduced(values)
     low, high = (100 * end for end in wilson(reproduced / len(values), len(values), _NORMAL))
-    reason = f"{reproduced} of {len(values)} within 5 % (95 % interval of the share: {low:.0f} to {high:.0f} %)"
+    reason = (
+        f"{reproduced} of {len(values)} within 5 % (95 % interval of the share: {low:.0f} to {high:.0f} %); "
+        f"{len({_key(value) for value in values})} of {counted(len(printed), 'printed values')} could be compared"
+    )
     return Verdict(VALUES, answer_of_values(reproduced, len(values)), reason)
 
 
@@ -195,7 +204,7 @@ def _order(
     what_they_are: str,
 ) -> Verdict:
     """The verdict on pairs and statements; those of `others` answer nothing and are told beside it."""
-    beside = f"; {what_they_are}, which answers nothing, {words}" if (words := in_words(_agreement(others))) else ""
+    beside = f"; {what_they_are} cannot answer this: {words}" if (words := in_words(_agreement(others))) else ""
     counts = _agreement(comparisons)
     if not counts.measured:
         was_run = any(comparison.states["done"] for comparison in comparisons)
@@ -238,6 +247,10 @@ def in_words(counts: Agreement) -> str:
 
 def _reproduced(values: Sequence[ValueComparison]) -> int:
     return sum(value.state == "reproduced" for value in values)
+
+
+def _key(value: ValueComparison) -> tuple[str, str, str]:
+    return value.system, value.collection, value.label
 
 
 def _task(label: str) -> str:

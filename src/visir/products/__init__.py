@@ -1,7 +1,9 @@
 """Catalogues of products, and category search in them (thesis chapter 7).
 
 The surface, in the order of work: `open_catalogue`, `search` (words, encoders, a trained model, or several fused),
-`train`, `evaluate`. `text_index` is the index that `search` looks words up in.
+`train`, `evaluate`. `text_index` is the index that `search` looks words up in. `infer_categories` gives products
+without a category their likely ones. `landing_page` chooses the products of a category's page, and `related_products`
+products of other categories that fit its name. `click_judgements` turns the clicks of a search log into judgements.
 
 Catalogues, readers and the tree know nothing of models. Names are imported when they are first used, so that opening a
 catalogue needs little.
@@ -27,11 +29,17 @@ from visir.lazy import lazy
 if TYPE_CHECKING:
     from visir.products.encoding import encode_catalogue
     from visir.products.evaluation import CategoryEvaluation, evaluate
+    from visir.products.feedback.click_log import ClickLog, read_click_log
+    from visir.products.feedback.judgements import ClickJudgements, click_judgements
     from visir.products.fold_training import train
     from visir.products.free_search import search
+    from visir.products.inference.infer import InferredCategories, infer_categories
+    from visir.products.inference.table import write_inferred
+    from visir.products.landing import LandingPage, landing_page, related_products
     from visir.products.model.trained import load_categories_model
     from visir.products.opening import open_catalogue
     from visir.products.relevance import relevant_products
+    from visir.products.reports.landing import write_landing_page
     from visir.products.task import CatalogueTasks, CategoryTask, category_task
     from visir.products.text_search import TextOptions, text_index
     from visir.products.tree import CategoryTree, tree_errors
@@ -41,17 +49,28 @@ __all__ = [
     "CategoryEvaluation",
     "CategoryTask",
     "CategoryTree",
+    "ClickJudgements",
+    "ClickLog",
+    "InferredCategories",
+    "LandingPage",
     "TextOptions",
     "category_task",
+    "click_judgements",
     "encode_catalogue",
     "evaluate",
+    "infer_categories",
+    "landing_page",
     "load_categories_model",
     "open_catalogue",
+    "read_click_log",
+    "related_products",
     "relevant_products",
     "search",
     "text_index",
     "train",
     "tree_errors",
+    "write_inferred",
+    "write_landing_page",
 ]
 
 __getattr__, __dir__ = lazy(
@@ -72,5 +91,16 @@ __getattr__, __dir__ = lazy(
         "text_index": "visir.products.text_search",
         "train": "visir.products.fold_training",
         "tree_errors": "visir.products.tree",
+        "InferredCategories": "visir.products.inference.infer",
+        "ClickJudgements": "visir.products.feedback.judgements",
+        "ClickLog": "visir.products.feedback.click_log",
+        "click_judgements": "visir.products.feedback.judgements",
+        "read_click_log": "visir.products.feedback.click_log",
+        "LandingPage": "visir.products.landing",
+        "landing_page": "visir.products.landing",
+        "related_products": "visir.products.landing",
+        "write_landing_page": "visir.products.reports.landing",
+        "infer_categories": "visir.products.inference.infer",
+        "write_inferred": "visir.products.inference.table",
     },
 )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 import pyarrow as pa
@@ -16,9 +18,25 @@ from visir.records.columns import text_column
 
 DEEPEST = 64
 """A path of more levels (the thesis's deepest has nine) is text that happens to hold many separators."""
+UNCATEGORISED = "(no category)"
+"""Id and name of the category of products that have none, where they are wanted (`with_uncategorised`)."""
+_wanted: ContextVar[bool] = ContextVar("products without a category are wanted", default=False)
 _EXAMPLES = 3
 _LONGEST = 160
 _CHUNK_ROWS, _CHUNK_CHARACTERS = 1 << 18, 1 << 26
+
+
+@contextmanager
+def with_uncategorised() -> Iterator[None]:
+    """Drafts that are read inside this block have the products without a category too, under `UNCATEGORISED`.
+
+    Elsewhere they are set aside and counted: nobody knows to which queries they are relevant.
+    """
+    token = _wanted.set(True)
+    try:
+        yield
+    finally:
+        _wanted.reset(token)
 
 
 @dataclass
@@ -94,6 +112,8 @@ class ProductDraft(SourceDraft):
             picture: A file name, or the address it was downloaded from, whose last part is the file name.
         """
         product = None if isinstance(identifier, (dict, list)) else text_of(identifier)
+        if not path and _wanted.get():
+            path = [UNCATEGORISED]
         if product is None:
             self.reject("rows without a product id", place)
         elif product in self._ids:

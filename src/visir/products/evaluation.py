@@ -15,7 +15,13 @@ from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, nearest, raise_faults
 from visir.evaluation.comparison import Comparison, Difference
 from visir.evaluation.evaluate import evaluate as evaluate_system
-from visir.evaluation.paired_difference import INTERVALS, in_words, notes_of, paired_difference, with_correction
+from visir.evaluation.paired_difference import (
+    in_words,
+    intervals_in_words,
+    notes_of,
+    paired_difference,
+    with_correction,
+)
 from visir.evaluation.significance import Correction, TestName
 from visir.products.opening import open_catalogue
 from visir.products.relevance import SETTINGS, Setting
@@ -170,20 +176,24 @@ class CategoryEvaluation(Tabular, Plotted, view="visir.products.reports.evaluati
         """
         chosen = list(combinations(self.systems, 2)) if pairs is None else list(pairs)
         differences: list[Difference] = []
-        units: dict[str, int] = {}
+        counts: dict[str, dict[str, int]] = {}
         for setting in self.settings:
             for baseline, system in chosen:
                 if (baseline, setting) not in self.trials or (system, setting) not in self.trials:
                     continue
                 differences += [self._difference(setting, baseline, system, name, test, seed) for name in measures]
-                units[setting] = len(self._categories(setting, baseline, system).unique())
+                categories = self._categories(setting, baseline, system).unique()
+                counts.setdefault(setting, {})[f"{setting}, {system} against {baseline}"] = len(categories)
         if not differences:
             raise ConfigurationError("nothing to compare: fewer than two systems share a setting.")
         tested = with_correction(differences, correction)
+        units: dict[str, int] = {}  # of each setting; of each pair where pairs share more or fewer splits
+        for name, of_pairs in counts.items():
+            units |= {name: next(iter(of_pairs.values()))} if len(set(of_pairs.values())) == 1 else of_pairs
         return Comparison(
             tuple(self.systems),
             tested,
-            f"{in_words(test, seed)} over categories, each the mean of its splits; {INTERVALS}",
+            f"{in_words(test, seed, units)} over categories, each the mean of its splits; {intervals_in_words(units)}",
             correction,
             sum(not difference.untested for difference in tested),
             {},

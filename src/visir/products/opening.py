@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pyarrow.compute as pc
+
 from visir.collections.sources import SourceKind, find_source
-from visir.products.draft import ProductDraft
+from visir.products.draft import UNCATEGORISED, ProductDraft, with_uncategorised
 from visir.products.formats import FORMATS
 from visir.records import Catalogue
 
@@ -45,3 +47,35 @@ def open_catalogue(
     source = find_source(str(path_or_spec), CATALOGUES, format)
     contents = source.read(images=source.take("images", images), **options)
     return contents.build() if isinstance(contents, ProductDraft) else contents
+
+
+def open_uncategorised(
+    path_or_spec: str | Path, *, format: str | None = None, images: object = None, **options: Any
+) -> tuple[Catalogue, list[str]]:
+    """Open a catalogue with its products that have no category, which `open_catalogue` sets aside.
+
+    Args:
+        path_or_spec: As `open_catalogue` takes it.
+        format: As there.
+        images: As there.
+        **options: As there.
+
+    Returns:
+        The catalogue, and the ids of the products without a category; they stand under a category of their own,
+        `visir.products.draft.UNCATEGORISED`.
+
+    Raises:
+        CollectionError: Where no product can be used.
+
+    Example:
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     table = Path(folder, "shop.csv")
+        ...     _ = table.write_text("id,title,category\\na,red dress,Clothes > Dresses\\nb,blue dress,\\n")
+        ...     open_uncategorised(table)[1]
+        ['b']
+    """
+    with with_uncategorised():
+        catalogue = open_catalogue(path_or_spec, format=format, images=images, **options)
+    products = catalogue.products
+    return catalogue, products["id"].filter(pc.equal(products["category_id"], UNCATEGORISED)).to_pylist()

@@ -7,8 +7,8 @@ sessions build `description` (what distinguishes sessions that buy), `prediction
 `simulator` (logs with known causes). Names are imported when first used.
 
 The surface, in the order of work: `make` (a log to sessions), `describe` (what distinguishes sessions that buy),
-`predict` (a study of models), `train`, `score`, `ab_test` (an online test, read out at any time); and `generate` (a log
-whose causes are known).
+`predict` (a study of models), `train`, `score`, `serve`, `ab_test` (an online test, read out at any time); and
+`generate` (a log whose causes are known).
 
 Example:
     >>> import pyarrow as pa, pyarrow.parquet as pq
@@ -37,9 +37,11 @@ if TYPE_CHECKING:
     from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, LogMapping, load_mapping, preset, presets
     from visir.sessions.online.ab_test import AbTest, ab_test
     from visir.sessions.online.decisions import DecisionLog, assign
-    from visir.sessions.prediction.live import LiveScorer, score
+    from visir.sessions.prediction.live import LiveScorer
     from visir.sessions.prediction.predicting import predict
     from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
+    from visir.sessions.prediction.scoring import score
+    from visir.sessions.prediction.serving import serve
     from visir.sessions.prediction.training import train
     from visir.sessions.sessionisation import sessionise
     from visir.sessions.simulator import generate
@@ -52,10 +54,11 @@ __getattr__, __dir__ = lazy(
         "Sessions": "visir.sessions.making",
         "make": "visir.sessions.making",
         "LiveScorer": "visir.sessions.prediction.live",
-        "score": "visir.sessions.prediction.live",
+        "score": "visir.sessions.prediction.scoring",
         "predict": "visir.sessions.prediction.predicting",
         "PurchaseModel": "visir.sessions.prediction.purchase_model",
         "load_model": "visir.sessions.prediction.purchase_model",
+        "serve": "visir.sessions.prediction.serving",
         "train": "visir.sessions.prediction.training",
         "generate": "visir.sessions.simulator",
         "AbTest": "visir.sessions.online.ab_test",
@@ -103,6 +106,7 @@ __all__ = [
     "preset",
     "presets",
     "score",
+    "serve",
     "sessionise",
     "train",
 ]

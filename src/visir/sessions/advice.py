@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -71,8 +72,9 @@ def _unit(text: str) -> str:
 
 
 def _odd_times(folder: Path, mapping: LogMapping) -> list[str]:
-    times = ds.dataset(folder / "sessions").to_table(columns=["began", "ended"])
-    first, last = pc.min(times["began"]).as_py(), pc.max(times["ended"]).as_py()
+    batches = ds.dataset(folder / "sessions").to_batches(columns=["began", "ended"])
+    ends = [(pc.min(batch["began"]).as_py(), pc.max(batch["ended"]).as_py()) for batch in batches if len(batch)]
+    first, last = min(began for began, _ in ends), max(ended for _, ended in ends)
     earliest, latest = (datetime.fromtimestamp(time / 1e6, UTC) for time in (first, last))
     if earliest.year >= _OLDEST:
         return []
@@ -81,9 +83,12 @@ def _odd_times(folder: Path, mapping: LogMapping) -> list[str]:
 
 
 def _unknown_actions(folder: Path, mapping: LogMapping) -> list[str]:
-    column = ds.dataset(folder / "events").to_table(columns=["unknown_action"])["unknown_action"].drop_null()
-    counted = sorted(column.value_counts().to_pylist(), key=lambda row: (-row["counts"], row["values"]))
-    shown = ", ".join(f"{row['values']!r} ({row['counts']:,})" for row in counted[:EXAMPLES])
+    counts = Counter[str]()
+    for batch in ds.dataset(folder / "events").to_batches(columns=["unknown_action"]):
+        words = batch["unknown_action"].drop_null().value_counts().to_pylist()
+        counts.update({word["values"]: word["counts"] for word in words})
+    counted = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
+    shown = ", ".join(f"{word!r} ({count:,})" for word, count in counted[:EXAMPLES])
     more = f" and {len(counted) - EXAMPLES} more" if len(counted) > EXAMPLES else ""
-    near = nearest(counted[0]["values"], list(mapping.actions)) if mapping.actions else "[actions] is empty"
+    near = nearest(counted[0][0], list(mapping.actions)) if mapping.actions else "[actions] is empty"
     return [f'Words that [actions] does not name count as "other": {shown}{more}. For the first: {near}.']

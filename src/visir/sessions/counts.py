@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from visir.display import Displayed
+from visir.display import Displayed, counted
 from visir.sessions.definition import FLAGS, REASONS
 from visir.sessions.mapping import LogMapping
 
@@ -69,8 +70,47 @@ class LogCounts(Displayed):
         )
 
 
-def counts_document(counts: LogCounts, mapping: LogMapping, idle_minutes: float, engine: str) -> dict[str, Any]:
-    """The content of `counts.json`: the counts, and the declarations they depend on."""
+def counts_document(
+    counts: LogCounts, mapping: LogMapping, idle_minutes: float, engine: str, advice: Sequence[str]
+) -> dict[str, Any]:
+    """The content of `counts.json`: the counts, the declarations they depend on, and what to look at.
+
+    Args:
+        counts: The counts.
+        mapping: What the log was read with.
+        idle_minutes: More minutes than this without a request end a session.
+        engine: What found the sessions.
+        advice: Signs that the mapping does not mean what the log says (`advice.advice`).
+    """
     declared = {"mapping": mapping.name, "zone": mapping.zone, "idle_minutes": idle_minutes, "about": mapping.about}
     declared |= {bound: str(getattr(mapping, bound)) for bound in ("since", "until") if getattr(mapping, bound)}
-    return {"counts": asdict(counts), "declared": declared, "engine": engine}
+    return {"counts": asdict(counts), "declared": declared, "engine": engine, "advice": list(advice)}
+
+
+def remarks_of(counts: Mapping[str, Any]) -> list[str]:
+    """What became of rows that are not plain events, in sentences; empty where there are none.
+
+    Args:
+        counts: Those of `counts.json`.
+
+    Example:
+        >>> counts = {"rejected": {"bot": 2}, "flags": {"repeated_order": 1}, "malformed": 0, "passed_over": []}
+        >>> for remark in remarks_of(counts):
+        ...     print(remark)
+        2 rows rejected (bot): meets the declared condition for bots.
+        1 row accepted (repeated_order): names an order that an earlier event of the visitor named; accepted as "other".
+    """
+    remarks = [
+        f"{counted(count, 'rows')} {kind} ({name}): {meaning[name]}."
+        for kind, numbers, meaning in (("rejected", counts["rejected"], REASONS), ("accepted", counts["flags"], FLAGS))
+        for name, count in numbers.items()
+        if count
+    ]
+    if counts["malformed"]:
+        lines = counted(counts["malformed"], "lines")
+        remarks.append(f"{lines} rejected (malformed): no row; listed in malformed.parquet.")
+    names = counts.get("passed_over", ())
+    if names:
+        more = ", …" if len(names) > 5 else ""
+        remarks.append(f"{counted(len(names), 'files')} of another format passed over: {', '.join(names[:5])}{more}.")
+    return remarks

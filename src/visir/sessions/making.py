@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from visir.display import Displayed
 from visir.errors import ConfigurationError
 from visir.files import read_json
+from visir.sessions.counts import remarks_of
 from visir.sessions.definition import IDLE_MINUTES
 from visir.sessions.folder import parts_of
 from visir.sessions.mapping import LogMapping, load_mapping, preset, presets
@@ -27,10 +28,12 @@ class Sessions(Displayed, view="visir.sessions.reports.sessions_view"):
     Args:
         folder: Where it lies.
         counts: What became of the log's rows, as `counts.json` has it.
+        advice: Signs that the mapping does not mean what the log says, each with the next action.
     """
 
     folder: Path
     counts: dict[str, Any]
+    advice: tuple[str, ...] = ()
 
     @classmethod
     def open(cls, folder: str | Path) -> Sessions:
@@ -41,7 +44,13 @@ class Sessions(Displayed, view="visir.sessions.reports.sessions_view"):
         """
         folder = Path(folder)
         parts_of(folder)  # raises
-        return cls(folder, read_json(folder / "counts.json")["counts"])
+        document = read_json(folder / "counts.json")
+        return cls(folder, document["counts"], tuple(document.get("advice", ())))
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What `visir sessions make` says: rows rejected or accepted with a remark, lines that are none, the advice."""
+        return (*remarks_of(self.counts), *self.advice)
 
     def __fspath__(self) -> str:
         return str(self.folder)
@@ -53,7 +62,7 @@ class Sessions(Displayed, view="visir.sessions.reports.sessions_view"):
         accepted = f"{self.counts['accepted']:,} of {self.counts['read']:,} rows accepted"
         return (
             f"Sessions({self.folder}: {len(self):,} sessions, {self.counts['purchases']:,} with a purchase, "
-            f"{self.counts['visitors']:,} visitors)\n  {accepted}"
+            f"{self.counts['visitors']:,} visitors)\n  " + "\n  ".join([accepted, *self.remarks])
         )
 
     def to_arrow(self) -> pa.Table:
@@ -117,7 +126,7 @@ def make(
         replace: Replace `out` where it is a folder of sessions.
 
     Returns:
-        The sessions: a record that has their counts and tables, and stands wherever the folder can.
+        The sessions: a record that has their counts, remarks and tables, and stands wherever the folder can.
 
     Raises:
         VisirError: `out` exists, or a file is damaged as a whole.
@@ -136,6 +145,8 @@ def make(
         >>> sessions = make("log.csv", "sessions", mapping=mapping)
         >>> len(sessions), sessions.to_arrow()["purchase"].to_pylist()
         (2, [True, False])
+        >>> sessions.remarks
+        ("With unit = 'us' the log begins on 1970-01-01: is it right?",)
     """
     sessionise(
         log,

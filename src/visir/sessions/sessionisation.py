@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
 from visir.progress import Progress
+from visir.sessions.advice import advice
 from visir.sessions.bucket import PARTS, write_bucket
 from visir.sessions.counts import LogCounts, counts_document
 from visir.sessions.definition import IDLE_MINUTES
@@ -50,7 +51,7 @@ def sessionise(
       and each visitor is in one file.
     - `rejected/*.parquet`: the rejected events, each with the reason
     - `malformed.parquet`: the lines of CSV and JSON files that are not rows
-    - `counts.json`: all counts, with the declarations they depend on
+    - `counts.json`: all counts, with the declarations they depend on, and what to look at
 
     Args:
         source: A file, a folder, a tar archive, or several of these.
@@ -90,7 +91,9 @@ def sessionise(
         total = _write(engine, tables, mapping, idle_minutes, change)
         over = passed_over(source, mapping, scratch)
         counts = LogCounts.of(total, malformed=malformed, passed_over=over)
-        change.write_json("counts.json", counts_document(counts, mapping, idle_minutes, f"duckdb {version('duckdb')}"))
+        signs = advice(change.folder, mapping, counts)
+        engine_name = f"duckdb {version('duckdb')}"
+        change.write_json("counts.json", counts_document(counts, mapping, idle_minutes, engine_name, signs))
     return counts
 
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
 from visir.errors import ConfigurationError, VisirError, require
+from visir.sessions.advice import advice
 from visir.sessions.bucket import PARTS
 from visir.sessions.counts import EVENT_COUNTS, SESSION_COUNTS, LogCounts, counts_document
 from visir.sessions.definition import (
@@ -114,7 +115,9 @@ def sessionise_spark(
             _rename(written)
             change.written(part)
         counts = dataclasses.replace(log.counts, passed_over=passed_over(source, mapping, scratch))
-        change.write_json("counts.json", counts_document(counts, mapping, idle_minutes, f"spark {pyspark.__version__}"))
+        signs = advice(change.folder, mapping, counts)
+        engine = f"spark {pyspark.__version__}"
+        change.write_json("counts.json", counts_document(counts, mapping, idle_minutes, engine, signs))
         return counts
 
 

@@ -6,18 +6,24 @@ import hashlib
 import json
 import zipfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from visir.encoders.devices import pick_device
+from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.loading import hub_unreachable
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.model_names import template_of
 from visir.encoders.models.openclip_towers import CONFIG_FILE, OpenClipImageTower, OpenClipTextTower
-from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, bias_of, temperature
+from visir.encoders.models.pretrained_towers import (
+    PretrainedTowersEncoder,
+    bias_of,
+    dtype_on_card,
+    of_torch,
+    temperature,
+)
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.weights import hash_state
 from visir.errors import EncoderError, nearest
@@ -52,10 +58,18 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
     del revision  # refused by `load`: open_clip's hub names have none
     bare, options = split_options(name, OPTIONS, error=EncoderError)
     template = template_of(name, options)
-    device = pick_device(device)
+    torch_device, torch_dtype = of_torch(device, dtype)
+    torch_device = pick_device(torch_device)
     source = find_source(bare)
     with loading(name):
-        return _load(name, source, template, device, dtype)
+        card, towers, model = _load(name, source, template, torch_device, torch_dtype)
+    return PretrainedTowersEncoder(
+        replace(card, dtype=dtype_on_card(device, dtype)),
+        towers,
+        device=COMPILED if device == COMPILED else torch_device,
+        temperature=temperature(model.logit_scale),
+        bias=bias_of(model),
+    )
 
 
 def find_source(name: str) -> OpenClipSource:
@@ -113,7 +127,10 @@ def _quick_gelu(name: str, architecture: str, trained: bool) -> bool:
     return trained and not built
 
 
-def _load(name: str, source: OpenClipSource, template: str, device: str, dtype: str) -> PretrainedTowersEncoder:
+def _load(
+    name: str, source: OpenClipSource, template: str, device: str, dtype: str
+) -> tuple[EncoderCard, dict[Modality, PretrainedTower], Any]:
+    """The card, the towers and the whole model."""
     import open_clip
 
     _check_no_torchscript(name, source)
@@ -136,9 +153,7 @@ def _load(name: str, source: OpenClipSource, template: str, device: str, dtype: 
         text_preprocessing=text.values(),
         dtype=dtype,
     )
-    own = temperature(model.logit_scale)
-    towers: dict[Modality, PretrainedTower] = {"image": image, "text": text}
-    return PretrainedTowersEncoder(card, towers, device=device, temperature=own, bias=bias_of(model))
+    return card, {"image": image, "text": text}, model
 
 
 def _check_no_torchscript(name: str, source: OpenClipSource) -> None:

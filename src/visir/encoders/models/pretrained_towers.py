@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -18,7 +19,9 @@ from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
 from visir.encoders.base import Encoder
+from visir.encoders.devices import COMPILED
 from visir.encoders.inputs import Pixels
+from visir.encoders.models.compiled import CompiledTower, compiled_tower
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.truncation import TextLimit
@@ -38,6 +41,8 @@ class PretrainedTowersEncoder(Encoder):
     image or a text to its vector.
 
     Args:
+        device: Where PyTorch computes; "openvino" for towers that OpenVINO compiles for the CPU, each when it is first
+            needed.
         temperature: The one the model was trained to, or None.
         bias: That of a sigmoid loss, or None.
     """
@@ -54,6 +59,8 @@ class PretrainedTowersEncoder(Encoder):
         self.card, self.modalities = card, frozenset(pretrained_towers)
         self.dimension = next(iter(pretrained_towers.values())).outputs
         self._pretrained_towers, self._device = dict(pretrained_towers), device
+        self._compiled: dict[Modality, CompiledTower] = {}
+        self._compiling = threading.Lock()
         self._temperature, self._bias = temperature, bias
         for pretrained_tower in pretrained_towers.values():
             pretrained_tower.network.eval()
@@ -101,8 +108,10 @@ class PretrainedTowersEncoder(Encoder):
     def _embed(self, pretrained_tower: PretrainedTower, prepared: Sequence[Any]) -> NDArray[np.float32]:
         if not len(prepared):
             return no_vectors(self.dimension)
-        dtype = next(pretrained_tower.network.parameters()).dtype
         inputs = pretrained_tower.collate(prepared)
+        if self._device == COMPILED:
+            return self._compiled_tower(pretrained_tower)(inputs)
+        dtype = next(pretrained_tower.network.parameters()).dtype
         with inference():
             if isinstance(inputs, Tensor):
                 moved: Any = inputs.to(self._device, dtype if inputs.is_floating_point() else None)
@@ -112,6 +121,23 @@ class PretrainedTowersEncoder(Encoder):
                     for name, value in inputs.items()
                 }
             return to_vectors(pretrained_tower.network(moved))
+
+    def _compiled_tower(self, pretrained_tower: PretrainedTower) -> CompiledTower:
+        with self._compiling:
+            if pretrained_tower.modality not in self._compiled:
+                dtype = self.card.dtype.partition(" ")[0]
+                self._compiled[pretrained_tower.modality] = compiled_tower(pretrained_tower, self.card, dtype)
+            return self._compiled[pretrained_tower.modality]
+
+
+def of_torch(device: str | None, dtype: str) -> tuple[str | None, str]:
+    """The device and the dtype that PyTorch loads the towers with, which OpenVINO compiles from the CPU in float32."""
+    return ("cpu", "float32") if device == COMPILED else (device, dtype)
+
+
+def dtype_on_card(device: str | None, dtype: str) -> str:
+    """The arithmetic as the card has it: compiled networks round in another way."""
+    return f"{dtype} (openvino)" if device == COMPILED else dtype
 
 
 def part(module: M, *, only: Sequence[str] = (), without: Sequence[str] = ()) -> M:

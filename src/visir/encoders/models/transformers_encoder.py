@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from contextlib import nullcontext
+from dataclasses import replace
 from typing import Any
 
-from visir.encoders.devices import pick_device
+from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.models.dual_families import family_of_class
 from visir.encoders.models.image_processors import BACKENDS
 from visir.encoders.models.model_files import ModelFiles, loading
 from visir.encoders.models.model_names import one_of, positive_number, template_of
-from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, bias_of
+from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder, bias_of, dtype_on_card, of_torch
 from visir.encoders.models.tower_families import POOLINGS
 from visir.encoders.models.transformers_kinds import ModelKind
 from visir.encoders.models.transformers_towers import DualImageTower, DualTextTower, reading_of
@@ -26,8 +27,11 @@ def load(
     name: str, kind: ModelKind, files: ModelFiles, options: dict[str, str], *, device: str | None, dtype: str
 ) -> PretrainedTowersEncoder:
     """Load the model of this kind that lies in `files`."""
-    card, model, towers, device = load_towers(name, kind, files, options, device=device, dtype=dtype)
+    torch_device, torch_dtype = of_torch(device, dtype)
+    card, model, towers, picked = load_towers(name, kind, files, options, device=torch_device, dtype=torch_dtype)
     own = family_of_class(kind.class_name).temperature(model) if len(kind.modalities) > 1 else None
+    card = replace(card, dtype=dtype_on_card(device, dtype))
+    device = COMPILED if device == COMPILED else picked
     return PretrainedTowersEncoder(card, towers, device=device, temperature=own, bias=bias_of(model))
 
 
@@ -108,5 +112,6 @@ def _load_model(name: str, kind: ModelKind, files: ModelFiles, dtype: str, pooli
     config = kind.model_class.config_class.from_pretrained(
         files.folder, **({"trust_remote_code": True} if kind.is_foreign else {})
     )
+    files.hash_ahead()
     unused = [part for modality in kind.modalities for part in reading_of(kind, config, modality, pooling).unused]
     return load_model(name, kind.model_class, files, dtype, unused=unused, code=kind.is_foreign)

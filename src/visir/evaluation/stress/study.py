@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from visir.display import Plotted, Tabular, brief, counted
 from visir.errors import ConfigurationError, nearest
-from visir.evaluation.paired_difference import in_words
+from visir.evaluation.paired_difference import few_units_notes, in_words
 from visir.evaluation.saved import Saved
 from visir.evaluation.significance import TestName, corrected
 from visir.evaluation.stress.by_label import StressByLabel, effects_by_label
@@ -147,12 +147,16 @@ def assemble(
     """
     images = dict(zip(captions["id"].to_pylist(), captions["image_id"].to_pylist(), strict=True))
     all_effects: list[Effect] = []
+    units: dict[str, int] = {}
     for task in ("t2i", "i2t"):
         task_outcomes = [outcome for outcome in outcomes if outcome.task == task]
         if task_outcomes:
             ids = plain.per_query[task]["query_id"].to_pylist()
             clusters = [images[identifier] for identifier in ids] if task == "t2i" else None
+            units[task] = len(set(clusters or ids))
             all_effects += effects(plain, task_outcomes, clusters, test=test, seed=seed)
+    limits = few_units_notes(units, test, intervals=False)
+    limits += [f"not testable, because there is only one image: {task}" for task, count in units.items() if count == 1]
     of_captions = {effect.name: effect.after - effect.before for effect in all_effects if effect.outcome.task == "t2i"}
     study = Stress(
         system,
@@ -164,9 +168,9 @@ def assemble(
         jaccard(of_captions) if len(of_captions) > 1 else None,
         dict(zip(captions["id"].to_pylist(), captions["text"].to_pylist(), strict=True)),
         images,
-        f"{in_words(test, seed)} over images, with all their captions",
+        f"{in_words(test, seed, units)} over images, with all their captions",
         len(all_effects),
-        notes=tuple(dict.fromkeys(notes)),
+        notes=tuple(dict.fromkeys([*notes, *limits])),
     )
     return with_correction([study])[0]
 

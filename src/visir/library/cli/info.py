@@ -18,6 +18,7 @@ def info(library: LibraryFolder) -> None:
     from rich.table import Table
 
     from visir.library.layout import check_first_update_done
+    from visir.library.models import NO_MODEL
     from visir.library.snapshot import LibrarySnapshot
 
     check_first_update_done(library)
@@ -32,7 +33,7 @@ def info(library: LibraryFolder) -> None:
             "captions": f"{count('SELECT count(*) FROM captions'):,}",
             "broken": f"{count('SELECT count(*) FROM broken'):,}",
             "taken out": f"{count('SELECT count(*) FROM removed'):,}",
-            "model": opened.model,
+            "model": opened.model or NO_MODEL,
             "sparse head": opened.head or "none",
             "generation": str(opened.generation),
         }
@@ -43,6 +44,12 @@ def info(library: LibraryFolder) -> None:
                 f"{about.kind}, {about.documents:,} × {about.dimension:,}, {about.bytes / 1e6:,.1f} MB, "
                 f"{about.details.get('parts', 1)} parts, {about.deleted:,} deleted rows"
             )
+        if opened.words is not None:
+            words = opened.words.index
+            rows["words"] = f"{len(words.terms):,} in {', '.join(words.fields)}; language {words.language.name}"
+            rows["synonyms"] = f"{len(card.words.get('synonyms', ())):,} rules"
+        elif card.unit == "products":
+            rows["words"] = f"none; visir library update {library} adds them"
         output.answer({"library": opened.name, **rows})
         for title, value in rows.items():
             table.add_row(title, value)

@@ -19,8 +19,10 @@ from visir.cli.options import (
 )
 from visir.cli.verbs import examples
 from visir.library.cli.parts import (
+    LanguageOption,
     NameOption,
     SettleOption,
+    SynonymsOption,
     VerifyOption,
     update_once,
     watch_on,
@@ -50,6 +52,8 @@ def make(
     split: SplitOption = None,
     images: ImagesOption = None,
     verify: VerifyOption = False,
+    language: LanguageOption = None,
+    synonyms: SynonymsOption = None,
     settle: SettleOption = 2.0,
     device: DeviceOption = None,
 ) -> None:
@@ -69,7 +73,7 @@ def make(
         raise ConfigurationError(f"{place} is a library already.", hint=f"visir library update {place}")
     folder = out or default_folder(place)
     if model is None and not is_library(folder):
-        default = default_model()
+        default = default_model(place, images or (), split)
         model = default.name
         typer.echo(f"model {model}: {default.reason} (--model takes another)", err=True)
     loaded: dict[str, Any] = {}
@@ -84,6 +88,8 @@ def make(
         split=split,
         images=images or (),
         verify=verify,
+        language=language,
+        synonyms=synonyms,
         device=device,
         loaded=loaded,
     )

@@ -20,6 +20,21 @@ NameOption = Annotated[str | None, name_option("what the library is called. Defa
 VerifyOption = Annotated[
     bool, typer.Option("--verify", help="Read every file, also those whose size and time are as they were.")
 ]
+LanguageOption = Annotated[
+    str | None,
+    typer.Option(
+        help="How words are compared: plural (English plurals; the default), none, german, french, … Of products.",
+        show_default=False,
+    ),
+]
+SynonymsOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="A file of synonyms: lines a, b, c and a => b; the library copies it. Of products.",
+        show_default=False,
+    ),
+]
 SettleOption = Annotated[float, typer.Option(min=0.05, help="Seconds of quiet before a watch updates.")]
 
 

@@ -48,6 +48,15 @@ def search_in_library(
         bool | None,
         typer.Option("--read-prices/--no-read-prices", help=QUERY_HELP["read_prices"], rich_help_panel=_FILTERS),
     ] = None,
+    by: Annotated[
+        str | None,
+        typer.Option(
+            "--search-by",
+            help=QUERY_HELP["by"],
+            rich_help_panel=_SYSTEMS,
+            autocompletion=of("words", "vectors", "both"),
+        ),
+    ] = None,
     system: Annotated[
         str | None,
         typer.Option(
@@ -60,13 +69,11 @@ def search_in_library(
     ] = None,
     fusion: Annotated[
         str | None,
-        typer.Option(
-            help=f"{QUERY_HELP['fusion']} Default: rrf", rich_help_panel=_SYSTEMS, autocompletion=of("rrf", "weighted")
-        ),
+        typer.Option(help=QUERY_HELP["fusion"], rich_help_panel=_SYSTEMS, autocompletion=of("rrf", "weighted")),
     ] = None,
     weight: Annotated[
         float | None,
-        typer.Option(metavar="SHARE", help=f"{QUERY_HELP['weight']} Default: 0.5", rich_help_panel=_SYSTEMS),
+        typer.Option(metavar="SHARE", help=QUERY_HELP["weight"], rich_help_panel=_SYSTEMS),
     ] = None,
     rerank: Annotated[
         int | None,

@@ -78,7 +78,7 @@ def _terms(searcher: Searcher, query: Query, page: ResultPage) -> dict[str, str]
     """From item to the words that matched, where words had a part in the answer."""
     from visir.sparse.matched import in_words
 
-    if page.system == "dense":
+    if page.system in (None, "dense"):
         return {}
     matches = searcher.terms(query, [hit.id for hit in page.hits])
     return {item: in_words(terms) for item, terms in matches.items()}
@@ -89,7 +89,8 @@ def _title(options: Mapping[str, Any], page: ResultPage) -> str:
     parts += [f"like {example}" for example in (options["image"], options["like"]) if example is not None]
     parts += [f"in {options['category']}"] if options["category"] else []
     parts += [f"with “{read.words}” as {' and '.join(map(str, read.where))}" for read in page.read]
-    return " ".join([*parts, f"({page.label})"])
+    parts = [" ".join([*parts, f"({page.label})"]), *page.changes]
+    return "; ".join(parts)
 
 
 def _footer(page: ResultPage, unit: str, *, filtered: bool) -> str:

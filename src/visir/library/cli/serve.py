@@ -58,6 +58,15 @@ def serve(
         float, typer.Option(min=0, help="Seconds a library is served that cannot be compared with the disk.")
     ] = 10.0,
     device: DeviceOption = None,
+    deterministic: Annotated[
+        bool,
+        typer.Option(
+            "--deterministic",
+            help="The same scores to the last bit, whatever else is searched at the time. Texts cost up to twice as "
+            "much.",
+            rich_help_panel=COMPUTE,
+        ),
+    ] = False,
     log_form: Annotated[
         str,
         typer.Option("--log", metavar="json|text", help="Form of the log. Default: text on a terminal, else JSON."),
@@ -87,6 +96,7 @@ def serve(
         docs=docs,
         log_queries=log_queries,
         device=device,
+        deterministic=deterministic,
         body=int(max_body * 2**20),
         pixels=int(max_pixels * 1e6),
         rate=rate,

@@ -14,9 +14,11 @@ from visir.cli.options import (
 )
 from visir.cli.verbs import examples, streams
 from visir.library.cli.parts import (
+    LanguageOption,
     LibraryFolder,
     NameOption,
     SettleOption,
+    SynonymsOption,
     VerifyOption,
     update_once,
     watch_on,
@@ -30,7 +32,10 @@ def update(
     library: LibraryFolder,
     verify: VerifyOption = False,
     model: Annotated[
-        str | None, typer.Option("--model", "-m", help="A model: where that of the library lies now, if it was moved.")
+        str | None,
+        typer.Option(
+            "--model", "-m", help="A model: where that of the library lies now, if it was moved; or its first one."
+        ),
     ] = None,
     sparse: Annotated[
         str | None,
@@ -39,6 +44,8 @@ def update(
     kind: KindsOption = None,
     setting: IndexSetOption = None,
     name: NameOption = None,
+    language: LanguageOption = None,
+    synonyms: SynonymsOption = None,
     device: DeviceOption = None,
 ) -> None:
     """Bring a library up to date with its photos.
@@ -54,7 +61,17 @@ def update(
     settings = name_value_pairs(setting)
     models = {"model": model, "head": sparse}
     update_once(
-        library, None, **models, kind=kind, settings=settings, name=name, verify=verify, device=device, loaded={}
+        library,
+        None,
+        **models,
+        kind=kind,
+        settings=settings,
+        name=name,
+        verify=verify,
+        language=language,
+        synonyms=synonyms,
+        device=device,
+        loaded={},
     )
 
 

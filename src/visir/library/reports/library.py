@@ -7,6 +7,7 @@ from itertools import islice
 import pyarrow as pa
 
 from visir.library.library import Library
+from visir.library.models import NO_MODEL
 from visir.library.reports.tiles import tile
 from visir.reports.blocks import Block, Paragraph, inline
 from visir.reports.gallery import Strip
@@ -22,7 +23,7 @@ def blocks(library: Library) -> list[Block]:
     heading = facts(
         library.name,
         (len(ids), "pictures"),
-        f"model {library.model}",
+        f"model {library.model or NO_MODEL}",
         "" if library.takes_texts is not False else "takes pictures, no texts",
     )
     tiles = [tile(library[ids[row]]) for row in some_rows(len(ids), SHOWN)]

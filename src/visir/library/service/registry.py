@@ -75,12 +75,13 @@ class LibraryHandle:
             hint = f"give it another one: visir library update {folder} --name NAME"
             raise LibraryError(f"{folder}: {fault.message}", hint=hint) from fault
         self._path = library_path(library.name)
-        self.searcher = Searcher(library, device=settings.device, loaded=loaded)
-        loading = "" if library.model in loaded else f"; loading the model {library.model}"
+        self.searcher = Searcher(library, device=settings.device, loaded=loaded, deterministic=settings.deterministic)
+        loading = "" if not library.model or library.model in loaded else f"; loading the model {library.model}"
         callback(f"{library.name}: {len(library):,} {library.card.unit}{loading}")
         self.searcher.load()
         models = self.searcher.encoder.models
-        loaded[library.model] = models.encoder
+        if library.model:
+            loaded[library.model] = models.encoder
         if library.head is not None and models.sparse is not None:
             loaded[library.head] = models.sparse
         self._loaded = loaded
@@ -166,6 +167,7 @@ class LibraryHandle:
             "name": self.name,
             "items": len(library),
             "unit": library.card.unit,
+            "ways": list(searcher.ways),
             "systems": list(searcher.systems),
             "labels": {system: library.label(system) for system in searcher.systems},
             "model": model_name(library.model),
@@ -204,7 +206,8 @@ class LibraryHandle:
         # A generation is closed when nothing uses it any more. Errors that were answered refer to themselves by their
         # frames, and would hold old generations open, with their files, until some collection comes by.
         gc.collect()
-        self._loaded |= {library.model: self.searcher.encoder.models.encoder}
+        if library.model:
+            self._loaded |= {library.model: self.searcher.encoder.models.encoder}
         self._metrics.holds(self.name, len(library), library.generation)
         self._log.write("info", "reload", library=self.name, generation=library.generation, items=len(library))
         return True

@@ -79,6 +79,7 @@ def results_json(page: ResultPage, cards: Mapping[str, tuple[dict[str, Any], byt
             "hits": hits,
             "total": page.total,
             "next_offset": page.next_offset,
+            "by": page.by,
             "system": page.system,
             "label": page.label,
             "seconds": page.seconds,
@@ -87,6 +88,7 @@ def results_json(page: ResultPage, cards: Mapping[str, tuple[dict[str, Any], byt
                 {"words": valid_utf8(words.words), "where": [vars(condition) for condition in words.where]}
                 for words in page.read
             ],
+            "changes": [valid_utf8(change) for change in page.changes],
         }
     )
 

@@ -24,6 +24,8 @@ class ServiceSettings:
         docs: Offer `/docs`, which loads its scripts from elsewhere; off by default.
         log_queries: Write what people look for into the log; off by default.
         device: Of the models; None for the best there is.
+        deterministic: Answers are the same to the bit, whatever else is searched at the time; texts cost up to twice
+            the work.
         body: Of one request, counted while it comes in, so that no header needs to be believed.
         bodies: Of all requests at one time.
         pixels: Of a photo to search with, read from its header before anything is decoded.
@@ -57,6 +59,7 @@ class ServiceSettings:
     docs: bool = False
     log_queries: bool = False
     device: str | None = None
+    deterministic: bool = False
     body: int = 16 * 2**20
     bodies: int = 128 * 2**20
     pixels: int = 32_000_000

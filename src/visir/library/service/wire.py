@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, TypeAlias
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
 from visir.library.filters import FieldCondition, Op
-from visir.library.query import Query, QueryFields, System, described
+from visir.library.query import By, Query, QueryFields, System, described
 
 ITEM = "^[0-9a-f]{32}$"
 """An item's id: the first 32 hexadecimal digits of a SHA-256. No path can be written in these letters."""
@@ -150,11 +150,17 @@ class Results(BaseModel):
     hits: list[HitBody]
     total: int = Field(description="Pictures that could be found: all, or those that satisfy the conditions.")
     next_offset: int | None = Field(description="The offset of the next page; null on the last.", examples=[10])
-    system: System
+    by: By = Field(description="What answered.")
+    system: System | None = Field(description="The system of vectors that answered; null for words alone.")
     label: str = Field(description=_LABEL, examples=["late interaction"])
     seconds: dict[str, float] = Field(examples=[{"encode": 0.006, "search": 0.002}])
     generation: int
     read: list[ReadWordsBody] = Field([], description="Words of the text that became conditions; see `read_prices`.")
+    changes: list[str] = Field(
+        [],
+        description="What was searched beside or instead of words of the text: corrected spelling, synonyms.",
+        examples=[["searched for 'dress' instead of 'drss'"]],
+    )
 
 
 class BatchResults(BaseModel):
@@ -314,6 +320,7 @@ class LibraryInfo(BaseModel):
     name: str = Field(examples=["photos"])
     items: int
     unit: Literal["pictures", "products"] = Field("pictures", description="What its items are.")
+    ways: list[By] = Field(description="What a text can be searched by; the first is taken without `by`.")
     systems: list[System]
     labels: dict[System, str] = Field(description=_LABEL, examples=[{"dense": "late interaction"}])
     model: str

@@ -22,7 +22,6 @@ GROUPS = {
     "typos": ("char_swap", "missing_char", "extra_char", "nearby_char"),
 }
 """Labels of thesis Table 5.3 that are means of perturbations (which they are is in the notes of the table)."""
-_NO_LOG = "no log of it is at hand"
 
 
 class LogsExperiment(Experiment):
@@ -68,7 +67,7 @@ class LogsExperiment(Experiment):
         for task in ("i2t", "t2i"):
             path = folder / task / "none.parquet"
             if not path.is_file():
-                notes.append(f"{task}: no unperturbed log is at hand")
+                notes.append(f"{task}: there is no unperturbed log")
                 continue
             evaluation = evaluate_log(read(path))
             values |= values_of(evaluation.result.aggregates, context.row)
@@ -78,7 +77,7 @@ class LogsExperiment(Experiment):
             reading = nearest_reading(evaluation, context)
             explained += [reading] if reading else []
         if not protocol:
-            raise InsufficientDataError("no unperturbed log is at hand")
+            raise InsufficientDataError("there is no unperturbed log")
         return Measurement(values, provenance, protocol, " ".join(explained), tuple(dict.fromkeys(notes)), draws=draws)
 
     def _perturbed(self, folder: Path, provenance: dict[str, str], context: ExperimentContext) -> Measurement:
@@ -86,7 +85,7 @@ class LogsExperiment(Experiment):
 
         paths = sorted((folder / "t2i").glob("*.parquet"))
         if not paths:
-            raise InsufficientDataError("no log of text to image is at hand")
+            raise InsufficientDataError("there is no log of text to image")
         logs = {path.stem: evaluate_log(read(path)).result for path in paths}
         logs = {"rsum" if name == PLAIN else name: result for name, result in logs.items()}
         rsums = {name: result.mean("t2i", "rsum") for name, result in logs.items()}
@@ -98,9 +97,9 @@ class LogsExperiment(Experiment):
                 rsums[group] = sum(rsums[part] for part in parts) / len(parts)
                 draws[group] = np.mean([draws[part] for part in parts], axis=0)
             else:
-                notes.append(f"t2i {group}: is the mean of {', '.join(parts)}; {_logs_of(there)}")
+                notes.append(f"t2i {group}: the mean of {', '.join(parts)}; {_logs_of(there)}")
         printed = set(rsums) if context.row is None else set(context.row.values["t2i"])
-        notes += [f"t2i {name}: {_NO_LOG}" for name in sorted(printed - set(rsums) - set(GROUPS))]
+        notes += [f"t2i {name}: there is no log of it" for name in sorted(printed - set(rsums) - set(GROUPS))]
         protocol = dict(next(iter(logs.values())).protocol.card())
         return Measurement(
             {f"t2i {name}": value for name, value in rsums.items()},
@@ -118,15 +117,18 @@ class LogsExperiment(Experiment):
         perturbed = sorted(path.stem for path in (folder / "t2i").glob("*.parquet") if path.stem != PLAIN)
         if not (folder / "t2i" / f"{PLAIN}.parquet").is_file():
             raise InsufficientDataError(
-                "changes are measured from the unperturbed log of text to image, which is not at hand"
-                + (f"; {_logs_of(perturbed)}" if perturbed else "")
+                "changes are measured from the unperturbed log of text to image; "
+                + (f"there are only logs of {', '.join(perturbed)}" if perturbed else "there is none")
             )
         study = stress_logs(folder)
         similarity = study.jaccard
         if similarity is None:
-            raise InsufficientDataError(f"a similarity is of two perturbations; {_logs_of(perturbed)}")
+            raise InsufficientDataError(f"a similarity compares two perturbations; {_logs_of(perturbed)}")
         values = {f"t2i {name}": similarity.mean(name) for name in SETS}
-        reason = f"logs of {len(similarity.names)} of {THIRTEEN} perturbations, so not the printed mean over all pairs"
+        reason = (
+            f"the mean over pairs of {len(similarity.names)} perturbations; the paper's is over pairs of {THIRTEEN}, "
+            "and there are no logs of the others"
+        )
         partial = {} if len(similarity.names) == THIRTEEN else dict.fromkeys(values, reason)
         notes = [*study.notes, *([reason] if partial else [])]
         draws = {f"t2i {group}": drawn for group, drawn in jaccard_draws(study).items()}
@@ -135,5 +137,5 @@ class LogsExperiment(Experiment):
 
 
 def _logs_of(perturbations: list[str]) -> str:
-    """Which logs are here and fill no value of the table by themselves."""
-    return f"not used: the log of {', '.join(perturbations)}" if perturbations else _NO_LOG
+    """Which of the logs that a value needs there are."""
+    return f"there is only a log of {', '.join(perturbations)}" if perturbations else "there is no log of these"

@@ -8,17 +8,10 @@ from collections.abc import Sequence
 from visir.papers.comparison import StudyComparison
 from visir.papers.published_values import published_words
 from visir.papers.reports.grid import grids
+from visir.papers.reports.notes import notes_of
 from visir.papers.status import STATES, StudyStatus
 from visir.papers.verdicts import tree
 from visir.reports.table import Cell, Column, Table
-
-DATA = {
-    "same": "On the data of the table; reproduced: within 5 % of the printed value (thesis 2.5.3)",
-    "other": "On real data of another collection: values are not judged, the order of systems is",
-    "quoted": "The authors' own numbers: nothing is measured, what the paper says of them is checked",
-    "generated": "On generated data: values are not judged, and orders only show that the study runs",
-}
-"""What the data of a scale allows, as a note below its table."""
 
 
 def values_table(comparison: StudyComparison) -> Table:
@@ -57,49 +50,45 @@ def values_table(comparison: StudyComparison) -> Table:
     return Table.of(columns, rows, caption=_caption(comparison), notes=notes_of(comparison))
 
 
-def notes_of(comparison: StudyComparison) -> list[str]:
-    """The notes below the values: what was run, on what data, and what was not run."""
-    values = [value for value in comparison.values if value.state != "not run"]
-    notes = [comparison.study.scale(comparison.scale).description, DATA[comparison.data]]
-    seeds = sorted({cell.seed for cell in comparison.cells if cell.state == "done"})
-    notes.append(f"seeds {', '.join(map(str, seeds))}" if seeds else "nothing was run")
-    left_out = comparison.not_measured
-    notes += [f"{sum(left_out.values())} printed values were not run at this scale"] if left_out else []
-    notes += [f"{count}: {reason}" for reason, count in left_out.items() if reason != "not run"]
-    notes += ["?: the printed value is doubtful (visir papers show)"] if any(value.doubt for value in values) else []
-    notes += sorted({f"failed: {value.reason}" for value in values if value.state == "failed"})
-    notes += insufficient_data(comparison)
-    reasons = {value.reason for value in values if value.state == "not judged"}
-    notes += sorted(
-        reason for reason in reasons if "only orders compare" not in reason and reason != "no printed value"
-    )
-    return notes
-
-
-def insufficient_data(comparison: StudyComparison) -> list[str]:
-    """Cells that were tried and whose data does not hold what they need: "ga-sessions: the log names no customer"."""
-    tried = [cell for cell in comparison.cells if cell.state == "not run" and cell.versions]
-    return list(dict.fromkeys(": ".join(filter(None, (cell.collection, cell.reason))) for cell in tried))
-
-
 def orders_table(comparison: StudyComparison) -> Table | None:
     """The pairs that stand in the other order for certain; None when no pair was measured."""
     pairs, counted = comparison.measured_pairs, comparison.counted_pairs
     if not pairs:
         return None
+    with_interval = comparison.data != "quoted"  # what is quoted is what it is
     rows: list[list[Cell]] = [
-        [pair.collection or None, pair.label, f"{pair.higher} > {pair.lower}", pair.difference, *(pair.interval or ())]
+        [
+            pair.collection or None,
+            pair.label,
+            f"{pair.higher} > {pair.lower}",
+            pair.difference,
+            *((pair.interval or ()) if with_interval else ()),
+        ]
         for pair in counted
         if not pair.agrees
     ]
-    left = len(pairs) - len(counted)
-    notes = [
-        f"{comparison.pairs_in_order} of {len(counted)} pairs that count stand in the printed order; the rest is here",
-        f"{left} of {len(pairs)} do not count: the 95 % interval of their difference includes 0, or there is none",
-    ]
-    names = ("difference here", "95 % from", "to")
-    columns = [Column("collection"), Column("of"), Column("printed"), *(Column(name, 2, signed=True) for name in names)]
-    return Table.of(columns, rows, caption=_caption_of(comparison, "orders"), notes=notes)
+    columns = [Column("collection"), Column("system" if comparison.study.pairs == "labels" else "value")]
+    columns += [Column("printed order"), Column("difference", 2, signed=True)]
+    columns += [Column(name, 2, signed=True) for name in ("95 % from", "to")] if with_interval else []
+    caption = _caption_of(comparison, "pairs in another order than printed")
+    return Table.of(columns, rows, caption=caption, notes=_notes_of_orders(comparison))
+
+
+def _notes_of_orders(comparison: StudyComparison) -> list[str]:
+    measured, counted = len(comparison.measured_pairs), len(comparison.counted_pairs)
+    in_order = comparison.pairs_in_order
+    if not counted:
+        head = "No pair counts, so no pair is listed"
+    elif in_order == counted:
+        head = f"All pairs that count ({counted}) stand in the printed order, so no pair is listed"
+    else:
+        others = "the other is listed" if counted - in_order == 1 else f"the other {counted - in_order} are listed"
+        head = f"{in_order} of {counted} pairs that count stand in the printed order; {others}"
+    which = "the 95 % interval of its difference excludes 0" if comparison.data != "quoted" else "its values differ"
+    left = measured - counted
+    how_many = f"{left} of {measured} do not" if left else f"all {measured} that were measured do"
+    notes = [head, f"A pair counts when {which}; {how_many}"]
+    return notes if in_order == counted else [*notes, "difference: the first value here minus the second"]
 
 
 def trend_checks_table(comparison: StudyComparison) -> Table | None:
@@ -121,9 +110,13 @@ def trend_checks_table(comparison: StudyComparison) -> Table | None:
     columns = [Column("what the paper says"), Column("holds"), Column("in the values")]
     columns += [Column("in % of draws", 0), Column("by chance %", 0), Column("numbers")]
     notes = [
-        "holds: in nearly all draws of the values (97.5 %), or in nearly none; undecided does not count",
-        "draws: other queries, visitors, folds, seeds; by chance: if what is compared stood in random order",
+        "holds: yes, true in at least 97.5 % of the draws; no, in at most 2.5 %; what is undecided does not count",
+        "in the values: whether it is true of the values as they were measured",
+        "draws: the values with other queries, visitors, folds or seeds, drawn from those that there are",
+        "by chance: how often it is true, at most, if what is compared stands in random order",
     ]
+    if comparison.data == "quoted":
+        notes[2] = "draws: there are none of quoted numbers, so a statement is true in all or in none"
     return Table.of(columns, rows, caption=_caption_of(comparison, "trend checks"), notes=notes)
 
 
@@ -157,7 +150,7 @@ def tree_table(comparison: StudyComparison) -> Table | None:
     rows: list[list[Cell]] = []
     for leaf in leaves:
         values = f"{leaf.reproduced} of {leaf.judged}" if leaf.judged else None
-        order = f"{leaf.in_order} of {leaf.counted} that count ({leaf.pairs})"
+        order = f"{leaf.in_order} of {leaf.counted} that count, of {leaf.pairs} measured" if leaf.pairs else None
         rows.append([leaf.task, leaf.kind, leaf.collection or None, values, order])
     names = ("task", "kind", "collection", "values within 5 %", "pairs in the printed order")
     return Table.of([Column(name) for name in names], rows, caption=_caption_of(comparison, "the tree"))
@@ -194,8 +187,11 @@ def summary_table(statuses: Sequence[StudyStatus]) -> Table:
         )
     counted = Counter(status.state for status in statuses)
     notes = [", ".join(f"{counted[state]} {state}" for state in STATES)]
-    notes.append("values: within 5 % / judged, of printed")
-    notes.append("order: pairs in the printed order / pairs that count, of measured; at the largest scale run")
+    notes.append(
+        "values, 19/20 of 144: 19 of the 20 that could be compared are within 5 % of the printed; 144 are printed"
+    )
+    notes.append("order, 35/36 of 41: 35 of the 36 pairs that count stand in the printed order; 41 were measured")
+    notes.append("order is that of the largest scale that was run")
     names = ("table", "title", "state", "scales", "values", "order", "verdicts")
     return Table.of([Column(name) for name in names], rows, caption="Every table and figure", notes=notes)
 

@@ -21,9 +21,10 @@ from visir.parquet import read_columns
 from visir.records import Gallery, Run
 from visir.retrieval.depth import depth_fault
 from visir.retrieval.text import kernels
+from visir.retrieval.text.answer import TextAnswer
 from visir.retrieval.text.bm25f import Bm25F
 from visir.retrieval.text.plan import Lexicon, Plan, plan
-from visir.retrieval.text.postings import Postings
+from visir.retrieval.text.postings import Postings, check_arrays
 from visir.retrieval.text.spelling import Spelling
 from visir.retrieval.text.synonyms import Synonyms
 from visir.retrieval.text.words import Language
@@ -56,23 +57,6 @@ class QueryOptions(TypedDict, total=False):
     spelling: bool
     synonyms: Synonyms | None
     near_words: NearWords | None
-
-
-@dataclass(frozen=True)
-class TextAnswer:
-    """The answer of a text index to one query.
-
-    Attributes:
-        ids: Of the documents, best first; equal scores in order of id.
-        scores: Their scores.
-        changes: What was searched beside or instead of the words of the query, a sentence each.
-        corrected: The query with misspelt words replaced, for other systems; as it was typed where none is.
-    """
-
-    ids: tuple[str, ...]
-    scores: tuple[float, ...]
-    changes: tuple[str, ...]
-    corrected: str
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -194,12 +178,17 @@ class TextIndex(Displayed):
         return self if bm25f == self.bm25f else replace(self, bm25f=bm25f)
 
     def search(
-        self, query: str, k: int = 10, *, within: NDArray[np.bool_] | None = None, **options: Unpack[QueryOptions]
+        self,
+        query: str | Plan,
+        k: int = 10,
+        *,
+        within: NDArray[np.bool_] | None = None,
+        **options: Unpack[QueryOptions],
     ) -> TextAnswer:
         """Return the documents that share a word with the query, best first.
 
         Args:
-            query: Any text.
+            query: Any text, or what `plan` returned for it; then the options are not used.
             k: How many documents the answer has at most, from 1.
             within: (n,) bool, the documents that may be found; None: all.
             **options: As of `QueryOptions`.
@@ -212,17 +201,24 @@ class TextIndex(Displayed):
         return TextAnswer(tuple(ids), tuple(scores.tolist()), looked_up.changes, looked_up.corrected)
 
     def run(
-        self, queries: Mapping[str, str], k: int = 10, *, name: str = "BM25F", **options: Unpack[QueryOptions]
+        self,
+        queries: Mapping[str, str | Plan],
+        k: int = 10,
+        *,
+        name: str = "BM25F",
+        within: NDArray[np.bool_] | None = None,
+        **options: Unpack[QueryOptions],
     ) -> Run:
         """Return the answers to several queries as a `Run`; a query without a match has no documents.
 
         Args:
-            queries: From the id of each query to its text.
+            queries: From the id of each query to its text, or to what `plan` returned for it.
             k: How many documents each answer has at most, from 1.
             name: Of the run.
+            within: As of `search`.
             **options: As of `QueryOptions`.
         """
-        parts = [self._ranked(text, k, None, options)[:2] for text in queries.values()]
+        parts = [self._ranked(text, k, within, options)[:2] for text in queries.values()]
         nothing = (np.zeros(0, np.int64), np.zeros(0))
         return Run(
             name,
@@ -257,6 +253,16 @@ class TextIndex(Displayed):
     def write(self, change: FolderChange) -> None:
         """Write the index into a folder that is being made or changed; an earlier one there no longer counts."""
         place = f"index-{change.manifest.generation + 1}"
+        change.content |= self.write_part(change, place)
+        change.keep_only(place)
+
+    def write_part(self, change: FolderChange, place: str) -> dict[str, Any]:
+        """Write the index as a part of a folder, and return what `read_part` takes, for the manifest of that folder.
+
+        Args:
+            change: Of the folder.
+            place: A folder below it that no other index has.
+        """
         for name in _ARRAYS:
             np.save(change.file(f"{place}/{name}.npy", fresh=True), getattr(self.postings, name), allow_pickle=False)
         digests = pa.FixedSizeBinaryArray.from_buffers(
@@ -268,8 +274,7 @@ class TextIndex(Displayed):
         )
         for name, table in (("documents", documents), ("words", words)):
             pq.write_table(table, change.file(f"{place}/{name}.parquet", fresh=True), compression="zstd")
-        change.keep_only(place)
-        change.content |= {
+        return {
             "place": place,
             "fields": list(self.fields),
             "language": self.language.name,
@@ -286,8 +291,20 @@ class TextIndex(Displayed):
         folder = Path(folder)
         manifest = Manifest.read(folder, TEXT_INDEX)
         manifest.check(folder, TEXT_INDEX, hashed=lambda name: False)
+        return cls.read_part(folder, manifest.content)
+
+    @classmethod
+    def read_part(cls, folder: Path, content: Mapping[str, Any]) -> TextIndex:
+        """Read an index that is a part of a folder.
+
+        Args:
+            folder: The folder.
+            content: What `write_part` returned.
+
+        Raises:
+            TextIndexError: It is missing or damaged.
+        """
         with TEXT_INDEX.reading(folder):
-            content: Mapping[str, Any] = manifest.content
             place = folder / content["place"]
             hint = TEXT_INDEX.remedy
             columns = {"id": pa.string(), "digest": pa.binary(16)}
@@ -296,7 +313,7 @@ class TextIndex(Displayed):
                 place / "words.parquet", {"word": pa.string(), "term": pa.string()}, TextIndexError, hint
             )
             arrays = [np.load(place / f"{name}.npy", mmap_mode="r", allow_pickle=False) for name in _ARRAYS]
-            _check_arrays(arrays, len(content["fields"]), documents.num_rows, words.num_rows)
+            check_arrays(arrays, len(content["fields"]), documents.num_rows, words.num_rows)
             ids, digests = (pa.concat_arrays(documents[name].chunks) for name in ("id", "digest"))
             return cls(
                 ids,
@@ -332,13 +349,13 @@ class TextIndex(Displayed):
         return gains
 
     def _ranked(
-        self, query: str, k: int, within: NDArray[np.bool_] | None, options: QueryOptions
+        self, query: str | Plan, k: int, within: NDArray[np.bool_] | None, options: QueryOptions
     ) -> tuple[NDArray[np.int64], NDArray[np.float64], Plan]:
         if fault := depth_fault(k):
             raise ConfigurationError(fault, hint="k=10 gives the best ten")
         if within is not None and (within.dtype != np.bool_ or within.shape != (len(self),)):
             raise ConfigurationError(f"within must be {len(self):,} booleans, not {within.shape} of {within.dtype}")
-        looked_up = self.plan(query, **options)
+        looked_up = query if isinstance(query, Plan) else self.plan(query, **options)
         postings = self.postings
         concepts, alternatives, groups, words, weights = looked_up.arrays()
         rows, scores = kernels.score(
@@ -377,15 +394,3 @@ def _documents(
         for parts in zip(*columns, strict=True)
     ]
     return names, columns, np.frombuffer(b"".join(hashes), np.uint8).reshape(-1, 16)
-
-
-def _check_arrays(arrays: Sequence[NDArray[Any]], fields: int, n: int, v: int) -> None:
-    """The kernels read without a check of their own: what leads nowhere is refused here."""
-    starts, documents, counts, lengths = arrays
-    shapes = starts.shape == (v + 1,) and counts.shape == (len(documents), fields) and lengths.shape == (n, fields)
-    types = [array.dtype.str[1:] for array in arrays] == ["i8", "i4", "u2", "i4"]
-    if not shapes or not types:
-        raise ValueError("its arrays do not fit together")
-    inside = len(documents) == 0 or (documents.min() >= 0 and documents.max() < n)
-    if starts[0] != 0 or starts[-1] != len(documents) or (np.diff(starts) < 0).any() or not inside:
-        raise ValueError("its postings lead nowhere")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,3 +103,22 @@ class Postings:
         words = [word for word, is_used in zip(words, used.tolist(), strict=True) if is_used]
         starts = np.concatenate([starts[:-1][used], starts[-1:]])
         return Postings(words, starts, (key % max(n, 1)).astype(np.int32), count[order], lengths)
+
+
+def check_arrays(arrays: Sequence[NDArray[Any]], fields: int, n: int, v: int) -> None:
+    """Raise `ValueError` for arrays that do not fit together: the kernels read without a check of their own.
+
+    Args:
+        arrays: Starts, documents, counts and lengths.
+        fields: How many fields there are.
+        n: How many documents.
+        v: How many words.
+    """
+    starts, documents, counts, lengths = arrays
+    shapes = starts.shape == (v + 1,) and counts.shape == (len(documents), fields) and lengths.shape == (n, fields)
+    types = [array.dtype.str[1:] for array in arrays] == ["i8", "i4", "u2", "i4"]
+    if not shapes or not types:
+        raise ValueError("its arrays do not fit together")
+    inside = len(documents) == 0 or (documents.min() >= 0 and documents.max() < n)
+    if starts[0] != 0 or starts[-1] != len(documents) or (np.diff(starts) < 0).any() or not inside:
+        raise ValueError("its postings lead nowhere")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 
 from visir.errors import ConfigurationError, raise_faults
@@ -35,6 +36,7 @@ class Synonyms:
 
     same: dict[Phrase, tuple[Phrase, ...]] = field(default_factory=dict)
     instead: dict[Phrase, tuple[Phrase, ...]] = field(default_factory=dict)
+    _by_language: dict[str, Synonyms] = field(default_factory=dict, init=False, repr=False, compare=False)
 
     @classmethod
     def read(cls, path: str | Path) -> Synonyms:
@@ -90,17 +92,24 @@ class Synonyms:
 
     def under(self, language: Language) -> Synonyms:
         """Return the rules for queries of terms: "sofas" is then "sofa". The right sides remain words."""
+        if language.name in self._by_language:
+            return self._by_language[language.name]
         joined: list[dict[Phrase, dict[Phrase, None]]] = [{}, {}]
         for rules, terms in zip((self.same, self.instead), joined, strict=True):
             for phrase, others in rules.items():
                 terms.setdefault(tuple(language.terms(phrase)), {}).update(dict.fromkeys(others))
-        return Synonyms(*({phrase: tuple(others) for phrase, others in rules.items()} for rules in joined))
+        under = Synonyms(*({phrase: tuple(others) for phrase, others in rules.items()} for rules in joined))
+        return self._by_language.setdefault(language.name, under)
+
+    @cached_property
+    def _longest(self) -> int:
+        """Words of the longest phrase that a rule names."""
+        return max(map(len, (*self.same, *self.instead)), default=0)
 
     def matches(self, terms: Phrase) -> Iterator[tuple[int, int, bool, tuple[Phrase, ...]]]:
         """Yield the rules that fit somewhere in a query: first word, number of words, is it `=>`, the other phrases."""
-        longest = max(map(len, (*self.same, *self.instead)), default=0)
         for at in range(len(terms)):
-            for length in range(1, min(longest, len(terms) - at) + 1):
+            for length in range(1, min(self._longest, len(terms) - at) + 1):
                 phrase = terms[at : at + length]
                 for rules, is_instead in ((self.instead, True), (self.same, False)):
                     if phrase in rules:

@@ -48,24 +48,24 @@ def make(
 
     Find the sessions of a raw log. Rejected rows are counted by reason and written beside them.
     """
-    from visir.sessions import sessionise
-    from visir.sessions.advice import advice
-    from visir.sessions.making import adapted
+    from visir.sessions import LogCounts
+    from visir.sessions import make as make_sessions
 
-    declared = adapted(_mapping(preset, mapping), zone=zone, locations=location or ())
-    counts = sessionise(
+    made = make_sessions(
         log,
-        declared,
         out,
+        mapping=_mapping(preset, mapping),
         idle_minutes=idle,
+        zone=zone,
+        locations=location or (),
         buckets=buckets,
         threads=threads,
         memory=memory,
         replace=replace,
     )
-    output.facts(out=out.absolute(), **output.plain(counts))
-    _show(counts, out)
-    for sentence in advice(out, declared, counts):
+    output.facts(out=out.absolute(), **made.counts)
+    _show(LogCounts(**made.counts), out)
+    for sentence in made.advice:
         output.note(sentence)
 
 

@@ -72,13 +72,13 @@ def score(
     stop = _Stop()
     try:
         for events in read_chunks(lines.rows(preset is None and mapping is None), mapping or preset, live.rejected):
-            stop.is_working, answers = True, []
-            for event in events:
-                fault = fault_of(event)
-                if fault is not None and fault[0] not in shown:
-                    shown.add(fault[0])
-                    typer.echo(f"set aside ({fault[0]}): {fault[1]}", err=True)
-                answers += live.observe(event)
+            stop.is_working = True
+            faults = [fault_of(event) for event in events]
+            for reason, advice in filter(None, faults):
+                if reason not in shown:
+                    shown.add(reason)
+                    typer.echo(f"set aside ({reason}): {advice}", err=True)
+            answers = live.observe_all(events, faults)
             sys.stdout.write("".join(orjson.dumps(asdict(answer)).decode() + "\n" for answer in answers))
             sys.stdout.flush()
             done = first + lines.read

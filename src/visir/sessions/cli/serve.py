@@ -35,29 +35,17 @@ def serve(
     Events are answered in the order in which they come. There are no tokens: let the shop's own servers call it, on
     this machine or behind a proxy that checks who asks.
     """
-    from visir.errors import ConfigurationError, require
-    from visir.sessions.making import mapping_of
-    from visir.sessions.prediction.live import LiveScorer
-    from visir.sessions.prediction.purchase_model import load_model
-    from visir.sessions.prediction.stream_state import restore_state
+    from visir.errors import ConfigurationError
+    from visir.sessions.prediction.serving import serve as serve_model
 
     if preset is not None and mapping is not None:
         raise ConfigurationError("sessions serve: --preset and --mapping.", hint="one of them")
-    if host not in ("127.0.0.1", "::1", "localhost") and not open_to_all:
-        raise ConfigurationError(
-            f"--host {host}: anybody who reaches it could ask.",
-            hint="listen on 127.0.0.1 behind a proxy, or let everybody in: --open-to-all",
-        )
-    require("fastapi", "uvicorn", extra="serve", purpose="Serving purchase scores")
-    import uvicorn
-
-    from visir.sessions.prediction.service import ScoreService, create_app
-
-    named = mapping or preset
-    scorer, lines = LiveScorer(load_model(model)), 0
-    if state is not None and state.exists():
-        lines = restore_state(scorer, state)
-    elif history is not None:
-        scorer.remember_sessions(history)
-    service = ScoreService(scorer, mapping=None if named is None else mapping_of(named), state=state, lines=lines)
-    uvicorn.run(create_app(service), host=host, port=port, log_level="info", server_header=False)
+    serve_model(
+        model,
+        host=host,
+        port=port,
+        open_to_all=open_to_all,
+        mapping=mapping or preset,
+        history=history,
+        state=state,
+    )

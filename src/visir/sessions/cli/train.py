@@ -33,7 +33,8 @@ def train(
     classifier: Annotated[
         str | None,
         typer.Option(
-            "--classifier", help="A classifier: blend (default), lr, gbdt; of the thesis: rf, lr, knn, svm, mlp, gbdt."
+            "--classifier",
+            help="A classifier: blend (default), lr, gbdt, gru; of the thesis: rf, lr, knn, svm, mlp, gbdt.",
         ),
     ] = None,
     protocol: Annotated[

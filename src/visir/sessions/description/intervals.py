@@ -130,7 +130,8 @@ def mean(moments: Moments, *, support: int, confidence: float = CONFIDENCE) -> S
 
     The interval is Garwood's for a Poisson count, of as many counts as the mean is worth by its variance over visitors:
     that many, r² / var, give the mean that much spread. It stays above 0 and is wide where little was counted, where a
-    normal interval would be a point at 0. Where nothing was counted, all sessions of a visitor are taken to be alike.
+    normal interval would be a point at 0. Where nothing was counted, or all visitors have the same mean, sessions of a
+    visitor are taken to be alike.
     The counts are lowered by (z / t)², with t as in `share` (Korn and Graubard 1998): a few visitors are no Poisson
     count.
 
@@ -147,7 +148,7 @@ def mean(moments: Moments, *, support: int, confidence: float = CONFIDENCE) -> S
     tail = (1 - confidence) / 2
     if not moments.y:
         return StatisticCell(value, 0.0, float(chdtri(2, tail)) / 2 * moments.nn / moments.n**2, support=support)
-    spread = moments.variance if 0 < moments.variance < float("inf") else value / moments.n
+    spread = moments.variance if 0 < moments.variance < float("inf") else value / moments.visitors
     counts = value**2 / spread * (quantile(None, confidence) / quantile(moments, confidence)) ** 2
     low, high = (
         float(chdtri(2 * k, probability)) / (2 * counts) for k, probability in ((counts, 1 - tail), (counts + 1, tail))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
-from visir.sessions.description.intervals import Moments, dominated_note, quantile
+from visir.sessions.description.intervals import Moments, dominated_note, quantile, share
 from visir.sessions.description.outcome_shares import OUTCOMES
 from visir.sessions.description.session_log import SessionLog
 from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow
@@ -22,27 +24,47 @@ class LengthCounts:
 
     Args:
         lengths: The lengths that occur, ascending.
-        cumulative: How many sessions are no longer than each.
-        moments: Of the share longer than the median, for the design effect.
+        longer_moments: Of the share longer than each of them; the last is of none.
+        every: Of all sessions, as the share longer than nothing.
     """
 
     lengths: list[int]
-    cumulative: list[int]
-    moments: Moments
+    longer_moments: list[Moments]
+    every: Moments
+
+    @classmethod
+    def of(cls, added: Sequence[tuple[int, int, int, int]], visits: tuple[int, int, int]) -> LengthCounts:
+        """The counts of lengths, and of what each of them adds to sums over visitors.
+
+        A visitor with c sessions of at least this length and b longer ones adds c² − b² to Σ y² at this length. So the
+        moments at every length are sums from the longest down.
+
+        Args:
+            added: (length, sessions, what they add to Σ y², what they add to Σ y·n), ascending.
+            visits: Σ n, Σ n² and the number of visitors.
+        """
+        sums, longer = (0, 0, 0), []
+        for _, *more in reversed(added):
+            longer.append(Moments(*sums, *visits))
+            sums = (sums[0] + more[0], sums[1] + more[1], sums[2] + more[2])
+        return cls([length for length, *_ in added], longer[::-1], Moments(*sums, *visits))
 
     @property
     def n(self) -> int:
         """How many sessions there are."""
-        return self.cumulative[-1]
+        return int(self.every.n)
 
-    def longer(self, length: int) -> int:
-        """How many sessions are longer than `length` actions."""
-        position = bisect_left(self.lengths, length + 1)
-        return self.n - (self.cumulative[position - 1] if position else 0)
+    def longer(self, length: int) -> Moments:
+        """Sessions longer than `length` actions, among all."""
+        position = bisect_right(self.lengths, length)
+        return self.longer_moments[position - 1] if position else self.every
 
-    def percentile(self, share: float) -> int:
-        """The smallest length that at least this share of the sessions does not exceed."""
-        return self.lengths[min(bisect_left(self.cumulative, share * self.n - 1e-9), len(self.lengths) - 1)]
+    def percentile(self, fraction: float) -> int:
+        """The smallest length that at least this fraction of the sessions does not exceed."""
+        most = self.n - fraction * self.n + 1e-9
+        # Fewer and fewer sessions are longer: the first length that few enough exceed.
+        position = bisect_left(self.longer_moments, -most, key=lambda moments: -moments.y)
+        return self.lengths[min(position, len(self.lengths) - 1)]
 
 
 def lengths(log: SessionLog) -> tuple[Statistic, Statistic]:
@@ -53,8 +75,8 @@ def lengths(log: SessionLog) -> tuple[Statistic, Statistic]:
     sessions without an action exist (an order alone, say), and crosses 50 % at P50; "at least x" would be the curve one
     action further right. P50 is the smallest length that half of the sessions do not exceed.
 
-    Sessions of one visitor are held together by the design effect of their median, used for the whole curve; intervals
-    of percentiles are those of the shares, turned around (Woodruff 1952).
+    Sessions of one visitor are held together at each length for itself: long sessions may be those of a few visitors
+    where short ones are everybody's. Intervals of percentiles are those of the shares, turned around (Woodruff 1952).
     """
     about = ("figure-6-2", "How long sessions are", "Figure 6.2")
     if not log.known_counts["device"]:
@@ -68,7 +90,7 @@ def lengths(log: SessionLog) -> tuple[Statistic, Statistic]:
     left = log.counts["sessions"] - log.known_counts["device"]
     notes = [f"{left:,} sessions without a known device are left out."] if left else []
     notes += dominated_note(
-        {f"{device}, {OUTCOMES[bought].lower()}": groups[device, bought].moments for device, bought in groups}
+        {f"{device}, {OUTCOMES[bought].lower()}": groups[device, bought].every for device, bought in groups}
     )
     figure = Statistic(
         *about,
@@ -100,34 +122,35 @@ def lengths(log: SessionLog) -> tuple[Statistic, Statistic]:
 
 def _groups(log: SessionLog) -> dict[tuple[str, bool], LengthCounts]:
     """The lengths of every group, counted; memory follows the number of different lengths."""
-    counted: dict[tuple[str, bool], list[tuple[int, int]]] = defaultdict(list)
-    for device, bought, length, count in log.rows(
-        f"SELECT device, purchase, length, count(*) FROM {log.sessions} WHERE device IS NOT NULL "
-        "GROUP BY 1, 2, 3 ORDER BY 1, 2, 3"
-    ):
-        counted[str(device), bool(bought)].append((int(length), int(count)))
-    groups: dict[tuple[str, bool], LengthCounts] = {}
-    medians = []
-    for key, length_counts in counted.items():
-        cumulative, total = [], 0
-        for _, count in length_counts:
-            total += count
-            cumulative.append(total)
-        group = LengthCounts([length for length, _ in length_counts], cumulative, Moments(0, 0, 0, 0, 0, 0))
-        groups[key] = group
-        medians.append(group.percentile(0.5))
-    log.db.execute(
-        "CREATE OR REPLACE TEMP TABLE medians (device VARCHAR, purchase BOOLEAN, median BIGINT, number INTEGER)"
-    )
-    values = [[*key, median, number] for number, (key, median) in enumerate(zip(groups, medians, strict=True))]
-    log.db.executemany("INSERT INTO medians VALUES (?, ?, ?, ?)", values)
-    shares = log.shares("number", "length > median", source="bucket JOIN medians USING (device, purchase)")
-    for number, key in enumerate(groups):
-        either = shares[number][
-            min(shares[number])
-        ]  # the design effect of a share is that of the rest, but for rounding
-        groups[key] = LengthCounts(groups[key].lengths, groups[key].cumulative, either)
-    return groups
+    added: dict[tuple[str, bool], dict[int, tuple[int, ...]]] = defaultdict(dict)
+    visits: dict[tuple[str, bool], tuple[int, ...]] = {}
+    unit = "unit, device, purchase"
+    for _ in log.buckets("visitors"):
+        log.db.execute(
+            "CREATE OR REPLACE TEMP TABLE counted AS SELECT *, sum(y) OVER w AS c, sum(y) OVER (PARTITION BY "
+            f"{unit}) AS n FROM (SELECT {unit}, length, count(*) AS y FROM bucket WHERE device IS NOT NULL "
+            f"GROUP BY {unit}, length) WINDOW w AS (PARTITION BY {unit} ORDER BY length DESC)"
+        )
+        for device, bought, length, *sums in log.rows(
+            "SELECT device, purchase, length, sum(y), sum(c * c - (c - y) * (c - y)), sum(y * n) FROM counted "
+            "GROUP BY 1, 2, 3"
+        ):
+            of_group = added[str(device), bool(bought)]
+            of_group[int(length)] = _sum(of_group.get(int(length)), sums)
+        for device, bought, *sums in log.rows(
+            "SELECT device, purchase, sum(n), sum(n * n), count(*) FROM "
+            f"(SELECT {unit}, any_value(n) AS n FROM counted GROUP BY {unit}) GROUP BY 1, 2"
+        ):
+            visits[str(device), bool(bought)] = _sum(visits.get((str(device), bool(bought))), sums)
+    return {
+        key: LengthCounts.of([(length, y, yy, yn) for length, (y, yy, yn) in sorted(lengths.items())], (n, nn, units))
+        for key, lengths in sorted(added.items())
+        for n, nn, units in [visits[key]]
+    }
+
+
+def _sum(before: tuple[int, ...] | None, more: Sequence[Any]) -> tuple[int, ...]:
+    return tuple(int(value) + (before[place] if before else 0) for place, value in enumerate(more))
 
 
 def _points(longest: int) -> list[int]:
@@ -144,9 +167,7 @@ def _points(longest: int) -> list[int]:
 def _longer(group: LengthCounts | None, x: int) -> StatisticCell:
     if group is None:
         return StatisticCell(None, support=0)
-    count = group.longer(x)
-    low, high = wilson(count / group.n, group.moments.effective, quantile(group.moments))
-    return StatisticCell(100 * count / group.n, 100 * low, 100 * high, support=count)
+    return share(group.longer(x))
 
 
 def _percentiles(groups: dict[tuple[str, bool], LengthCounts], device: str) -> StatisticRow:
@@ -168,6 +189,7 @@ def percentile_cell(group: LengthCounts, percentile: float) -> StatisticCell:
         group: The sessions.
         percentile: 50 for the median.
     """
-    low, high = wilson(percentile / 100, group.moments.effective, quantile(group.moments))
-    ends = (group.percentile(low), group.percentile(high))
-    return StatisticCell(group.percentile(percentile / 100), *ends, support=group.n)
+    value = group.percentile(percentile / 100)
+    moments = group.longer(value)
+    low, high = wilson(percentile / 100, moments.effective, quantile(moments))
+    return StatisticCell(value, group.percentile(low), group.percentile(high), support=group.n)

@@ -17,8 +17,8 @@ def prices(log: SessionLog) -> Statistic:
     """Sessions with a price seen, the median over sessions of the median price seen, and the median order.
 
     Of each session the median of its prices counts once, so that a long session does not count more than a short one.
-    Intervals of medians are those of the share below, turned around (Woodruff 1952), with the number of visitors as the
-    number of cases.
+    Intervals of medians are those of the share below, turned around (Woodruff 1952); sessions of one visitor are held
+    together.
     """
     about = ("prices", "Which prices sessions see and pay", "Section 6.3")
     events = table_of(*(events for _, events in log.parts))
@@ -32,11 +32,10 @@ def prices(log: SessionLog) -> Statistic:
         return Statistic.without(*about, "the log records no price")
     joined = "(SELECT b.*, p.seen, p.paid FROM bucket b LEFT JOIN prices p USING (visitor, session))"
     with_price = log.shares("purchase", "seen IS NOT NULL", source=joined)
-    sessions = f"{log.sessions} s JOIN prices USING (visitor, session)"
     cells = [
         tuple(share(moments(with_price, bought, True)) for bought in OUTCOMES),
-        tuple(_median(log, "seen", sessions, bought) for bought in OUTCOMES),
-        (_median(log, "paid", sessions, True), StatisticCell(None)),
+        tuple(_median(log, "seen", joined, bought) for bought in OUTCOMES),
+        (_median(log, "paid", joined, True), StatisticCell(None)),
     ]
     log.db.execute("DROP TABLE prices")
     return Statistic(
@@ -49,17 +48,20 @@ def prices(log: SessionLog) -> Statistic:
         notes=(
             "Prices are in the log's own unit. Of a session, the median of the prices on its pages and queries and of "
             "items put into the basket; paid is the sum of its orders.",
-            "Intervals (95 %) of medians take the visitors as cases.",
+            "Intervals (95 %) hold sessions of one visitor together.",
         ),
         sums="",
     )
 
 
-def _median(log: SessionLog, column: str, sessions: str, bought: bool) -> StatisticCell:
+def _median(log: SessionLog, column: str, joined: str, bought: bool) -> StatisticCell:
+    """The median over sessions of one outcome, with the interval of the share that is no higher."""
     where = f"{column} IS NOT NULL AND purchase = {'true' if bought else 'false'}"
-    visitors, count = log.rows(f"SELECT count(DISTINCT visitor), count(*) FROM {sessions} WHERE {where}")[0]
+    sessions = f"{log.sessions} s JOIN prices USING (visitor, session)"
+    count, middle = log.rows(f"SELECT count(*), quantile_disc({column}, 0.5) FROM {sessions} WHERE {where}")[0]
     if not count:
         return StatisticCell(None, support=0)
-    low, high = wilson(0.5, visitors, quantile(None))
-    values = log.value(f"SELECT quantile_disc({column}, [{low}, 0.5, {high}]) FROM {sessions} WHERE {where}")
-    return StatisticCell(float(values[1]), float(values[0]), float(values[2]), support=int(count))
+    below = moments(log.shares("0", f"{column} <= {middle!r}::DOUBLE", source=joined, where=where), 0, True)
+    low, high = wilson(0.5, below.effective, quantile(below))
+    ends = log.value(f"SELECT quantile_disc({column}, [{low}, {high}]) FROM {sessions} WHERE {where}")
+    return StatisticCell(float(middle), float(ends[0]), float(ends[1]), support=int(count))

@@ -40,5 +40,14 @@ def _deviation(examples: SessionExamples, step: int, state: FeatureState) -> Flo
     return np.where(np.isnan(mean), np.nan, deviation)
 
 
+def _last(examples: SessionExamples, step: int, state: FeatureState) -> Floats:
+    known = _known(examples, step)
+    if known == 0:
+        return np.full(len(examples), np.nan)
+    last = (examples.opened[:, known] - examples.opened[:, known - 1]) / 1e6
+    return np.where(examples.opened[:, known] < 0, np.nan, last)
+
+
 MEAN = SessionFeature("current page dwell time, mean", "session", True, True, "skewed", _mean)
 DEVIATION = SessionFeature("current page dwell time, σ", "session", True, True, "skewed", _deviation)
+LAST = SessionFeature("dwell time of the page before", "session", True, False, "skewed", _last)

@@ -18,22 +18,21 @@ from __future__ import annotations
 import time as clocks
 from bisect import insort
 from collections import Counter, defaultdict, deque
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 from zoneinfo import ZoneInfo
 
-from visir.sessions.examples import CUSTOMER_DAYS, DAY, VISITOR_DAYS, Setting
+from visir.sessions.examples import CUSTOMER_DAYS, DAY, SETTINGS, VISITOR_DAYS, Setting
 from visir.sessions.folder import parts_of
-from visir.sessions.mapping import COLUMNS, LogMapping
-from visir.sessions.prediction.open_session import EndedSession, OpenSession
-from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
-from visir.sessions.prediction.stream_events import fault_of, read_stream
-
-if TYPE_CHECKING:
-    import pandas as pd
-    import pyarrow as pa
+from visir.sessions.mapping import COLUMNS
+from visir.sessions.prediction.live_classifier import SequenceClassifier
+from visir.sessions.prediction.open_session import EndedSession, OpenSession, examples_of
+from visir.sessions.prediction.purchase_model import PurchaseModel
+from visir.sessions.prediction.stream_events import TEXTS, Fault, fault_of
+from visir.sessions.records import Floats, SessionExamples
 
 Event = Mapping[str, Any]
 """`visitor`, `customer`, `time` (µs since 1970), `device`, `channel`, `page`, `query`, `price`, `action`, `key`."""
@@ -42,6 +41,7 @@ SET_ASIDE = {
     "no_visitor": "no visitor id, or an empty one",
     "no_time": "no time, or one before 1970",
     "wrong_unit": "a time in seconds or milliseconds",
+    "no_text": "a column of text that holds something else",
     "unknown_action": "an action that is none of visir's",
     "future": "a time more than five minutes after the clock",
     "late": "before the visitor's last event, or of a session that is over",
@@ -53,6 +53,8 @@ AHEAD = 300_000_000
 """How far clocks of shops may be ahead of ours: five minutes, in µs."""
 
 _RECENT = 15
+_SAVED = tuple(name for name in OpenSession.__slots__ if name != "hidden")
+_compared = itemgetter(*(name for name in COLUMNS if name not in ("price", "time")))
 
 
 @dataclass(frozen=True)
@@ -76,6 +78,16 @@ class Score:
     step: int
     setting: Setting
     probability: float
+
+
+class _Due(NamedTuple):
+    """A step that is to be scored, and what the customer did before the session."""
+
+    session: OpenSession
+    step: int
+    time: int
+    setting: Setting
+    past: list[EndedSession]
 
 
 class LiveScorer:
@@ -112,6 +124,7 @@ class LiveScorer:
         self.rejected: Counter[str] = Counter()
         self.idle = round(model.card["idle_minutes"] * 60_000_000)
         self._zone = ZoneInfo(model.card["zone"])
+        self._parts = {setting: model.part(setting) for setting in SETTINGS}
         self._now = now
         self._closed = closed
         self._open: dict[str, OpenSession] = {}
@@ -171,16 +184,34 @@ class LiveScorer:
         Args:
             event: The columns of an event; `time` in µs since 1970 (UTC), not before the visitor's last event.
         """
-        fault = fault_of(event)
+        return self.observe_all([event])
+
+    def observe_all(self, events: Sequence[Event], faults: Sequence[Fault | None] | None = None) -> list[Score]:
+        """Take events in their order and return the scores they bring, in that order.
+
+        The scores are those of `observe`, event by event. Events that came together are scored faster together.
+
+        Args:
+            events: As for `observe`.
+            faults: `fault_of` of each event, where it is known already.
+        """
+        checked = map(fault_of, events) if faults is None else faults
+        return self._scores(
+            [due for event, fault in zip(events, checked, strict=True) for due in self._take(event, fault)]
+        )
+
+    def _take(self, event: Event, fault: Fault | None) -> list[_Due]:
+        """Let an event change its session; return the steps that it brings."""
         if fault is not None:
             return self._set_aside(fault[0])
-        row = {name: event.get(name) or None for name in COLUMNS}
-        visitor, time, customer = str(row["visitor"]), int(event["time"]), row["customer"]
+        row: dict[str, Any] = {name: event.get(name) or None for name in COLUMNS}
+        row.update((name, str(row[name])) for name in TEXTS if row[name] is not None)  # an id may be a number
+        visitor, time, customer = row["visitor"], int(event["time"]), row["customer"]
         if time > self._now() + AHEAD:
             return self._set_aside("future")
         self._tick(time)
         session = self._open.get(visitor)
-        same = (*(row[name] for name in COLUMNS if name not in ("price", "time")), event.get("price"), time)
+        same = (*_compared(row), event.get("price"), time)
         if session is not None:
             if time < session.ended:
                 return self._set_aside("late")
@@ -202,23 +233,43 @@ class LiveScorer:
         steps = session.add(row, time, same, begins=begins)
         if before is None and session.customer is not None:
             self._logged_in[session.customer].append(session)
-        scores = (self._score(session, step, time) for step in steps)
-        return [score for score in scores if score is not None]
+        return [due for step in steps if (due := self._due(session, step, time)) is not None]
 
     def _number(self, visitor: str, began: int) -> int:
         """The number of a session that begins, among those since the visitor was last away for long."""
         number, ended = self._visitors.get(visitor, (0, 0))
         return 1 if began - ended > VISITOR_DAYS * DAY else number + 1
 
-    def _score(self, session: OpenSession, step: int, time: int) -> Score | None:
+    def _due(self, session: OpenSession, step: int, time: int) -> _Due | None:
         customer = session.first.get("customer")
         setting: Setting = "identified" if customer is not None and customer[1] <= step else "anonymous"
-        part = self.model.part(setting)
+        part = self._parts[setting]
         if part is None or step >= len(part.steps):
             return None
-        example = session.example(self._past_of(session), self._zone)
-        chance = float(part.probability(example, step)[0])
-        return Score(session.visitor, session.session, session.began, time, step, setting, chance)
+        return _Due(session, step, time, setting, self._past_of(session))
+
+    def _scores(self, due: Sequence[_Due]) -> list[Score]:
+        """The scores of steps. Those of one step are computed together: no feature depends on what came after it."""
+        groups: defaultdict[tuple[int, int], list[int]] = defaultdict(list)
+        for place, wanted in enumerate(due):
+            groups[id(self._parts[wanted.setting]), wanted.step].append(place)
+        chances = [0.0] * len(due)
+        for (_, step), places in sorted(groups.items(), key=lambda group: group[0][1]):  # a session's in their order
+            part = self._parts[due[places[0]].setting]
+            assert part is not None
+            rows = [due[place] for place in places]
+            sessions = [row.session for row in rows]
+            examples = examples_of(sessions, [row.past for row in rows], self._zone)
+            if isinstance(part, SequenceClassifier):
+                answers = _advanced(part, sessions, examples, step)
+            else:
+                answers = part.probability(examples, step)
+            for place, chance in zip(places, answers.tolist(), strict=True):
+                chances[place] = chance
+        return [
+            Score(session.visitor, session.session, session.began, time, step, setting, chance)
+            for (session, step, time, setting, _), chance in zip(due, chances, strict=True)
+        ]
 
     def _past_of(self, session: OpenSession) -> list[EndedSession]:
         """The customer's sessions that were over when this one began, in their order; some may still be open here."""
@@ -277,14 +328,15 @@ class LiveScorer:
                 self._logged_in[customer] = others
         self._closed(ended, customer)
 
-    def _set_aside(self, reason: str) -> list[Score]:
+    def _set_aside(self, reason: str) -> list[_Due]:
         self.rejected[reason] += 1
         return []
 
     def to_state(self) -> dict[str, Any]:
         """What is remembered, as plain values."""
-        return {
-            "open": [[*(getattr(session, name) for name in OpenSession.__slots__)] for session in self._open.values()],
+        hidden = {session.visitor: session.hidden for session in self._open.values() if session.hidden is not None}
+        return ({"hidden": hidden} if hidden else {}) | {
+            "open": [[*(getattr(session, name) for name in _SAVED)] for session in self._open.values()],
             "visitors": self._visitors,
             "past": {
                 customer: [[getattr(ended, name) for name in EndedSession.__slots__] for ended in past]
@@ -302,10 +354,11 @@ class LiveScorer:
         """
         self._open, self._logged_in = {}, defaultdict(list)
         for values in state["open"]:
-            fields = dict(zip(OpenSession.__slots__, values, strict=True))
+            fields = dict(zip(_SAVED, values, strict=True))
             fields["first"] = {name: (value, step) for name, (value, step) in fields["first"].items()}
             fields["before"] = tuple(fields["before"])
             fields["moment"] = [tuple(event) for event in fields["moment"]]
+            fields["hidden"] = state.get("hidden", {}).get(fields["visitor"])
             session = self._open[fields["visitor"]] = OpenSession(**fields)
             if session.customer is not None:
                 self._logged_in[session.customer].append(session)
@@ -317,40 +370,15 @@ class LiveScorer:
         self._recent = deque(recent, _RECENT)
 
 
-def score(
-    model: PurchaseModel | str | Path,
-    events: Iterable[Event] | pa.Table | pd.DataFrame,
-    *,
-    history: Any = None,
-    mapping: str | Path | LogMapping | None = None,
-) -> Iterator[Score]:
-    """Score events in the order in which they happened, as a live stream would be scored.
-
-    Args:
-        model: A trained model, or the folder of one.
-        events: Dictionaries with the columns of an event (`visir.sessions.mapping`), a DataFrame, or an Arrow table;
-            times in µs since 1970 (UTC). `Sessions.events()` of another log has them. With a mapping: rows of the log.
-        history: A folder of sessions: what visitors and customers did before the events.
-        mapping: How rows become events: a preset, a TOML file, or a `LogMapping`; bots are left out as it declares.
-
-    Yields:
-        A score when a session begins (step 0), and then whenever a page opens, up to the model's last step or the
-        first order.
-
-    Raises:
-        ConfigurationError: Events of a table lack the columns `visitor`, `time` or `action`; the first event has an
-            unknown action, or a time in seconds or milliseconds; or the mapping does not fit.
-
-    Example:
-        >>> from visir.sessions import generate, make, train
-        >>> _ = generate("stream", 2000)
-        >>> sessions = make("stream/events", "stream-sessions", mapping="stream/mapping.toml")
-        >>> scores = list(score(train(sessions, "lr"), sessions.events()))
-        >>> scores[0].step, 0 < scores[0].probability < 0.5
-        (0, True)
-    """
-    scorer = LiveScorer(model if isinstance(model, PurchaseModel) else load_model(model))
-    if history is not None:
-        scorer.remember_sessions(history)
-    for event in read_stream(events, mapping, scorer.rejected):
-        yield from scorer.observe(event)
+def _advanced(
+    part: SequenceClassifier, sessions: Sequence[OpenSession], examples: SessionExamples, step: int
+) -> Floats:
+    """(n,) the chances after a step; the sessions keep their states."""
+    before = part.start(len(sessions))
+    for state, session in zip(before, sessions, strict=True):
+        if session.hidden is not None:
+            state[:] = session.hidden
+    after, chances = part.advance(before, examples, step)
+    for session, state in zip(sessions, after.tolist(), strict=True):
+        session.hidden = state
+    return chances

@@ -25,8 +25,6 @@ from visir.sessions.prediction.logistic import FOLDS, StepLogistic
 from visir.sessions.prediction.trees import LEAF_ROWS, BoostedTrees
 from visir.sessions.records import STEPS, Bools, Floats, SessionExamples
 
-CLASSIFIERS = ("blend", "lr", "gbdt")
-
 
 @dataclass(frozen=True)
 class LiveModel:
@@ -54,7 +52,7 @@ class LiveModel:
         """Learn from sessions.
 
         Args:
-            classifier: One of `CLASSIFIERS`.
+            classifier: "blend", "lr" or "gbdt".
             examples: n sessions, drawn by `EverySession`.
             rows: (n,) the training sessions.
             seed: Of folds and trees.

@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.sessions.prediction.live_model import LiveModel
+from visir.sessions.prediction.live_classifier import LiveClassifier
 from visir.sessions.prediction.reference import REFERENCES, reference_chances
 from visir.sessions.records import Bools, Floats, Ints, SessionExamples
 
@@ -111,7 +111,13 @@ class LiveReport:
 
 
 def live_report(
-    model: LiveModel, examples: SessionExamples, train: Bools, test: Bools, *, test_from: int, samples: int = SAMPLES
+    model: LiveClassifier,
+    examples: SessionExamples,
+    train: Bools,
+    test: Bools,
+    *,
+    test_from: int,
+    samples: int = SAMPLES,
 ) -> LiveReport:
     """Report on later sessions.
 

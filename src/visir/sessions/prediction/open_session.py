@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
@@ -47,6 +47,7 @@ class OpenSession:
         count: Pages opened so far.
         orders: Orders so far.
         moment: Events of the last microsecond, to know a repetition.
+        hidden: The state of a `SequenceClassifier` after the last step; None before the first, and for other models.
     """
 
     visitor: str
@@ -61,6 +62,7 @@ class OpenSession:
     count: int = 0
     orders: int = 0
     moment: list[tuple[Any, ...]] = field(default_factory=list)
+    hidden: list[float] | None = None
 
     def add(self, row: dict[str, Any], time: int, same: tuple[Any, ...], *, begins: bool) -> list[int]:
         """Take an event of the session.
@@ -109,42 +111,52 @@ class OpenSession:
         device = self.first.get("device", (None, 0))[0]
         return EndedSession(self.ended, self.began, self.visitor, self.session, device, self.orders)
 
-    def example(self, past: Iterable[EndedSession], zone: ZoneInfo) -> SessionExamples:
-        """The session as `draw` would find it.
 
-        Args:
-            past: The customer's sessions that were over when it began, in their order.
-            zone: Of hours and weekdays.
-        """
-        device, device_step = self.first.get("device", (None, NEVER))
-        channel, channel_step = self.first.get("channel", (None, NEVER))
-        customer, customer_step = self.first.get("customer", (None, NEVER))
-        local = datetime.fromtimestamp(self.began // 1_000_000, UTC).astimezone(zone)
-        missing, past = STEPS - len(self.pages), list(past)
-        return SessionExamples(
-            visitor=np.array([self.visitor], object),
-            session=np.array([self.session]),
-            customer=np.array([customer], object),
-            began=np.array([self.began]),
-            ended=np.array([self.ended]),
-            hour=np.array([local.hour]),
-            weekday=np.array([local.isoweekday()]),
-            purchase=np.array([self.orders > 0]),
-            pages=CodedTexts.of(np.array([[*self.pages, *[None] * missing]], object)),
-            opened=np.array([[*self.opened, *[-1] * (missing + 1)]], np.int64),
-            device=CodedTexts.of([device]),
-            device_step=np.array([device_step]),
-            channel=CodedTexts.of([channel]),
-            channel_step=np.array([channel_step]),
-            customer_step=np.array([customer_step]),
-            reached=np.array([self.count]),
-            visits=np.array([self.session - 1]),
-            added=np.array([self.before[0] + [0] * missing]),
-            queried=np.array([self.before[1] + [0] * missing]),
-            earlier=EarlierSessions(
-                np.array([0, len(past)]),
-                CodedTexts.of([earlier.device for earlier in past]),
-                np.array([earlier.orders for earlier in past], np.int64),
-                np.array([earlier.ended for earlier in past], np.int64),
-            ),
-        )
+def examples_of(
+    sessions: Sequence[OpenSession], pasts: Sequence[Sequence[EndedSession]], zone: ZoneInfo
+) -> SessionExamples:
+    """The sessions as `draw` would find them.
+
+    Args:
+        sessions: n open sessions; one may occur several times.
+        pasts: For each the customer's sessions that were over when it began, in their order.
+        zone: Of hours and weekdays.
+    """
+    unknown = (None, NEVER)
+    device, device_step = zip(*(session.first.get("device", unknown) for session in sessions), strict=True)
+    channel, channel_step = zip(*(session.first.get("channel", unknown) for session in sessions), strict=True)
+    customer, customer_step = zip(*(session.first.get("customer", unknown) for session in sessions), strict=True)
+    local = [datetime.fromtimestamp(session.began // 1_000_000, UTC).astimezone(zone) for session in sessions]
+    earlier = [ended for past in pasts for ended in past]
+    return SessionExamples(
+        visitor=np.array([session.visitor for session in sessions], object),
+        session=np.array([session.session for session in sessions]),
+        customer=np.array(customer, object),
+        began=np.array([session.began for session in sessions]),
+        ended=np.array([session.ended for session in sessions]),
+        hour=np.array([time.hour for time in local]),
+        weekday=np.array([time.isoweekday() for time in local]),
+        purchase=np.array([session.orders > 0 for session in sessions]),
+        pages=CodedTexts.of(_filled([session.pages for session in sessions], STEPS, None, object)),
+        opened=_filled([session.opened for session in sessions], STEPS + 1, -1, np.int64),
+        device=CodedTexts.of(device),
+        device_step=np.array(device_step),
+        channel=CodedTexts.of(channel),
+        channel_step=np.array(channel_step),
+        customer_step=np.array(customer_step),
+        reached=np.array([session.count for session in sessions]),
+        visits=np.array([session.session - 1 for session in sessions]),
+        added=_filled([session.before[0] for session in sessions], STEPS + 1, 0, np.int64),
+        queried=_filled([session.before[1] for session in sessions], STEPS + 1, 0, np.int64),
+        earlier=EarlierSessions(
+            np.cumsum([0, *map(len, pasts)]),
+            CodedTexts.of([ended.device for ended in earlier]),
+            np.array([ended.orders for ended in earlier], np.int64),
+            np.array([ended.ended for ended in earlier], np.int64),
+        ),
+    )
+
+
+def _filled(rows: Sequence[Sequence[Any]], columns: int, missing: Any, kind: Any) -> Any:
+    """(n, columns) rows, each filled up to the same length."""
+    return np.array([[*row, *[missing] * (columns - len(row))] for row in rows], kind)

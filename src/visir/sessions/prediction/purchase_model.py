@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from visir.display import Tabular, brief
+from visir.display import Plotted, Tabular, brief
 from visir.errors import VisirError, require
 from visir.files import read_json
 from visir.sessions.examples import Setting
 from visir.sessions.features import FEATURES, LearntFeatures
 from visir.sessions.prediction.encoding import Scaling
-from visir.sessions.prediction.live_model import LiveModel
+from visir.sessions.prediction.live_classifier import CLASSIFIERS, LiveClassifier
 from visir.sessions.prediction.models import FittedClassifier
 from visir.sessions.records import Floats, SessionExamples
 from visir.storage import FolderKind, check_version, new_folder
@@ -55,7 +55,7 @@ class SettingModel:
 
 
 @dataclass(frozen=True, repr=False)
-class PurchaseModel(Tabular, view="visir.sessions.reports.model_view"):
+class PurchaseModel(Tabular, Plotted, view="visir.sessions.reports.model_view"):
     """A trained model, and the card: what it was trained on, how, and how good it is on later sessions.
 
     Args:
@@ -63,10 +63,10 @@ class PurchaseModel(Tabular, view="visir.sessions.reports.model_view"):
         card: Plain values: protocol, classifier, seed, sessions, versions, and the report of a live model.
     """
 
-    parts: Mapping[str, SettingModel | LiveModel]
+    parts: Mapping[str, SettingModel | LiveClassifier]
     card: dict[str, Any]
 
-    def part(self, setting: Setting) -> SettingModel | LiveModel | None:
+    def part(self, setting: Setting) -> SettingModel | LiveClassifier | None:
         """The model that scores a session of this setting; None where none was trained for it."""
         for name in ("all", setting, "anonymous"):
             if name in self.parts:
@@ -151,7 +151,7 @@ def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False, 
     document: dict[str, Any] = {"visir_purchase_model": VERSION, **model.card, "parts": {}}
     with new_folder(out, MODEL, replace=replace) as change:
         for setting, part in model.parts.items():
-            if isinstance(part, LiveModel):
+            if not isinstance(part, SettingModel):
                 document["parts"][setting] = part.to_json()
                 continue
             require("skops", extra="sessions", purpose="Saving a purchase model of the thesis's protocol")
@@ -188,10 +188,10 @@ def load_model(folder: str | Path) -> PurchaseModel:
     path = folder / "model.json"
     card = read_json(path)
     check_version(card.pop("visir_purchase_model", None), VERSION, path, what="purchase model", remedy="train it again")
-    parts: dict[str, SettingModel | LiveModel] = {}
+    parts: dict[str, SettingModel | LiveClassifier] = {}
     for setting, part in card.pop("parts").items():
         if card["protocol"] == "live":
-            parts[setting] = LiveModel.from_json(part)
+            parts[setting] = CLASSIFIERS[card["model"]].from_json(part)
             continue
         _check_library(folder, card["versions"]["scikit-learn"])
         steps = [_fitted(folder, setting, step, card["model"], values) for step, values in enumerate(part["steps"])]

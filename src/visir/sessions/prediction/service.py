@@ -12,7 +12,7 @@ import contextlib
 import threading
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ from fastapi.responses import JSONResponse
 from visir.errors import VisirError
 from visir.sessions.mapping import LogMapping
 from visir.sessions.prediction.live import LiveScorer
-from visir.sessions.prediction.stream_events import fault_of, read_stream
+from visir.sessions.prediction.stream_events import Fault, MappedStream, fault_of
 from visir.sessions.prediction.stream_state import save_state
 
 MAX_EVENTS = 10_000
@@ -47,7 +47,7 @@ class RefusedError(Exception):
 
 
 class ScoreService:
-    """A scorer for several callers, and its state on disk.
+    """A scorer for several callers, and its state on disk. `close` it at the end.
 
     Args:
         scorer: The scorer.
@@ -59,7 +59,8 @@ class ScoreService:
     def __init__(
         self, scorer: LiveScorer, *, mapping: LogMapping | None = None, state: Path | None = None, lines: int = 0
     ) -> None:
-        self.scorer, self._mapping, self._state, self._lines = scorer, mapping, state, lines
+        self.scorer, self._state, self._lines = scorer, state, lines
+        self._mapped = None if mapping is None else MappedStream(mapping, scorer.rejected)
         self._lock = threading.Lock()
         self._saved = time.monotonic()
 
@@ -71,21 +72,28 @@ class ScoreService:
         """
         with self._lock:
             before = Counter(self.scorer.rejected)
-            if self._mapping is None:
-                faults = [(number, fault_of(row)) for number, row in enumerate(rows)]
-                unusable = [f"event {number}: {fault[1]}" for number, fault in faults if fault is not None]
-                if unusable:
-                    raise RefusedError(422, unusable, "mend them and post the whole request again; no event was read")
-            try:
-                events = list(read_stream(rows, self._mapping, self.scorer.rejected))
-            except VisirError as fault:
-                raise RefusedError(422, [fault.message], fault.hint or "") from fault
-            scores = [score for event in events for score in self.scorer.observe(event)]
+            scores = self.scorer.observe_all(*self._events(rows))
             self._lines += len(rows)
             if self._state is not None and time.monotonic() - self._saved >= SAVE_SECONDS:
                 self._save()
             set_aside = self.scorer.rejected - before
             return {"scores": [asdict(score) for score in scores], "set_aside": dict(set_aside)}
+
+    def _events(self, rows: list[Mapping[str, Any]]) -> tuple[Sequence[Mapping[str, Any]], list[Fault | None]]:
+        """The events of a request, and what is wrong with each."""
+        if self._mapped is None:
+            faults = [fault_of(row) for row in rows]
+            unusable = [f"event {number}: {fault[1]}" for number, fault in enumerate(faults) if fault is not None]
+            if unusable:
+                raise RefusedError(422, unusable, "mend them and post the whole request again; no event was read")
+            return rows, faults
+        try:
+            if rows:
+                self._mapped.check(rows)
+            events = self._mapped.events(rows)
+        except VisirError as fault:
+            raise RefusedError(422, [fault.message], fault.hint or "") from fault
+        return events, [fault_of(event) for event in events]
 
     def health(self) -> dict[str, Any]:
         """What it serves, and how much it holds."""
@@ -99,10 +107,12 @@ class ScoreService:
             "set_aside": dict(self.scorer.rejected),
         }
 
-    def save(self) -> None:
-        """Save the state, where it has a file."""
+    def close(self) -> None:
+        """Save the state, where it has a file, and close what is open."""
         with self._lock:
             self._save()
+            if self._mapped is not None:
+                self._mapped.close()
 
     def _save(self) -> None:
         if self._state is not None:
@@ -120,7 +130,7 @@ def create_app(service: ScoreService) -> FastAPI:
     @contextlib.asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         yield
-        await asyncio.to_thread(service.save)
+        await asyncio.to_thread(service.close)
 
     app = FastAPI(title="visir: purchase scores", lifespan=lifespan, docs_url=None, redoc_url=None)
 

@@ -7,7 +7,8 @@ together; so bots, times and actions are read as in training.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -25,12 +26,20 @@ _OTHER_COLUMNS = (
     "--mapping FILE (in Python: mapping=…)"
 )
 
-_SECONDS = range(900_000_000, 5_000_000_000)  # the years 1998 to 2128
-_MILLISECONDS = range(900_000_000_000, 5_000_000_000_000)
+_OTHER_UNITS = (  # the years 1998 to 2128
+    ("seconds", 1_000_000, range(900_000_000, 5_000_000_000)),
+    ("milliseconds", 1_000, range(900_000_000_000, 5_000_000_000_000)),
+)
+
+TEXTS = tuple(name for name in COLUMNS if name not in ("time", "price", "action"))
+"""Columns of text; a whole number is taken as its digits."""
+
+Fault = tuple[str, str]
+"""Why an event cannot be used (`live.SET_ASIDE`), and what to do."""
 
 
-def fault_of(event: Mapping[str, Any]) -> tuple[str, str] | None:
-    """Why an event cannot be used: the reason (`live.SET_ASIDE`), and what to do; None where it can.
+def fault_of(event: Mapping[str, Any]) -> Fault | None:
+    """Why an event cannot be used; None where it can.
 
     Args:
         event: The columns of an event.
@@ -44,9 +53,13 @@ def fault_of(event: Mapping[str, Any]) -> tuple[str, str] | None:
         return "no_visitor", "an event needs the id of its visitor"
     if isinstance(time, bool) or not isinstance(time, int) or time < 0:
         return "no_time", f"time {time!r}: whole microseconds since 1970 (UTC) are needed"
-    for unit, factor, values in (("seconds", 1_000_000, _SECONDS), ("milliseconds", 1_000, _MILLISECONDS)):
+    for unit, factor, values in _OTHER_UNITS:
         if time in values:
             return "wrong_unit", f"time {time} looks like {unit}: microseconds are needed, {factor:,} times as many"
+    for name in TEXTS:
+        value = event.get(name)
+        if value is not None and not isinstance(value, str) and (isinstance(value, bool) or not isinstance(value, int)):
+            return "no_text", f"{name} {value!r}: a text is needed"
     if action not in ACTIONS:
         if action is None:
             return "unknown_action", f"an event needs an action: {', '.join(ACTIONS)}"
@@ -68,10 +81,66 @@ def check_columns(columns: Sequence[str]) -> None:
         )
 
 
+class MappedStream:
+    """Rows of a stream become events by a mapping, with one engine for all of them. `close` it at the end.
+
+    Args:
+        mapping: How rows become events.
+        rejected: Counts the rows that the mapping rejects, by reason, as `visir sessions make` does.
+    """
+
+    def __init__(self, mapping: LogMapping, rejected: Counter[str]) -> None:
+        self._mapping, self._rejected = mapping, rejected
+        unnested = [] if mapping.unnest is None else [mapping.unnest]
+        self._names = list(dict.fromkeys([name for names in mapping.raw.values() for name in names] + unnested))
+        rows = rows_sql(mapping, "chunk", ["arrival", *self._names], arrival="arrival")
+        self._query = f"{events_sql(mapping, rows)} ORDER BY arrival"
+        self._open = ExitStack()
+        self._engine = self._open.enter_context(
+            duckdb_engine(Path(mapping.name), "Reading a stream by a mapping", threads=1)
+        )
+
+    def check(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Check that rows have the columns that the mapping needs.
+
+        Raises:
+            ConfigurationError: One is missing.
+        """
+        present = list(dict.fromkeys(name for row in rows for name in row))
+        rows_sql(self._mapping, "chunk", present, arrival="arrival")
+
+    def events(self, rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        """The events of rows that came together.
+
+        Raises:
+            ConfigurationError: The mapping cannot be applied.
+        """
+        import duckdb
+        import pyarrow as pa
+
+        if not rows:
+            return []
+        columns = {name: _column([row.get(name) for row in rows], self._mapping.format) for name in self._names}
+        self._engine.register("chunk", pa.table({"arrival": pa.array(range(len(rows)), pa.int64()), **columns}))
+        try:
+            events = self._engine.sql(self._query).to_arrow_table().to_pylist()
+        except duckdb.Error as fault:
+            raise ConfigurationError(
+                f"mapping {self._mapping.name!r} cannot be applied to the stream: {without_query(str(fault))}",
+                hint="compare the names and expressions under [raw] and [events] with the stream's columns",
+            ) from fault
+        self._rejected.update(event["reason"] for event in events if event["reason"] is not None)
+        return [{name: event[name] for name in COLUMNS} for event in events if event["reason"] is None]
+
+    def close(self) -> None:
+        """Close the engine."""
+        self._open.close()
+
+
 def read_stream(
     rows: Any, mapping: str | Path | LogMapping | None, rejected: Counter[str]
-) -> Iterator[Mapping[str, Any]]:
-    """Events of rows, in their order.
+) -> Iterator[Sequence[Mapping[str, Any]]]:
+    """Events of rows, in their order, some at once.
 
     Args:
         rows: Dictionaries, a DataFrame or an Arrow table: events, or rows of a log.
@@ -90,13 +159,12 @@ def read_stream(
             rows = rows.to_pylist()
         else:  # what is missing in a DataFrame is not a number
             rows = rows.astype(object).where(rows.notna(), None).to_dict("records")
-    for events in read_chunks(_chunks(iter(rows)), mapping, rejected):
-        yield from events
+    return read_chunks(_chunks(iter(rows)), mapping, rejected)
 
 
 def read_chunks(
     chunks: Iterable[Sequence[Mapping[str, Any]]], mapping: str | Path | LogMapping | None, rejected: Counter[str]
-) -> Iterator[Iterable[Mapping[str, Any]]]:
+) -> Iterator[Sequence[Mapping[str, Any]]]:
     """The events of each chunk of rows.
 
     Args:
@@ -107,54 +175,29 @@ def read_chunks(
     Raises:
         ConfigurationError: As in `read_stream`.
     """
-    if mapping is not None:
-        yield from _mapped(chunks, mapping_of(mapping), rejected)
-        return
-    is_first = True
-    for chunk in chunks:
-        fault = fault_of(chunk[0]) if is_first and chunk else None
-        if fault is not None and fault[0] in ("wrong_unit", "unknown_action"):
-            raise ConfigurationError(f"the first event cannot be scored: {fault[1]}.", hint=_OTHER_COLUMNS)
-        is_first = is_first and not chunk
-        yield chunk
+    check: Callable[[Sequence[Mapping[str, Any]]], object] = _check_first
+    with ExitStack() as at_end:
+        mapped = None if mapping is None else MappedStream(mapping_of(mapping), rejected)
+        if mapped is not None:
+            at_end.callback(mapped.close)
+            check = mapped.check
+        is_first = True
+        for chunk in chunks:
+            if is_first and chunk:
+                check(chunk)
+                is_first = False
+            yield chunk if mapped is None else mapped.events(chunk)
+
+
+def _check_first(chunk: Sequence[Mapping[str, Any]]) -> None:
+    fault = fault_of(chunk[0])
+    if fault is not None and fault[0] in ("wrong_unit", "unknown_action"):
+        raise ConfigurationError(f"the first event cannot be scored: {fault[1]}.", hint=_OTHER_COLUMNS)
 
 
 def _chunks(rows: Iterator[Mapping[str, Any]]) -> Iterator[list[Mapping[str, Any]]]:
     while chunk := list(islice(rows, ROWS_AT_ONCE)):
         yield chunk
-
-
-def _mapped(
-    chunks: Iterable[Sequence[Mapping[str, Any]]], mapping: LogMapping, rejected: Counter[str]
-) -> Iterator[list[dict[str, Any]]]:
-    """Events of a log's rows; rejected ones are counted by reason, as `visir sessions make` does."""
-    import duckdb
-    import pyarrow as pa
-
-    wanted = list(dict.fromkeys(name for names in mapping.raw.values() for name in names))
-    wanted += [mapping.unnest] if mapping.unnest is not None and mapping.unnest not in wanted else []
-    query = events_sql(mapping, rows_sql(mapping, "chunk", ["arrival", *wanted], arrival="arrival"))
-    is_first = True
-    with duckdb_engine(Path(mapping.name), "Reading a stream by a mapping", threads=1) as engine:
-        for chunk in chunks:
-            if not chunk:
-                yield []
-                continue
-            if is_first:
-                present = list(dict.fromkeys(name for row in chunk for name in row))
-                rows_sql(mapping, "chunk", present, arrival="arrival")  # raises where a column is missing
-                is_first = False
-            columns = {name: _column([row.get(name) for row in chunk], mapping.format) for name in wanted}
-            engine.register("chunk", pa.table({"arrival": pa.array(range(len(chunk)), pa.int64()), **columns}))
-            try:
-                events = engine.sql(f"{query} ORDER BY arrival").to_arrow_table().to_pylist()
-            except duckdb.Error as fault:
-                raise ConfigurationError(
-                    f"mapping {mapping.name!r} cannot be applied to the stream: {without_query(str(fault))}",
-                    hint="compare the names and expressions under [raw] and [events] with the stream's columns",
-                ) from fault
-            rejected.update(event["reason"] for event in events if event["reason"] is not None)
-            yield [{name: event[name] for name in COLUMNS} for event in events if event["reason"] is None]
 
 
 def _column(values: list[Any], file_format: str) -> Any:

@@ -19,7 +19,7 @@ from visir.files import read_json
 from visir.sessions.examples import CountedPages, EverySession, Setting, SettingFrom, draw, idle_minutes
 from visir.sessions.features import FeatureSet
 from visir.sessions.prediction.folds import temporal_split
-from visir.sessions.prediction.live_model import CLASSIFIERS, LiveModel
+from visir.sessions.prediction.live_classifier import CLASSIFIERS
 from visir.sessions.prediction.live_report import live_report
 from visir.sessions.prediction.models import MODELS
 from visir.sessions.prediction.purchase_model import PurchaseModel
@@ -55,8 +55,8 @@ def train(
 
     Args:
         sessions: A folder that `visir.sessions.make` wrote.
-        model: The classifier. Live: "blend" (the default), "lr" or "gbdt". Thesis: "rf", "lr", "knn", "svm", "mlp" or
-            "gbdt" (the default).
+        model: The classifier. Live: "blend" (the default), "lr", "gbdt" or "gru" (needs PyTorch). Thesis: "rf", "lr",
+            "knn", "svm", "mlp" or "gbdt" (the default).
         protocol: "live": all sessions at every step, for scores of a shop. "thesis": the study's, sessions of at least
             twelve pages.
         test_from: Live: sessions that begin at this moment or later are the test: a date or a time, ISO 8601; in the
@@ -129,12 +129,12 @@ def _train_live(
             f"{int(split.test.sum()):,} to test on after it; they begin from {began} to {ended}.",
             hint="another moment (--test-from), or a longer log",
         )
-    fitted = LiveModel.fit(model, examples, split.train, seed=seed)
+    fitted = CLASSIFIERS[model].fit(examples, split.train, seed)
     report = live_report(fitted, examples, split.train, split.test, test_from=cut)
     drawn = {"train": split.train, "test": split.test}
     if refit:
         everything = np.ones(len(examples), bool)
-        fitted = LiveModel.fit(model, examples, everything, seed=seed)
+        fitted = CLASSIFIERS[model].fit(examples, everything, seed)
         drawn = {"train": everything, "test": split.test}
     counts = {
         name: {"sessions": int(rows.sum()), "purchases": int(examples.purchase[rows].sum())}

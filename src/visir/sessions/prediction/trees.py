@@ -101,13 +101,18 @@ class BoostedTrees:
         )
 
     def _log_odds(self, columns: Floats) -> Floats:
-        tree = np.arange(len(self.column))[:, None]
-        row = np.arange(len(columns))[None]
-        node = np.zeros((len(tree), len(columns)), np.int64)
+        """Nodes are counted through all trees, so that a level takes one look into each table."""
+        trees, size = self.column.shape
+        first = np.arange(trees) * size
+        left, right = ((table + first[:, None]).ravel() for table in (self.left, self.right))
+        column, threshold = self.column.ravel(), self.threshold.ravel()
+        row = (np.arange(len(columns)) * columns.shape[1])[:, None]
+        values = np.ascontiguousarray(columns).ravel()
+        node = np.repeat(first[None], len(columns), axis=0)
         for _ in range(self.depth):
-            goes_left = columns[row, self.column[tree, node]] <= self.threshold[tree, node]
-            node = np.where(goes_left, self.left[tree, node], self.right[tree, node])
-        total: Floats = self.start + self.value[tree, node].sum(axis=0)
+            goes_left = values.take(row + column.take(node)) <= threshold.take(node)
+            node = np.where(goes_left, left.take(node), right.take(node))
+        total: Floats = self.start + self.value.take(node).sum(axis=1)  # a row's sum depends on no other row
         return total
 
     def to_json(self) -> dict[str, Any]:

@@ -3,15 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from visir.reports.blocks import Block, Paragraph
+from visir.errors import VisirError
+from visir.reports.blocks import Block, Figure, Paragraph
+from visir.reports.svg import themed
 from visir.reports.table import Column, Table
 from visir.reports.views.parts import facts
 from visir.sessions.prediction.models import TITLES
 from visir.sessions.prediction.purchase_model import PurchaseModel
+from visir.sessions.reports.reliability_plot import CAPTION, reliability
 
-_TITLES = {**TITLES, "blend": "LR and GBDT"}
+if TYPE_CHECKING:
+    from visir.reports.plot import Plot
+
+_TITLES = {**TITLES, "blend": "LR and GBDT", "gru": "GRU"}
 _MEASURES = {"mean_p": "mean p", "log_loss": "log loss", "roc_auc": "ROC-AUC", "pr_auc": "PR-AUC", "lift": "lift"}
 
 
@@ -25,12 +31,28 @@ def blocks(model: PurchaseModel) -> list[Block]:
     if "report" not in card:
         about = "Of all sessions that reach a step, so many buy. Probabilities are brought to these rates."
         return [first, Paragraph(about), rates_table(model)]
-    return [first, page_table(model), reliability_table(model)]
+    label = "Mean probability beside the share that buys, by pages opened and by pages in all"
+    figure = Figure(themed(plot(model), "reliability", label), "Reliability", CAPTION)
+    return [first, page_table(model), figure, reliability_table(model)]
 
 
 def table(model: PurchaseModel) -> Table:
     """The report by page, or the base rates."""
     return page_table(model) if "report" in model.card else rates_table(model)
+
+
+def plot(model: PurchaseModel) -> Plot:
+    """Reliability on later sessions, by page and by the length that sessions came to have.
+
+    Raises:
+        VisirError: A model of the thesis's protocol, which has no report on later sessions.
+    """
+    if "report" not in model.card:
+        raise VisirError(
+            f"a model of protocol {model.card['protocol']} has no report on later sessions.",
+            hint='train(sessions, protocol="live")',
+        )
+    return reliability(model.card["report"])
 
 
 def page_table(model: PurchaseModel) -> Table:

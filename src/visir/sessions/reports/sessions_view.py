@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from visir.reports.blocks import Block
+from visir.reports.blocks import Block, Notice
 from visir.reports.table import Table
 from visir.reports.views.parts import facts
 from visir.sessions.making import Sessions
@@ -10,7 +10,7 @@ from visir.sessions.reports.tables import rejected_table
 
 
 def blocks(sessions: Sessions) -> list[Block]:
-    """The counts, and why rows were rejected."""
+    """The counts, what to look at, and why rows were rejected."""
     counts = sessions.counts
     heading = facts(
         str(sessions.folder),
@@ -18,7 +18,8 @@ def blocks(sessions: Sessions) -> list[Block]:
         (counts["purchases"], "with a purchase"),
         (counts["visitors"], "visitors"),
     )
-    return [heading, table(sessions)]
+    look: list[Block] = [Notice(sessions.advice, title="Look at this")] if sessions.advice else []
+    return [heading, *look, table(sessions)]
 
 
 def table(sessions: Sessions) -> Table:

@@ -114,6 +114,10 @@ def rejected_table(counts: Mapping[str, Any]) -> Table:
                 rows.append([label, int(count), percent(int(count), read), words.get(name, "")])
     if counts["malformed"]:
         rows.append(["malformed lines", int(counts["malformed"]), None, "no rows; listed in malformed.parquet"])
+    names = counts.get("passed_over", ())
+    if names:
+        shown = ", ".join(names[:5]) + (", …" if len(names) > 5 else "")
+        rows.append(["files passed over", len(names), None, f"of another format: {shown}"])
     return Table.of([Column("events"), Column("count", 0), Column("%", 2), Column("what it is")], rows)
 
 

@@ -169,7 +169,7 @@ export class Column {
     if (this.named()) return "No file name and no folder contains these letters. To search by content, drop a photo.";
     if (this.limits.where || this.limits.category) return `Remove a filter or the ${this.library.folders === false ? "category" : "folder"}${this.body ? ", or say it in other words" : ""}.`;
     if (!this.body) return `This library has no ${this.library.unit ?? "pictures"} yet.`;
-    if (this.body.system === "sparse") {
+    if (this.body.system === "sparse" || this.body.by === "words") {
       const other = this.library.systems.includes("dense") ? `, or choose ${this.library.labels.dense}` : "";
       return `No ${this.library.unit === "products" ? "product" : "picture"} shares a word with this search. Say it in other words${other}.`;
     }

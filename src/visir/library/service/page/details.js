@@ -60,7 +60,7 @@ export class Details {
         return this.facts(known, library);
       }),
       part(this.why, async () => body && reasons(await post(path(library.name, "items", item, "explain"), body, signal), body, column.hits[at], this.shown)),
-      part(this.like, async () => this.likes(await get(`${path(library.name, "items", item, "similar")}?k=12`, signal))),
+      library.systems.length ? part(this.like, async () => this.likes(await get(`${path(library.name, "items", item, "similar")}?k=12`, signal))) : null,
     ]);
     if (!signal.aborted) this.once();
   }
@@ -94,7 +94,7 @@ export class Details {
       el("span", { class: "count", role: "status" }, at < 0 ? [] : [count(at + 1), el("span", { class: "of" }, ` of ${count(column.answer.total)}`)]),
       step(this.after, "Next", "next"),
       el("span", { class: "gap" }),
-      button("More like this", () => this.go({ like: this.item, text: "", photo: null, lostPhoto: false, open: null }), null, icon("like"), "More like this"),
+      column.library.systems.length ? button("More like this", () => this.go({ like: this.item, text: "", photo: null, lostPhoto: false, open: null }), null, icon("like"), "More like this") : "",
       el("button", { type: "button", class: "quiet", "aria-label": "Close", title: "Close (Esc)", onclick: () => this.leave() }, icon("close")),
     );
     const again = focused && this.bar.querySelector(`[aria-label="${focused}"]:not([disabled])`);

@@ -4,7 +4,7 @@ import { librariesThere, path, picture } from "./api.js";
 import { Column } from "./column.js";
 import { $, chip, el, option, remember, showNote, style } from "./dom.js";
 import { listen } from "./drop.js";
-import { limits, query, read, write } from "./state.js";
+import { limits, query, read, ways, write } from "./state.js";
 
 const LOOK = 20_000; // milliseconds between two looks whether the service still follows the library
 const PAUSE = 250; // milliseconds without a key before a search: fewer would search for halves of words
@@ -16,6 +16,8 @@ const MEANING = {
   "late interaction": "Compares each word with each part of a picture",
   sparse: "Compares weighted words, which can be read",
   hybrid: "Both, ranked together",
+  words: "Looks for the words in titles, brands, categories, attributes and descriptions",
+  both: "Words and vectors, ranked together",
 };
 
 let libraries = [];
@@ -26,7 +28,8 @@ const text = $("text");
 // ---- state ----
 
 const library = (name) => libraries.find((each) => each.name === name) ?? libraries[0];
-const system = (of, name) => (of.systems.includes(name) ? name : of.systems[0]);
+const way = (of, name) => (ways(of).includes(name) ? name : ways(of)[0]);
+const named = (of, each) => of.labels[each] ?? each;
 const title = (label) => label[0].toUpperCase() + label.slice(1);
 const sides = () => (state.other ? [state, state.other] : [state]);
 
@@ -107,9 +110,10 @@ class Choice {
       several.addEventListener("change", () => this.choose({ library: several.value, ...(this.side ? {} : { category: null }) }));
       const one = (each) => [
         el("input", { type: "radio", name, id: `${name}-${each}`, value: each, onchange: () => this.choose({ system: each }) }),
-        el("label", { for: `${name}-${each}`, title: MEANING[of.labels[each]] }, title(of.labels[each])),
+        el("label", { for: `${name}-${each}`, title: MEANING[named(of, each)] }, title(named(of, each))),
       ];
-      const switches = of.systems.length > 1 ? el("fieldset", { class: "segments" }, el("legend", { class: "hidden" }, "System"), of.systems.map(one)) : el("span", { class: "muted", title: MEANING[of.labels[of.systems[0]]] }, of.labels[of.systems[0]]);
+      const [only, ...others] = ways(of);
+      const switches = others.length ? el("fieldset", { class: "segments" }, el("legend", { class: "hidden" }, "Search by"), ways(of).map(one)) : el("span", { class: "muted", title: MEANING[named(of, only)] }, named(of, only));
       this.element.replaceChildren(...(libraries.length > 1 ? [several] : []), switches);
     }
     for (const radio of this.element.querySelectorAll("input")) radio.checked = radio.value === chosen;
@@ -135,7 +139,7 @@ async function results() {
   await Promise.all(
     sides().map((side, n) => {
       const of = library(side.library ?? state.library); // the second follows the first until it is told otherwise
-      const chosen = system(of, side.system);
+      const chosen = way(of, side.system);
       choices[n].show(of, chosen);
       columns[n].renewAddresses();
       return columns[n].show(of, query(state, of, chosen), limits(state, of));
@@ -197,7 +201,8 @@ function tools(of) {
   if (state.category) where.unshift(chip(`in ${state.category}`, () => unfilter({ category: null }), "category"));
   $("where").replaceChildren(...where);
   $("filters-button").hidden = !of.fields?.length;
-  $("compare").hidden = libraries.length < 2 && of.systems.length < 2 && !state.other;
+  $("compare").hidden = libraries.length < 2 && ways(of).length < 2 && !state.other;
+  $("choose").hidden = !of.systems.length;
   const folders = of.folders === false ? "Categories" : "Folders";
   $("categories-name").textContent = folders;
   $("categories").setAttribute("aria-label", folders);
@@ -354,9 +359,9 @@ $("categories-button").addEventListener("click", () => {
 $("compare").addEventListener("click", () => {
   if (state.other) return go({ other: null, side: 0 });
   const of = library(state.library);
-  const mine = system(of, state.system);
-  const second = of.systems.find((each) => each !== mine) ?? of.systems[0];
-  return go({ other: { library: of.systems.length > 1 ? null : libraries.find((each) => each !== of)?.name, system: second } });
+  const mine = way(of, state.system);
+  const second = ways(of).find((each) => each !== mine) ?? ways(of)[0];
+  return go({ other: { library: ways(of).length > 1 ? null : libraries.find((each) => each !== of)?.name, system: second } });
 });
 
 // ---- colours and keys ----

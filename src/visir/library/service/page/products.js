@@ -5,8 +5,9 @@ import { $, chip, count, el, style } from "./dom.js";
 import { conditionText, limits } from "./state.js";
 
 const read = el("div", { class: "chips" });
+const changes = el("p", { class: "muted", role: "status", hidden: true });
 const choices = el("div", { class: "facets", role: "group", "aria-label": "Choose", hidden: true });
-$("where").after(read);
+$("where").after(read, changes);
 $("filters").after(choices);
 await style("products.css");
 
@@ -15,6 +16,9 @@ export async function show({ of, state, column, go, unfilter }) {
   const words = state.text.trim() ? (column.answer?.read ?? []) : [];
   const label = (each) => `${each.where.map(conditionText).join(" and ")} (“${each.words}”)`;
   read.replaceChildren(...words.map((each) => chip(label(each), () => unfilter({ plain: true }), "filter")));
+  const other = state.text.trim() ? (column.answer?.changes ?? []) : [];
+  changes.hidden = !other.length;
+  changes.textContent = other.map((each) => `${each[0].toUpperCase()}${each.slice(1)}.`).join(" ");
   choices.hidden = $("filters").hidden;
   if (choices.hidden) return;
   const choose = ({ category, where, off }) => {

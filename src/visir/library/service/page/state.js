@@ -59,11 +59,18 @@ export function write(state) {
   return text ? `?${text}` : "/";
 }
 
-/** What the library is asked: the body of a search, or null where there is nothing to search for. */
-export function query(state, library, system) {
+/** What a text can be searched by in a library: "both", "words", and its systems of vectors; the first by default. */
+export function ways(library) {
+  if (!library.ways?.includes("words")) return library.systems;
+  return library.ways.flatMap((way) => (way === "vectors" ? library.systems : [way]));
+}
+
+/** What the library is asked: the body of a search, or null where there is nothing to search for. `way` is of `ways`. */
+export function query(state, library, way) {
   const words = library.texts !== false && state.text.trim();
   if (!words && !state.like && !state.photo) return null;
-  const body = { system };
+  const byWords = way === "words" || way === "both"; // a picture is for vectors alone
+  const body = byWords ? (state.like || state.photo ? {} : { by: way }) : { system: way };
   if (words) body.text = words;
   if (words && state.plain) body.read_prices = false;
   if (state.like) body.like = state.like;

@@ -1,0 +1,183 @@
+"""Towers compiled by OpenVINO for the processor: the vectors of PyTorch, in less time.
+
+A tower is traced, converted and compared with PyTorch once; the result is kept in the cache (`VISIR_CACHE`/compiled)
+under a key over its weights and the packages' versions. It can be deleted at any time.
+"""
+
+from __future__ import annotations
+
+import threading
+import warnings
+from collections.abc import Mapping, Sequence
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.encoders.models.forward import inference, to_vectors
+from visir.errors import EncoderError, VisirError, require
+from visir.fingerprint import hash_json
+from visir.records import EncoderCard, Modality
+from visir.storage import ContentStore, FolderKind
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from visir.encoders.towers.base import Inputs
+    from visir.encoders.towers.pretrained_tower import PretrainedTower
+
+COMPILED = FolderKind("compiled", "a folder of a compiled network", remedy="delete it: the network is compiled again")
+MODEL, WEIGHTS = "network.xml", "network.bin"
+_TYPES = {"float32": "f32", "bfloat16": "bf16"}
+LARGEST_DIFFERENCE = 1e-6
+"""1 less the cosine of a vector and that of PyTorch, up to which a compiled tower is used."""
+_TEXTS = ("a", "a dog on the beach", "two children in red shirts run along the water beside an old wooden boat, 1962")
+
+
+class CompiledTower:
+    """A compiled network; thread-safe, one batch at a time.
+
+    Args:
+        model: An OpenVINO model, or the path of one.
+        dtype: The arithmetic: "float32" or "bfloat16".
+    """
+
+    def __init__(self, model: Any, dtype: str) -> None:
+        import openvino
+        import torch
+
+        settings = {"INFERENCE_PRECISION_HINT": _TYPES[dtype], "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+        self._network = openvino.Core().compile_model(model, "CPU", settings)
+        self._lock = threading.Lock()
+
+    def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
+        """(n, d) vectors of a batch, as the tower collates it."""
+        arrays = [tensor.numpy() for tensor in _tensors(inputs)]
+        with self._lock:
+            vectors: NDArray[np.float32] = self._network(arrays)[0]
+        return vectors
+
+
+def compiled_tower(tower: PretrainedTower, card: EncoderCard, dtype: str) -> CompiledTower:
+    """Compile a tower, or take it from the cache.
+
+    Args:
+        tower: The tower, on the CPU in float32.
+        card: That of the encoder; without a version the result is not kept.
+        dtype: The arithmetic: "float32" or "bfloat16".
+
+    Raises:
+        EncoderError: OpenVINO cannot compile the network, or gives other vectors than PyTorch.
+    """
+    require("openvino", extra="openvino", purpose="--device openvino")
+    if dtype not in _TYPES:
+        raise EncoderError(
+            f"{card.name}: OpenVINO computes in {' or '.join(_TYPES)} on the CPU, not in {dtype}.",
+            hint="leave --dtype out, or choose one of these",
+        )
+    if not card.is_versioned:
+        return CompiledTower(_converted(tower, card.name), dtype)
+    packages = {name: version(name) for name in ("openvino", "torch", "visir")}
+    identity = {name: value for name, value in card.identity(tower.modality).items() if name != "dtype"}
+    key = hash_json({"tower": identity, "modality": tower.modality, "packages": packages})
+    store = ContentStore(COMPILED)
+    if store.find(key, hashed=lambda name: False) is None:
+        model = _converted(tower, card.name)
+        try:
+            _write(store, key, model)
+        except (OSError, VisirError) as fault:
+            reason = fault.message if isinstance(fault, VisirError) else f"{store.path(key)}: {fault.strerror}"
+            warnings.warn(f"{card.name}: the compiled {tower.modality} tower is not kept: {reason}", stacklevel=2)
+            return CompiledTower(model, dtype)
+    return CompiledTower(store.path(key) / MODEL, dtype)
+
+
+def _write(store: ContentStore, key: str, model: Any) -> None:
+    import openvino
+
+    with store.writing(key, waiting="another process is compiling the same network; waiting for it") as change:
+        if change.manifest.generation == 0:
+            path = change.file(MODEL)
+            change.file(WEIGHTS)  # it names this one itself
+            openvino.save_model(model, path, compress_to_fp16=False)
+
+
+def _converted(tower: PretrainedTower, name: str) -> Any:
+    """The network as an OpenVINO model that gives PyTorch's vectors."""
+    import torch
+    from openvino.frontend import FrontEndManager
+    from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
+
+    samples = tower.prepare(_samples(tower.modality))
+    inputs = tower.collate(samples)
+    names = list(inputs) if isinstance(inputs, Mapping) else None
+    try:
+        with inference(), warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            traced = torch.jit.trace(
+                _positional(tower.network.eval(), names), tuple(_tensors(inputs)), strict=False, check_trace=False
+            )
+            frontend = FrontEndManager().load_by_framework("pytorch")
+            # Not `openvino.convert_model`: it reports every conversion to its makers.
+            decoder = TorchScriptPythonDecoder(traced)  # it has to live until all is converted
+            model = frontend.convert(frontend.load(decoder))
+        compiled = CompiledTower(model, "float32")
+        difference = max(
+            _difference(tower, compiled, tower.collate(part)) for part in (samples, samples[:1], samples[1:])
+        )
+    except Exception as fault:  # whatever another library raises over a network that it does not know
+        raise EncoderError(
+            f"{name}: OpenVINO cannot compile its {tower.modality} tower: {str(fault).strip().splitlines()[-1]}",
+            hint="--device cpu computes it with PyTorch",
+        ) from fault
+    if not difference <= LARGEST_DIFFERENCE:
+        raise EncoderError(
+            f"{name}: the compiled {tower.modality} tower gives other vectors than PyTorch (1 - cosine is "
+            f"{difference:.1e}, allowed {LARGEST_DIFFERENCE:.0e}).",
+            hint="--device cpu computes it with PyTorch",
+        )
+    return model
+
+
+def _positional(network: nn.Module, names: Sequence[str] | None) -> nn.Module:
+    """The network with its inputs one by one, in the order of their names."""
+    from torch import Tensor, nn
+
+    class Positional(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.network = network
+
+        def forward(self, *tensors: Tensor) -> Any:
+            inputs = tensors[0] if names is None else dict(zip(names, tensors, strict=True))
+            return self.network(inputs)
+
+    return Positional().eval()
+
+
+def _tensors(inputs: Inputs) -> list[Any]:
+    return list(inputs.values()) if isinstance(inputs, Mapping) else [inputs]
+
+
+def _samples(modality: Modality) -> list[Any]:
+    """Inputs to trace and compare with: short and long texts; an even picture, a gradient and noise."""
+    if modality == "text":
+        return list(_TEXTS)
+    from PIL import Image
+
+    noise = np.random.default_rng(0).integers(0, 256, (240, 320, 3), dtype=np.uint8)
+    gradient = np.broadcast_to(np.linspace(0, 255, 320).astype(np.uint8)[None, :, None], noise.shape)
+    return [Image.fromarray(pixels) for pixels in (np.full_like(noise, 90), np.ascontiguousarray(gradient), noise)]
+
+
+def _difference(tower: PretrainedTower, compiled: CompiledTower, inputs: Inputs) -> float:
+    """The largest 1 - cosine between the vectors of PyTorch and those of the compiled network."""
+    with inference():
+        expected = to_vectors(tower.network(inputs)).astype(np.float64)
+    vectors = compiled(inputs).astype(np.float64)
+    if vectors.shape != expected.shape:
+        return float("inf")
+    lengths = np.linalg.norm(expected, axis=1) * np.linalg.norm(vectors, axis=1)
+    cosines = (expected * vectors).sum(axis=1) / np.maximum(lengths, 1e-30)
+    return float(np.max(1 - cosines))

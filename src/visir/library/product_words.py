@@ -1,0 +1,175 @@
+"""Search by words in a library of products: an index of their texts, in the same folder as the database.
+
+The index is made of the database alone, and both count from the same commit: words never find what the library does not
+have. What did not change is not read again (`TextIndex.updated`).
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from visir.errors import ConfigurationError, VisirError
+from visir.library.database import OWN_FILES, Database
+from visir.library.layout import LibraryCard
+from visir.records import Run
+from visir.retrieval.text.bm25f import Bm25F
+from visir.retrieval.text.index import TEXT_INDEX, TextIndex
+from visir.retrieval.text.plan import Plan
+from visir.retrieval.text.synonyms import Synonyms
+from visir.retrieval.text.words import Language
+from visir.storage import FolderChange
+
+BM25F = Bm25F(
+    0.5,
+    {"title": 0.75, "brand": 0.75, "category": 0.75, "attributes": 0.4, "description": 0.75},
+    {"category": 4.0, "description": 0.5},
+)
+"""Title, category and attributes as in docs/background/text-search.md; a description counts half of a title."""
+LANGUAGE = "plural"
+MOST_RULES = 10_000
+"""Synonyms of a library: they stand in its `visir.json`, which is read with every search."""
+_OWN = {"brand": "brand", "category": "category", "description": "description"}
+"""From the name of a field to where its values are searched; other texts are attributes."""
+_NOT_SEARCHED = frozenset({"currency"})
+
+
+@dataclass(frozen=True, eq=False)
+class ProductWords:
+    """The words of a library, open for reading.
+
+    Attributes:
+        index: The ids of its documents are the items'.
+        place: The folder of the index below the library's.
+        synonyms: The rules of the library.
+    """
+
+    index: TextIndex
+    place: str
+    synonyms: Synonyms
+
+    def plan(self, text: str) -> Plan:
+        """Return what is looked up for a text."""
+        return self.index.plan(text, synonyms=self.synonyms)
+
+    def run(self, plans: Mapping[str, Plan], k: int, within: Any) -> Run:
+        """Return the best `k` items of each query; `within` is as of `TextIndex.search`."""
+        return self.index.run(plans, k, name="words", within=within)
+
+
+def texts_of(database: Database) -> tuple[list[str], dict[str, list[str]]]:
+    """Return the ids of all items, and for each field of the index their texts.
+
+    Values are in order, so that equal products have equal texts. A whole number is a text too ("size 42"); prices and
+    other fractions are for conditions. An attribute stands with its name.
+    """
+    items = [item for (item,) in database.rows("SELECT id FROM items ORDER BY id")]
+    parts: dict[str, dict[str, list[str]]] = {name: defaultdict(list) for name in BM25F.b}  # type: ignore[union-attr]
+    for item, text in database.rows("SELECT item, text FROM captions ORDER BY item, text"):
+        parts["title"][item].append(text)
+    for item, product in database.rows(f"SELECT item, path FROM files WHERE {OWN_FILES} ORDER BY item, path"):
+        parts["attributes"][item].append(product)
+    for item, name, value in database.rows("SELECT item, name, value FROM fields ORDER BY item, name, value"):
+        if name in _NOT_SEARCHED or isinstance(value, float):
+            continue
+        field = _OWN.get(name)
+        text = str(value).replace("/", ", ") if field == "category" else str(value)
+        parts[field or "attributes"][item].append(text if field else f"{name} {text}")
+    return items, {name: ["\n".join(texts.get(item, ())) for item in items] for name, texts in parts.items()}
+
+
+def write_words(change: FolderChange, card: LibraryCard, draft: Database, place: str) -> LibraryCard:
+    """Bring the words of a library up to date with its new database; the new card.
+
+    Args:
+        change: Of the library.
+        card: What the library is; without words it stays as it is.
+        draft: The new database.
+        place: Where the index goes if it is another one.
+    """
+    if not card.words:
+        return card
+    items, texts = texts_of(draft)
+    before = _opened(change.folder, card)
+    index = (
+        TextIndex.build(items, texts, language=card.words["language"], bm25f=BM25F)
+        if before is None
+        else before.updated(items, texts)
+    )
+    if index is before:
+        return card
+    words = {**card.words, "version": TEXT_INDEX.version, **index.write_part(change, place)}
+    return replace(card, words=words)
+
+
+def open_words(folder: Path, card: LibraryCard, held: ProductWords | None = None) -> ProductWords | None:
+    """Open the words of a library; None where it has none, or some of another version.
+
+    Args:
+        folder: The library's.
+        card: Its card.
+        held: The words of an earlier state of it, which are taken where they are the same.
+
+    Raises:
+        TextIndexError: They are missing or damaged.
+    """
+    if not has_words(card):
+        return None
+    place, rules = card.words["place"], Synonyms.of(card.words.get("synonyms", ()))
+    same = held is not None and held.place == place
+    return ProductWords(held.index if held and same else TextIndex.read_part(folder, card.words), place, rules)
+
+
+def has_words(card: LibraryCard) -> bool:
+    """Whether a library has words that this visir reads."""
+    return "place" in card.words and card.words.get("version") == TEXT_INDEX.version
+
+
+def planned_words(current: Mapping[str, Any], language: str | None, synonyms: str | Path | None) -> dict[str, Any]:
+    """What the words of a library are to be: those that it has, or new ones where there are none or others.
+
+    Args:
+        current: What its card says of them.
+        language: How words become terms; None as they are now.
+        synonyms: A file of rules that take the place of those it has; None for these.
+
+    Raises:
+        ConfigurationError: There is no such language, or the file cannot be read or has faulty or too many lines.
+    """
+    wanted = language or current.get("language", LANGUAGE)
+    Language(wanted)
+    same = wanted == current.get("language") and current.get("version") == TEXT_INDEX.version
+    rules = list(current.get("synonyms", ())) if synonyms is None else _rules(Path(synonyms))
+    words = {name: value for name, value in current.items() if name != "synonyms"} if same else {"language": wanted}
+    return {**words, "synonyms": rules} if rules else words
+
+
+def _rules(path: Path) -> list[str]:
+    Synonyms.read(path)
+    rules = [line.strip() for line in path.read_text(encoding="utf-8-sig").splitlines()]
+    rules = [rule for rule in rules if rule and not rule.startswith("#")]
+    if len(rules) > MOST_RULES:
+        raise ConfigurationError(
+            f"{path}: {len(rules):,} rules; a library takes {MOST_RULES:,}.", hint="join rules of the same words"
+        )
+    return rules
+
+
+def words_are_there(folder: Path, card: LibraryCard, files: Sequence[str]) -> bool:
+    """Whether a library has the words that its card plans for, or plans for none; `files` are those of its manifest."""
+    if not card.words:
+        return True
+    below = f"{card.words.get('place')}/"
+    own = [name for name in files if name.startswith(below)]
+    return bool(own) and all((folder / name).is_file() for name in own)
+
+
+def _opened(folder: Path, card: LibraryCard) -> TextIndex | None:
+    try:
+        words = open_words(folder, card)
+    except VisirError:  # a part was taken away, as the message about a damaged library says
+        return None
+    return None if words is None or words.index.fields != tuple(BM25F.b) else words.index  # type: ignore[arg-type]

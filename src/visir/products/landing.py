@@ -1,0 +1,330 @@
+"""Landing pages of categories, and promotions across categories (thesis section 7.1, the third use).
+
+The thesis names "the design of cross-categorical promotions and product category landing pages" and goes no further.
+Here a landing page shows the products of a category in the order in which a system ranks them for the category's name.
+A promotion shows products of other categories that the same system ranks highest for that name.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, get_args
+
+import numpy as np
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from visir.collections.readers.shop_columns import PRICE, plain
+from visir.display import Tabular, brief
+from visir.encoders.store import Store
+from visir.errors import ConfigurationError, nearest, raise_faults
+from visir.products.free_search import ProductAnswer, search
+from visir.products.opening import open_catalogue
+from visir.products.text_search import TextOptions
+from visir.products.tree import NONE, CategoryTree
+from visir.records.catalogue import Catalogue
+
+System = str | Path | Sequence[str | Path]
+Relatives = Literal["path", "siblings", "tree"]
+
+
+@dataclass(frozen=True)
+class LandingCategory:
+    """One category of a landing page.
+
+    Args:
+        id: Its id.
+        path: The names from the most general category to this one.
+        below: The names of the categories right below it, with the number of products in each.
+        total: How many products belong to it.
+        products: Ids of the products that are shown, best first.
+        related: Ids of products of other categories that fit its name, best first.
+    """
+
+    id: str
+    path: tuple[str, ...]
+    below: tuple[tuple[str, int], ...]
+    total: int
+    products: tuple[str, ...]
+    related: tuple[str, ...]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LandingPage(Tabular, view="visir.products.reports.landing_view"):
+    """What a landing page shows. `landing_page` makes it; `write_landing_page` writes it as HTML.
+
+    Args:
+        catalogue: The products.
+        system: What ranked them.
+        categories: The categories, in the order in which they were named.
+        prices: Product id to its price as the catalogue has it, without a ".0" at its end.
+    """
+
+    catalogue: Catalogue
+    system: str
+    categories: tuple[LandingCategory, ...]
+    prices: dict[str, str]
+
+    def __repr__(self) -> str:
+        lines = [
+            f"{category.id}: {len(category.products)} of {category.total:,}, {len(category.related)} related"
+            for category in self.categories[:3]
+        ]
+        return brief(self, f"{self.catalogue.name}, ranked by {self.system}", *lines)
+
+
+def landing_page(
+    catalogue: Catalogue | str | Path,
+    categories: str | Sequence[str],
+    system: System = "bm25f",
+    k: int = 12,
+    *,
+    related: int = 6,
+    relatives: Relatives = "siblings",
+    diverse: bool = False,
+    price: str | None = None,
+    text: TextOptions | None = None,
+    device: str | None = None,
+    store: Store | None = None,
+) -> LandingPage:
+    """Choose the products of a landing page.
+
+    Args:
+        catalogue: The products, or anything that `open_catalogue` takes.
+        categories: Names or ids of categories.
+        system: What ranks products for the name of a category, as `visir.products.search` takes it; several are fused.
+            A product of the category that the system does not find stands at the end.
+        k: How many products of each category are shown at most.
+        related: How many products of other categories are shown at most; 0 for none.
+        relatives: Which categories are too near for those; see `related_products`.
+        diverse: Whether the categories below take turns, so that no single one fills the page.
+        price: The attribute that is the price; None takes one with a usual name ("price", "sale_price", …).
+        text: How "bm25f" reads words.
+        device: Where encoders run.
+        store: Where vectors are kept.
+
+    Raises:
+        ConfigurationError: A category is unknown, or several have its name; the message lists every fault.
+
+    Example:
+        >>> page = landing_page("generated:200", "Wooden dogs", related=2)
+        >>> page.categories[0].path, len(page.categories[0].products), len(page.categories[0].related)
+        (('Animals', 'Dogs', 'Wooden dogs'), 5, 2)
+    """
+    names = [categories] if isinstance(categories, str) else list(categories)
+    catalogue = open_catalogue(catalogue)
+    tree = CategoryTree.of(catalogue)
+    faults = [] if k >= 1 else [f"k must be at least 1, not {k}"]
+    faults += [f"related must not be negative, not {related}"] * (related < 0)
+    _check_relatives(relatives, faults)
+    rows = _rows_of(tree, names, faults)
+    attribute = _price_attribute(catalogue, price, faults)
+    raise_faults(ConfigurationError, f"{catalogue.name}: no landing page", faults)
+    own = tree.rows(catalogue.products["category_id"])
+    row_of = {product: row for row, product in enumerate(catalogue.products["id"].to_pylist())}
+    chosen, systems = [], []
+    for row in rows:
+        answer = _every_product(catalogue, tree.names[row], system, text, device, store)
+        systems.append(answer.system)
+        chosen.append(_category(tree, row, own, row_of, answer, k, related, relatives, diverse))
+    shown = {product for category in chosen for product in (*category.products, *category.related)}
+    return LandingPage(catalogue, systems[0], tuple(chosen), _prices(catalogue, attribute, shown))
+
+
+def related_products(
+    catalogue: Catalogue | str | Path,
+    category: str,
+    system: System = "bm25f",
+    k: int = 6,
+    *,
+    relatives: Relatives = "siblings",
+    per_category: int = 2,
+    text: TextOptions | None = None,
+    device: str | None = None,
+    store: Store | None = None,
+) -> ProductAnswer:
+    """Find products of other categories that fit the name of a category: a promotion across categories.
+
+    They are ranked by the system for the category's name, as in any search. No purchase is read, so they are alike,
+    which is not the same as bought together.
+
+    Args:
+        catalogue: The products, or anything that `open_catalogue` takes.
+        category: The name or the id of a category.
+        system: What ranks products; see `landing_page`. A system that reads words finds only products that share one.
+        k: How many products at most.
+        relatives: Which categories are too near: "path" leaves out the category, those above it as a place of products,
+            and those below; "siblings" also all others below the same parent; "tree" all of the same most general
+            category.
+        per_category: How many products of one category at most.
+        text: How "bm25f" reads words.
+        device: Where encoders run.
+        store: Where vectors are kept.
+
+    Raises:
+        ConfigurationError: The category is unknown, or an option is wrong.
+
+    Example:
+        >>> shop = Catalogue.of(
+        ...     "shop", ids=["a", "b", "c"], paths=[["Clothes", "Dresses"], ["Clothes", "Skirts"], ["Shoes", "Pumps"]],
+        ...     titles=["red dress", "skirt for a dress", "pumps for evening dresses"],
+        ... )
+        >>> [product for product, _ in related_products(shop, "Dresses").products]
+        ['c']
+    """
+    catalogue = open_catalogue(catalogue)
+    tree = CategoryTree.of(catalogue)
+    faults = [
+        f"{name} must be at least 1, not {value}"
+        for name, value in (("k", k), ("per_category", per_category))
+        if value < 1
+    ]
+    _check_relatives(relatives, faults)
+    rows = _rows_of(tree, [category], faults)
+    raise_faults(ConfigurationError, f"{catalogue.name}: no related products", faults)
+    answer = _every_product(catalogue, tree.names[rows[0]], system, text, device, store)
+    own = tree.rows(catalogue.products["category_id"])
+    row_of = {product: row for row, product in enumerate(catalogue.products["id"].to_pylist())}
+    names = _related(tree, rows[0], own, row_of, answer, k, relatives, per_category)
+    scores = dict(answer.products)
+    ranking = tuple((name, scores[name]) for name in names)
+    return ProductAnswer(answer.query, answer.system, answer.unit, ranking, None, catalogue, answer.changes)
+
+
+def _every_product(
+    catalogue: Catalogue,
+    name: str,
+    system: System,
+    text: TextOptions | None,
+    device: str | None,
+    store: Store | None,
+) -> ProductAnswer:
+    return search(catalogue, name, system, max(1, catalogue.products.num_rows), text=text, device=device, store=store)
+
+
+def _check_relatives(relatives: str, faults: list[str]) -> None:
+    if relatives not in get_args(Relatives):
+        faults.append(f"unknown relatives {relatives!r} ({nearest(relatives, get_args(Relatives))})")
+
+
+def _rows_of(tree: CategoryTree, names: Sequence[str], faults: list[str]) -> list[int]:
+    """The row of each category, by id or by name."""
+    if not names:
+        faults.append("no category is named")
+    by_name: dict[str, list[int]] = {}
+    for row, name in enumerate(tree.names):
+        by_name.setdefault(name.casefold(), []).append(row)
+    by_id = {identifier.casefold(): row for row, identifier in enumerate(tree.ids)}
+    rows = []
+    for name in names:
+        same = [by_id[name.strip().casefold()]] if name.strip().casefold() in by_id else by_name.get(
+            name.strip().casefold(), []
+        )  # fmt: skip
+        if len(same) == 1:
+            rows.append(same[0])
+        elif same:
+            listed = ", ".join(repr(tree.ids[row]) for row in same)
+            faults.append(f"several categories are called {name!r}; name one of {listed}")
+        else:
+            faults.append(f"unknown category {name!r} ({nearest(name, tree.names)})")
+    return rows
+
+
+def _category(
+    tree: CategoryTree,
+    row: int,
+    own: NDArray[np.int64],
+    row_of: dict[str, int],
+    answer: ProductAnswer,
+    k: int,
+    related: int,
+    relatives: Relatives,
+    diverse: bool,
+) -> LandingCategory:
+    inside = tree.contains(np.array(row), own)
+    ranked = [product for product, _ in answer.products if inside[row_of[product]]]
+    names = list(row_of)
+    members = ranked + sorted({names[at] for at in np.flatnonzero(inside)} - set(ranked))
+    below = np.flatnonzero(tree.parents == row)
+    child_of = {
+        product: int(tree.paths[own[row_of[product]], tree.depths[row]])
+        if tree.depths[own[row_of[product]]] > tree.depths[row]
+        else NONE
+        for product in members
+    }
+    if diverse:
+        members = in_turn(members, [child_of[product] for product in members])
+    counts = Counter(child_of.values())
+    return LandingCategory(
+        tree.ids[row],
+        tuple(tree.names[above] for above in [*tree.ancestors(row).tolist(), row]),
+        tuple((tree.names[child], counts[child]) for child in below.tolist() if counts[child]),
+        int(inside.sum()),
+        tuple(members[:k]),
+        tuple(_related(tree, row, own, row_of, answer, related, relatives, 2)) if related else (),
+    )
+
+
+def in_turn(ranked: Sequence[str], groups: Sequence[int]) -> list[str]:
+    """Put the first of every group before the second of any; within that the order stays.
+
+    Example:
+        >>> in_turn(["a", "b", "c", "d"], [1, 1, 2, 1])
+        ['a', 'c', 'b', 'd']
+    """
+    seen: Counter[int] = Counter()
+    turns = []
+    for group in groups:
+        turns.append(seen[group])
+        seen[group] += 1
+    return [ranked[at] for at in np.argsort(turns, kind="stable")]
+
+
+def _related(
+    tree: CategoryTree,
+    row: int,
+    own: NDArray[np.int64],
+    row_of: dict[str, int],
+    answer: ProductAnswer,
+    k: int,
+    relatives: Relatives,
+    per_category: int,
+) -> list[str]:
+    near = tree.contains(np.array(row), own) | tree.contains(own, np.array(row))
+    parent = int(tree.parents[row])
+    if relatives == "siblings" and parent != NONE:
+        near |= tree.contains(np.array(parent), own)
+    if relatives == "tree":
+        near |= tree.same_tree(np.array(row), own)
+    counts: Counter[int] = Counter()
+    chosen = []
+    for product, _ in answer.products:
+        at = row_of[product]
+        if near[at] or counts[int(own[at])] >= per_category:
+            continue
+        counts[int(own[at])] += 1
+        chosen.append(product)
+        if len(chosen) == k:
+            break
+    return chosen
+
+
+def _price_attribute(catalogue: Catalogue, price: str | None, faults: list[str]) -> str | None:
+    names = pc.unique(catalogue.attributes["name"]).to_pylist()
+    if price is not None:
+        if price not in names:
+            faults.append(f"no product has an attribute {price!r} ({nearest(price, names)})")
+        return price
+    usual = {plain(name): name for name in reversed(names)}
+    return next((usual[name] for name in PRICE if name in usual), None)
+
+
+def _prices(catalogue: Catalogue, attribute: str | None, products: set[str]) -> dict[str, str]:
+    if attribute is None:
+        return {}
+    table = catalogue.attributes.filter(pc.equal(catalogue.attributes["name"], attribute))
+    pairs = zip(table["product_id"].to_pylist(), table["value"].to_pylist(), strict=True)
+    return {product: value.removesuffix(".0") for product, value in pairs if product in products}

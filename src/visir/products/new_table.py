@@ -1,0 +1,54 @@
+"""A new table in a place of the user's: CSV, TSV, JSON lines or Parquet, by the ending of its name."""
+
+from __future__ import annotations
+
+import io
+from pathlib import Path
+
+import orjson
+import pyarrow as pa
+from pyarrow import csv, parquet
+
+from visir.errors import ConfigurationError
+from visir.storage import check_new_file, new_file
+
+ENDINGS = (".csv", ".tsv", ".jsonl", ".parquet")
+
+
+def write_new_table(path: str | Path, table: pa.Table) -> Path:
+    """Write a table as a new file, in one step. Nothing is replaced.
+
+    Args:
+        path: A file that is not there yet.
+        table: What is written.
+
+    Raises:
+        FolderError: There is a file already.
+        ConfigurationError: The ending is none of `ENDINGS`.
+    """
+    target = Path(path)
+    check_new_table(target)
+    ending = target.suffix.lower()
+    buffer = io.BytesIO()
+    if ending == ".parquet":
+        parquet.write_table(table, buffer)
+    elif ending == ".jsonl":
+        buffer.writelines(orjson.dumps(row, option=orjson.OPT_APPEND_NEWLINE) for row in table.to_pylist())
+    else:
+        options = csv.WriteOptions(delimiter="\t" if ending == ".tsv" else ",", quoting_style="needed")
+        csv.write_csv(table, buffer, options)
+    with new_file(target) as new:
+        new.write_bytes(buffer.getvalue())
+    return target
+
+
+def check_new_table(path: str | Path) -> None:
+    """Raise where `write_new_table` could not write: before the work rather than after it.
+
+    Raises:
+        FolderError: There is a file already.
+        ConfigurationError: The ending is none of `ENDINGS`.
+    """
+    if Path(path).suffix.lower() not in ENDINGS:
+        raise ConfigurationError(f"{path}: not the name of a table.", hint=f"it ends in {', '.join(ENDINGS)}")
+    check_new_file(path)

@@ -1,0 +1,52 @@
+"""Inferred categories as a table: each product with its likely category and the confidence."""
+
+from __future__ import annotations
+
+from visir.products.inference.infer import InferredCategories, LikelyCategory
+from visir.reports.blocks import Block
+from visir.reports.shown import cut
+from visir.reports.table import Cell, Column, Table
+
+SHOWN = 20
+"""Rows on a screen; the written table has all."""
+
+
+def blocks(inferred: InferredCategories) -> list[Block]:
+    """The first products, and what was reached."""
+    return [shortened(inferred)]
+
+
+def table(inferred: InferredCategories) -> Table:
+    """Every product."""
+    return _table(inferred, len(inferred.products))
+
+
+def shortened(inferred: InferredCategories) -> Table:
+    """The first products."""
+    return _table(inferred, SHOWN)
+
+
+def _table(inferred: InferredCategories, most: int) -> Table:
+    columns = [Column("product"), Column("title"), Column("category"), Column("confidence", 2), Column("else")]
+    rows: list[list[Cell]] = [
+        [
+            product.id,
+            cut(product.title),
+            " › ".join(product.answer.path) if product.answer else None,
+            product.answer.confidence if product.answer else None,
+            _named(product.others[0]) if product.others else None,
+        ]
+        for product in inferred.products[:most]
+    ]
+    total = len(inferred.products)
+    notes = [f"{inferred.answered:,} of {total:,} products have an answer. {inferred.reached}"]
+    notes += inferred.notes
+    if inferred.silent:
+        notes.append(f"{inferred.silent:,} have nothing that {inferred.system} reads.")
+    if total > most:
+        notes.append(f"The first {most} of {total:,} products.")
+    return Table.of(columns, rows, caption=f"Categories inferred by {inferred.system}", notes=notes)
+
+
+def _named(category: LikelyCategory) -> str:
+    return f"{' › '.join(category.path)} ({category.confidence:.2f})"

@@ -1,0 +1,234 @@
+"""A recurrent model of live sessions: a GRU reads a session page by page (Cho et al. 2014, section 2.3).
+
+At a step it sees what has just become known: the page that opens, how long the page before was looked at, items added
+and searches so far, device, channel, time, and the customer's history. Everything before is in its state. PyTorch
+trains it; it answers with NumPy, from plain numbers.
+
+The loss is the log loss over all steps of all sessions, without class weights, so that chances need no correction.
+Training stops early: the epochs that are best on the latest `STOP_SHARE` of the training sessions are counted, and
+then all training sessions teach a new model for as many epochs.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from visir.errors import require
+from visir.sessions.features import LearntFeatures, SessionFeature, context, dwell, history, moment
+from visir.sessions.prediction.encoding import Scaling, expanded
+from visir.sessions.records import STEPS, Bools, Floats, SessionExamples
+
+if TYPE_CHECKING:
+    import torch
+
+HIDDEN = 32
+BATCH = 128
+LEARNING_RATE = 1e-3
+WEIGHT_DECAY = 0.01
+DROPOUT = 0.2
+MAX_EPOCHS = 40
+PATIENCE = 5
+STOP_SHARE = 0.2
+"""Of the training sessions, the latest decide how long is trained."""
+
+GRU_FEATURES: tuple[SessionFeature, ...] = (
+    moment.PAGE,
+    dwell.LAST,
+    moment.ADDED,
+    moment.QUERIED,
+    context.PAGES,
+    context.CHANNEL,
+    context.DEVICE,
+    context.HOUR,
+    context.WEEKDAY,
+    moment.VISITS,
+    history.ORDERS,
+    history.DAYS,
+    history.SESSIONS,
+    history.DEVICES,
+)
+"""None of them learns from who bought, so that the later part of the training sessions stays unseen."""
+
+_PARTS = ("input", "recurrent", "input_bias", "recurrent_bias", "output", "offset")
+
+
+@dataclass(frozen=True, eq=False)
+class GruModel:
+    """A fitted GRU of h hidden units over c columns. Gates are in PyTorch's order: reset, update, new.
+
+    Args:
+        learnt: Features with what they learnt.
+        scaling: Of their columns.
+        rates: Share of the training sessions that buy, for each step from 0.
+        epochs: How long it was trained.
+        weights: "input" (3h, c), "recurrent" (3h, h), their biases (3h,), "output" (h,) and "offset" ().
+    """
+
+    learnt: LearntFeatures
+    scaling: Scaling
+    rates: tuple[float, ...]
+    epochs: int
+    weights: dict[str, Floats]
+
+    @property
+    def steps(self) -> range:
+        """The steps that can be asked for."""
+        return range(len(self.rates))
+
+    @classmethod
+    def fit(cls, examples: SessionExamples, rows: Bools, seed: int = 0) -> GruModel:
+        """Learn from sessions.
+
+        Args:
+            examples: n sessions, drawn by `EverySession`.
+            rows: (n,) the training sessions.
+            seed: Of the first weights, the order of the sessions, and dropout.
+
+        Raises:
+            VisirError: The training sessions do not hold both outcomes.
+            MissingPackageError: PyTorch is not installed.
+        """
+        require("torch", extra="torch", purpose='The classifier "gru"')
+        learnt = LearntFeatures.of(GRU_FEATURES, examples, rows)
+        reached, purchase = examples.reached[rows], examples.purchase[rows]
+        counts = [(purchase[reached >= step].sum(), (reached >= step).sum()) for step in range(STEPS + 1)]
+        rates = tuple((float(buys) + 0.5) / (float(n) + 1) for buys, n in counts if n)
+        columns = [
+            expanded(learnt.features, learnt.states, learnt.matrix(examples, step)[rows]) for step in range(len(rates))
+        ]
+        scaling = Scaling.of(np.concatenate([each[reached >= step] for step, each in enumerate(columns)]))
+        inputs = np.stack([scaling.apply(each) for each in columns], axis=1)
+        used = np.arange(len(rates)) <= reached[:, None]
+        later = examples.began[rows] >= np.quantile(examples.began[rows], 1 - STOP_SHARE)
+        _, epochs = _train(inputs, used, purchase, ~later, later, seed=seed, epochs=MAX_EPOCHS)
+        weights, _ = _train(inputs, used, purchase, used[:, 0], None, seed=seed, epochs=epochs)
+        return cls(learnt, scaling, rates, epochs, weights)
+
+    def start(self, n: int) -> Floats:
+        """(n, h) the states of n sessions before step 0."""
+        return np.zeros((n, len(self.weights["output"])))
+
+    def advance(self, states: Floats, examples: SessionExamples, step: int) -> tuple[Floats, Floats]:
+        """The states after a step, and the chances there.
+
+        Args:
+            states: (n, h) those after the step before.
+            examples: n sessions.
+            step: Of all of them.
+
+        Returns:
+            (n, h) states, (n,) chances.
+        """
+        values = self.weights
+        matrix = self.learnt.matrix(examples, step)
+        columns = self.scaling.apply(expanded(self.learnt.features, self.learnt.states, matrix))
+        from_input = columns @ values["input"].T + values["input_bias"]
+        from_state = states @ values["recurrent"].T + values["recurrent_bias"]
+        (reset_i, update_i, new_i), (reset_s, update_s, new_s) = (
+            np.split(part, 3, axis=1) for part in (from_input, from_state)
+        )
+        reset, update = _sigmoid(reset_i + reset_s), _sigmoid(update_i + update_s)
+        after: Floats = (1 - update) * np.tanh(new_i + reset * new_s) + update * states
+        return after, _sigmoid(after @ values["output"] + values["offset"])
+
+    def probability(self, examples: SessionExamples, step: int) -> Floats:
+        """(n,) chance that each session ends with a purchase, from nothing that is known after the step."""
+        states, chance = self.start(len(examples)), np.zeros(len(examples))
+        for number in range(step + 1):
+            states, chance = self.advance(states, examples, number)
+        return chance
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain values, for a saved model."""
+        return {
+            "learnt": self.learnt.to_json(),
+            "scaling": self.scaling.to_json(),
+            "rates": list(self.rates),
+            "epochs": self.epochs,
+            "weights": {name: self.weights[name].tolist() for name in _PARTS},
+        }
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> GruModel:
+        """Back from `to_json`."""
+        return cls(
+            LearntFeatures.from_json(values["learnt"], GRU_FEATURES),
+            Scaling.from_json(values["scaling"]),
+            tuple(values["rates"]),
+            int(values["epochs"]),
+            {name: np.asarray(values["weights"][name], np.float64) for name in _PARTS},
+        )
+
+
+def _sigmoid(values: Floats) -> Floats:
+    result: Floats = 1 / (1 + np.exp(-values))
+    return result
+
+
+def _train(
+    inputs: Floats, used: Bools, purchase: Bools, rows: Bools, stop: Bools | None, *, seed: int, epochs: int
+) -> tuple[dict[str, Floats], int]:
+    """Train a network.
+
+    Args:
+        inputs: (n, steps, c) columns.
+        used: (n, steps) the steps that a session reaches; it reaches all before its last.
+        purchase: (n,) outcomes.
+        rows: (n,) the sessions that teach.
+        stop: (n,) those whose log loss says when to stop; None: after `epochs`.
+        seed: Of everything random.
+        epochs: At most so many.
+
+    Returns:
+        The weights after the last epoch, and which epoch had the least log loss.
+    """
+    import torch
+
+    teaching = np.flatnonzero(rows & used[:, 0])
+    x = torch.from_numpy(inputs.astype(np.float32))
+    y = torch.from_numpy(np.broadcast_to(purchase[:, None], used.shape).astype(np.float32))
+    mask = torch.from_numpy(used)
+    threads = torch.get_num_threads()
+    order = np.random.default_rng(seed)
+    best, best_epoch = np.inf, 1
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        torch.set_num_threads(1)  # the sums of a training do not depend on the machine's cores
+        try:
+            gru, head = torch.nn.GRU(inputs.shape[2], HIDDEN, batch_first=True), torch.nn.Linear(HIDDEN, 1)
+            share = float(y[rows][mask[rows]].mean())
+            torch.nn.init.constant_(head.bias, float(np.log((share + 1e-4) / (1 - share + 1e-4))))
+            drop, loss_of = torch.nn.Dropout(DROPOUT), torch.nn.BCEWithLogitsLoss()
+            parameters = [*gru.parameters(), *head.parameters()]
+            optimiser = torch.optim.AdamW(parameters, lr=LEARNING_RATE, weight_decay=WEIGHT_DECAY)
+
+            def loss_on(part: Any, dropped: bool) -> torch.Tensor:
+                length = int(mask[part].any(dim=0).sum())  # no batch is longer than its longest session
+                states, _ = gru(drop(x[part, :length]) if dropped else x[part, :length])
+                is_reached = mask[part, :length]
+                loss: torch.Tensor = loss_of(head(states)[..., 0][is_reached], y[part, :length][is_reached])
+                return loss
+
+            for epoch in range(1, epochs + 1):
+                shuffled = order.permutation(teaching)
+                for begin in range(0, len(shuffled), BATCH):
+                    optimiser.zero_grad()
+                    loss_on(shuffled[begin : begin + BATCH], dropped=True).backward()
+                    torch.nn.utils.clip_grad_norm_(parameters, 1.0)
+                    optimiser.step()
+                if stop is None:
+                    continue
+                with torch.no_grad():
+                    loss = float(loss_on(np.flatnonzero(stop & used[:, 0]), dropped=False))
+                if loss < best:
+                    best, best_epoch = loss, epoch
+                elif epoch - best_epoch >= PATIENCE:
+                    break
+        finally:
+            torch.set_num_threads(threads)
+    values = [*gru.parameters(), head.weight[0], head.bias[0]]  # in the order of `_PARTS`
+    weights = {name: value.detach().double().numpy() for name, value in zip(_PARTS, values, strict=True)}
+    return weights, best_epoch

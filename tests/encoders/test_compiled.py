@@ -1,0 +1,130 @@
+"""Towers that OpenVINO compiles: PyTorch's vectors, kept, refused where they would differ."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("openvino", reason="the extra openvino is not installed")
+pytest.importorskip("transformers")
+
+import tiny_dual
+import tiny_openclip
+import tiny_transformers as tiny
+
+from visir.encoders import load
+from visir.encoders.models import compiled
+from visir.encoders.models.compiled import COMPILED
+from visir.errors import EncoderError
+from visir.storage import ContentStore
+
+TEXTS = ["a dog", "two children run along the beach", "", "word " * 100, "A"]
+
+
+def _agree(own: np.ndarray, reference: np.ndarray) -> bool:
+    lengths = np.linalg.norm(own, axis=1) * np.linalg.norm(reference, axis=1)
+    return bool(np.max(1 - (own * reference).sum(1) / lengths) < 1e-5)
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
+
+
+@pytest.mark.parametrize("kind", ["clip", "siglip", "altclip", "groupvit", "align", "chinese_clip", "siglip2", "flava"])
+def test_vectors_are_those_of_pytorch_or_refused(kind: str, tmp_path: Path) -> None:
+    module = tiny if kind in ("clip", "siglip", "altclip", "groupvit", "align") else tiny_dual
+    module.save(kind, tmp_path / "model")
+    reference, encoder = (load(tmp_path / "model", device=device) for device in ("cpu", "openvino"))
+    photos = tiny.photos()
+    if kind in ("align", "siglip2"):  # its pooling; its interpolated places of patches
+        with pytest.raises(EncoderError, match="gives other vectors than PyTorch"):
+            encoder.encode_images(photos)
+        photos = []
+    for size in {min(size, len(photos)) for size in (1, 2, len(photos))} - {0}:
+        assert _agree(encoder.encode_images(photos[:size]), reference.encode_images(photos[:size]))
+    for texts in (TEXTS, TEXTS[:1], TEXTS[3:], TEXTS[::-1]):
+        assert _agree(encoder.encode_texts(texts), reference.encode_texts(texts))
+    assert encoder.encode_texts([]).shape == (0, reference.dimension)
+
+
+def test_of_open_clip(tmp_path: Path) -> None:
+    pytest.importorskip("open_clip")
+    name = f"openclip:tiny-ViT/{tiny_openclip.save_zoo(tmp_path) / 'tiny-ViT.safetensors'}"
+    reference, encoder = (load(name, device=device) for device in ("cpu", "openvino"))
+    assert _agree(encoder.encode_images(tiny.photos()), reference.encode_images(tiny.photos()))
+    assert _agree(encoder.encode_texts(TEXTS), reference.encode_texts(TEXTS))
+
+
+def test_the_card_says_so_and_it_is_the_same_model(tmp_path: Path) -> None:
+    tiny.save("clip", tmp_path / "model")
+    reference, encoder = (load(tmp_path / "model", device=device) for device in ("cpu", "openvino"))
+    assert encoder.card.dtype == "float32 (openvino)"
+    assert encoder.card.is_same_model(reference.card) and encoder.card.differences(reference.card) == []
+    assert encoder.card.identity("text") != reference.card.identity("text")  # kept apart in the store
+
+
+def test_it_is_compiled_once_and_only_what_is_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.save("clip", tmp_path / "model")
+    vectors = load(tmp_path / "model", device="openvino").encode_texts(TEXTS)
+    root = ContentStore(COMPILED).root
+    assert len(list(root.rglob("network.xml"))) == 1  # texts alone
+    monkeypatch.setattr(compiled, "_converted", lambda *of: pytest.fail("compiled again"))
+    assert np.array_equal(load(tmp_path / "model", device="openvino").encode_texts(TEXTS), vectors)
+    in_bfloat16 = load(tmp_path / "model", device="openvino", dtype="bfloat16")  # from the same file
+    assert in_bfloat16.card.dtype == "bfloat16 (openvino)"
+    assert np.allclose(in_bfloat16.encode_texts(TEXTS), vectors, atol=0.1 * np.abs(vectors).max())
+
+
+def test_other_weights_are_compiled_anew(tmp_path: Path) -> None:
+    for place in ("one", "two"):
+        tiny.save("clip", tmp_path / place)
+    import transformers
+
+    whole = transformers.CLIPModel.from_pretrained(tmp_path / "two")
+    whole.text_projection.weight.data *= -1
+    whole.save_pretrained(tmp_path / "two")
+    first, second = (load(tmp_path / place, device="openvino").encode_texts(TEXTS) for place in ("one", "two"))
+    assert np.allclose(first, -second, atol=1e-5)
+
+
+def test_a_network_with_other_vectors_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.save("clip", tmp_path / "model")
+    monkeypatch.setattr(compiled, "LARGEST_DIFFERENCE", -1.0)
+    with pytest.raises(EncoderError, match="gives other vectors than PyTorch") as fault:
+        load(tmp_path / "model", device="openvino").encode_texts(TEXTS)
+    assert "--device cpu" in str(fault.value)
+    assert not list(ContentStore(COMPILED).root.rglob("network.xml"))
+
+
+def test_a_damaged_file_is_compiled_again(tmp_path: Path) -> None:
+    tiny.save("clip", tmp_path / "model")
+    vectors = load(tmp_path / "model", device="openvino").encode_texts(TEXTS)
+    [path] = ContentStore(COMPILED).root.rglob("network.bin")
+    path.write_bytes(path.read_bytes()[:100])
+    with pytest.warns(UserWarning, match="damaged"):
+        assert np.array_equal(load(tmp_path / "model", device="openvino").encode_texts(TEXTS), vectors)
+
+
+@pytest.mark.parametrize(("dtype", "said"), [("float16", "float32 or bfloat16")])
+def test_arithmetic_that_it_does_not_have(dtype: str, said: str, tmp_path: Path) -> None:
+    tiny.save("clip", tmp_path / "model")
+    with pytest.raises(EncoderError, match=said):
+        load(tmp_path / "model", device="openvino", dtype=dtype).encode_texts(["a"])
+
+
+def test_models_that_cannot_be_compiled_say_which_can() -> None:
+    with pytest.raises(EncoderError):
+        load("bow", device="openvino")
+
+
+def test_nothing_is_reported_to_its_makers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`openvino.convert_model` sends a report of each conversion."""
+    tiny.save("clip", tmp_path / "model")
+    for name in [name for name in sys.modules if name.startswith("openvino_telemetry")]:
+        monkeypatch.delitem(sys.modules, name)
+    monkeypatch.setitem(sys.modules, "openvino_telemetry", None)
+    load(tmp_path / "model", device="openvino").encode_texts(["a"])

@@ -1,0 +1,386 @@
+"""Libraries of products that are searched by words: alone, and joined with vectors."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import visir
+from visir.library import Library, LibraryError
+from visir.library.layout import LIBRARY, LibraryCard
+from visir.library.product_words import texts_of
+from visir.library.query import QueryError
+from visir.library.removal import remove
+from visir.library.snapshot import LibrarySnapshot
+from visir.retrieval.text.index import TextIndex
+from visir.storage import changing
+
+SHOP = """id;title;category;price;brand;material;size;description
+p1;red dress;Clothes > Dresses;1.299,00 €;Acme;wool;42;warm
+p2;blue dress;Clothes > Dresses | Sale;49,90 €;acme;cotton;40;for parties
+p3;wooden dog;;;Zeta;oak;;on wheels
+p4;yellow hat;Clothes > Hats;9,90 €;Zeta;wool;;
+AB-77;;Clothes > Hats;19,90 €;Zeta;straw;;
+"""
+
+
+def texts(values: list[str]) -> NDArray[np.float32]:
+    """(n, 3): red things, blue things, the rest."""
+    return np.array([["red" in text, "blue" in text, 0.1] for text in values], np.float32)
+
+
+def colours() -> visir.Encoder:
+    return visir.Encoder.wrap("colours", text=texts, version="1")
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    (tmp_path / "shop.csv").write_text(SHOP, encoding="utf-8")
+    return tmp_path / "shop.csv"
+
+
+@pytest.fixture
+def library(shop: Path) -> Library:
+    return visir.index(shop, "none", out=shop.with_name("words.visir"))
+
+
+@pytest.fixture
+def both(shop: Path) -> Library:
+    return visir.index(shop, colours(), out=shop.with_name("both.visir"))
+
+
+def products(library: Library, text: str | None = None, **options: object) -> list[str | None]:
+    return [hit.item.product for hit in library.search(text, **options)]  # type: ignore[arg-type]
+
+
+def assert_as_built_anew(library: Library) -> None:
+    snapshot = library.snapshot
+    assert snapshot.words is not None
+    index = snapshot.words.index
+    anew = TextIndex.build(*texts_of(snapshot.database), language=index.language)
+    assert index.ids.equals(anew.ids)
+    assert (index.postings.words, index.terms) == (anew.postings.words, anew.terms)
+    for name in ("starts", "documents", "counts", "lengths"):
+        assert np.array_equal(getattr(index.postings, name), getattr(anew.postings, name)), name
+    assert library.check() == []
+
+
+# ---- words alone ----
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("dresses", {"p1", "p2"}),
+        ("zeta", {"p3", "p4", "AB-77"}),
+        ("hats", {"p4", "AB-77"}),  # the second has no title: its category
+        ("wool", {"p1", "p4"}),
+        ("parties", {"p2"}),
+        ("size 42", {"p1", "p2"}),  # the name of an attribute too; that with 42 first
+        ("AB-77", {"AB-77"}),
+        ("eur", set()),
+        ("1299", set()),
+    ],
+)
+def test_every_field_is_searched(library: Library, text: str, expected: set[str]) -> None:
+    assert set(products(library, text)) == expected
+    if text == "size 42":
+        assert products(library, text)[0] == "p1"
+
+
+def test_no_model_is_needed_and_torch_is_not_imported(shop: Path) -> None:
+    code = (
+        "import sys, visir\n"
+        f"library = visir.index({str(shop)!r}, out={str(shop.with_name('made.visir'))!r})\n"
+        "assert [hit.item.product for hit in library.search('drss under 50')] == ['p2']\n"
+        "assert library.report.encoded == 0 and library.model == ''\n"
+        "assert 'torch' not in sys.modules"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "model none: products are searched by words" in done.stderr
+
+
+def test_photos_need_a_model(tmp_path: Path) -> None:
+    with pytest.raises(LibraryError, match="no table of products, which can be searched by words alone"):
+        visir.index("scenes:5?size=64", "none", out=tmp_path / "made.visir")
+    with pytest.raises(LibraryError, match=r"--language german: .* no table of products"):
+        visir.index("scenes:5?size=64", "pixels", language="german", out=tmp_path / "made.visir")
+
+
+def test_prices_are_conditions_before_words_are_searched(library: Library) -> None:
+    assert products(library, "dress under 50 €") == ["p2"]
+    answer = library.search("under 20")  # nothing but a price: all that cost less
+    assert {hit.item.product for hit in answer} == {"p4", "AB-77"}
+    assert (answer.total, [words.words for words in answer.read]) == (2, ["under 20"])
+    assert products(library, "under 20", k=1) + products(library, "under 20", k=1, offset=1) == [
+        hit.item.product for hit in answer
+    ]
+    assert products(library, "under 20", read_prices=False) == []
+
+
+def test_filters_categories_and_facets(library: Library) -> None:
+    assert products(library, "wool", where="price < 50") == ["p4"]
+    assert set(products(library, category="Clothes/Hats")) == {"p4", "AB-77"}
+    assert products(library, "acme", category="Sale") == ["p2"]
+    assert library.facets(where="brand = Zeta").total == 3
+
+
+def test_pages_are_one_list(library: Library) -> None:
+    whole = products(library, "wool acme zeta dress")
+    assert len(whole) == 5
+    assert [products(library, "wool acme zeta dress", k=1, offset=n)[0] for n in range(5)] == whole
+    assert library.search("wool acme zeta dress", k=5).next_offset is None
+    assert library.search("wool acme zeta dress", k=2).next_offset == 2
+
+
+def test_misspelt_words_are_named(library: Library) -> None:
+    answer = library.search("blue drss")
+    assert answer[0].item.product == "p2"
+    assert answer.changes == ("searched for 'dress' instead of 'drss'",)
+    assert "searched for 'dress' instead of 'drss'" in repr(answer)
+    assert answer.to_dict()["changes"] == list(answer.changes)
+    assert (answer.by, answer.system, answer.label) == ("words", None, "words")
+
+
+def test_what_words_alone_cannot_answer(library: Library) -> None:
+    for request in ({"like": "p1"}, {"text": "dress", "by": "vectors"}, {"text": "dress", "system": "dense"}):
+        with pytest.raises(QueryError, match=r"words and no vectors \(visir library update LIBRARY --model MODEL"):
+            library.search(**request)  # type: ignore[arg-type]
+    with pytest.raises(QueryError, match=r"unknown by 'word' .did you mean 'words'"):
+        library.search("dress", by="word")  # type: ignore[arg-type]
+    with pytest.raises(QueryError, match="by=words: there is no text"):
+        library.search(like="p1", by="words")
+    with pytest.raises(QueryError, match="rerank: this library's model has no matching head"):
+        library.search("dress", rerank=5)
+
+
+def test_photos_have_no_words(tmp_path: Path) -> None:
+    photos = visir.index("scenes:5?size=64", "pixels", out=tmp_path / "drawn.visir")
+    with pytest.raises(QueryError, match="by=both: words are searched in libraries of products"):
+        photos.search("a red car", by="both")
+
+
+# ---- updates ----
+
+
+def test_words_follow_the_table(library: Library, shop: Path) -> None:
+    place = library.snapshot.words.place  # type: ignore[union-attr]
+    shop.write_text(SHOP.replace("49,90", "39,90"), encoding="utf-8")
+    assert library.update().rewritten == 1
+    assert library.snapshot.words.place == place, "a price is no word: nothing is written"  # type: ignore[union-attr]
+    changed = SHOP.replace("yellow hat", "green cap").replace("p3;wooden", "p9;wooden").replace("cotton", "silk")
+    shop.write_text(changed, encoding="utf-8")
+    library.update()
+    assert products(library, "cap") == ["p4"]
+    assert products(library, "silk") == ["p2"]
+    assert products(library, "cotton") == []
+    assert products(library, "dog") == ["p9"]
+    assert_as_built_anew(library)
+    remove(library.folder, [library["p9"].id])
+    assert products(library, "dog") == []
+    assert_as_built_anew(library)
+
+
+def test_any_history_gives_the_index_of_a_new_build(library: Library, shop: Path) -> None:
+    drawn = random.Random(0)
+    words = ["red", "blue", "dress", "shirt", "wool", "oak", "été", "x1"]
+    for _ in range(8):
+        rows = [
+            f"p{number};{' '.join(drawn.choices(words, k=drawn.randint(0, 3)))};"
+            f"{drawn.choice(['A > B', 'A', ''])};5,00;{drawn.choice(words)};;;{' '.join(drawn.choices(words, k=2))}"
+            for number in drawn.sample(range(9), drawn.randint(1, 9))
+        ]
+        shop.write_text("\n".join([SHOP.splitlines()[0], *rows]) + "\n", encoding="utf-8")
+        library.update()
+        assert_as_built_anew(library)
+
+
+def test_another_language_makes_the_words_anew(library: Library) -> None:
+    assert set(products(library, "dresses")) == {"p1", "p2"}
+    visir.index(library.folder, language="none")
+    assert set(products(library, "dresses")) == {"p1", "p2"}  # the category has this very word
+    assert products(library, "dogs") == ["p3"], "the spelling is corrected, as no product has this word"
+    assert library.search("dogs").changes == ("searched for 'dog' instead of 'dogs'",)
+    assert library.update().same
+    with pytest.raises(visir.VisirError, match="unknown language 'germn'"):
+        visir.index(library.folder, language="germn")
+    assert_as_built_anew(library)
+
+
+def test_a_library_without_words_opens_and_an_update_adds_them(both: Library, shop: Path) -> None:
+    folder = both.folder
+    with changing(folder, LIBRARY, busy="busy") as change:  # as visir wrote it before there were words
+        content = {name: value for name, value in change.manifest.content.items() if name != "words"}
+        card = LibraryCard.of(change.manifest)
+        change.keep_only(card.database)
+        change.commit(content)
+    old = Library.open(folder, model=colours())
+    assert old.snapshot.words is None
+    assert old.search("red", k=1)[0].item.product == "p1"
+    assert (old.search("red").by, old.search("red").label) == ("vectors", "dense")
+    with pytest.raises(QueryError, match="by=words: this library was made without words; visir library update LIBRARY"):
+        old.search("red", by="words")
+    assert old.update().encoded == 0
+    assert products(old, "zeta", by="words") == products(both, "zeta", by="words") != []
+    assert_as_built_anew(old)
+
+
+def test_words_of_another_version_are_made_anew(library: Library) -> None:
+    with changing(library.folder, LIBRARY, busy="busy") as change:
+        content = dict(change.manifest.content)
+        content["words"] = {**content["words"], "version": 99}
+        change.commit(content)
+    with LibrarySnapshot.open(library.folder) as opened:
+        assert opened.words is None
+    with pytest.raises(QueryError, match="visir library update LIBRARY adds them"):
+        library.search("dress")
+    library.update()
+    assert set(products(library, "dress")) == {"p1", "p2"}
+
+
+@pytest.mark.parametrize("damage", ["changed", "gone"])
+def test_damaged_words_are_named_and_made_anew(library: Library, damage: str) -> None:
+    folder = library.folder
+    [place] = [path for path in folder.iterdir() if path.name.startswith("words-")]
+    part = place / "documents.npy"
+    part.write_bytes(part.read_bytes()[:-1] + b"\7") if damage == "changed" else part.unlink()
+    with pytest.raises(LibraryError, match=r"words-\d+/documents.npy"):
+        LibrarySnapshot.open(folder)
+    part.unlink(missing_ok=True)  # what the message says to do
+    visir.index(folder)
+    assert set(products(library, "dress")) == {"p1", "p2"}
+    assert_as_built_anew(library)
+
+
+def test_a_manifest_cannot_lead_out_of_the_library(library: Library) -> None:
+    with changing(library.folder, LIBRARY, busy="busy") as change:
+        content = json.loads(json.dumps(change.manifest.content))
+        content["words"]["place"] = "../elsewhere"
+        change.commit(content)
+    with pytest.raises(LibraryError, match="does not describe a library: wrong words"):
+        LibrarySnapshot.open(library.folder)
+
+
+# ---- both ----
+
+
+def test_a_model_can_be_added(library: Library, shop: Path) -> None:
+    model = visir.index(library.folder, colours())
+    assert (model.report.encoded, len(model)) == (5, 5)  # type: ignore[union-attr]
+    answer = model.search("red dress")
+    assert (answer.by, answer.system, answer.label) == ("both", "dense", "words and dense")
+    with pytest.raises(LibraryError, match="this library is of --model colours, not none"):
+        visir.index(model.folder, "none")
+    assert_as_built_anew(model)
+
+
+def test_both_is_the_fusion_of_both(both: Library) -> None:
+    searcher = both._searcher
+    for weight in (0.0, 0.3, 1.0):
+        page = searcher.find(text="red zeta wool", weight=weight, k=5)
+        parts = {by: searcher.find(text="red zeta wool", by=by, k=5).hits for by in ("words", "vectors")}
+        best = {by: max(hits[0].score, 0) for by, hits in parts.items()}
+        shares = {"words": 1 - weight, "vectors": weight}
+        expected: dict[str, float] = {}
+        for by, hits in parts.items():
+            for hit in hits:
+                expected[hit.id] = expected.get(hit.id, 0) + shares[by] * max(hit.score, 0) / best[by]
+        assert {hit.id: hit.score for hit in page.hits} == pytest.approx(expected)
+        assert [hit.id for hit in page.hits] == sorted(expected, key=lambda item: (-expected[item], item))
+
+
+def test_one_of_both(both: Library) -> None:
+    assert products(both, "wool", by="words") == products(both, "wool", by="both", weight=0.0)[:2]
+    assert len(products(both, "wool", by="vectors")) == 5
+    assert both.search("wool", system="dense").by == "vectors"
+    assert both.search(like="p1").by == "vectors"
+    assert both.search("red", like="p2").by == "vectors"
+    assert both.search("red", like="p2", by="both").by == "both"
+    assert "p2" not in products(both, "blue dress", like="p2", by="both")
+
+
+def test_vectors_get_the_corrected_words(both: Library) -> None:
+    answer = both.search("blue drss", k=5)
+    assert answer.changes == ("searched for 'dress' instead of 'drss'",)
+    exact = both.search("blue dress", k=5)
+    assert [hit.id for hit in answer] == [hit.id for hit in exact]
+    assert [hit.parts for hit in answer] == [hit.parts for hit in exact]
+    assert answer.title == "'blue drss'"
+
+
+def test_both_with_filters_and_pages(both: Library) -> None:
+    assert products(both, "dress under 50", k=1) == ["p2"]
+    assert set(products(both, "dress under 50")) == {"p2", "p4", "AB-77"}
+    whole = products(both, "red dress")
+    assert [products(both, "red dress", k=1, offset=n)[0] for n in range(5)] == whole
+
+
+def test_a_model_of_pictures_leaves_texts_to_words(shop: Path) -> None:
+    ids = ["p1", "p2", "p3", "p4", "AB-77"]
+    np.savez(shop.with_name("v.npz"), image=np.eye(5, dtype=np.float32), image_ids=np.array(ids))
+    library = visir.index(shop, f"npz:{shop.with_name('v.npz')}", out=shop.with_name("given.visir"))
+    assert library.takes_texts
+    assert (library.search("dress").by, set(products(library, "dress"))) == ("words", {"p1", "p2"})
+    assert library.search(like="p1", k=2).by == "vectors"
+
+
+def test_both_is_explained(both: Library) -> None:
+    searcher = both._searcher
+    query = visir.library.Query(text="red wool")
+    page = searcher.find(query)
+    for hit in page.hits:
+        explained = searcher.explain(query, hit.id)
+        assert set(explained.parts) == {"words", "dense"}
+        assert sum(part.contribution for part in explained.parts.values()) == pytest.approx(hit.score)
+        for name, part in explained.parts.items():
+            assert (part.rank, part.score) == hit.parts.get(name, (None, pytest.approx(part.score)))
+
+
+# ---- synonyms ----
+
+
+def test_synonyms_are_copied_and_named(library: Library, shop: Path) -> None:
+    rules = shop.with_name("synonyms.txt")
+    rules.write_text("# of the shop\nfrock, dress\npuppy => dog\n", encoding="utf-8")
+    assert products(library, "frock") == []
+    visir.index(library.folder, synonyms=rules)
+    rules.unlink()
+    answer = library.search("frock")
+    assert {hit.item.product for hit in answer} == {"p1", "p2"}
+    assert answer.changes == ("searched for 'dress' beside 'frock': synonyms",)
+    assert products(library, "puppy") == ["p3"]
+    shop.write_text(SHOP.replace("yellow hat", "frock"), encoding="utf-8")
+    library.update()
+    assert set(products(library, "dresses")) == {"p1", "p2", "p4"}
+    other = shop.with_name("other.txt")
+    other.write_text("")
+    visir.index(library.folder, synonyms=other)
+    assert set(products(library, "dresses")) == {"p1", "p2"}
+    assert_as_built_anew(library)
+
+
+def test_faulty_rules_change_nothing(library: Library, shop: Path) -> None:
+    rules = shop.with_name("synonyms.txt")
+    rules.write_text("sofa\na => b => c\n", encoding="utf-8")
+    with pytest.raises(visir.VisirError, match=r"(?s)line 1: one word alone .* line 2: more than one =>"):
+        visir.index(library.folder, synonyms=rules)
+    with pytest.raises(visir.VisirError, match="cannot be read"):
+        visir.index(library.folder, synonyms=shop.with_name("away.txt"))
+    with pytest.raises(LibraryError, match=r"(?s)--language .*--synonyms "):
+        visir.index("scenes:5?size=64", "pixels", out=shop.with_name("x"), language="none", synonyms=rules)
+    assert library.update().same
+
+
+def test_a_text_that_the_model_cannot_read_is_left_to_words(shop: Path) -> None:
+    bow = visir.index(shop, "bow", out=shop.with_name("bow.visir"))
+    assert bow.search("...", by="words").hits == ()
+    answer = bow.search("...")
+    assert (answer.by, answer.hits) == ("words", ())
