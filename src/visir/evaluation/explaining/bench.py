@@ -16,7 +16,7 @@ from visir.errors import VisirError
 from visir.evaluation.explaining.known_ranks import KnownRanks, known_ranks
 from visir.evaluation.explaining.lists import RankedLists, id_places, lists_of_run
 from visir.evaluation.explaining.material import GIVE, Material, NotComputable
-from visir.evaluation.explaining.parts import Judged, Part, part_of
+from visir.evaluation.explaining.parts import AsEvaluated, Part, part_of
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.score_matrix import ScoreMatrix
 from visir.evaluation.explaining.similarities import EXACT, scores
@@ -222,7 +222,7 @@ class Bench:
 
     # the result itself
 
-    def _own(self, task: str, run: Run) -> Judged:
+    def _own(self, task: str, run: Run) -> AsEvaluated:
         qrels = self.material.qrels[task]
         of_queries, of_documents = SIDES[task]
         right = qrels.grades > 0
@@ -235,7 +235,7 @@ class Bench:
             part = self.world.images if of_documents == "image" else self.world.captions
             ranked = self.world.places(of_documents, run.documents)
             gallery = np.unique(np.concatenate([part, document, ranked]))
-        return Judged(queries, (query, document), gallery)
+        return AsEvaluated(queries, (query, document), gallery)
 
     def _take_vectors(self, vectors: tuple[Vectors, Vectors]) -> None:
         by_modality = {part.modality: part for part in vectors}

@@ -1,4 +1,7 @@
-"""Who searches among whom under a reading: queries, candidates, right pairs, folds and weights."""
+"""Who searches among whom under a reading: queries, candidates, right pairs, folds and weights.
+
+Each axis is a step of its own, and the steps follow one another; hence more than 400 lines.
+"""
 
 from __future__ import annotations
 
@@ -73,7 +76,7 @@ class _Chosen:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class AsEvaluated:
     """What the result itself has: its queries, right pairs and candidates, by position in the world.
 
     Attributes:
@@ -87,7 +90,7 @@ class Judged:
     gallery: Places
 
 
-def part_of(world: World, task: str, reading: Reading, own: Judged) -> Part:
+def part_of(world: World, task: str, reading: Reading, own: AsEvaluated) -> Part:
     """Resolve a reading.
 
     Args:
