@@ -11,7 +11,7 @@ from visir.evaluation.explaining.axes import LINKS
 from visir.evaluation.explaining.candidates import USUAL_TIES, singles, tiers
 from visir.evaluation.explaining.reading import PAIR_COST, Reading
 from visir.evaluation.explaining.trial import ReadingTrial, Trials
-from visir.evaluation.explaining.values import LABEL
+from visir.evaluation.published.judge import LABEL
 
 ONE_DIRECTION = 1
 """What a reading of one direction only costs more."""
