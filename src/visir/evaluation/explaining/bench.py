@@ -31,8 +31,8 @@ RANK_AXES = (
 )  # fmt: skip
 """Axes that change ranks; the others change what is measured from them."""
 _PART_AXES = ("split", "links", "captions", "queries", "positives", "gallery", "folds", "copies")
-MOST_SCORES = 400_000_000
-"""A search anew of more queries times candidates is not tried (1.6 GB)."""
+MOST_SCORES, MOST_OF_PAIRS = 400_000_000, 40_000_000
+"""A search anew of more queries times candidates is not tried (1.6 GB); of two departures, of fewer."""
 MOST_EXACT_SCORES = 30_000_000
 """Rare similarities of more scores than this are computed in float32, so that equal vectors may get unequal scores."""
 SAME_SCORES = 0.01
@@ -142,7 +142,7 @@ class Bench:
             return of_run
         if similarity is not None and similarity == self.similarity(task):
             raise NotComputable(f"{similarity} is the similarity of the run")
-        searched = _searched_by(reading)
+        searched = searched_by(reading)
         if not searched.departures and not leaves_folds and of_run.is_whole:
             return of_run
         return _remembered(self._searched, (task, searched), lambda: self._search(task, searched))
@@ -167,7 +167,7 @@ class Bench:
         queries, documents = part.queries, np.flatnonzero(part.candidates[:-1])
         if part.extent[0] == "own" and not mean:  # those that are not judged too: a mix-up of captions asks them
             queries = np.union1d(queries, self.world.images if of_queries == "image" else self.world.captions)
-        if len(queries) * len(documents) > MOST_SCORES:
+        if len(queries) * len(documents) > (MOST_SCORES if reading.departures < 2 else MOST_OF_PAIRS):
             raise NotComputable(
                 f"{len(queries):,} queries and {len(documents):,} candidates are too many to try: evaluate it so"
             )
@@ -333,7 +333,7 @@ def _bytes_of(result: object) -> int:
     return result.nbytes if isinstance(result, np.ndarray) else 0
 
 
-def _searched_by(reading: Reading) -> Reading:
+def searched_by(reading: Reading) -> Reading:
     """The choices of a reading that need scores of their own; its queries and candidates are among those of these."""
     wider = reading.value("gallery")
     needed = {
