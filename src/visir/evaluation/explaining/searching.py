@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import product
 
@@ -13,6 +13,7 @@ from visir.evaluation.explaining.candidates import USUAL_TIES, singles, tiers
 from visir.evaluation.explaining.reading import PAIR_COST, Reading
 from visir.evaluation.explaining.trial import ReadingTrial, Trials
 from visir.evaluation.published.judge import LABEL
+from visir.progress import Progress
 
 ONE_DIRECTION = 1
 """What a reading of one direction only costs more."""
@@ -128,12 +129,16 @@ class Search:
             with_unit: Only readings in this unit.
         """
         self._fitting_by_task = {task: [] for task in self.tasks}
+        with Progress("explaining", sum(len(tier) for _, tier in tiers()), "readings") as advance:
+            return self._first_cost(with_unit, advance)
+
+    def _first_cost(self, with_unit: str | None, advance: Callable[[int], None]) -> list[Combined]:
         fitting: list[Combined] = []
         levels = tiers()
         for number, (cost, tier) in enumerate(levels):
             readings = [reading for reading in tier if with_unit is None or reading["unit"] == with_unit]
             for wanted in (False, True):  # what needs no vectors comes first, because it is fast
-                fitting += self._tier([reading for reading in readings if reading.needs_vectors == wanted])
+                fitting += self._tier([reading for reading in readings if reading.needs_vectors == wanted], advance)
                 least = min((combined.cost for combined in fitting), default=None)
                 is_last = wanted and (number + 1 == len(levels) or (least or 0) < levels[number + 1][0])
                 if least is not None and (is_last or self._is_settled(fitting, cost)):
@@ -163,7 +168,7 @@ class Search:
     def _shared(self, reading: Reading) -> Combined:
         return Combined(tuple((task, reading) for task in self.tasks))
 
-    def _tier(self, readings: Sequence[Reading]) -> list[Combined]:
+    def _tier(self, readings: Sequence[Reading], advance: Callable[[int], None]) -> list[Combined]:
         """The fits of one tier: one reading for both tasks, for one task only, or one of each."""
         plain_fits = {task: self._fits(task, Reading()) for task in self.tasks}
         fitting: list[Combined] = []
@@ -171,6 +176,7 @@ class Search:
         before = {task: list(known) for task, known in by_task.items()}
         places = {reading: place for place, reading in enumerate(readings)}
         for reading in sorted(readings, key=lambda reading: searched_by(reading).choices):  # so that one search serves
+            advance(1)
             if reading.departures > 1 and self._is_inert(reading):
                 continue
             results: dict[str, bool] = {}
