@@ -280,6 +280,11 @@ def draw(folder: str | Path, sample: Sample | EverySession) -> SessionExamples:
         )
         _gather(engine, folder, sample)
         rows = _columns(engine, "SELECT * FROM examples ORDER BY began, visitor, session")
+        if not len(rows["began"]) and isinstance(sample, EverySession):
+            raise NoSessionError(
+                f"{folder}: no session to score: none has a request before its first order.",
+                hint="is the log empty, or does it hold orders alone? [actions] of the mapping names what opens a page",
+            )
         if not len(rows["began"]):
             raise NoSessionError(
                 f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=_hint(engine)
