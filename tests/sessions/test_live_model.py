@@ -316,3 +316,47 @@ def test_the_reliability_plot_shows_every_group(log_folder: Path) -> None:
     study = train(log_folder, "lr", protocol="thesis", min_pages=4)
     with pytest.raises(VisirError, match="protocol thesis has no report"):
         study.plot()
+
+
+def two_pages_each(visitors: int, buyers: set[int]) -> list[Row]:
+    """One session an hour; those of `buyers` end with an order."""
+    rows: list[Row] = []
+    for number in range(visitors):
+        rows += [event(f"v{number}", 60 * number, "home"), event(f"v{number}", 60 * number + 1, "list")]
+        rows += [event(f"v{number}", 60 * number + 2, None, "order")] * (number in buyers)
+    return rows
+
+
+def test_a_model_that_no_later_purchase_has_tested_is_not_saved_unless_you_ask(tmp_path: Path) -> None:
+    trained = train(folder_of(two_pages_each(100, set(range(0, 60, 9))), tmp_path), "lr")
+    with pytest.raises(VisirError, match=r"none of the 31 later sessions has a purchase.*not saved") as refused:
+        trained.save(tmp_path / "model")
+    assert "--test-share" in (refused.value.hint or "") and not (tmp_path / "model").exists()
+    assert trained.save(tmp_path / "model", even_if_worse=True).is_dir()
+
+
+def test_too_little_to_learn_from_is_refused_for_every_classifier(tmp_path: Path) -> None:
+    few = folder_of(two_pages_each(4, {0}), tmp_path / "few")
+    none = folder_of(two_pages_each(100, {99}), tmp_path / "none")
+    for classifier in ("lr", "gbdt", "blend", "gru"):
+        with pytest.raises(
+            VisirError, match=r"2 sessions to learn from before (?s:.)*they are of 2 people; at least 5"
+        ) as refused:
+            train(few, classifier)
+        assert "--test-from" in (refused.value.hint or "")
+        with pytest.raises(VisirError, match="none has a purchase: nothing to tell apart") as refused:
+            train(none, classifier)
+        assert "--test-from" in (refused.value.hint or "") and "folds" not in str(refused.value)
+
+
+def test_a_log_of_orders_alone_has_no_session_to_score(tmp_path: Path) -> None:
+    rows = [event(f"v{number}", 60 * number, None, "order") for number in range(20)]
+    with pytest.raises(VisirError, match="none has a request before its first order") as refused:
+        train(folder_of(rows, tmp_path), "lr")
+    assert "--min-pages" not in (refused.value.hint or "")
+
+
+def test_numbers_that_cannot_be_used_are_refused_before_the_work(tmp_path: Path) -> None:
+    for seed in (-1, 2**32):
+        with pytest.raises(ConfigurationError, match=rf"n 0: at least one session(?s:.)*seed {seed}: a whole number"):
+            train(tmp_path / "nowhere", "gbdt", seed=seed, n=0)

@@ -148,3 +148,26 @@ def test_serve_refuses_what_cannot_be_served(tmp_path: Path) -> None:
         sessions.serve(model, port=taken.getsockname()[1], background=True)
     with pytest.raises(VisirError, match="no purchase model"):
         sessions.serve(tmp_path, port=0, background=True)
+
+
+def test_a_state_that_cannot_be_saved_costs_no_score_and_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visir.sessions.prediction.service.SAVE_SECONDS", 0.0)
+    model = train(folder_of(LOG, tmp_path), "lr")
+    expected = [asdict(score) for score in LiveScorer(model).observe_all(LOG[:200])]
+    state, scores = tmp_path / "state", []
+    handle = sessions.serve(model, port=0, state=state, background=True)
+    assert handle is not None
+    scores += asked(f"{handle.url}/v1/events", LOG[:90])[1]["scores"]
+    assert asked(f"{handle.url}/health")[1]["not_saved"] is None
+    state.unlink()
+    state.mkdir()  # something else has taken its place
+    status, answer = asked(f"{handle.url}/v1/events", LOG[90:200])
+    assert status == 200 and scores + answer["scores"] == expected
+    assert "is a folder" in asked(f"{handle.url}/health")[1]["not_saved"]
+    with pytest.raises(VisirError, match="is a folder"):
+        handle.stop()
+    assert not handle.is_alive
+    with pytest.raises(VisirError, match="is a folder"):  # before anything is served
+        sessions.serve(model, port=0, state=state, background=True)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from visir.sessions.prediction.live import LiveScorer, Score
 from visir.sessions.prediction.open_session import EndedSession
 from visir.sessions.prediction.purchase_model import PurchaseModel
 from visir.sessions.prediction.scoring import score
-from visir.sessions.prediction.stream_events import read_stream
+from visir.sessions.prediction.stream_events import fault_of, read_stream
 from visir.sessions.prediction.stream_state import restore_state, save_state
 from visir.sessions.prediction.training import train
 
@@ -306,3 +307,48 @@ def test_a_killed_reader_goes_on_with_the_same_scores(model: PurchaseModel, tmp_
     assert kills >= 1 and set(told) == set(expected)
     assert json.loads(state.read_text())["state"] == json.loads((tmp_path / "whole.state").read_text())["state"]
     assert Score(**json.loads(expected[0])).step == 0
+
+
+@pytest.mark.parametrize("part", ["model", "lines", "state", "open", "visitors", "past", "rejected", "clock"])
+def test_a_damaged_state_is_refused(model: PurchaseModel, tmp_path: Path, part: str) -> None:
+    live, path = LiveScorer(model), tmp_path / "state"
+    live.observe_all(LOG[:100])
+    save_state(live, path, lines=100)
+    document = json.loads(path.read_text())
+    del (document if part in document else document["state"])[part]
+    path.write_text(json.dumps(document))
+    with pytest.raises(VisirError, match=f"state: damaged: KeyError: '{part}'") as refused:
+        restore_state(LiveScorer(model), path)
+    assert "another file" in (refused.value.hint or "")
+
+
+def test_numbers_of_numpy_are_numbers(model: PurchaseModel) -> None:
+    plain, live = LiveScorer(model), LiveScorer(model)
+    rows = [event("17", minute) for minute in (0, 5, 90)]
+    expected = plain.observe_all(rows)
+    assert (
+        live.observe_all([{**row, "visitor": np.int64(17), "time": np.int64(row["time"])} for row in rows]) == expected
+    )
+    assert len(expected) == 5 and live.to_state() == plain.to_state()
+    assert fault_of({**rows[0], "time": np.int64(1_740_787_801)}) == fault_of({**rows[0], "time": 1_740_787_801})
+
+
+def test_zero_is_an_id(model: PurchaseModel) -> None:
+    texts, numbers = LiveScorer(model), LiveScorer(model)
+    expected = texts.observe(event("0", 0, customer="0"))
+    assert numbers.observe({**event("0", 0), "visitor": 0, "customer": 0}) == expected
+    assert [score.setting for score in expected] == ["identified"] * 2 and texts.to_state() == numbers.to_state()
+
+
+def test_a_strange_price_does_not_keep_a_state_from_being_saved(model: PurchaseModel, tmp_path: Path) -> None:
+    deep: Any = []
+    for _ in range(500):
+        deep = [deep]
+    for number, price in enumerate((deep, Decimal("1.5"), float("nan"), "1.5", object())):
+        live, row = LiveScorer(model), {**event("ann", 0), "price": price}
+        assert len(live.observe(row)) == 2
+        save_state(live, tmp_path / f"state-{number}", lines=1)
+        again = LiveScorer(model)
+        restore_state(again, tmp_path / f"state-{number}")
+        for each in (live, again):
+            assert not each.observe(row) and each.rejected == {"duplicate": 1}

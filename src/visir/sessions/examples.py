@@ -281,9 +281,7 @@ def draw(folder: str | Path, sample: Sample | EverySession) -> SessionExamples:
         _gather(engine, folder, sample)
         rows = _columns(engine, "SELECT * FROM examples ORDER BY began, visitor, session")
         if not len(rows["began"]):
-            raise NoSessionError(
-                f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=_hint(engine)
-            )
+            raise _no_session(engine, folder, sample)
         earlier = _columns(engine, earlier_sql("examples", idle, within_days=sample.past_days))
     examples = _examples(rows, earlier)
     if isinstance(sample, EverySession):
@@ -388,12 +386,15 @@ def _ints(column: Any, missing: int = 0) -> Any:
     return pc.fill_null(column.cast(pa.int64()), missing).to_numpy(zero_copy_only=False).astype(np.int64)
 
 
-def _hint(engine: DuckDBPyConnection) -> str:
+def _no_session(engine: DuckDBPyConnection, folder: Path, sample: Sample | EverySession) -> NoSessionError:
+    if isinstance(sample, EverySession):
+        hint = "is the log empty, or of orders alone? [actions] of the mapping names what opens a page"
+        return NoSessionError(f"{folder}: no session to score: none has a request before its first order.", hint=hint)
     pages = engine.execute(
-        "SELECT max(pages), count(*) FILTER (WHERE pages >= 6), count(*) FILTER (WHERE pages >= 12), "
-        "count(customer) FROM sessions"
+        "SELECT max(pages), count_if(pages >= 6), count_if(pages >= 12), count(customer) FROM sessions"
     ).fetchall()[0]
-    return (
+    hint = (
         f"the longest session has {pages[0] or 0} pages; {pages[1]:,} have 6 or more, {pages[2]:,} 12 or more; "
         f"{pages[3]:,} sessions have a customer. Fewer pages: --min-pages"
     )
+    return NoSessionError(f"{folder}: no {sample.setting} session of {sample.min_pages} pages.", hint=hint)

@@ -31,7 +31,7 @@ from visir.sessions.mapping import COLUMNS
 from visir.sessions.prediction.live_classifier import SequenceClassifier
 from visir.sessions.prediction.open_session import EndedSession, OpenSession, examples_of
 from visir.sessions.prediction.purchase_model import PurchaseModel
-from visir.sessions.prediction.stream_events import TEXTS, Fault, fault_of
+from visir.sessions.prediction.stream_events import TEXTS, Fault, fault_of, price_of
 from visir.sessions.records import Floats, SessionExamples
 
 Event = Mapping[str, Any]
@@ -204,14 +204,16 @@ class LiveScorer:
         """Let an event change its session; return the steps that it brings."""
         if fault is not None:
             return self._set_aside(fault[0])
-        row: dict[str, Any] = {name: event.get(name) or None for name in COLUMNS}
-        row.update((name, str(row[name])) for name in TEXTS if row[name] is not None)  # an id may be a number
+        row: dict[str, Any] = {"action": event["action"]}
+        for name in TEXTS:  # an id may be a number
+            value = event.get(name)
+            row[name] = None if value is None or value == "" else str(value)
         visitor, time, customer = row["visitor"], int(event["time"]), row["customer"]
         if time > self._now() + AHEAD:
             return self._set_aside("future")
         self._tick(time)
         session = self._open.get(visitor)
-        same = (*_compared(row), event.get("price"), time)
+        same = (*_compared(row), price_of(event.get("price")), time)
         if session is not None:
             if time < session.ended:
                 return self._set_aside("late")

@@ -17,7 +17,6 @@ from typing import Any
 
 import numpy as np
 
-from visir.errors import VisirError
 from visir.sessions.features import LIVE_FEATURES, LearntFeatures
 from visir.sessions.prediction.encoding import for_trees
 from visir.sessions.prediction.folds import assign_folds, group_names, people_of
@@ -122,8 +121,6 @@ def _folds(examples: SessionExamples, rows: Bools, seed: int) -> Any:
     """(n,) the fold of each session; a person is in one. -1 for what is not trained on."""
     people = people_of(examples)
     names, group = np.unique(people[rows], return_inverse=True)
-    if len(names) < FOLDS:
-        raise VisirError(f"{len(names):,} people to learn from; at least {FOLDS} are needed.", hint="take a longer log")
     fold = np.full(len(examples), -1)
     texts = group_names(people, examples)
     fold[rows] = assign_folds(group, [texts[name] for name in names], examples.purchase[rows], FOLDS, seed)

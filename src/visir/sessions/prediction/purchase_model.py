@@ -88,7 +88,7 @@ class PurchaseModel(Tabular, Plotted, view="visir.sessions.reports.model_view"):
             even_if_worse: Save a model too that loses to a reference on later sessions.
 
         Raises:
-            VisirError: `out` exists, or the model loses to a reference.
+            VisirError: `out` exists, the model loses to a reference on later sessions, or these have one outcome.
         """
         return save_model(self, out, replace=replace, even_if_worse=even_if_worse)
 
@@ -123,8 +123,16 @@ def require_better(model: PurchaseModel) -> None:
     """Refuse a model that loses to a reference on later sessions.
 
     Raises:
-        VisirError: It loses; the hint says what can be done.
+        VisirError: It loses, or the later sessions cannot tell; the hint says what can be done.
     """
+    report = model.card.get("report")
+    if report is not None and report["purchases"] in (0, report["sessions"]):
+        raise VisirError(
+            f"{'none' if not report['purchases'] else 'every one'} of the {report['sessions']:,} later sessions has a "
+            "purchase, so they cannot say whether the model is better than the references: it was not saved.",
+            hint="test on more sessions (--test-share, --test-from), or take a longer log; "
+            "to save it all the same: --even-if-worse (even_if_worse=True)",
+        )
     if model.loses_to:
         raise VisirError(
             f"on later sessions the model loses to {' and '.join(model.loses_to)} "
@@ -144,7 +152,7 @@ def save_model(model: PurchaseModel, out: str | Path, *, replace: bool = False, 
         even_if_worse: Save a model too that loses to a reference on later sessions.
 
     Raises:
-        VisirError: `out` exists, or the model loses to a reference.
+        VisirError: `out` exists, the model loses to a reference on later sessions, or these have one outcome.
     """
     if not even_if_worse:
         require_better(model)

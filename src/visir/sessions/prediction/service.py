@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import threading
 import time
 from collections import Counter
@@ -26,6 +27,8 @@ from visir.sessions.mapping import LogMapping
 from visir.sessions.prediction.live import LiveScorer
 from visir.sessions.prediction.stream_events import Fault, MappedStream, fault_of
 from visir.sessions.prediction.stream_state import save_state
+
+_log = logging.getLogger("uvicorn.error")
 
 MAX_EVENTS = 10_000
 MAX_BYTES = 16 * 1024 * 1024
@@ -54,6 +57,9 @@ class ScoreService:
         mapping: How posted rows become events; None where they are events.
         state: Where the state is saved; None for nowhere.
         lines: How many events were read before.
+
+    Attributes:
+        unsaved: Why the state was not saved the last time; None where it was.
     """
 
     def __init__(
@@ -63,6 +69,7 @@ class ScoreService:
         self._mapped = None if mapping is None else MappedStream(mapping, scorer.rejected)
         self._lock = threading.Lock()
         self._saved = time.monotonic()
+        self.unsaved: VisirError | None = None
 
     def observe(self, rows: list[Mapping[str, Any]]) -> dict[str, Any]:
         """Read events, and return their scores and what was set aside.
@@ -105,6 +112,7 @@ class ScoreService:
             "open_sessions": self.scorer.open_sessions,
             "remembered": {"visitors": visitors, "customers_sessions": sessions},
             "set_aside": dict(self.scorer.rejected),
+            "not_saved": None if self.unsaved is None else self.unsaved.message,
         }
 
     def close(self) -> None:
@@ -115,9 +123,16 @@ class ScoreService:
                 self._mapped.close()
 
     def _save(self) -> None:
-        if self._state is not None:
+        """Save the state; where that fails, answers go on, and it is tried again a minute later."""
+        if self._state is None:
+            return
+        self._saved = time.monotonic()
+        try:
             save_state(self.scorer, self._state, lines=self._lines)
-            self._saved = time.monotonic()
+            self.unsaved = None
+        except VisirError as fault:
+            self.unsaved = fault
+            _log.error("the state was not saved: %s", fault)
 
 
 def create_app(service: ScoreService) -> FastAPI:

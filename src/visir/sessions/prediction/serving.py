@@ -13,9 +13,12 @@ from visir.sessions.mapping import LogMapping
 from visir.sessions.prediction.live import LiveScorer
 from visir.sessions.prediction.purchase_model import PurchaseModel, load_model
 from visir.sessions.prediction.stream_state import restore_state
+from visir.storage import check_new_file
 
 if TYPE_CHECKING:
     import uvicorn
+
+    from visir.sessions.prediction.service import ScoreService
 
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
 
@@ -27,8 +30,8 @@ class RunningScorer:
         url: Its address, "http://127.0.0.1:8766".
     """
 
-    def __init__(self, server: uvicorn.Server, waiting: socket.socket, url: str) -> None:
-        self.url, self._server = url, server
+    def __init__(self, server: uvicorn.Server, service: ScoreService, waiting: socket.socket, url: str) -> None:
+        self.url, self._server, self._service = url, server, service
         self._thread = threading.Thread(target=self._run, args=(waiting,), name="visir-sessions-serve", daemon=True)
         self._thread.start()
         while not server.started:
@@ -42,9 +45,14 @@ class RunningScorer:
         return self._thread.is_alive()
 
     def stop(self) -> None:
-        """Take no more requests; return when those that run are answered and the state is saved."""
+        """Take no more requests; return when those that run are answered and the state is saved.
+
+        Raises:
+            VisirError: The state was not saved.
+        """
         self._server.should_exit = True
         self._thread.join()
+        _require_saved(self._service)
 
     def __enter__(self) -> RunningScorer:
         return self
@@ -88,7 +96,8 @@ def serve(
 
     Raises:
         ConfigurationError: The address is in use, or open to others.
-        VisirError: The model, the mapping, the history or the state cannot be used.
+        VisirError: The model, the mapping, the history or the state cannot be used, or the state was not saved at the
+            end.
         MissingPackageError: The packages of the extra `serve` are not installed.
 
     Example:
@@ -115,6 +124,8 @@ def serve(
     declared = None if mapping is None else mapping_of(mapping)
     scorer, lines = LiveScorer(model if isinstance(model, PurchaseModel) else load_model(model)), 0
     file = None if state is None else Path(state)
+    if file is not None:
+        check_new_file(file, replace=True)
     if file is not None and file.exists():
         lines = restore_state(scorer, file)
     elif history is not None:
@@ -126,10 +137,16 @@ def serve(
     taken = waiting.getsockname()[1]
     url = f"http://{f'[{host}]' if ':' in host else host}:{taken}"
     if background:
-        return RunningScorer(server, waiting, url)
+        return RunningScorer(server, service, waiting, url)
     with waiting:
         server.run([waiting])
+    _require_saved(service)
     return None
+
+
+def _require_saved(service: ScoreService) -> None:
+    if service.unsaved is not None:
+        raise service.unsaved
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -10,8 +10,10 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from itertools import islice
+from math import isfinite
+from numbers import Integral
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeGuard
 
 from visir.errors import ConfigurationError, nearest
 from visir.sessions.definition import events_sql, rows_sql
@@ -49,22 +51,45 @@ def fault_of(event: Mapping[str, Any]) -> Fault | None:
         'wrong_unit'
     """
     time, action = event.get("time"), event.get("action")
-    if not event.get("visitor"):
+    if event.get("visitor") in (None, ""):
         return "no_visitor", "an event needs the id of its visitor"
-    if isinstance(time, bool) or not isinstance(time, int) or time < 0:
+    if not _is_whole(time) or time < 0:
         return "no_time", f"time {time!r}: whole microseconds since 1970 (UTC) are needed"
+    time = int(time)  # not NumPy's: those are looked for in a range one by one
     for unit, factor, values in _OTHER_UNITS:
         if time in values:
             return "wrong_unit", f"time {time} looks like {unit}: microseconds are needed, {factor:,} times as many"
     for name in TEXTS:
         value = event.get(name)
-        if value is not None and not isinstance(value, str) and (isinstance(value, bool) or not isinstance(value, int)):
+        if value is not None and not isinstance(value, str) and not _is_whole(value):
             return "no_text", f"{name} {value!r}: a text is needed"
     if action not in ACTIONS:
         if action is None:
             return "unknown_action", f"an event needs an action: {', '.join(ACTIONS)}"
         return "unknown_action", f"action {action!r}: {nearest(str(action), ACTIONS)}"
     return None
+
+
+def price_of(value: Any) -> float | None:
+    """A price as a number; None where it is none, as in a log.
+
+    Args:
+        value: What an event holds.
+
+    Example:
+        >>> price_of("12.5"), price_of([1])
+        (12.5, None)
+    """
+    try:
+        price = float(value)
+    except (TypeError, ValueError, OverflowError):
+        return None
+    return price if isfinite(price) else None
+
+
+def _is_whole(value: Any) -> TypeGuard[Integral]:
+    """Whether it is a whole number, of Python or of NumPy."""
+    return isinstance(value, Integral) and not isinstance(value, bool)
 
 
 def check_columns(columns: Sequence[str]) -> None:

@@ -48,12 +48,17 @@ def restore_state(scorer: LiveScorer, path: str | Path) -> int:
         How many lines of the stream had been read.
 
     Raises:
-        VisirError: It is no state, of another version, or of another model.
+        VisirError: It is no state, damaged, of another version, or of another model.
     """
     document = read_json(path)
     version = document.get("visir_purchase_stream") if isinstance(document, dict) else None
     check_version(version, VERSION, path, what="state of a stream", remedy=_REMEDY)
-    if document["model"] != hash_json(scorer.model.card):
+    try:
+        model, lines = document["model"], int(document["lines"])
+        if model == hash_json(scorer.model.card):
+            scorer.restore(document["state"])
+    except (KeyError, TypeError, ValueError, AttributeError) as fault:
+        raise VisirError(f"{path}: damaged: {type(fault).__name__}: {fault}.", hint=_REMEDY) from fault
+    if model != hash_json(scorer.model.card):
         raise VisirError(f"{path}: the state of a stream that another model scored.", hint=_REMEDY)
-    scorer.restore(document["state"])
-    return int(document["lines"])
+    return lines

@@ -18,18 +18,22 @@ from visir.errors import ConfigurationError, VisirError, nearest, raise_faults, 
 from visir.files import read_json
 from visir.sessions.examples import CountedPages, EverySession, Setting, SettingFrom, draw, idle_minutes
 from visir.sessions.features import FeatureSet
-from visir.sessions.prediction.folds import temporal_split
+from visir.sessions.prediction.folds import people_of, temporal_split
 from visir.sessions.prediction.live_classifier import CLASSIFIERS
 from visir.sessions.prediction.live_report import live_report
+from visir.sessions.prediction.logistic import FOLDS
 from visir.sessions.prediction.models import MODELS
 from visir.sessions.prediction.purchase_model import PurchaseModel
 from visir.sessions.prediction.thesis_training import ThesisProtocol, train_thesis
+from visir.sessions.records import Bools, SessionExamples
 
 Protocol = Literal["live", "thesis"]
 PROTOCOLS: tuple[Protocol, ...] = get_args(Protocol)
 
 TEST_SHARE = 0.3
 """The share of sessions, the latest, that say how good a live model is."""
+
+_OTHER_PART = "another moment (--test-from), or a longer log"
 
 
 def train(
@@ -92,7 +96,7 @@ def train(
         "setting_from": setting_from,
         "features": features,
     }
-    _check(protocol, model, live, thesis)
+    _check(protocol, model, live, thesis, n=n, seed=seed)
     idle = idle_minutes(Path(sessions))
     declared = read_json(Path(sessions) / "counts.json")["declared"]
     common = {"protocol": protocol, "seed": seed, "zone": declared["zone"], "idle_minutes": idle}
@@ -127,8 +131,9 @@ def _train_live(
         raise VisirError(
             f"{sessions}: {int(split.train.sum()):,} sessions to learn from before {moment}, "
             f"{int(split.test.sum()):,} to test on after it; they begin from {began} to {ended}.",
-            hint="another moment (--test-from), or a longer log",
+            hint=_OTHER_PART,
         )
+    _check_training(sessions, examples, split.train, moment)
     fitted = CLASSIFIERS[model].fit(examples, split.train, seed)
     report = live_report(fitted, examples, split.train, split.test, test_from=cut)
     drawn = {"train": split.train, "test": split.test}
@@ -151,7 +156,20 @@ def _train_live(
     return PurchaseModel({"all": fitted}, {"model": model, **common, **own})
 
 
-def _check(protocol: str, model: str | None, live: dict[str, Any], thesis: dict[str, Any]) -> None:
+def _check_training(sessions: str | Path, examples: SessionExamples, rows: Bools, moment: str) -> None:
+    """Refuse sessions of too few people, or of one outcome."""
+    people, buys = len(np.unique(people_of(examples)[rows])), int(examples.purchase[rows].sum())
+    faults = [f"they are of {people:,} people; at least {FOLDS} are needed"] * (people < FOLDS)
+    if buys in (0, rows.sum()):
+        faults.append(f"{'none' if not buys else 'every one'} has a purchase: nothing to tell apart")
+    raise_faults(
+        VisirError, f"{sessions}: {int(rows.sum()):,} sessions to learn from before {moment}", faults, hint=_OTHER_PART
+    )
+
+
+def _check(
+    protocol: str, model: str | None, live: dict[str, Any], thesis: dict[str, Any], *, n: int | None, seed: int
+) -> None:
     choices = {"live": CLASSIFIERS, "thesis": MODELS}
     if protocol not in choices:
         raise ConfigurationError(f"unknown protocol {protocol!r}", hint=nearest(protocol, PROTOCOLS))
@@ -170,6 +188,10 @@ def _check(protocol: str, model: str | None, live: dict[str, Any], thesis: dict[
         faults.append(f"test_share {share}: a share between 0 and 1")
     if share is not None and live["test_from"] is not None:
         faults.append("test_from and test_share: one of them")
+    if n is not None and n < 1:
+        faults.append(f"n {n}: at least one session")
+    if not 0 <= seed < 2**32:
+        faults.append(f"seed {seed}: a whole number from 0 to {2**32 - 1}")
     raise_faults(
         ConfigurationError,
         "train a purchase model",
