@@ -256,7 +256,8 @@ def test_long_texts_group_nothing(shop: Path) -> None:
     library = visir.index(shop, out=shop.with_name("long.visir"))
     assert "description" not in {facet.field for facet in library.facets().facets}
     assert {value.count for value in library.facets(fields=["description"])["description"].values} == {1, 4}
-    command = [
+    place = str(shop.with_name("long.visir"))
+    command = [sys.executable, "-m", "visir", "library", "facets", place, "--field", "description"]
         sys.executable,
         "-m",
         "visir",
