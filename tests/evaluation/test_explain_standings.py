@@ -102,7 +102,7 @@ def test_lists_that_end_early_give_bounds_that_hold() -> None:
     cut = RankedLists(whole.queries, whole.order[:, :5], whole.scores[:, :5], False, whole.id_place)
     for part in _parts(rng):
         row = part.pairs[0]
-        for ties in ("list", "optimistic", "pessimistic", "average", "any order"):
+        for ties in TIES:
             # Behind the end nobody knows which right candidate is which: bounds are of the first, the second, …
             lowest, highest = (ends[np.lexsort((ends, row))] for ends in cut.standings(part, ties).interval(ties, row))
             true_low, true_high = (

@@ -52,12 +52,44 @@ def test_decimals_are_those_of_the_values() -> None:
     assert published_row("brittleness-table-3", ["t2i"], system="CLIP", collection="Flickr30k")[0].system == "CLIP"
 
 
+def test_values_are_recalls_in_percent() -> None:
+    row, decimals = published_row({"t2i R@1": "30.4%", "t2i R@5": " 56.1 % ", "t2i rsum": 171}, ["t2i"])
+    assert row.values == {"t2i": {"R@1": 30.4, "R@5": 56.1, "rsum": 171.0}} and decimals == 1
+    with pytest.raises(ConfigurationError, match=r"4 faults") as fault:
+        published_row({"t2i R@1": 304, "t2i R@5": "-1", "t2i R@10": True, "t2i mrr": "9" * 5000}, ["t2i"])
+    assert "R@1: 304 is not between 0 and 100" in fault.value.message and "R@5: '-1' is not" in fault.value.message
+    assert "R@10: True is no number" in fault.value.message and len(fault.value.message) < 300
+
+
+def test_a_source_is_the_collection_of_the_result(evaluation: visir.Evaluation) -> None:
+    vectors = random_pair(COLLECTION, noise=1.5)
+    printed = {"t2i R@1": "12.3"}
+    for other in (make_collection(39, 5), make_collection(40, 4)):
+        with pytest.raises(VisirError, match=r"is not the collection of this result: \d+ of 200 captions"):
+            visir.explain(evaluation, printed, source=other, vectors=vectors)
+    with pytest.raises(ConfigurationError, match="a Collection is needed, not a str"):
+        visir.explain(evaluation, printed, source="data.csv", vectors=vectors)  # type: ignore[arg-type]
+
+
+def test_vectors_in_every_form_and_none(evaluation: visir.Evaluation) -> None:
+    images, texts = random_pair(COLLECTION, noise=1.5)
+    printed = {f"t2i R@{k}": f"{100 * evaluation[f't2i R@{k}']:.2f}" for k in (1, 5, 10)}
+    of_ids = {side: (part.ids.to_pylist(), part.vectors) for side, part in (("image", images), ("text", texts))}
+    for vectors in ((images, texts), (texts, images), [images, texts], of_ids, {"image": images, "text": texts}):
+        assert visir.explain(evaluation, printed, vectors=vectors).best.reproduced == 3
+    for vectors in ("npz:vectors.npz", (images, images), images, {"image": images}, (images.vectors, texts.vectors)):
+        with pytest.raises(ConfigurationError, match="those of the images and those of the captions are needed"):
+            visir.explain(evaluation, printed, vectors=vectors)
+    shorter = (of_ids["text"][0], texts.vectors[:, :-1])
+    with pytest.raises(VisirError, match="the vectors differ in their dimensions: those of images have"):
+        visir.explain(evaluation, printed, vectors={"image": images, "text": shorter})
+
+
 def test_misuse(evaluation: visir.Evaluation) -> None:
     with pytest.raises(ConfigurationError, match=r"2 faults") as fault:
         visir.explain(evaluation, {"R@1": 30.4, "t2i R@5": "much"})
-    assert (
-        "'R@1': of which task? Write 'i2t R@1'" in fault.value.message and "visir.explain(result," in fault.value.hint
-    )
+    assert "'R@1': of which task? Write 'i2t R@1' or 't2i R@1'" in fault.value.message
+    assert "visir.explain(result," in fault.value.hint
     with pytest.raises(ConfigurationError, match="cannot explain a dict"):
         visir.explain({}, {"t2i R@1": 1.0})
     with pytest.raises(VisirError, match="the runs are not at hand"):

@@ -107,7 +107,7 @@ def test_similarities_by_hand() -> None:
         "euclidean": [12 - 25, 4 - 1],  # 2qd − d²; the distances are √17 and 1
         "images normalised": [0.6, 1.0],
         "texts normalised": [6.0, 2.0],  # of images, only their own lengths change an order
-        "signs": [1.0, 1.0],
+        "signs": [2.0, 2.0],
         "first half": [1.0, 1.0],
     }
     for name, values in expected.items():
@@ -214,7 +214,7 @@ def test_errors_name_the_next_action() -> None:
     own = visir.evaluate(TWO, VECTORS)
     with pytest.raises(ConfigurationError, match=r"direction: the result has no 't2t'"):
         explain(own, {"t2i R@1": 30.0}, direction="t2t")
-    with pytest.raises(ConfigurationError, match=r"vectors: text missing"):
+    with pytest.raises(ConfigurationError, match=r"those of the images and those of the captions"):
         explain(own, {"t2i R@1": 30.0}, vectors={"image": VECTORS[0]})
     with pytest.raises(VisirError, match=r"vectors of 200 of its images are not at hand"):
         explain(own, {"t2i R@1": 30.0}, vectors=(embed("image", ["other"], [[1.0] * 16]), VECTORS[1]))

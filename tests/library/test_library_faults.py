@@ -27,7 +27,10 @@ from visir.library.snapshot import LibrarySnapshot
 from visir.storage import MANIFEST, Manifest, changing
 
 SCRIPT = Path(__file__).with_name("library_killed.py")
-CHANGES = ("make", "add", "delete", "everything", "make products", "products")
+CHANGES = (
+    "make", "add", "delete", "everything", "make products", "products", "make worded products", "worded products",
+    "a model for worded products", "another language for products",
+)  # fmt: skip
 
 
 @pytest.fixture

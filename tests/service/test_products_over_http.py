@@ -172,3 +172,30 @@ def test_words_vectors_or_both_on_the_page(address: str) -> None:
         page.get_by_text("Dense", exact=True).click()
         playwright.expect(page.locator(".grid a")).to_have_count(3)
         browser.close()
+
+
+@pytest.mark.parametrize("width", [390, 1200])
+def test_a_long_title_leaves_the_price_in_its_tile(width: int, tmp_path: Path) -> None:
+    sync = pytest.importorskip("playwright.sync_api")
+    if not Path(CHROMIUM).exists():
+        pytest.skip("no Chromium here")
+    rows = [f'p{n},"{"a printed cotton bed sheet with a very long name " * n}",Home,{n}99,Acme,' for n in range(1, 9)]
+    (tmp_path / "shop.csv").write_text("\n".join(["id,title,category,price,brand,image", *rows]), encoding="utf-8")
+    with (
+        visir.index(tmp_path / "shop.csv", "bow", out=tmp_path / "shop.visir") as library,
+        library.serve(port=0, background=True, open_browser=False) as service,
+        sync.sync_playwright() as play,
+    ):
+        browser = play.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox"])
+        page = browser.new_page(viewport={"width": width, "height": 800})
+        page.goto(f"{service.url}?q=cotton")
+        page.locator(".grid .price").first.wait_for()
+        hidden = page.evaluate(
+            """() => [...document.querySelectorAll(".grid li")].filter((tile) => {
+                const price = tile.querySelector(".price").getBoundingClientRect();
+                return price.bottom > tile.getBoundingClientRect().bottom;
+            }).length"""
+        )
+        assert page.locator(".grid .price").count() == 8
+        assert hidden == 0
+        browser.close()

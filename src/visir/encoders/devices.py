@@ -37,7 +37,7 @@ def pick_device(device: str | None) -> str:
         devices += ["mps"] if torch.backends.mps.is_available() else []
         raise EncoderError(
             f"the device {device!r} cannot be used: {str(fault).splitlines()[0]}",
-            hint=f"there is: {', '.join(devices)}",
+            hint=f"there is: {', '.join([*devices, COMPILED])}",
         ) from fault
     return device
 

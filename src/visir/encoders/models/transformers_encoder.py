@@ -112,5 +112,6 @@ def _load_model(name: str, kind: ModelKind, files: ModelFiles, dtype: str, pooli
     config = kind.model_class.config_class.from_pretrained(
         files.folder, **({"trust_remote_code": True} if kind.is_foreign else {})
     )
+    files.hash_ahead()
     unused = [part for modality in kind.modalities for part in reading_of(kind, config, modality, pooling).unused]
     return load_model(name, kind.model_class, files, dtype, unused=unused, code=kind.is_foreign)

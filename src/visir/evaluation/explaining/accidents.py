@@ -12,9 +12,8 @@ import math
 from collections.abc import Mapping
 
 from visir.evaluation.explaining.known_ranks import KnownRanks
-from visir.evaluation.explaining.values import LABEL
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.evaluation.published.judge import decimals_of
+from visir.evaluation.published.judge import LABEL, decimals_of
 
 MOST_ACCIDENTS = 0.05
 """Up to this expected number of accidental fits, a reading is named."""

@@ -69,7 +69,10 @@ _OTHER_CUTOFFS = (1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 15, 20, 25, 30, 50, 100)
 SPLIT = Axis(
     "split",
     "which split was searched?",
-    tuple(AxisChoice(name, f"the {name} split", 2 if name == "train" else 1, "collection", name) for name in _SPLITS),
+    (
+        *(AxisChoice(name, f"the {name} split", 2 if name == "train" else 1, "collection", name) for name in _SPLITS),
+        AxisChoice("all", "the whole collection, all splits together", 2, "collection", "all"),
+    ),
 )
 LINKS = Axis(
     "links",

@@ -16,7 +16,7 @@ from visir.errors import VisirError
 from visir.evaluation.explaining.known_ranks import KnownRanks, known_ranks
 from visir.evaluation.explaining.lists import RankedLists, id_places, lists_of_run
 from visir.evaluation.explaining.material import GIVE, Material, NotComputable
-from visir.evaluation.explaining.parts import Part, part_of
+from visir.evaluation.explaining.parts import AsEvaluated, Part, part_of
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.score_matrix import ScoreMatrix
 from visir.evaluation.explaining.similarities import EXACT, scores
@@ -31,8 +31,10 @@ RANK_AXES = (
 )  # fmt: skip
 """Axes that change ranks; the others change what is measured from them."""
 _PART_AXES = ("split", "links", "captions", "queries", "positives", "gallery", "folds", "copies")
-MOST_SCORES = 400_000_000
-"""A search anew of more queries times candidates is not tried (1.6 GB)."""
+MOST_SCORES, MOST_OF_PAIRS = 400_000_000, 40_000_000
+"""A search anew of more queries times candidates is not tried (1.6 GB); of two departures, of fewer."""
+MOST_EXACT_SCORES = 30_000_000
+"""Rare similarities of more scores than this are computed in float32, so that equal vectors may get unequal scores."""
 SAME_SCORES = 0.01
 """Relative difference of scores, at the median query, up to which vectors are taken for those of the run.
 
@@ -58,10 +60,12 @@ class Bench:
     def __init__(self, material: Material) -> None:
         self.material = material
         self.world: World = world_of(material)
-        self._pairs = {task: self._own_pairs(task) for task in material.runs}
-        self._galleries = {task: self._own_gallery(task, run) for task, run in material.runs.items()}
+        self._judged = {task: self._own(task, run) for task, run in material.runs.items()}
         self._id_place = {side: id_places(self.world, side) for side in ("image", "text")}
-        self._of_runs = {task: lists_of_run(run, self.world) for task, run in material.runs.items()}
+        self._of_runs = {
+            task: lists_of_run(run, self.world, run.gallery.size or len(self._judged[task].gallery))
+            for task, run in material.runs.items()
+        }
         self._parts: LRUCache[tuple[str, Reading], Part | NotComputable] = LRUCache(_RESULTS, _bytes_of)
         self._ranks: LRUCache[tuple[str, Reading], KnownRanks | NotComputable] = LRUCache(_RESULTS, _bytes_of)
         self._searched: LRUCache[tuple[str, Reading], Scored | NotComputable] = LRUCache(_SEARCHES, _bytes_of)
@@ -91,9 +95,9 @@ class Bench:
         Raises:
             NotComputable: With the reason.
         """
-        own = reading.only(_PART_AXES)
-        pairs, gallery = self._pairs[task], self._galleries[task]
-        return _remembered(self._parts, (task, own), lambda: part_of(self.world, task, own, pairs, gallery))
+        reading = reading.only(_PART_AXES)
+        judged = self._judged[task]
+        return _remembered(self._parts, (task, reading), lambda: part_of(self.world, task, reading, judged))
 
     def ranks(self, task: str, reading: Reading) -> KnownRanks:
         """The ranks of a task under a reading.
@@ -119,7 +123,7 @@ class Bench:
         depth = reading.value("depth")
         if isinstance(depth, int) and self.material.vectors is None and run.depth <= depth:
             raise NotComputable(f"the run goes only {run.depth} deep as it is")
-        ranks = known_ranks(self._scored(task, reading), part, reading, ties, self.world, task)
+        ranks = known_ranks(self._scored(task, reading), part, reading, ties)
         of_scores = reading["ties"] or reading["positives"] == "any alike"
         if of_scores and not (ranks.has_ties or any(lists.has_ties for lists in self._of_runs.values())):
             raise NotComputable("no scores are equal")
@@ -138,7 +142,7 @@ class Bench:
             return of_run
         if similarity is not None and similarity == self.similarity(task):
             raise NotComputable(f"{similarity} is the similarity of the run")
-        searched = _searched_by(reading)
+        searched = searched_by(reading)
         if not searched.departures and not leaves_folds and of_run.is_whole:
             return of_run
         return _remembered(self._searched, (task, searched), lambda: self._search(task, searched))
@@ -158,19 +162,21 @@ class Bench:
     def _search(self, task: str, reading: Reading) -> Scored:
         """Score all queries and candidates of a reading anew, with the vectors."""
         part = self.part(task, reading)
+        of_queries, of_documents = SIDES[task]
+        mean = reading["captions"] == "mean"
         queries, documents = part.queries, np.flatnonzero(part.candidates[:-1])
-        if len(queries) * len(documents) > MOST_SCORES:
+        if part.extent[0] == "own" and not mean:  # those that are not judged too: a mix-up of captions asks them
+            queries = np.union1d(queries, self.world.images if of_queries == "image" else self.world.captions)
+        if len(queries) * len(documents) > (MOST_SCORES if reading.departures < 2 else MOST_OF_PAIRS):
             raise NotComputable(
                 f"{len(queries):,} queries and {len(documents):,} candidates are too many to try: evaluate it so"
             )
         similarity = reading["similarity"]
         if not self._matrices:
             return self._search_other_forms(task, queries, documents, similarity)
-        of_queries, of_documents = SIDES[task]
-        mean = reading["captions"] == "mean"
         first = self._vectors(of_queries, queries, mean)
         second = self._vectors(of_documents, documents, mean)
-        if similarity not in EXACT or part.extent != ("own", "own"):
+        if similarity not in EXACT and len(queries) * len(documents) > MOST_EXACT_SCORES:
             first, second = first.astype(np.float32), second.astype(np.float32)
         images, texts = (second, first) if task == "t2i" else (first, second)
         values = scores(images, texts, similarity or self.similarity(task) or "cosine", task)
@@ -188,8 +194,7 @@ class Bench:
             return means
         rows = self._rows[side][items]
         if (rows < 0).any():
-            kind = "images" if side == "image" else "captions"
-            raise NotComputable(f"the vectors of {int((rows < 0).sum()):,} of its {kind} are not at hand")
+            raise NotComputable(_not_at_hand(side, int((rows < 0).sum())))
         return self._matrices[side][rows]
 
     def _search_other_forms(self, task: str, queries: Places, documents: Places, similarity: str | None) -> RankedLists:
@@ -198,36 +203,48 @@ class Bench:
             raise NotComputable("these vectors are not dense")
         assert self.material.vectors is not None
         by_modality = {vectors.modality: vectors for vectors in self.material.vectors}
+        ids = {}
+        for side, items in zip(SIDES[task], (queries, documents), strict=True):
+            ids[side] = self.world.ids(side).take(pa.array(items))
+            missing = int((places(ids[side], by_modality[side].ids) < 0).sum())
+            if missing:
+                raise NotComputable(_not_at_hand(side, missing))
         of_queries, of_documents = SIDES[task]
         run = search(
-            by_modality[of_queries].select(self.world.ids(of_queries).take(pa.array(queries))),
+            by_modality[of_queries].select(ids[of_queries]),
             by_modality[of_documents],
             task,
-            gallery=Gallery.of(of_documents, self.world.ids(of_documents).take(pa.array(documents)), "searched anew"),
+            gallery=Gallery.of(of_documents, ids[of_documents], "searched anew"),
             depth=len(documents),
             similarity=self.similarity(task),  # type: ignore[arg-type]
         ).run
-        return lists_of_run(run, self.world)
+        return lists_of_run(run, self.world, len(documents))
 
     # the result itself
 
-    def _own_pairs(self, task: str) -> tuple[Places, Places]:
+    def _own(self, task: str, run: Run) -> AsEvaluated:
         qrels = self.material.qrels[task]
-        queries, documents = SIDES[task]
+        of_queries, of_documents = SIDES[task]
         right = qrels.grades > 0
-        rows = np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[right]
-        query = self.world.places(queries, qrels.queries)[rows]
-        return query, self.world.places(documents, qrels.documents)[right]
-
-    def _own_gallery(self, task: str, run: Run) -> Places:
-        side = SIDES[task][1]
-        if run.gallery.ids is None:
-            return np.arange(len(self.world.ids(side)))
-        return self.world.places(side, run.gallery.ids)
+        queries = self.world.places(of_queries, qrels.queries)
+        query = queries[np.repeat(np.arange(len(qrels)), np.diff(qrels.offsets))[right]]
+        document = self.world.places(of_documents, qrels.documents)[right]
+        if run.gallery.ids is not None:
+            gallery = self.world.places(of_documents, run.gallery.ids)
+        else:  # known by its size at most: what takes part in the result, and what is ranked
+            part = self.world.images if of_documents == "image" else self.world.captions
+            ranked = self.world.places(of_documents, run.documents)
+            gallery = np.unique(np.concatenate([part, document, ranked]))
+        return AsEvaluated(queries, (query, document), gallery)
 
     def _take_vectors(self, vectors: tuple[Vectors, Vectors]) -> None:
         by_modality = {part.modality: part for part in vectors}
         for task, run in self.material.runs.items():
+            if "rerank" in run.provenance:
+                raise VisirError(
+                    f"run {run.name} ({task}) is re-ranked; a search anew would leave the second stage out.",
+                    hint="explain it as it is, without collection and model",
+                )
             if self.similarity(task) not in get_args(Similarity):
                 stated = self.similarity(task)
                 raise VisirError(
@@ -240,27 +257,30 @@ class Bench:
             if isinstance(part, Embeddings):
                 self._matrices[side] = np.asarray(part.vectors, np.float64)
                 self._rows[side] = places(self.world.ids(side), part.ids)
+        dimensions = {side: matrix.shape[1] for side, matrix in self._matrices.items()}
+        if len(dimensions) == 1:
+            raise VisirError(
+                f"the vectors of {next(iter(dimensions))}s are dense, the others are not.",
+                hint="give both sides by the model of the run",
+            )
+        if len(set(dimensions.values())) > 1:
+            stated = ", ".join(f"those of {side}s have {count:,}" for side, count in dimensions.items())
+            raise VisirError(
+                f"the vectors differ in their dimensions: {stated}.", hint="give both sides by the model of the run"
+            )
         self._check_same_scores()
 
     def _check_same_scores(self) -> None:
         """Refuse vectors whose scores are not those of the run: they belong to another system."""
-        if not self._matrices:
-            return
         for task, run in self.material.runs.items():
             lists = self._of_runs[task]
             rows = np.flatnonzero(lists.order[:, 0] >= 0)[:500]
-            queries, documents = lists.queries[rows], lists.order[rows, 0].astype(np.int64)
-            sides = SIDES[task]
             try:
-                first, second = (self._vectors(side, items, False)
-                                 for side, items in zip(sides, (queries, documents), strict=True))  # fmt: skip
+                values = self._scores_anew(task, lists.queries[rows], lists.order[rows, 0].astype(np.int64))
             except NotComputable as reason:
                 raise VisirError(
                     f"run {run.name} ({task}): {reason}.", hint="give the vectors of all images and captions it names"
                 ) from reason
-            values = np.einsum("nd,nd->n", first, second)
-            if self.similarity(task) == "cosine":
-                values /= np.maximum(np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1), 1e-30)
             gaps = np.abs(values - lists.scores[rows, 0])
             if len(rows) == 0 or np.median(gaps) > SAME_SCORES * np.median(np.abs(lists.scores[rows, 0])):
                 raise VisirError(
@@ -268,6 +288,24 @@ class Bench:
                     "anew; it was made by another model, or re-ranked.",
                     hint="name the model that made the run, or explain it as it is, without collection and model",
                 )
+
+    def _scores_anew(self, task: str, queries: Places, documents: Places) -> NDArray[Any]:
+        """(n,) the scores of queries and the best answer of each, with the vectors."""
+        if not self._matrices:  # among the best answers of all, its own is the best one again
+            lists = self._search_other_forms(task, queries, np.unique(documents), None)
+            best: NDArray[Any] = lists.scores[lists.rows(queries), 0]
+            return best
+        first, second = (
+            self._vectors(side, items, False) for side, items in zip(SIDES[task], (queries, documents), strict=True)
+        )
+        values: NDArray[Any] = np.einsum("nd,nd->n", first, second)
+        if self.similarity(task) == "cosine":
+            values /= np.maximum(np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1), 1e-30)
+        return values
+
+    def knows_all(self, task: str) -> bool:
+        """Whether every candidate of a query is known, and not only those that the run lists."""
+        return self.material.vectors is not None or self._of_runs[task].is_whole
 
     def describe(self, tasks: Mapping[str, Any]) -> str:
         """How ranks are computed, and by which similarity, in a line."""
@@ -282,6 +320,10 @@ class Bench:
         return max((folds_of(run) for run in self.material.runs.values()), default=1)
 
 
+def _not_at_hand(side: str, count: int) -> str:
+    return f"the vectors of {count:,} of its {'images' if side == 'image' else 'captions'} are not at hand"
+
+
 def _bytes_of(result: object) -> int:
     """The memory of the arrays of a record."""
     if isinstance(result, tuple):
@@ -291,7 +333,7 @@ def _bytes_of(result: object) -> int:
     return result.nbytes if isinstance(result, np.ndarray) else 0
 
 
-def _searched_by(reading: Reading) -> Reading:
+def searched_by(reading: Reading) -> Reading:
     """The choices of a reading that need scores of their own; its queries and candidates are among those of these."""
     wider = reading.value("gallery")
     needed = {

@@ -24,7 +24,8 @@ from visir.evaluation.explaining.trial import Trials
 from visir.evaluation.published.given import EXAMPLE, published_row
 from visir.evaluation.results import Evaluation, load_evaluation
 from visir.evaluation.signatures import remarks
-from visir.records import Collection, Embeddings, Vectors
+from visir.evaluation.systems.given import vectors_by_side
+from visir.records import Collection, Vectors
 
 Verdict = Literal["named", "several", "chance", "none"]
 
@@ -102,9 +103,10 @@ def explain(
         The readings, those that fit first.
 
     Raises:
-        VisirError: The row has no value for the tasks of the runs; or vectors are given for a run without a recorded
-            similarity; or they are not those of the run.
-        ConfigurationError: A label of the row is not a measure, or the direction is unknown.
+        VisirError: The row has no value for the tasks of the runs; the collection is not that of the result; or
+            vectors are given for a run that is re-ranked or has no recorded similarity, or they are not those of it.
+        ConfigurationError: A label of the row is not a measure, a value is no number, the direction is unknown, or
+            `source` or `vectors` has another form.
 
     Example:
         >>> import visir
@@ -119,6 +121,10 @@ def explain(
         >>> str(explanation.best.reading), explanation.best.reproduced
         ('printed as fractions of 1, not in percent', 1)
     """
+    if source is not None and not isinstance(source, Collection):
+        raise ConfigurationError(
+            f"source: a Collection is needed, not a {type(source).__name__}.", hint="source=visir.open(…)"
+        )
     material, names = _material(result, source, _pair(vectors))
     tasks = _tasks(material, direction)
     row, printed = published_row(published, tasks, system=system, collection=collection, of=names)
@@ -203,20 +209,21 @@ def _tasks(material: Material, direction: str | None) -> list[str]:
 
 
 def _pair(vectors: Any) -> tuple[Vectors, Vectors] | None:
+    """(images, texts)."""
     if vectors is None:
         return None
-    if isinstance(vectors, Mapping):
-        faults = [side for side in ("image", "text") if side not in vectors]
-        if faults:
-            raise ConfigurationError(
-                f"vectors: {' and '.join(faults)} missing.", hint='vectors={"image": …, "text": …}'
-            )
-        vectors = [
-            vectors[side] if hasattr(vectors[side], "encoder") else Embeddings.of(vectors[side], modality=side)
-            for side in ("image", "text")
-        ]
-    first, second = vectors
-    return first, second
+    if isinstance(vectors, Mapping) and set(vectors) == {"image", "text"}:
+        by_side = vectors_by_side(vectors, [])
+        vectors = (by_side["image"], by_side["text"])
+    parts = vectors if isinstance(vectors, (tuple, list)) else ()
+    modalities = [part.modality for part in parts if isinstance(part, Vectors)]
+    if len(parts) != 2 or sorted(modalities) != ["image", "text"]:
+        raise ConfigurationError(
+            "vectors: those of the images and those of the captions are needed.",
+            hint="vectors={'image': (ids, matrix), 'text': (ids, matrix)}, or two Embeddings, (images, texts)",
+        )
+    first, second = parts
+    return (first, second) if first.modality == "image" else (second, first)
 
 
 def _material(

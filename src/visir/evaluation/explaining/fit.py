@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from visir.display import Displayed, brief
+from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.searching import Combined
 from visir.evaluation.explaining.trial import OTHER, Trials
 from visir.evaluation.published.judge import Digits, Judgement, judge_one
@@ -74,7 +75,7 @@ def fit_of(combined: Combined, trials: Trials, both: float | None, fits: bool) -
         values += trial.values
         low, high = low + trial.sums[0], high + trial.sums[1]
         subject = OTHER[task] if reading["direction"] == "swapped" else task
-        candidates[subject] = _sizes(trials, subject, reading.departures, trial.sizes)
+        candidates[subject] = _sizes(trials, subject, trial.sizes)
     if both is not None and len(combined.by_task) == 2:
         values.append(judge_one("both", "rsum", "rsum", (low + high) / 2, both, trials.decimals))
     gaps = [abs(value.relative) for value in values if not value.measure.startswith("dcg_cm")]
@@ -82,7 +83,8 @@ def fit_of(combined: Combined, trials: Trials, both: float | None, fits: bool) -
     return Fit(combined, tuple(values), distance, candidates, fits)
 
 
-def _sizes(trials: Trials, task: str, departures: int, sizes: tuple[int, ...]) -> tuple[int, ...]:
-    """The candidates of each fold; as stated, where a gallery is known by its size only."""
+def _sizes(trials: Trials, task: str, sizes: tuple[int, ...]) -> tuple[int, ...]:
+    """The candidates of each fold; of the result's own, as stated, where a gallery is known by its size only."""
     gallery = trials.bench.material.runs[task].gallery
-    return (gallery.size,) if gallery.ids is None and len(sizes) == 1 else sizes
+    is_stated = gallery.ids is None and gallery.size > 0
+    return (gallery.size,) if is_stated and sizes == trials.bench.part(task, Reading()).sizes else sizes

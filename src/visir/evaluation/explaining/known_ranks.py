@@ -11,7 +11,7 @@ from visir.evaluation.explaining.lists import RankedLists
 from visir.evaluation.explaining.parts import Part
 from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.score_matrix import ScoreMatrix
-from visir.evaluation.explaining.world import Places, World
+from visir.evaluation.explaining.world import Places
 
 Numbers = NDArray[np.float64]
 
@@ -43,18 +43,14 @@ class KnownRanks:
         return np.diff(self.offsets)
 
 
-def known_ranks(
-    scored: RankedLists | ScoreMatrix, part: Part, reading: Reading, ties: str, world: World, task: str
-) -> KnownRanks:
+def known_ranks(scored: RankedLists | ScoreMatrix, part: Part, reading: Reading, ties: str) -> KnownRanks:
     """Rank the right candidates of a part.
 
     Args:
         scored: Lists or scores that hold the queries of the part.
         part: The queries and candidates.
-        reading: The reading; its positives, copies and depth play a role.
+        reading: The reading; its positives and its depth play a role.
         ties: How equal scores are counted: "list" as the lists have them, or a choice of the axis "ties".
-        world: The images and captions.
-        task: The task.
 
     Returns:
         The ranks.
@@ -63,9 +59,8 @@ def known_ranks(
     ties = "any alike" if reading["positives"] == "any alike" else ties
     standings = scored.standings(part, ties)
     lowest, highest = standings.interval(ties, row)
-    if part.copies is not None:
-        shift = _copy(world, part, task, str(reading.value("copies")))[row]
-        lowest, highest = lowest + shift, highest + shift
+    if part.copies_before is not None:
+        lowest, highest = lowest + part.copies_before[row], highest + part.copies_before[row]
     depth = reading.value("depth")
     if isinstance(depth, int):
         lowest[lowest > depth], highest[highest > depth] = np.inf, np.inf
@@ -75,18 +70,3 @@ def known_ranks(
     highest = lowest if is_known else highest[np.lexsort((highest, row))]
     offsets = np.concatenate([[0], np.cumsum(np.bincount(row, minlength=len(part.weights)))]).astype(np.int64)
     return KnownRanks(lowest, highest, offsets, part.weights, part.sizes, standings.has_ties)
-
-
-def _copy(world: World, part: Part, task: str, which: str) -> Numbers:
-    """(n,) what the rank of each query's image rises by, when it is a candidate once for each caption."""
-    shift = np.zeros(len(part.queries))
-    if task == "t2i" and which != "any":
-        place = np.zeros(len(world.caption_ids), np.int64)
-        last = np.zeros(len(world.caption_ids), np.int64)
-        owners = world.owner[world.captions]
-        order = np.argsort(owners, kind="stable")
-        starts = np.searchsorted(owners[order], owners[order])
-        place[world.captions[order]] = np.arange(len(order)) - starts
-        last[world.captions] = np.bincount(owners, minlength=1)[owners] - 1
-        shift = (place if which == "own" else last)[part.queries].astype(np.float64)
-    return shift

@@ -16,8 +16,10 @@ from visir.evaluation.explaining.world import Places, World
 from visir.records import SIDES, Run
 
 Orders = NDArray[np.int32]
-EARLY = ("optimistic", "average", "average of all", "average down", "any order")
+EARLY = (*REORDERED, "optimistic", "average", "average of all", "average down", "any order", "any alike")
 """Ties under which one of several equal scores may stand before its place in the list."""
+_TOGETHER = ("average of all", "average down", "any alike")
+"""Ties under which right candidates with one score have one rank."""
 _LARGEST = 50_000_000
 """How many places are remembered at most."""
 
@@ -172,7 +174,7 @@ class RankedLists:
             after = np.where(begin > 0, counted[row, begin - 1], 0).astype(np.float64)
         same = np.concatenate([[False], np.diff(row) == 0])[: len(row)]
         starts = np.flatnonzero(~same)
-        earlier = np.arange(len(row)) - starts[np.cumsum(~same) - 1]
+        earlier = np.zeros(len(row)) if ties in _TOGETHER else np.arange(len(row)) - starts[np.cumsum(~same) - 1]
         outside = ~part.candidates[document] | (rows[row] < 0)
         return np.where(outside, np.inf, after + earlier + 1)
 
@@ -185,12 +187,13 @@ def id_places(world: World, side: str) -> Places:
     return result
 
 
-def lists_of_run(run: Run, world: World) -> RankedLists:
+def lists_of_run(run: Run, world: World, size: int) -> RankedLists:
     """The lists of a run.
 
     Args:
         run: The run.
         world: The images and captions.
+        size: The number of candidates.
 
     Returns:
         The lists; whole where every answer has all candidates of its gallery or fold, or ends before the depth that was
@@ -205,7 +208,7 @@ def lists_of_run(run: Run, world: World) -> RankedLists:
     scores: NDArray[Any] = np.full(inside.shape, -np.inf, np.float32)
     scores[inside] = run.scores
     folds = run.provenance.get("folds")
-    sizes: Any = run.gallery.size
+    sizes: Any = size
     if isinstance(folds, list):
         sizes = np.repeat([fold["candidates"] for fold in folds], [fold["queries"] for fold in folds])
     whole = bool(((lengths >= sizes) | (lengths < run.depth)).all())

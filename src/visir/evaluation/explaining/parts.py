@@ -1,4 +1,7 @@
-"""Who searches among whom under a reading: queries, candidates, right pairs, folds and weights."""
+"""Who searches among whom under a reading: queries, candidates, right pairs, folds and weights.
+
+Each axis is a step of its own, and the steps follow one another; hence more than 400 lines.
+"""
 
 from __future__ import annotations
 
@@ -35,8 +38,8 @@ class Part:
         query_fold: (n,) the fold of each query; None for one gallery.
         document_fold: (u + 1,) the fold of each document.
         folds: The number of folds.
-        keeps_missing: Whether right documents that are no candidates stay, as ones that cannot be found.
         copies: (u + 1,) how often each document is a candidate; None for once.
+        copies_before: (n,) how many copies of its image stand before the right one, for each query.
         groups: (n,) the number of the image of each query, where the captions of an image are one query, and `weights`
             are of images; None where every query is its own.
     """
@@ -49,8 +52,8 @@ class Part:
     query_fold: Places | None = None
     document_fold: Places | None = None
     folds: int = 1
-    keeps_missing: bool = False
     copies: Places | None = None
+    copies_before: Places | None = None
     groups: Places | None = None
 
     @property
@@ -72,15 +75,29 @@ class _Chosen:
     extent: Extent
 
 
-def part_of(world: World, task: str, reading: Reading, own_pairs: tuple[Places, Places], own_gallery: Places) -> Part:
+@dataclass(frozen=True, eq=False)
+class AsEvaluated:
+    """What the result itself has: its queries, right pairs and candidates, by position in the world.
+
+    Attributes:
+        queries: (n,) the judged queries; the mean is over these.
+        pairs: (query, document) of its right pairs.
+        gallery: (m,) its candidates.
+    """
+
+    queries: Places
+    pairs: tuple[Places, Places]
+    gallery: Places
+
+
+def part_of(world: World, task: str, reading: Reading, own: AsEvaluated) -> Part:
     """Resolve a reading.
 
     Args:
         world: The images and captions.
         task: "t2i" or "i2t".
         reading: The reading; only the axes of `parts.py` play a role.
-        own_pairs: The right pairs of the result, (query, document).
-        own_gallery: The candidates of the result.
+        own: What the result itself has.
 
     Returns:
         The part.
@@ -94,23 +111,27 @@ def part_of(world: World, task: str, reading: Reading, own_pairs: tuple[Places, 
     queries = chosen.captions if task == "t2i" else chosen.images
     documents = chosen.images if task == "t2i" else chosen.captions
     if is_own and len(chosen.captions) == len(world.captions) and len(chosen.images) == len(world.images):
-        documents = own_gallery
-    pairs = own_pairs if is_own else _pairs_of_owners(chosen, task)
+        documents = own.gallery
+    if is_own:
+        queries = queries[_mask(own.queries, len(world.ids(SIDES[task][0])))[queries]]
+    elif _has_other_right_ones(world, task, own.pairs):
+        raise NotComputable("the judgements of the result are of its own split and captions: evaluate it so")
+    pairs = own.pairs if is_own else _pairs_of_owners(chosen, task)
     candidates = _mask(documents, len(world.ids(SIDES[task][1])))
     extent = chosen.extent
     wider = reading.value("gallery")
     if isinstance(wider, tuple) and wider[0] == "with":
         candidates, extent = _wider(world, task, candidates, wider[1], chosen, extent)
     elif wider == "judged":
-        candidates = _mask(own_pairs[1], len(candidates) - 1)
+        candidates = _mask(own.pairs[1], len(candidates) - 1)
     plain = is_own and reading.only(("captions", "queries", "positives", "gallery", "folds", "copies")).departures == 0
     queries, pairs = _queries(world, task, queries, pairs, chosen, reading)
     pairs = _positives(task, pairs, chosen, reading)
     if not plain:
         pairs = tuple(side[candidates[pairs[1]]] for side in pairs)  # type: ignore[assignment]
         queries = queries[_mask(pairs[0], len(world.ids(SIDES[task][0])))[queries]]
-    part = Part(extent, queries, candidates, pairs, np.empty(0), keeps_missing=plain)
-    part = _copies(world, task, _folds(world, task, part, chosen, reading), reading)
+    part = Part(extent, queries, candidates, pairs, np.empty(0))
+    part = _copies(world, task, _folds(world, task, part, chosen, reading), chosen, reading)
     part = replace(part, pairs=_in_order(part))
     groups = np.unique(world.owner[part.queries], return_inverse=True)[1] if _is_grouped(task, reading) else None
     weights = _weights(world, task, part, reading)
@@ -133,16 +154,20 @@ def _split(world: World, reading: Reading) -> _Chosen:
     images = _images_of(world, name)
     captions = world.captions_of(images)
     if len(images) * len(captions) > max(MOST_PAIRS, 4 * len(world.images) * len(world.captions)):
-        raise NotComputable(f"it has {len(images):,} images, too many to try: evaluate it with --split {name}")
+        how = "without --split" if name == "all" else f"with --split {name}"
+        raise NotComputable(f"it has {len(images):,} images, too many to try: evaluate it {how}")
     return _Chosen(images, captions, world.owner, (name, name))
 
 
 def _images_of(world: World, name: str) -> Places:
+    """The images of a split, or of the whole collection ("all")."""
+    if not world.has_source:
+        raise NotComputable(GIVE)
     images = world.of_split(name)
     if len(images) == 0:
-        raise NotComputable(GIVE if not any(world.image_split) else f"the collection at hand has no split {name!r}")
+        raise NotComputable(f"the collection at hand has no split {name!r}")
     if len(images) == len(world.images) and (images == world.images).all():
-        raise NotComputable(f"it is the {name} split as it is")
+        raise NotComputable(f"it is {'the whole collection' if name == 'all' else f'the {name} split'} as it is")
     return images
 
 
@@ -254,11 +279,18 @@ def _wider(
     images = world.of_split(name)
     more = images if task == "t2i" else world.captions_of(images)
     wider = candidates | _mask(more, len(candidates) - 1)
-    if not any(world.image_split):
+    if not world.has_source:
         raise NotComputable(GIVE)
     if len(images) == 0 or wider.sum() == candidates.sum():
         raise NotComputable(f"the collection at hand has no more candidates of {name!r}")
     return wider, (extent[0], f"with {name}")
+
+
+def _has_other_right_ones(world: World, task: str, pairs: tuple[Places, Places]) -> bool:
+    """Whether a caption of the result is right for an image that is not its own."""
+    caption, image = pairs if task == "t2i" else pairs[::-1]
+    owners = world.owner[caption]
+    return bool(((owners >= 0) & (owners != image)).any())
 
 
 def _pairs_of_owners(chosen: _Chosen, task: str) -> tuple[Places, Places]:
@@ -346,14 +378,25 @@ def _fold_by_pairs(fold: Places, pairs: tuple[Places, Places], task: str, captio
     return of_captions
 
 
-def _copies(world: World, task: str, part: Part, reading: Reading) -> Part:
-    if reading["copies"] is None:
+def _copies(world: World, task: str, part: Part, chosen: _Chosen, reading: Reading) -> Part:
+    """Make each image a candidate once for each of its captions that take part."""
+    which = reading["copies"]
+    if which is None:
         return part
     _need_captions(world)
-    counts = np.bincount(world.owner[world.captions], minlength=len(world.image_ids))
-    if counts.max() <= 1:
+    place, count = _place_in_image(chosen.owner[chosen.captions])
+    if count.max() <= 1:
         raise NotComputable("every image has one caption")
-    return replace(part, copies=np.append(counts, 0)) if task == "t2i" else part
+    if task != "t2i":
+        return part
+    images = np.flatnonzero(part.candidates[:-1])
+    further = world.owner[world.captions_of(np.setdiff1d(images, chosen.images))]
+    owners = np.concatenate([chosen.owner[chosen.captions], further])
+    copies = np.bincount(owners, minlength=len(world.image_ids) + 1)
+    before = np.zeros(len(world.caption_ids), np.int64)
+    if which != "any":
+        before[chosen.captions] = place if which == "own" else count - 1
+    return replace(part, copies=copies, copies_before=before[part.queries])
 
 
 def _in_order(part: Part) -> tuple[Places, Places]:

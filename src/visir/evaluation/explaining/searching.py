@@ -8,10 +8,11 @@ from itertools import product
 
 from visir.evaluation.explaining.accidents import MOST_ACCIDENTS, chance_of_fit, interval_of_chance
 from visir.evaluation.explaining.axes import LINKS
+from visir.evaluation.explaining.bench import searched_by
 from visir.evaluation.explaining.candidates import USUAL_TIES, singles, tiers
 from visir.evaluation.explaining.reading import PAIR_COST, Reading
 from visir.evaluation.explaining.trial import ReadingTrial, Trials
-from visir.evaluation.explaining.values import LABEL
+from visir.evaluation.published.judge import LABEL
 
 ONE_DIRECTION = 1
 """What a reading of one direction only costs more."""
@@ -168,7 +169,8 @@ class Search:
         fitting: list[Combined] = []
         by_task = self._fitting_by_task
         before = {task: list(known) for task, known in by_task.items()}
-        for reading in readings:
+        places = {reading: place for place, reading in enumerate(readings)}
+        for reading in sorted(readings, key=lambda reading: searched_by(reading).choices):  # so that one search serves
             if reading.departures > 1 and self._is_inert(reading):
                 continue
             results: dict[str, bool] = {}
@@ -184,9 +186,13 @@ class Search:
             shared = self._shared(reading)
             if all(results.values()) and self._sum_fits(shared):
                 fitting.append(shared)
+        fitting.sort(key=lambda combined: places[combined.reading])
         if len(self.tasks) == 2 and self.both is None:
             first, second = self.tasks
-            new = {task: known[len(before[task]) :] for task, known in by_task.items()}
+            new = {
+                task: sorted(known[len(before[task]) :], key=lambda reading: places[reading])
+                for task, known in by_task.items()
+            }
             combined = [
                 *((Reading(), reading) for reading in new[second] if plain_fits[first]),
                 *((reading, Reading()) for reading in new[first] if plain_fits[second]),

@@ -50,8 +50,10 @@ class Standings:
         lowest, highest = self.behind.copy(), np.full(len(row), np.inf)
         ranked = np.flatnonzero(self.is_ranked)
         low, high = self._counted(ties, ranked, row[ranked])
-        if ties not in ("list", "optimistic", "any alike", *REORDERED):
+        if ties not in ("list", "optimistic", "any alike"):
             high = np.where(self.is_open[ranked], np.inf, high)
+        if ties in REORDERED:  # the list does not say how many of the same score come before it
+            low = np.where(self.is_open[ranked], self._counted("optimistic", ranked, row[ranked])[0], low)
         lowest[ranked], highest[ranked] = low, high
         return lowest, highest
 

@@ -90,7 +90,7 @@ class Trials:
             raise NotComputable("the result has no DCG (dcg_cm@10)")
         trial = self._judge(task, subject, reading, self.bench.ranks(subject, reading), fixed)
         if trial.is_wide:
-            raise NotComputable(self._too_short(subject, reading))
+            raise NotComputable(self._too_wide(subject, reading))
         return trial
 
     def _judge(
@@ -131,7 +131,9 @@ class Trials:
             slack,
         )
 
-    def _too_short(self, task: str, reading: Reading) -> str:
+    def _too_wide(self, task: str, reading: Reading) -> str:
+        if self.bench.knows_all(task):
+            return "so many scores are equal that the values are known only within wide bounds"
         run = self.bench.material.runs[task]
         remaining = min(self.bench.part(task, reading).sizes)
         return (

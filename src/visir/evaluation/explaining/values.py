@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -13,13 +12,12 @@ from visir.evaluation.explaining.reading import Reading
 from visir.evaluation.explaining.recalls import recall_values
 from visir.evaluation.measures import MEASURES, measure
 from visir.evaluation.measures.measure import RSUM_CUTOFFS
-from visir.evaluation.published.judge import measure_of, printed_value
+from visir.evaluation.published.judge import LABEL, measure_of, printed_value
 from visir.records import Ranks
 
 Interval = tuple[float, float]
 """(lowest, highest); equal where the value is known."""
 
-LABEL = re.compile(r"(?:R|Recall)@(\d+)")
 _PLAIN_AXES = ("unit", "digits", "direction")
 """Axes that leave the ranks and what is measured from them as they are."""
 

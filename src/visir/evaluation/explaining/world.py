@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.errors import VisirError
 from visir.evaluation.explaining.material import Material
 from visir.evaluation.folds import folds_of
 from visir.records import SIDES, Run, strings
@@ -29,6 +30,7 @@ class World:
         images: The images of the result, in the source's order.
         captions: The captions of the result, in the source's order.
         has_captions: Whether it is known which captions belong to which image.
+        has_source: Whether the collection of the result is at hand, with its splits.
         own_folds: (n,) the fold of each image in the result; None without folds.
     """
 
@@ -39,6 +41,7 @@ class World:
     images: Places
     captions: Places
     has_captions: bool
+    has_source: bool
     own_folds: Places | None
 
     def ids(self, side: str) -> pa.StringArray:
@@ -77,7 +80,11 @@ def world_of(material: Material) -> World:
 
     Returns:
         The world.
+
+    Raises:
+        VisirError: The collection at hand is another one than that of the result.
     """
+    _check_source(material)
     named: dict[str, list[pa.Array]] = {"image": [], "text": []}
     owners: pa.Table | None = None
     if material.source is not None:
@@ -118,8 +125,25 @@ def world_of(material: Material) -> World:
         images,
         captions,
         owners is not None and material.captions is not None,
+        material.source is not None,
         own_folds,
     )
+
+
+def _check_source(material: Material) -> None:
+    """Refuse a collection that lacks captions of the result, or has them beside other images."""
+    if material.source is None or material.captions is None:
+        return
+    ours, theirs = material.captions, material.source.captions
+    at = pc.index_in(strings(ours["id"]), strings(theirs["id"]))
+    same = pc.equal(strings(theirs["image_id"]).take(at), strings(ours["image_id"]))
+    different = len(same) - (pc.sum(same).as_py() or 0)
+    if different:
+        raise VisirError(
+            f"{material.source.name} is not the collection of this result: {different:,} of {len(same):,} captions of "
+            "the result are not in it, or are of another image.",
+            hint="give the collection that was evaluated, with all its splits",
+        )
 
 
 def _joined(parts: list[pa.Array]) -> pa.StringArray:

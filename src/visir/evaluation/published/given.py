@@ -7,7 +7,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from visir.display import cut
 from visir.errors import ConfigurationError, raise_faults
+from visir.evaluation.published.judge import LABEL
 from visir.evaluation.published.record import TASKS, Published, PublishedRow, load
 
 EXAMPLE = 'visir.explain(result, {"t2i R@1": 30.4, "t2i R@5": 56.0})'
@@ -26,7 +28,7 @@ def published_row(
     Args:
         published: {"t2i R@1": 30.4}, {"t2i": {"R@1": 30.4}}, a `PublishedRow`, a `Published` table, the name of a
             table that comes with visir, or a JSON or TOML file. Percentages as they are printed; a value may be a text,
-            "30.40", whose digits count.
+            "30.40" or "30.40%", whose digits count.
         tasks: The tasks of the result; with one of them, a label needs no task.
         system: The system's name in the table.
         collection: The collection's name in the table.
@@ -36,7 +38,7 @@ def published_row(
         (the row, the number of printed decimals).
 
     Raises:
-        ConfigurationError: A value is no number, or it is not clear of which task it is.
+        ConfigurationError: A value is no number, or no recall in percent, or it is not clear of which task it is.
         VisirError: There is no such table, or no such row.
 
     Example:
@@ -71,14 +73,15 @@ def _values(given: Mapping[str, Any], tasks: Sequence[str]) -> tuple[dict[str, d
             if label is None and not rest and len(tasks) == 1:
                 task, rest = tasks[0], str(key)
             if not rest or task not in (*TASKS, *tasks):
-                faults.append(f"{key!r}: of which task? Write {f'{tasks[0]} {rest or key}'!r}")
+                written = " or ".join(repr(f"{name} {rest or key}") for name in tasks)
+                faults.append(f"{key!r}: of which task? Write {written}")
                 continue
-            try:
-                value_of = float(number)
-            except (TypeError, ValueError):
-                value_of = math.nan
+            value_of = _number(number)
             if not math.isfinite(value_of):
-                faults.append(f"{task} {rest}: {number!r} is no number")
+                faults.append(f"{task} {rest}: {_shown(number)} is no number")
+                continue
+            if LABEL.fullmatch(rest.strip()) and not 0 <= value_of <= 100:
+                faults.append(f"{task} {rest}: {_shown(number)} is not between 0 and 100")
                 continue
             values.setdefault(task, {})[rest.strip()] = value_of
             decimals = max(decimals, _printed_decimals(number))
@@ -88,7 +91,25 @@ def _values(given: Mapping[str, Any], tasks: Sequence[str]) -> tuple[dict[str, d
     return values, decimals
 
 
+def _number(number: Any) -> float:
+    """A printed value; NaN for what is none. A percent sign may follow it."""
+    if isinstance(number, bool):
+        return math.nan
+    try:
+        return float(_text(number))
+    except ValueError:
+        return math.nan
+
+
+def _shown(number: Any) -> str:
+    return cut(repr(number), 40)
+
+
+def _text(number: Any) -> str:
+    return str(number).strip().removesuffix("%").strip()
+
+
 def _printed_decimals(number: Any) -> int:
     """How many decimals a value is printed with: those of a text as it stands, those of a number as Python shows it."""
-    after = str(number).strip().partition(".")[2]
+    after = _text(number).partition(".")[2]
     return 0 if isinstance(number, float) and number.is_integer() else len(after)

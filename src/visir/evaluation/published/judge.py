@@ -17,6 +17,8 @@ from visir.evaluation.measures import MEASURES, Named, read_measure
 from visir.evaluation.published.record import Published, PublishedRow
 
 TOLERANCE = 0.05
+LABEL = re.compile(r"(?:R|Recall)@(\d+)")
+"""The labels whose recall a paper may mean in several ways."""
 _OF_ONE = {"R-P": 2}
 """Labels that are printed as fractions of 1 in tables of percentages, and their number of decimals."""
 Digits = Literal["rounded", "truncated", "summed", "bounded", "off"]

@@ -136,7 +136,7 @@ export class Column {
       "a",
       { href: this.address(hit.id), "data-item": hit.id, tabindex: "-1" },
       image,
-      el("span", { class: "label", "aria-hidden": "true" }, this.body ? el("b", null, count(hit.rank)) : null, name, hit.price ? el("span", { class: "price" }, hit.price) : null),
+      el("span", { class: "label", "aria-hidden": "true" }, el("span", { class: "headline" }, this.body ? el("b", null, count(hit.rank)) : null, name), hit.price ? el("span", { class: "price" }, hit.price) : null),
     );
     if (hit.thumbnail) picture(image, hit.thumbnail);
     else missing();
