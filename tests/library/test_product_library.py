@@ -258,15 +258,6 @@ def test_long_texts_group_nothing(shop: Path) -> None:
     assert {value.count for value in library.facets(fields=["description"])["description"].values} == {1, 4}
     place = str(shop.with_name("long.visir"))
     command = [sys.executable, "-m", "visir", "library", "facets", place, "--field", "description"]
-        sys.executable,
-        "-m",
-        "visir",
-        "library",
-        "facets",
-        str(shop.with_name("long.visir")),
-        "--field",
-        "description",
-    ]
     shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
     assert shown.count("soft cotton") in range(1, 10)
 
