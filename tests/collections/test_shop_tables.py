@@ -9,11 +9,14 @@ import pytest
 from PIL import Image
 
 import visir
+from visir.collections.readers.products import read
 from visir.collections.readers.shop_categories import CategoryStyle
 from visir.collections.readers.shop_columns import ShopColumns
+from visir.collections.readers.shop_entities import without_entities
 from visir.collections.readers.shop_numbers import read_amounts
 from visir.errors import CollectionError
 from visir.files import data_directory
+from visir.products import open_catalogue
 from visir.records import Collection
 
 
@@ -282,3 +285,33 @@ def test_options_of_a_plain_table_read_a_plain_table(tmp_path: Path) -> None:
     assert read.captions["text"].to_pylist() == ["Skirt", "A blue skirt"]
     with pytest.raises(CollectionError, match="products: unknown option 'no_such_option'"):
         visir.open(place, no_such_option="x")
+
+
+@pytest.mark.parametrize(
+    ("cell", "plain"),
+    [
+        ("Home &amp; Garden; Caf&#233;s &#x263A;", "Home & Garden; Cafés ☺"),
+        ("AT&T, R&D; &notanentity; &copy 2020 & more;", "AT&T, R&D; &notanentity; &copy 2020 & more;"),
+        ("&amp;lt;", "&lt;"),
+        ('["5&quot; pan", "A &amp; B"]', '["5\\" pan","A & B"]'),
+        (["A &amp; B", {"n": "&euro;"}, 3, None], ["A & B", {"n": "€"}, 3, None]),
+        ("[sic] A &amp; B", "[sic] A & B"),
+    ],
+)
+def test_entities_of_cells(cell: object, plain: object) -> None:
+    assert without_entities(cell) == plain
+
+
+def test_entities_separate_no_categories(tmp_path: Path) -> None:
+    table = tmp_path / "shop.csv"
+    cells = ["Home &amp; Garden > Tables; Sale", "Home &amp; Garden > Mugs", "Sale"]
+    table.write_text(
+        "\n".join(["id,title,category,price,image", *(f"{n},thing,{c},{n},a&amp;{n}.jpg" for n, c in enumerate(cells))])
+    )
+    draft = read(table)
+    assert draft.facts is not None
+    assert draft.facts["category"].to_pylist() == [["Home & Garden/Tables", "Sale"], ["Home & Garden/Mugs"], ["Sale"]]
+    assert draft.names == ["a&0.jpg", "a&1.jpg", "a&2.jpg"]
+    assert {row["name"] for row in open_catalogue(table, format="products").categories.to_pylist()} == {
+        "Home & Garden", "Tables", "Mugs", "Sale"
+    }  # fmt: skip

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -172,6 +174,32 @@ def test_a_table_that_cannot_be_read_changes_nothing(library: Library, shop: Pat
     assert len(library) == 5
 
 
+def test_a_folder_of_pictures_and_a_table_without_them(shop: Path) -> None:
+    shop.write_text("id,title,price\n1,red dress,5\n2,blue dress,6\n", encoding="utf-8")
+    library = visir.index(shop, images=shop.parent, out=shop.with_name("plain.visir"))
+    assert products(library) == {"1", "2"}
+    assert library.report is not None
+    assert "no column of pictures (image_column= names it)" in library.report.remarks
+    shop.write_text("id,title,price,image\n1,red dress,5,\n2,blue dress,6,lost.png\n", encoding="utf-8")
+    with pytest.raises(CollectionError, match=r"(?s)none of its 1 images is in .*'lost.png'"):
+        visir.index(shop, images=shop.parent, out=shop.with_name("lost.visir"))
+
+
+def test_entities_are_characters(shop: Path) -> None:
+    shop.write_text(
+        "id;title;category;price;brand\n"
+        '1;"Caf&eacute; table";"Home &amp; Garden > Tables";5;"A &amp; B"\n'
+        '2;R&D mug;"Home &amp; Garden > Mugs";6;A & B\n',
+        encoding="utf-8",
+    )
+    library = visir.index(shop, out=shop.with_name("entities.visir"))
+    assert [hit.item.name for hit in library.search("café", by="words")] == ["Café table"]
+    assert [(value.label, value.count) for value in library.facets(fields=["brand"])["brand"].values] == [("A & B", 2)]
+    assert [value.category for value in library.facets()["category"].values] == ["Home & Garden"]
+    assert library.report is not None
+    assert any(line.startswith("cells with HTML entities (read as characters): 4") for line in library.report.remarks)
+
+
 def test_nothing_of_the_shop_is_touched(shop: Path) -> None:
     before = {path.name: (path.read_bytes(), path.stat().st_mtime_ns) for path in shop.parent.iterdir()}
     visir.index(shop, colours(), out=shop.parent.parent / "made.visir").update(verify=True)
@@ -218,6 +246,20 @@ def test_facets_count_what_conditions_leave(library: Library) -> None:
 def test_a_field_with_one_number_has_no_ranges(library: Library) -> None:
     assert library.facets(where="stock = 7", fields=["stock", "price", "brand"]).facets[0].field == "stock"
     assert [facet.field for facet in library.facets(category="Sale").facets] == ["brand"]
+
+
+def test_long_texts_group_nothing(shop: Path) -> None:
+    rows = SHOP.splitlines()
+    long = "soft cotton " * 900
+    described = [f"{rows[0]};description", *(f"{row};{long if row[:2] == 'p3' else 'short'}" for row in rows[1:])]
+    shop.write_text("\n".join(described), encoding="utf-8")
+    library = visir.index(shop, out=shop.with_name("long.visir"))
+    assert "description" not in {facet.field for facet in library.facets().facets}
+    assert {value.count for value in library.facets(fields=["description"])["description"].values} == {1, 4}
+    place = str(shop.with_name("long.visir"))
+    command = [sys.executable, "-m", "visir", "library", "facets", place, "--field", "description"]
+    shown = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert shown.count("soft cotton") in range(1, 10)
 
 
 def test_facets_name_an_unknown_field(library: Library) -> None:

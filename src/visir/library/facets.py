@@ -31,6 +31,8 @@ _FEWEST = 0.05
 """Of all items so many have a field that is shown without being asked for."""
 _DISTINCT = 60
 """A field of more different texts is shown only when it is asked for: a title names no group."""
+_LONGEST = 100
+"""A field with a text of more characters is shown only when it is asked for: a description names no group."""
 
 
 @dataclass(frozen=True)
@@ -151,13 +153,15 @@ def _names(library: LibrarySnapshot) -> list[str]:
 
     def read() -> list[str]:
         own = library.database.rows(
-            "SELECT name, count(DISTINCT value), count(DISTINCT item) FROM fields GROUP BY name", ()
+            "SELECT name, count(DISTINCT value), count(DISTINCT item), max(length(value)) FROM fields GROUP BY name", ()
         )
         items = max(1, len(library))
         others = [
             (-having, name)
-            for name, distinct, having in own
-            if distinct > 1 and having >= _FEWEST * items and (distinct <= _DISTINCT or name in (PRICE, BRAND))
+            for name, distinct, having, longest in own
+            if distinct > 1
+            and having >= _FEWEST * items
+            and (name in (PRICE, BRAND) or (distinct <= _DISTINCT and longest <= _LONGEST))
         ]
         known = library.fields
         usable = [name for _, name in sorted(others) if name in known and known[name].type in ("text", "number")]

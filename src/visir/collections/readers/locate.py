@@ -68,7 +68,7 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
     if absolute and len(absolute) == count:
         draft.notes.append(f"images: {count:,} of {count:,} found, by absolute paths")
         return
-    if images == "none":
+    if images == "none" or not any(draft.names):
         draft.notes.append(NOT_LOOKED_FOR)
         return
     sources = beside(draft.root) if images is None else _given_paths(images)
@@ -87,9 +87,10 @@ def place_images(draft: SourceDraft, images: object = None) -> None:
             found_by_rank[location.rank] = found_by_rank.get(location.rank, 0) + 1
     total = sum(found_by_rank.values()) + len(absolute)
     if images is not None and total == 0:
+        named = [name for name in draft.names if name is not None]
         raise CollectionError(
-            f"{draft.name}: none of its {count:,} images is in {', '.join(str(s) for s in sources)}.",
-            hint=f"it looks for names such as {draft.names[0]!r}; images='none' goes without pictures",
+            f"{draft.name}: none of its {len(named):,} images is in {', '.join(str(s) for s in sources)}.",
+            hint=f"it looks for names such as {named[0]!r}; images='none' goes without pictures",
         )
     where = ", ".join(used[rank] for rank in sorted(found_by_rank))
     draft.notes.append(f"images: {total:,} of {count:,} found" + (f" in {where}" if where else " (none beside it)"))

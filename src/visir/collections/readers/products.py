@@ -34,6 +34,7 @@ from visir.collections.readers.shop_columns import (
     ShopColumns,
     plain,
 )
+from visir.collections.readers.shop_entities import without_entities
 from visir.collections.readers.shop_fields import field_columns
 from visir.collections.readers.sniffing import plain_stem
 from visir.collections.readers.table import TEXT_OPTIONS
@@ -108,6 +109,7 @@ def read(
     - A category cell may hold one path or several. How it is written is found out (`CategoryStyle.find`).
     - Prices are numbers, whatever sign of a currency stands beside them (`read_amounts`); other columns are numbers
       where all their cells are.
+    - HTML entities are read as characters (`without_entities`), but for ids.
 
     Columns without any cell are left out of account.
 
@@ -151,6 +153,7 @@ def read(
     columns = ShopColumns.find(path, names, id_column=id_column, title_column=title_column, image_column=image_column,
                                category_column=category_column, price_column=price_column,
                                brand_column=brand_column)  # fmt: skip
+    rows = [(place, _plain_cells(row, columns, place, report)) for place, row in rows]
     categories = _Categories(path, columns, rows, separator, paths_separator)
     products = _products(draft, report, columns, categories, rows, bad_rows)
     _add(draft, report, columns, products, decimal or None)
@@ -161,7 +164,8 @@ def read(
         "category": ", ".join(columns.category), "price": columns.price, "brand": columns.brand,
     }  # fmt: skip
     read_as = ", ".join(f"{role} from {name!r}" for role, name in found_columns.items() if name)
-    lines = [f"{len(products):,} read, {read_as}", *columns.doubts, *categories.lines, *report.lines()]
+    pictureless = [] if columns.images else ["no column of pictures (image_column= names it)"]
+    lines = [f"{len(products):,} read, {read_as}", *pictureless, *columns.doubts, *categories.lines, *report.lines()]
     draft.notes += [NOTE + line.replace("; ", ", ") for line in lines]
     return draft
 
@@ -207,6 +211,15 @@ class _Categories:
             return self.style.read(cell)
         except ValueError:
             return []
+
+
+def _plain_cells(row: Mapping[str, Any], columns: ShopColumns, place: str, report: _Report) -> dict[str, Any]:
+    """The cells of a row without HTML entities; the id stays as it is."""
+    cells = {name: cell if name == columns.id else without_entities(cell) for name, cell in row.items()}
+    for name, cell in cells.items():
+        if cell != row[name]:
+            report.count("cells with HTML entities (read as characters)", f"{place}: {_short(cell)}")
+    return cells
 
 
 def _products(

@@ -8,8 +8,12 @@ import typer
 
 from visir.cli import output
 from visir.cli.verbs import examples
+from visir.display import cut
 from visir.library.cli.parts import LibraryFolder
 from visir.library.query_help import QUERY_HELP
+
+_WIDEST = 80
+"""Longer values are cut in the table that is printed; `--json` has them whole."""
 
 
 @examples(
@@ -45,7 +49,7 @@ def facets(
         table = Table("field", "value", "items", show_edge=False)
         for facet in counted.facets:
             for place, value in enumerate(facet.values):
-                table.add_row("" if place else facet.field, value.label, f"{value.count:,}")
+                table.add_row("" if place else facet.field, cut(value.label, _WIDEST), f"{value.count:,}")
             if facet.more:
                 table.add_row("", f"and {facet.more:,} more", "")
         output.rich_table(table)

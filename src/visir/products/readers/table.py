@@ -12,6 +12,7 @@ from visir.collections.descriptor import Format, Option
 from visir.collections.readers.columns import all_columns, one_column, sniffed_columns
 from visir.collections.readers.rows import read_rows
 from visir.collections.readers.shop_categories import ARROWS, SAME, CategoryStyle
+from visir.collections.readers.shop_entities import without_entities
 from visir.collections.readers.sniffing import plain_stem
 from visir.errors import CollectionError
 from visir.products.draft import ProductDraft
@@ -35,6 +36,8 @@ def read(
     attribute_columns: str | None = None,
 ) -> ProductDraft:
     """Read a table: one row per product. Of columns with usual names only one of a kind may be there.
+
+    HTML entities are read as characters (`without_entities`), but for ids.
 
     Args:
         path: The file.
@@ -69,6 +72,7 @@ def read(
     style = _style(path, levels[0], separator) if len(levels) == 1 else CategoryStyle()
     for place, row in read_rows(path, draft.reject_row):
         label = f"{place}: {str(row.get(identifier))!r}"
+        row = {name: cell if name == identifier else without_entities(cell) for name, cell in row.items()}
         described = list(pairs(draft, label, row.get(all_attributes))) if all_attributes else []
         # An empty cell says that the product has no such attribute, not that somebody forgot its value.
         described += [(name, row.get(name)) for name in separate_attributes if row.get(name) not in (None, "")]
@@ -88,7 +92,8 @@ def _style(path: Path, column: str, separator: str | None) -> CategoryStyle:
     if separator is not None:
         return CategoryStyle("" if separator == SAME else separator)
     rows = read_rows(path, lambda *_: None)  # what is wrong with a row is counted when it is read for its product
-    cells = [cell for _, row in rows if isinstance(cell := row.get(column), str) and cell.strip()]
+    every = (without_entities(row.get(column)) for _, row in rows)
+    cells = [cell for cell in every if isinstance(cell, str) and cell.strip()]
     texts = [cell for cell in cells if not cell.lstrip().startswith("[") or any(arrow in cell for arrow in ARROWS)]
     return CategoryStyle.find(f"{path}, column {column!r}", texts)
 
