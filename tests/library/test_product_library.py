@@ -306,6 +306,16 @@ SEVERAL = {**EURO, "currency": Field("currency", "text", ("EUR", "USD"))}
         ("stone weight under 5", "stone", ["weight < 5"]),
         ("under 50", "", ["price < 50"]),
         ("dress over 20 under 50", "dress", ["price > 20", "price < 50"]),
+        ("rotes Kleid unter 50", "rotes Kleid", ["price < 50"]),
+        ("Kleid ab 20 €", "Kleid", ["price >= 20"]),
+        ("Kleid ab 20", "Kleid ab 20", []),  # "ab 20 Teile", "ab 20 Jahren": a short word needs a currency
+        ("Regal über 40 Zoll", "Regal über 40 Zoll", []),
+        ("Kleid zwischen 20 und 40 Euro", "Kleid", ["price >= 20", "price <= 40"]),
+        ("robe à partir de 20 €", "robe", ["price >= 20"]),
+        ("robe moins de 50", "robe", ["price < 50"]),
+        ("vestido entre 20 y 40", "vestido", ["price >= 20", "price <= 40"]),
+        ("vestito fino a 40 €", "vestito", ["price <= 40"]),
+        ("jurk onder 30", "jurk", ["price < 30"]),
         # not conditions
         ("under armour shirt", "under armour shirt", []),
         ("rug under 40 cm", "rug under 40 cm", []),

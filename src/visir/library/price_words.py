@@ -8,6 +8,9 @@
 | from, at least, min N; >= N | field >= N |
 | between N and M; from N to M; N - M with a currency | field >= N and field <= M |
 
+German, French, Spanish, Italian and Dutch words are read too: "unter 50", "moins de 50 €", "entre 20 et 40". Short
+words that mean other things as well ("bis", "ab", "tot", "da") need a currency beside the number.
+
 The field is the price, or a field of numbers whose name stands before the words: "weight under 5". A number may have a
 currency: € $ £ ¥ ₹, a code ("EUR") or a word ("euros"). Of a shop in one currency another currency is no condition.
 A number with another unit ("under 40 cm", "over 18 years") is left as it is.
@@ -27,14 +30,28 @@ _NAMES = {"euro": "EUR", "euros": "EUR", "dollar": "USD", "dollars": "USD", "pou
           "rupee": "INR", "rupees": "INR", "yen": "JPY"}  # fmt: skip
 _UNITS = (
     "%|(?:mm|cm|dm|m|km|in|inch|inches|ft|feet|g|kg|mg|oz|lb|lbs|ml|cl|l|litres?|liters?|w|kw|v|gb|tb|mb|mah|hz|"
-    "years?|months?|weeks?|days?|hours?|minutes?|pieces?|pcs|pack|people|persons?|pages?|stars?)\\b"
+    "years?|months?|weeks?|days?|hours?|minutes?|pieces?|pcs|pack|people|persons?|pages?|stars?|"
+    "jahren?|monaten?|wochen?|tagen?|stunden?|zoll|stück|personen|teile|seiten|ans|mois|pièces?|personnes?|"
+    "años?|meses|piezas?|personas?|anni|mesi|pezzi|persone|jaar|maanden?|stuks?)\\b"
 )
 _OPS: dict[str, Op] = {
     "under": "<", "below": "<", "less than": "<", "cheaper than": "<", "<": "<",
     "up to": "<=", "at most": "<=", "max": "<=", "maximum": "<=", "no more than": "<=", "<=": "<=", "≤": "<=",
     "over": ">", "above": ">", "more than": ">", ">": ">",
     "from": ">=", "at least": ">=", "min": ">=", "minimum": ">=", ">=": ">=", "≥": ">=",
+    # German, French, Spanish, Italian, Dutch
+    "unter": "<", "weniger als": "<", "billiger als": "<", "günstiger als": "<", "moins de": "<", "menos de": "<",
+    "meno di": "<", "onder": "<", "minder dan": "<", "goedkoper dan": "<",
+    "bis": "<=", "bis zu": "<=", "höchstens": "<=", "maximal": "<=", "jusqu'à": "<=", "jusqu’à": "<=",
+    "au maximum": "<=", "hasta": "<=", "como máximo": "<=", "fino a": "<=", "al massimo": "<=", "tot": "<=",
+    "hoogstens": "<=",
+    "über": ">", "mehr als": ">", "plus de": ">", "más de": ">", "più di": ">", "oltre": ">", "boven": ">",
+    "meer dan": ">",
+    "ab": ">=", "mindestens": ">=", "à partir de": ">=", "au moins": ">=", "desde": ">=", "al menos": ">=",
+    "da": ">=", "almeno": ">=", "vanaf": ">=", "minstens": ">=",
 }  # fmt: skip
+_SHORT = frozenset({"bis", "ab", "tot", "da", "desde", "hasta"})
+"""Words that are a condition beside a currency only: "ab 50 €"."""
 _MARK = "|".join(sorted((re.escape(mark) for mark in (*SIGNS, *CODES, *_NAMES)), key=len, reverse=True))
 _NUMBER = r"\d{1,3}(?:,\d{3})+(?:\.\d+)?|\d+(?:[.,]\d{1,2})?"
 
@@ -44,8 +61,9 @@ def _amount(name: str) -> str:
 
 
 _WORDS = "|".join(re.escape(words) for words in sorted(_OPS, key=len, reverse=True))
+_BETWEEN, _AND = "between|from|zwischen|entre|tra|fra|tussen", "and|to|und|et|y|e|en|-|–"
 _RANGE = re.compile(
-    rf"(?<!\w)(?:(?P<word>between|from)\s+{_amount('low')}\s*(?:and|to|-|–)\s*{_amount('high')})(?!\s*(?:{_UNITS}))(?!\w)",
+    rf"(?<!\w)(?P<word>{_BETWEEN})\s+{_amount('low')}\s*(?:{_AND})\s*{_amount('high')}(?!\s*(?:{_UNITS}))(?!\w)",
     re.IGNORECASE,
 )
 _SPAN = re.compile(rf"(?<![\w.,]){_amount('low')}\s*[-–]\s*{_amount('high')}(?!\w)", re.IGNORECASE)
@@ -94,7 +112,8 @@ def _taken(pattern: re.Pattern[str], text: str, fields: Mapping[str, Field], rea
     while (match := pattern.search(text, position)) is not None:
         marks = [mark for name, mark in match.groupdict().items() if mark and name.startswith(("before", "after"))]
         conditions = _conditions(match, marks, fields)
-        if conditions is None or (pattern is _SPAN and not marks):
+        needs_mark = pattern is _SPAN or match.groupdict().get("word", "").lower() in _SHORT
+        if conditions is None or (needs_mark and not marks):
             position = match.end()
             continue
         start, field = match.start(), PRICE
