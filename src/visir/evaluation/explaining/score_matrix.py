@@ -14,6 +14,9 @@ from visir.evaluation.explaining.parts import Part
 from visir.evaluation.explaining.standings import Standings
 from visir.evaluation.explaining.world import Places
 
+MOST_HELD = 0.5
+"""Of the candidates of a matrix, up to which share they are taken out of it for a part."""
+
 
 @dataclass(frozen=True, eq=False)
 class ScoreMatrix:
@@ -46,6 +49,9 @@ class ScoreMatrix:
             part: Queries and candidates that the matrix holds.
             ties: The order of equal scores: "source order", "reverse order", "trec" (by falling id); by id otherwise.
         """
+        held = part.candidates[self.documents]
+        if held.mean() < MOST_HELD:  # few candidates: their columns alone are faster than weights of 0
+            return self._only(part.queries, held).standings(part, ties)
         row, document = part.pairs
         counts = part.candidates.astype(np.int64) if part.copies is None else part.candidates * part.copies
         weight = counts[self.documents].astype(np.float32)
@@ -63,6 +69,11 @@ class ScoreMatrix:
             is_ranked = is_ranked & (part.document_fold[document] == of_query)  # type: ignore[index]
         p = len(row)
         return Standings(better + earlier + 1, better, equal, is_ranked, np.zeros(p, bool), np.full(p, np.inf))
+
+    def _only(self, queries: Places, held: NDArray[np.bool_]) -> ScoreMatrix:
+        """The scores of these queries and of the candidates that are held."""
+        rows = self._row_of[queries]
+        return ScoreMatrix(queries, self.documents[held], self.scores[np.ix_(rows, held)], self.id_place)
 
 
 def _inverse(items: Places, size: int) -> Places:
