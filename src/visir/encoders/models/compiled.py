@@ -120,7 +120,7 @@ def _converted(tower: PretrainedTower, name: str) -> Any:
             )
             frontend = FrontEndManager().load_by_framework("pytorch")
             # Not `openvino.convert_model`: it reports every conversion to its makers.
-            decoder = TorchScriptPythonDecoder(traced)  # it has to live until all is converted
+            decoder = TorchScriptPythonDecoder(traced, shared_memory=False)  # it has to live until all is converted
             model = frontend.convert(frontend.load(decoder))
         compiled = CompiledTower(model, "float32")
         difference = max(

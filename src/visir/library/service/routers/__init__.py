@@ -29,31 +29,35 @@ LARGE: dict[int | str, dict[str, Any]] = {
 }
 
 
+# What endpoints depend on is `async`, though nothing waits in it: FastAPI calls a plain function on another thread,
+# which costs more than all that these do.
+
+
 def registry_of(request: Request) -> LibraryRegistry:
     """All libraries."""
     registry: LibraryRegistry = request.app.state.registry
     return registry
 
 
-def handle_of(
+async def handle_of(
     request: Request, library: Annotated[str, Path(max_length=200, description="A name from `/v1/libraries`.")]
 ) -> LibraryHandle:
     """The library that the path names."""
     return registry_of(request).handle(library)
 
 
-def current_handle_of(handle: Annotated[LibraryHandle, Depends(handle_of)]) -> LibraryHandle:
+async def current_handle_of(handle: Annotated[LibraryHandle, Depends(handle_of)]) -> LibraryHandle:
     """The library that the path names, if it may be served."""
     handle.check_fresh()
     return handle
 
 
-def item_of(item: Annotated[str, Path(pattern=wire.ITEM, description="32 hexadecimal digits.")]) -> str:
+async def item_of(item: Annotated[str, Path(pattern=wire.ITEM, description="32 hexadecimal digits.")]) -> str:
     """The item that the path names."""
     return item
 
 
-def known_only(request: Request) -> None:
+async def known_only(request: Request) -> None:
     """Refuse a parameter behind the question mark that the path does not have: `?categroy=dogs` would show everything.
 
     The page and health checks may have any: the page reads its own, and others are there to go round caches.
@@ -72,7 +76,7 @@ def has_already(request: Request, tag: str) -> bool:
     return tag in request.headers.get("if-none-match", "")
 
 
-def admin_only(request: Request) -> None:
+async def admin_only(request: Request) -> None:
     """Refuse a caller without the scope "admin"."""
     caller = request.scope["state"]["caller"]
     if "admin" not in caller.scopes:
