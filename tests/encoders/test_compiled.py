@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -128,3 +129,25 @@ def test_nothing_is_reported_to_its_makers(tmp_path: Path, monkeypatch: pytest.M
         monkeypatch.delitem(sys.modules, name)
     monkeypatch.setitem(sys.modules, "openvino_telemetry", None)
     load(tmp_path / "model", device="openvino").encode_texts(["a"])
+
+
+def test_a_signal_after_two_networks_are_freed() -> None:
+    program = """
+import faulthandler, os, signal
+import numpy as np, openvino
+from openvino import opset13 as operations
+from visir.encoders.models.compiled import CompiledTower
+
+def network():
+    x = operations.parameter([-1, 3], np.float32)
+    return openvino.Model([operations.relu(x)], [x])
+
+faulthandler.enable()
+towers = [CompiledTower(network(), "float32") for _ in range(2)]
+while towers:
+    towers.pop(0)
+signal.signal(signal.SIGINT, lambda *_: print("handled"))
+os.kill(os.getpid(), signal.SIGINT)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "handled\n"), done.stderr

@@ -6,6 +6,7 @@ under a key over its weights and the packages' versions. It can be deleted at an
 
 from __future__ import annotations
 
+import functools
 import threading
 import warnings
 from collections.abc import Mapping, Sequence
@@ -44,11 +45,10 @@ class CompiledTower:
     """
 
     def __init__(self, model: Any, dtype: str) -> None:
-        import openvino
         import torch
 
         settings = {"INFERENCE_PRECISION_HINT": _TYPES[dtype], "INFERENCE_NUM_THREADS": torch.get_num_threads()}
-        self._network = openvino.Core().compile_model(model, "CPU", settings)
+        self._network = _core().compile_model(model, "CPU", settings)
         self._lock = threading.Lock()
 
     def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
@@ -57,6 +57,16 @@ class CompiledTower:
         with self._lock:
             vectors: NDArray[np.float32] = self._network(arrays)[0]
         return vectors
+
+
+@functools.cache
+def _core() -> Any:
+    """One for the process, never freed: each has a stack for signals, and two freed in the order in which they were
+    made leave the process with one that is gone, so that its next signal (a Ctrl+C) kills it.
+    """
+    import openvino
+
+    return openvino.Core()
 
 
 def compiled_tower(tower: PretrainedTower, card: EncoderCard, dtype: str) -> CompiledTower:
