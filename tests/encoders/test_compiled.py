@@ -42,7 +42,8 @@ def test_vectors_are_those_of_pytorch_or_refused(kind: str, tmp_path: Path) -> N
     reference, encoder = (load(tmp_path / "model", device=device) for device in ("cpu", "openvino"))
     photos = tiny.photos()
     if kind in ("align", "siglip2"):  # its pooling; its interpolated places of patches
-        with pytest.raises(EncoderError, match="gives other vectors than PyTorch"):
+        expected = "cannot compile its image tower: Kernel" if kind == "align" else "gives other vectors than PyTorch"
+        with pytest.raises(EncoderError, match=expected):
             encoder.encode_images(photos)
         photos = []
     for size in {min(size, len(photos)) for size in (1, 2, len(photos))} - {0}:

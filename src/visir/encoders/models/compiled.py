@@ -120,7 +120,8 @@ def _converted(tower: PretrainedTower, name: str) -> Any:
     from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
     samples = tower.prepare(_samples(tower.modality))
-    inputs = tower.collate(samples)
+    batches = [tower.collate(part) for part in (samples, samples[:1], samples[1:])]
+    inputs = batches[0]
     names = list(inputs) if isinstance(inputs, Mapping) else None
     try:
         with inference(), warnings.catch_warnings():
@@ -132,10 +133,10 @@ def _converted(tower: PretrainedTower, name: str) -> Any:
             # Not `openvino.convert_model`: it reports every conversion to its makers.
             decoder = TorchScriptPythonDecoder(traced, shared_memory=False)  # it has to live until all is converted
             model = frontend.convert(frontend.load(decoder))
+        # With the sizes known, OpenVINO refuses what it would compute outside the picture (ALIGN's pooling).
+        model.reshape(dict(enumerate(_shapes(batches))))
         compiled = CompiledTower(model, "float32")
-        difference = max(
-            _difference(tower, compiled, tower.collate(part)) for part in (samples, samples[:1], samples[1:])
-        )
+        difference = max(_difference(tower, compiled, batch) for batch in batches)
     except Exception as fault:  # whatever another library raises over a network that it does not know
         raise EncoderError(
             f"{name}: OpenVINO cannot compile its {tower.modality} tower: {str(fault).strip().splitlines()[-1]}",
@@ -168,6 +169,15 @@ def _positional(network: nn.Module, names: Sequence[str] | None) -> nn.Module:
 
 def _tensors(inputs: Inputs) -> list[Any]:
     return list(inputs.values()) if isinstance(inputs, Mapping) else [inputs]
+
+
+def _shapes(batches: Sequence[Inputs]) -> list[list[int]]:
+    """The shape of each input: -1 where it differs between batches."""
+    inputs = zip(*map(_tensors, batches), strict=True)
+    return [
+        [sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*(tensor.shape for tensor in tensors), strict=True)]
+        for tensors in inputs
+    ]
 
 
 def _samples(modality: Modality) -> list[Any]:
