@@ -27,6 +27,7 @@ from visir.encoders.loading import load, load_cross_encoder
 from visir.encoders.towers.base import Tower, to_device
 from visir.encoders.towers.head import Head, HeadSpec
 from visir.encoders.towers.pixel_backbone import PixelBackbone
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
 from visir.encoders.towers.resnet import ResNetBackbone
 from visir.encoders.towers.small_cnn import SmallCNNBackbone
 
@@ -149,6 +150,26 @@ def test_encoding_begins_a_batch_before_it_reads_the_last(gpu: fake_cuda.FakeCud
         vectors = visir.encode(encoder, pictures, batch_size=2, store=tmp_path / "store").vectors
     assert reads == ["begun", "begun", "read", "begun", "read", "read"]
     assert np.asarray(vectors).shape == (5, 24)
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "tiny-ViT", "tiny-RN50"])
+@pytest.mark.parametrize("side", ["image", "text"])
+def test_gradients_of_tuned_towers_stay_on_their_device(tmp_path: Path, kind: str, side: Any) -> None:
+    # On "meta" nothing is computed either, and the backward pass needs no driver.
+    if kind.startswith("tiny"):
+        name = f"openclip:{kind}/{tiny_openclip.save_zoo(tmp_path) / kind}.safetensors"
+    else:
+        tiny.save(kind, tmp_path)
+        name = str(tmp_path)
+    backbone = PretrainedBackbone(load(name, device="cpu"), side).to("meta").train()
+    items: list[Any] = [Image.new("RGB", (70, 60))] * 2 if side == "image" else ["a dog", "two dogs run"]
+    batch = backbone.collate([backbone.prepare(item) for item in items])
+    with fake_cuda.Answers():
+        features = backbone(to_device(batch, "meta"))
+        assert features.shape == (2, backbone.outputs)
+        features.square().sum().backward()
+    devices = {None if weight.grad is None else weight.grad.device.type for weight in backbone.parameters()}
+    assert "meta" in devices and devices <= {"meta", None}
 
 
 class Forgetful(nn.Module):
