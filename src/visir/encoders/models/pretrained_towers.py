@@ -148,7 +148,7 @@ class PretrainedTowersEncoder(Encoder):
 
 
 def moved_inputs(inputs: Inputs, device: str, dtype: torch.dtype) -> Inputs:
-    """Collated inputs on a device, what is no number of a token or a mask in a dtype."""
+    """Collated inputs on a device; those with fractions (pixels) in the dtype of the weights."""
     if isinstance(inputs, Tensor):
         return inputs.to(device, dtype if inputs.is_floating_point() else None)
     return {name: value.to(device, dtype if value.is_floating_point() else None) for name, value in inputs.items()}
