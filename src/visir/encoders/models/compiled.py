@@ -9,9 +9,9 @@ from __future__ import annotations
 import functools
 import threading
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.metadata import version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,14 +26,38 @@ if TYPE_CHECKING:
     from torch import nn
 
     from visir.encoders.towers.base import Inputs
-    from visir.encoders.towers.pretrained_tower import PretrainedTower
 
 COMPILED = FolderKind("compiled", "a folder of a compiled network", remedy="delete it: the network is compiled again")
 MODEL, WEIGHTS = "network.xml", "network.bin"
 _TYPES = {"float32": "f32", "bfloat16": "bf16"}
 LARGEST_DIFFERENCE = 1e-6
 """1 less the cosine of a vector and that of PyTorch, up to which a compiled tower is used."""
-_TEXTS = ("a", "a dog on the beach", "two children in red shirts run along the water beside an old wooden boat, 1962")
+_TEXTS = (
+    "a",
+    "a dog on the beach",
+    "two children in red shirts run along the water beside an old wooden boat, 1962",
+    "two children in red shirts run along the water beside an old wooden boat " * 43,
+)
+"""The last is longer than the windows in which models attend to long texts (up to 512 tokens): a network that was
+traced with shorter ones would not have them."""
+
+
+class Compilable(Protocol):
+    """What is compiled: a `PretrainedTower`, or anything that has these of one.
+
+    Attributes:
+        modality: What it reads.
+        network: A module that takes what `collate` gives and returns the (n, d) vectors.
+    """
+
+    modality: Modality
+    network: Any
+
+    def prepare(self, items: Sequence[Any]) -> list[Any]:
+        """Images or texts to one entry each."""
+
+    def collate(self, prepared: Sequence[Any]) -> Inputs:
+        """Prepared items to a batch on the CPU."""
 
 
 class CompiledTower:
@@ -69,7 +93,7 @@ def _core() -> Any:
     return openvino.Core()
 
 
-def compiled_tower(tower: PretrainedTower, card: EncoderCard, dtype: str) -> CompiledTower:
+def compiled_tower(tower: Compilable, card: EncoderCard, dtype: str) -> CompiledTower:
     """Compile a tower, or take it from the cache.
 
     Args:
@@ -113,14 +137,14 @@ def _write(store: ContentStore, key: str, model: Any) -> None:
             openvino.save_model(model, path, compress_to_fp16=False)
 
 
-def _converted(tower: PretrainedTower, name: str) -> Any:
+def _converted(tower: Compilable, name: str) -> Any:
     """The network as an OpenVINO model that gives PyTorch's vectors."""
     import torch
     from openvino.frontend import FrontEndManager
     from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
 
     samples = tower.prepare(_samples(tower.modality))
-    batches = [tower.collate(part) for part in (samples, samples[:1], samples[1:])]
+    batches = [tower.collate(part) for part in (samples[-2:], samples[:1], samples[:-1])]
     inputs = batches[0]
     names = list(inputs) if isinstance(inputs, Mapping) else None
     try:
@@ -129,14 +153,16 @@ def _converted(tower: PretrainedTower, name: str) -> Any:
             traced = torch.jit.trace(
                 _positional(tower.network.eval(), names), tuple(_tensors(inputs)), strict=False, check_trace=False
             )
-            frontend = FrontEndManager().load_by_framework("pytorch")
-            # Not `openvino.convert_model`: it reports every conversion to its makers.
-            decoder = TorchScriptPythonDecoder(traced, shared_memory=False)  # it has to live until all is converted
-            model = frontend.convert(frontend.load(decoder))
-        # With the sizes known, OpenVINO refuses what it would compute outside the picture (ALIGN's pooling).
-        model.reshape(dict(enumerate(_shapes(batches))))
-        compiled = CompiledTower(model, "float32")
-        difference = max(_difference(tower, compiled, batch) for batch in batches)
+            # By PyTorch first: it refuses indices of another size's batch, where OpenVINO writes outside of its memory.
+            difference = _largest(tower, lambda batch: to_vectors(traced(*_tensors(batch))), batches)
+            if difference <= LARGEST_DIFFERENCE:
+                frontend = FrontEndManager().load_by_framework("pytorch")
+                # Not `openvino.convert_model`: it reports every conversion to its makers.
+                decoder = TorchScriptPythonDecoder(traced, shared_memory=False)  # has to live until all is converted
+                model = frontend.convert(frontend.load(decoder))
+                # With the sizes known, OpenVINO refuses what it would compute outside the picture (ALIGN's pooling).
+                model.reshape(dict(enumerate(_shapes(batches))))
+                difference = _largest(tower, CompiledTower(model, "float32"), batches)
     except Exception as fault:  # whatever another library raises over a network that it does not know
         raise EncoderError(
             f"{name}: OpenVINO cannot compile its {tower.modality} tower: {str(fault).strip().splitlines()[-1]}",
@@ -191,8 +217,13 @@ def _samples(modality: Modality) -> list[Any]:
     return [Image.fromarray(pixels) for pixels in (np.full_like(noise, 90), np.ascontiguousarray(gradient), noise)]
 
 
-def _difference(tower: PretrainedTower, compiled: CompiledTower, inputs: Inputs) -> float:
-    """The largest 1 - cosine between the vectors of PyTorch and those of the compiled network."""
+def _largest(tower: Compilable, vectors: Callable[[Inputs], NDArray[np.float32]], batches: Sequence[Inputs]) -> float:
+    """The largest difference over all batches; not a number where any is none."""
+    return float(np.max([_difference(tower, vectors, batch) for batch in batches]))
+
+
+def _difference(tower: Compilable, compiled: Callable[[Inputs], NDArray[np.float32]], inputs: Inputs) -> float:
+    """The largest 1 - cosine between the vectors of PyTorch and those of the traced or compiled network."""
     with inference():
         expected = to_vectors(tower.network(inputs)).astype(np.float64)
     vectors = compiled(inputs).astype(np.float64)

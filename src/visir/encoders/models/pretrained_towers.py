@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import logging
 import math
-import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -21,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from visir.encoders.base import Encoder
 from visir.encoders.devices import COMPILED
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.compiled import CompiledTower, compiled_tower
+from visir.encoders.models.compiled_towers import CompiledTowers
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.truncation import TextLimit
@@ -59,8 +58,7 @@ class PretrainedTowersEncoder(Encoder):
         self.card, self.modalities = card, frozenset(pretrained_towers)
         self.dimension = next(iter(pretrained_towers.values())).outputs
         self._pretrained_towers, self._device = dict(pretrained_towers), device
-        self._compiled: dict[Modality, CompiledTower] = {}
-        self._compiling = threading.Lock()
+        self._compiled = CompiledTowers(self.pretrained_tower)
         self._temperature, self._bias = temperature, bias
         for pretrained_tower in pretrained_towers.values():
             pretrained_tower.network.eval()
@@ -110,7 +108,7 @@ class PretrainedTowersEncoder(Encoder):
             return no_vectors(self.dimension)
         inputs = pretrained_tower.collate(prepared)
         if self._device == COMPILED:
-            return self._compiled_tower(pretrained_tower)(inputs)
+            return self._compiled.vectors(pretrained_tower.modality, self.card, inputs)
         dtype = next(pretrained_tower.network.parameters()).dtype
         with inference():
             if isinstance(inputs, Tensor):
@@ -121,13 +119,6 @@ class PretrainedTowersEncoder(Encoder):
                     for name, value in inputs.items()
                 }
             return to_vectors(pretrained_tower.network(moved))
-
-    def _compiled_tower(self, pretrained_tower: PretrainedTower) -> CompiledTower:
-        with self._compiling:
-            if pretrained_tower.modality not in self._compiled:
-                dtype = self.card.dtype.partition(" ")[0]
-                self._compiled[pretrained_tower.modality] = compiled_tower(pretrained_tower, self.card, dtype)
-            return self._compiled[pretrained_tower.modality]
 
 
 def of_torch(device: str | None, dtype: str) -> tuple[str | None, str]:
