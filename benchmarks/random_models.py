@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import io
 import json
 from collections.abc import Callable
 from importlib.resources import files
@@ -34,7 +35,31 @@ def clip(folder: Path) -> None:
     transformers.CLIPModel(transformers.CLIPConfig()).save_pretrained(folder)
 
 
-MODELS: dict[str, Callable[[Path], None]] = {"clip-vit-base-patch32": clip}
+def siglip(folder: Path) -> None:
+    """SigLIP base, 224 px, with a small vocabulary: every text is padded to 64 tokens, whatever they are."""
+    import sentencepiece
+
+    model = io.BytesIO()
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789,."
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([" ".join(letters), "a dog runs on the beach, two children play beside an old boat"]),
+        model_writer=model,
+        vocab_size=64,
+        hard_vocab_limit=False,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        minloglevel=2,
+    )
+    (folder / "spiece.model").write_bytes(model.getvalue())
+    settings = {"tokenizer_class": "SiglipTokenizer", "model_max_length": 64, "model_input_names": ["input_ids"]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    transformers.SiglipImageProcessor(size={"height": 224, "width": 224}).save_pretrained(folder)
+    transformers.SiglipModel(transformers.SiglipConfig()).save_pretrained(folder)
+
+
+MODELS: dict[str, Callable[[Path], None]] = {"clip-vit-base-patch32": clip, "siglip-base-patch16-224": siglip}
 """By name."""
 
 
