@@ -94,8 +94,8 @@ def _made(tower: Any, encoder: Encoder, change: FolderChange) -> dict[str, Any]:
         if network.token_ids(_TEXTS) != expected:
             return {"refused": "the library tokenizers gives other tokens than transformers"}
         groups = [_TEXTS, *([text] for text in _TEXTS), _TEXTS[:2]]
-        difference = max(
-            difference_of(network.embed_texts(texts), np.asarray(encoder.embed_texts(texts))) for texts in groups
+        difference = np.max(
+            [difference_of(network.embed_texts(texts), np.asarray(encoder.embed_texts(texts))) for texts in groups]
         )
     except Exception as fault:  # whatever another library raises over a network that it does not know
         return {"refused": str(fault).strip().splitlines()[-1] if str(fault).strip() else type(fault).__name__}
