@@ -16,9 +16,19 @@ Share = tuple[float, float]
 _PARTS = 8
 
 
-def spread(work: Callable[[Share], None]) -> None:
-    """Call `work` once per core, each with its share, and wait; results must not depend on where shares are cut."""
-    n = cores()
+_PIECE = 16
+"""Rows of the smallest share: a cache line of float32."""
+
+
+def spread(work: Callable[[Share], None], rows: int | None = None) -> None:
+    """Call `work` once per core, each with its share, and wait; results must not depend on where shares are cut.
+
+    Args:
+        work: Takes a share.
+        rows: What `piece` cuts into shares. As many cores work as there are pieces: handing a query alone to another
+            core takes as long as many a search.
+    """
+    n = cores() if rows is None or rows > _PIECE else 1
     if n == 1:
         work((0.0, 1.0))
         return
@@ -48,7 +58,7 @@ def spread_parts(n: int, work: Callable[[int, int], None]) -> None:
 
 def piece(n: int, share: Share) -> tuple[int, int]:
     """The share of [0, n), cut at multiples of 16 (a cache line of float32)."""
-    start, stop = (min(n, round(n * edge / 16) * 16) if edge < 1 else n for edge in share)
+    start, stop = (min(n, round(n * edge / _PIECE) * _PIECE) if edge < 1 else n for edge in share)
     return start, stop
 
 

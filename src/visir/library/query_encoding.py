@@ -265,8 +265,7 @@ class QueryEncoder:
 
 
 def _item_vectors(library: LibrarySnapshot, system: str, item: str) -> Any:
-    """The vector of an item. Raises `UnknownItemError` when the library has no such item."""
-    library.item(item)
+    """The vector of an item, whose id `LibrarySnapshot.id_of` gave."""
     return library.indexes[system].select([item])
 
 

@@ -94,7 +94,7 @@ class Side:
                 kernels.lengths(vectors[a:b], lengths[a:b])
                 kernels.divide_rows(vectors[a:b], lengths[a:b])
 
-        spread(share)
+        spread(share, n)
         if self.similarity == "cosine":
             self._check(rows, lengths == 0, "are zero; they have no cosine", "search by dot product (--similarity dot)")
             self._check(rows, ~np.isfinite(lengths), "are too large for float32", "scale the vectors down")
