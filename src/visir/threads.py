@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -62,25 +62,33 @@ def piece(n: int, share: Share) -> tuple[int, int]:
     return start, stop
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
     """Keep matrix products on the thread that asks for them, while every core asks for its own.
 
     A BLAS that spreads a product itself leaves its threads spinning for some milliseconds after each, in the way of
     whatever comes next.
     """
-    limited: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
-    return limited
+    before = [(library, library.get_num_threads()) for library in _blas()]
+    for library, _ in before:
+        library.set_num_threads(1)
+    try:
+        yield
+    finally:
+        for library, threads in before:
+            library.set_num_threads(threads)
 
 
 @cache
-def _blas() -> Any:
-    """The loaded BLAS libraries. Looking for them takes 7 ms, a search among thousands 2 ms; the one that NumPy
+def _blas() -> list[Any]:
+    """The loaded BLAS libraries. Looking for them takes 7 ms, a search among thousands 1 ms; the one that NumPy
     multiplies with is there from NumPy's import on.
     """
     import numpy  # noqa: F401
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-    return ThreadpoolController()
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [library for library in libraries if library.get_num_threads() is not None]
 
 
 def cores() -> int:
