@@ -145,7 +145,8 @@ class Rows(Generic[Vectors]):
         rows = self.find(requested)
         part = np.searchsorted(self.starts, rows, side="right") - 1
         if len(part) and (part == part[0]).all():
-            return self.parts[part[0]].take(rows - self.starts[part[0]])
+            together: Vectors = self.parts[part[0]].take(rows - self.starts[part[0]])
+            return together
         pieces, names = [], []
         for p in np.unique(part):
             pieces.append(self.parts[p].take(rows[part == p] - self.starts[p]))
