@@ -69,7 +69,7 @@ def one_blas_thread() -> Iterator[None]:
     A BLAS that spreads a product itself leaves its threads spinning for some milliseconds after each, in the way of
     whatever comes next.
     """
-    before = [(library, library.get_num_threads()) for library in _blas()]
+    before = [(library, threads) for library in _blas() if (threads := library.get_num_threads()) != 1]
     for library, _ in before:
         library.set_num_threads(1)
     try:
@@ -77,6 +77,16 @@ def one_blas_thread() -> Iterator[None]:
     finally:
         for library, threads in before:
             library.set_num_threads(threads)
+
+
+def one_blas_thread_from_now() -> None:
+    """The same for the rest of the process, and all its threads; call it on the main thread.
+
+    For services, which search on threads of their own. OpenBLAS 0.3.31 takes a number from such a thread, tells it when
+    it is asked, and works with the number that the main thread set before.
+    """
+    for library in _blas():
+        library.set_num_threads(1)
 
 
 @cache

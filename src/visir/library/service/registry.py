@@ -380,11 +380,12 @@ def _generation(folder: Path) -> int | None:
 
 
 def _pin(threads: int) -> None:
-    """Matrix products run on so many threads, whichever thread asks for them: what a text's vector is, to the last bit,
-    may depend on their number.
+    """Matrix products of models run on so many threads, whichever thread asks for them: what a text's vector is, to the
+    last bit, may depend on their number. Those of searches, and of models in NumPy, run on one.
     """
-    from visir.threads import cores
+    from visir.threads import cores, one_blas_thread_from_now
 
+    one_blas_thread_from_now()
     with contextlib.suppress(ImportError):
         import torch
 
