@@ -171,15 +171,15 @@ def _look(
         looked.append(forward.look(kernels.scan_rows, tile, (start, stop), down, top, across, left, slacks, ties))
 
     def down_columns(part: Share) -> None:
-        assert backward is not None, "called with one"
+        assert backward is not None, "columns are queries of the backward task"
         share = piece(len(across), part)
         looked.append(backward.look(kernels.scan_columns, tile, share, across, left, down, top, slacks, ties))
 
     if few:
-        spread(multiply)
-    spread(across_rows)
+        spread(multiply, len(across))
+    spread(across_rows, len(down))
     if backward is not None:
-        spread(down_columns)
+        spread(down_columns, len(across))
     return sum(looked)
 
 
@@ -194,11 +194,14 @@ def _answers(state: SearchState, queries: Side, candidates: Side) -> Answers:
                 a, b = piece(len(places), part)  # noqa: B023 (called before the next turn)
                 kernels.rescore(start + a, start + b, state.keys, state.fill, vectors, places[a:b], block, first)  # noqa: B023
 
-            spread(share)
+            spread(share, len(places))
     _answer_crowded(state, queries, candidates)
     indices = np.empty((len(state), state.depth), np.int32)
     scores = np.empty((len(state), state.depth), np.float32)
-    spread(lambda part: kernels.finish(*piece(len(state), part), state.depth, state.keys, state.fill, indices, scores))
+    spread(
+        lambda part: kernels.finish(*piece(len(state), part), state.depth, state.keys, state.fill, indices, scores),
+        len(state),
+    )
     return indices, scores
 
 
@@ -226,7 +229,7 @@ def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None
                         batch[a + i], state.depth, state.keys, state.fill, scores[i], slack, selected[i], block, first  # noqa: B023
                     )  # fmt: skip
 
-            spread(share)
+            spread(share, len(batch))
 
 
 def slack_of_product(dimension: int, lengths: float, u: float = 2.0**-24) -> float:
