@@ -390,7 +390,7 @@ def answer(
       sums and weights are all 0 before and after
     """
     starts, maxima, informative, totals, levels, postings, _, _ = lists
-    sums, peaks, reached_documents, scored, query = room
+    sums, peaks, found, scored, query = room
     offsets = queries[0]
     longest = 0
     for q in range(first, last):
@@ -418,7 +418,7 @@ def answer(
                 query[0][at] = values[j]
         filled = 0
         if m > MAX_QUERY_TERMS:  # more terms than the sums have room for: score every document
-            filled = _score_all(n, reached_documents, query, vectors, places, scored)
+            filled = _score_all(n, found, query, vectors, places, scored)
         else:
             # One unit of a sum is 1 / scale. A term adds at most its bound and 2 units, and all of them 65,535.
             scale = (65_000.0 - 3.0 * m) / total
@@ -430,13 +430,10 @@ def answer(
                 for j in range(m):
                     for grade in range(GRADES):
                         steps[j, grade] = np.uint16(factor[j] * _MIDDLES[grade] + 1.0)
-                _read(m, row, steps, done, taken, starts, levels, postings, sums)
-                _drop(dead, sums)
-                _stripe_maxima(sums, peaks)
-                low = _floor(peaks, candidates)
-                reached = _collect(sums, peaks, low, 65_536, reached_documents)
-                filled = _score_documents(reached_documents, reached, query, vectors, places, scored, 0)
-                _clear(sums)
+                reached = _most_promising(
+                    m, row, steps, taken, starts, levels, postings, dead, candidates, sums, peaks, found, scored
+                )
+                filled = _score_documents(found, reached, query, vectors, places, scored, 0)
             if budget == 0 or filled < k:  # too few: what was not read may hold more
                 for j in range(m):
                     done[j] = 0
@@ -473,23 +470,56 @@ def _ask_for_postings(row: int, block: int, done: int, starts: Any, levels: Any,
 
 @njit
 def _read(
-    m: int, row: Any, steps: Any, done: Any, taken: Any, starts: Any, levels: Any, postings: Any, sums: Any
+    m: int, row: Any, steps: Any, done: Any, taken: Any, starts: Any, levels: Any, postings: Any, block: int, sums: Any
 ) -> None:
-    """Add the postings of the levels from `done` to `taken` of each term, with those to come already asked for."""
-    for block in range(levels.shape[1]):
-        part = sums[block * (BLOCK + 1) : (block + 1) * (BLOCK + 1)]
-        for j in range(m):
-            if j + 4 < m:
-                _ask_for_postings(row[j + 4], block, done[j + 4], starts, levels, postings)
-            if j + 12 < m:
-                _prefetch(levels[row[j + 12], block], 0)
-                _prefetch(starts[row[j + 12]], block)
-            if taken[j] > done[j]:
-                begin, ends = starts[row[j], block], levels[row[j], block]
-                first = begin + (np.int64(ends[done[j] - 1]) if done[j] > 0 else 0)
-                _add_postings(part, postings[first : begin + np.int64(ends[taken[j] - 1])], steps[j], _PER * done[j])
+    """Add one block's postings of the levels from `done` to `taken` of each term, those to come already asked for."""
     for j in range(m):
-        done[j] = max(done[j], taken[j])
+        if j + 4 < m:
+            _ask_for_postings(row[j + 4], block, done[j + 4], starts, levels, postings)
+        if j + 12 < m:
+            _prefetch(levels[row[j + 12], block], 0)
+            _prefetch(starts[row[j + 12]], block)
+        if taken[j] > done[j]:
+            begin, ends = starts[row[j], block], levels[row[j], block]
+            first = begin + (np.int64(ends[done[j] - 1]) if done[j] > 0 else 0)
+            _add_postings(sums, postings[first : begin + np.int64(ends[taken[j] - 1])], steps[j], _PER * done[j])
+
+
+@njit
+def _most_promising(
+    m: int, row: Any, steps: Any, taken: Any, starts: Any, levels: Any, postings: Any, dead: Any, wanted: int,
+    sums: Any, peaks: Any, found: Any, keys: Any,
+) -> int:  # fmt: skip
+    """Put the documents with the `wanted` largest sums into `found`; how many they are (fewer if fewer have any).
+
+    Blocks are read one after another into the sums of the first, which stay in the first caches.
+    """
+    part, tops, done = sums[: BLOCK + 1], peaks[: (BLOCK + 1) // STRIPES], np.zeros(m, np.int64)
+    n, low, buried = 0, np.uint16(1), 0
+    for block in range(levels.shape[1]):
+        _read(m, row, steps, done, taken, starts, levels, postings, block, part)
+        while buried < dead.shape[0] and dead[buried] < (block + 1) * BLOCK:
+            part[dead[buried] - block * BLOCK] = 0
+            buried += 1
+        part[BLOCK] = 0
+        _stripe_maxima(part, tops)
+        if n < wanted:
+            low = max(np.uint16(1), _floor(tops, wanted))
+        reached = _collect(part, tops, low, 65_536, found)
+        for i in range(reached):
+            number = np.uint64(65_535 - np.int64(part[found[i]]))
+            keys[n + i] = (number << np.uint64(32)) | np.uint64(found[i] + block * BLOCK)
+        n += reached
+        if n > wanted:
+            _smallest_first(keys, n, wanted)
+            n, worst = wanted, keys[0]
+            for i in range(1, n):
+                worst = max(worst, keys[i])
+            low = np.uint16(np.uint64(65_535) - (worst >> np.uint64(32)))
+        _clear(part)
+    for i in range(n):
+        found[i] = np.int64(keys[i] & np.uint64(0xFFFFFFFF))
+    return n
 
 
 @njit
@@ -534,7 +564,11 @@ def _exactly(
     rest = 0.0 if number <= _SHORT else 0.12 * total
     while True:
         left = _prefixes_by_price(m, row, listed, totals, rest, taken)
-        _read(m, row, steps, done, taken, starts, levels, postings, sums)
+        for block in range(levels.shape[1]):
+            part = sums[block * (BLOCK + 1) : (block + 1) * (BLOCK + 1)]
+            _read(m, row, steps, done, taken, starts, levels, postings, block, part)
+        for j in range(m):
+            done[j] = max(done[j], taken[j])
         _drop(dead, sums)
         _stripe_maxima(sums, peaks)
         kth = int(_floor(peaks, k))
