@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.models.forward import inference, to_vectors
+from visir.encoders.models.text_network import LARGEST_DIFFERENCE, difference_of
 from visir.errors import EncoderError, VisirError, require
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality
@@ -31,8 +32,6 @@ if TYPE_CHECKING:
 COMPILED = FolderKind("compiled", "a folder of a compiled network", remedy="delete it: the network is compiled again")
 MODEL, WEIGHTS = "network.xml", "network.bin"
 _TYPES = {"float32": "f32", "bfloat16": "bf16"}
-LARGEST_DIFFERENCE = 1e-6
-"""1 less the cosine of a vector and that of PyTorch, up to which a compiled tower is used."""
 _TEXTS = ("a", "a dog on the beach", "two children in red shirts run along the water beside an old wooden boat, 1962")
 
 
@@ -53,7 +52,7 @@ class CompiledTower:
 
     def __call__(self, inputs: Inputs) -> NDArray[np.float32]:
         """(n, d) vectors of a batch, as the tower collates it."""
-        arrays = [tensor.numpy() for tensor in _tensors(inputs)]
+        arrays = [tensor.numpy() for tensor in tensors(inputs)]
         with self._lock:
             vectors: NDArray[np.float32] = self._network(arrays)[0]
         return vectors
@@ -127,7 +126,7 @@ def _converted(tower: PretrainedTower, name: str) -> Any:
         with inference(), warnings.catch_warnings():
             warnings.simplefilter("ignore")
             traced = torch.jit.trace(
-                _positional(tower.network.eval(), names), tuple(_tensors(inputs)), strict=False, check_trace=False
+                positional(tower.network.eval(), names), tuple(tensors(inputs)), strict=False, check_trace=False
             )
             frontend = FrontEndManager().load_by_framework("pytorch")
             # Not `openvino.convert_model`: it reports every conversion to its makers.
@@ -151,7 +150,7 @@ def _converted(tower: PretrainedTower, name: str) -> Any:
     return model
 
 
-def _positional(network: nn.Module, names: Sequence[str] | None) -> nn.Module:
+def positional(network: nn.Module, names: Sequence[str] | None) -> nn.Module:
     """The network with its inputs one by one, in the order of their names."""
     from torch import Tensor, nn
 
@@ -160,23 +159,23 @@ def _positional(network: nn.Module, names: Sequence[str] | None) -> nn.Module:
             super().__init__()
             self.network = network
 
-        def forward(self, *tensors: Tensor) -> Any:
-            inputs = tensors[0] if names is None else dict(zip(names, tensors, strict=True))
+        def forward(self, *values: Tensor) -> Any:
+            inputs = values[0] if names is None else dict(zip(names, values, strict=True))
             return self.network(inputs)
 
     return Positional().eval()
 
 
-def _tensors(inputs: Inputs) -> list[Any]:
+def tensors(inputs: Inputs) -> list[Any]:
+    """The tensors of a batch, in the order of their names."""
     return list(inputs.values()) if isinstance(inputs, Mapping) else [inputs]
 
 
 def _shapes(batches: Sequence[Inputs]) -> list[list[int]]:
     """The shape of each input: -1 where it differs between batches."""
-    inputs = zip(*map(_tensors, batches), strict=True)
     return [
-        [sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*(tensor.shape for tensor in tensors), strict=True)]
-        for tensors in inputs
+        [sizes[0] if len(set(sizes)) == 1 else -1 for sizes in zip(*(tensor.shape for tensor in same), strict=True)]
+        for same in zip(*map(tensors, batches), strict=True)
     ]
 
 
@@ -194,10 +193,5 @@ def _samples(modality: Modality) -> list[Any]:
 def _difference(tower: PretrainedTower, compiled: CompiledTower, inputs: Inputs) -> float:
     """The largest 1 - cosine between the vectors of PyTorch and those of the compiled network."""
     with inference():
-        expected = to_vectors(tower.network(inputs)).astype(np.float64)
-    vectors = compiled(inputs).astype(np.float64)
-    if vectors.shape != expected.shape:
-        return float("inf")
-    lengths = np.linalg.norm(expected, axis=1) * np.linalg.norm(vectors, axis=1)
-    cosines = (expected * vectors).sum(axis=1) / np.maximum(lengths, 1e-30)
-    return float(np.max(1 - cosines))
+        expected = to_vectors(tower.network(inputs))
+    return difference_of(compiled(inputs), expected)

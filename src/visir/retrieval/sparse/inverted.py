@@ -31,7 +31,7 @@ class InvertedSettings:
     )
     candidates: int = setting(
         0,
-        "documents looked at more closely: within a budget (0: 2 k + budget / 1000), or re-scored in two-stage search "
+        "documents looked at more closely: within a budget (0: 2 k + budget / 800), or re-scored in two-stage search "
         "(0: 10 k, at least 100)",
         least=0,
         search=True,
@@ -191,7 +191,7 @@ def _shares(settings: InvertedSettings, k: int, share: float) -> tuple[int, int]
     """(budget, candidates) for a part with this share of the documents."""
     if settings.budget == 0:
         return 0, 0
-    candidates = max(k, settings.candidates or 2 * k + settings.budget // 1000)
+    candidates = max(k, settings.candidates or 2 * k + settings.budget // 800)
     candidates = k + int(np.ceil((candidates - k) * share))
     return max(1, int(settings.budget * share)), candidates
 

@@ -31,7 +31,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from visir.retrieval.kernels import njit, njit_sum
+from visir.jit import njit
 from visir.retrieval.sparse.layout_kernels import BLOCK, EDGES, GRADES, LEVELS
 
 STRIPES = 16
@@ -66,7 +66,7 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:  # pragma: no
     return types.void(array, types.int64), generate
 
 
-@njit
+@njit()
 def _add_column(sums: Any, column: Any, weight: Any) -> None:
     factor = np.uint32(weight)
     for i in range(sums.shape[0]):
@@ -74,7 +74,7 @@ def _add_column(sums: Any, column: Any, weight: Any) -> None:
         sums[i] += np.uint16((factor * (byte << np.uint32(8))) >> np.uint32(16)) + np.uint16(min(byte, np.uint32(1)))
 
 
-@njit
+@njit()
 def _add_postings(sums: Any, postings: Any, steps: Any, grade: Any) -> None:
     """Add postings, from the beginning of a grade on, to the sums of their block."""
     at = np.uint64(grade)
@@ -84,7 +84,7 @@ def _add_postings(sums: Any, postings: Any, steps: Any, grade: Any) -> None:
         at += np.uint64(posting >> np.uint16(15))
 
 
-@njit
+@njit()
 def _stripe_maxima(sums: Any, maxima: Any) -> None:
     """`maxima[i]` of the sums of documents i, i + W, i + 2 W, …, where W is the number of maxima."""
     width = maxima.shape[0]
@@ -97,7 +97,7 @@ def _stripe_maxima(sums: Any, maxima: Any) -> None:
             maxima[i] = max(maxima[i], part[i])
 
 
-@njit
+@njit()
 def _reaching(values: Any, low: Any) -> Any:
     total = np.uint16(0)
     for i in range(values.shape[0]):
@@ -105,7 +105,7 @@ def _reaching(values: Any, low: Any) -> Any:
     return total
 
 
-@njit
+@njit()
 def _reached(values: Any, low: Any) -> Any:
     """How many values are `low` or more; counted 16,384 at a time so that 16-bit counters suffice."""
     total = 0
@@ -114,7 +114,7 @@ def _reached(values: Any, low: Any) -> Any:
     return total
 
 
-@njit
+@njit()
 def _floor(maxima: Any, wanted: int) -> Any:
     """The largest value (1 or more) that at least `wanted` maxima reach, or 1: by bisection."""
     low, high = 1, 65_536
@@ -130,7 +130,7 @@ def _floor(maxima: Any, wanted: int) -> Any:
     return np.uint16(low)
 
 
-@njit
+@njit()
 def _collect(sums: Any, maxima: Any, low: Any, high: int, candidates: Any) -> int:
     """The documents whose sums are from `low` to less than `high`, and how many."""
     width, n = maxima.shape[0], 0
@@ -148,7 +148,7 @@ def _collect(sums: Any, maxima: Any, low: Any, high: int, candidates: Any) -> in
     return n
 
 
-@njit
+@njit()
 def _ask_for(document: Any, vectors: Any) -> None:
     offsets, gap_starts, gaps, values = vectors
     for j in range(gap_starts[document], gap_starts[document + 1], 64):
@@ -157,7 +157,7 @@ def _ask_for(document: Any, vectors: Any) -> None:
         _prefetch(values, j)
 
 
-@njit
+@njit()
 def _rows_of(gaps: Any, rows: Any) -> None:
     """The rows of a document's terms."""
     at, row = np.uint64(0), np.int64(-1)
@@ -169,7 +169,7 @@ def _rows_of(gaps: Any, rows: Any) -> None:
         at += np.uint64(longer + np.int64(1))
 
 
-@njit_sum
+@njit("reassoc")
 def _sum(query: Any, rows: Any, values: Any) -> Any:
     """The sum of products in an order that vector units like."""
     total = 0.0
@@ -178,7 +178,7 @@ def _sum(query: Any, rows: Any, values: Any) -> Any:
     return total
 
 
-@njit
+@njit()
 def _score(query: Any, rows: Any, values: Any) -> Any:
     """The score (by its definition), and whether a term is shared; `query` (T,) float64 is 0 where it has no term.
 
@@ -196,21 +196,21 @@ def _score(query: Any, rows: Any, values: Any) -> Any:
     return score, total > 0.0
 
 
-@njit
+@njit()
 def _key(score: Any, place: Any) -> Any:
     """A number that orders by falling score (not negative), then by rising place."""
     bits = np.uint32(np.float32(score).view(np.uint32) ^ np.uint32(0x7FFFFFFF))
     return (np.uint64(bits) << np.uint64(32)) | np.uint64(place)
 
 
-@njit
+@njit()
 def _score_of(key: Any) -> Any:
     """The score inside a key."""
     bits = np.uint32(np.uint32(key >> np.uint64(32)) ^ np.uint32(0x7FFFFFFF))
     return bits.view(np.float32)
 
 
-@njit
+@njit()
 def _score_documents(candidates: Any, n: int, query: Any, vectors: Any, places: Any, keys: Any, filled: int) -> int:
     """Append the keys of those of `candidates[:n]` that share a term with the query; how many there are then."""
     offsets, gap_starts, gaps, values = vectors
@@ -229,7 +229,7 @@ def _score_documents(candidates: Any, n: int, query: Any, vectors: Any, places: 
     return filled
 
 
-@njit
+@njit()
 def _smallest_first(keys: Any, n: int, k: int) -> None:
     """Move the k smallest of `keys[:n]` to the front, unsorted (Hoare's selection)."""
     left, right = 0, n - 1
@@ -253,7 +253,7 @@ def _smallest_first(keys: Any, n: int, k: int) -> None:
             break
 
 
-@njit
+@njit()
 def _prefixes_by_worth(m: int, row: Any, bound: Any, informative: Any, levels: Any, budget: Any, taken: Any) -> None:
     """How many levels of each query term to read so that the most telling postings, at most `budget`, are read.
 
@@ -282,13 +282,13 @@ def _prefixes_by_worth(m: int, row: Any, bound: Any, informative: Any, levels: A
             taken[j] = level + 1
 
 
-@njit
+@njit()
 def _price(bound: Any, number: Any) -> Any:
     """A class of postings per unit by which reading them lowers the bound, two classes per factor of two."""
     return np.int64(np.float32((np.float64(number) + 1.0) / bound).view(np.uint32) >> np.uint32(22))
 
 
-@njit
+@njit()
 def _prefixes_by_price(m: int, row: Any, bound: Any, levels: Any, rest: Any, taken: Any) -> Any:
     """Read (further) levels of the terms, cheapest first, until all that is unread adds at most `rest`; what it adds.
 
@@ -332,7 +332,7 @@ def _prefixes_by_price(m: int, row: Any, bound: Any, levels: Any, rest: Any, tak
     return left
 
 
-@njit
+@njit()
 def _best(keys: Any, n: int, k: int) -> Any:
     """The score of the k-th best of `keys[:n]`, whose best k are moved to the front; -1 when there are fewer."""
     if n < k:
@@ -344,7 +344,7 @@ def _best(keys: Any, n: int, k: int) -> Any:
     return _score_of(worst)
 
 
-@njit
+@njit()
 def _read_columns(m: int, row: Any, factor: Any, column_of: Any, columns: Any, sums: Any) -> None:
     for start in range(0, sums.shape[0], _CHUNK):
         stop = start + _CHUNK
@@ -354,13 +354,13 @@ def _read_columns(m: int, row: Any, factor: Any, column_of: Any, columns: Any, s
                 _add_column(sums[start:stop], columns[column, start:stop], np.ceil(factor[j] * (256.0 / 255.0)))
 
 
-@njit
+@njit()
 def _clear(sums: Any) -> None:
     for i in range(sums.shape[0]):
         sums[i] = np.uint16(0)
 
 
-@njit
+@njit()
 def answer(
     first: int,
     last: int,
@@ -452,7 +452,7 @@ def answer(
         fill[q] = size
 
 
-@njit
+@njit()
 def _drop(dead: Any, sums: Any) -> None:
     """Clear the sums of deleted documents, and of the numbers that no document has."""
     for i in range(dead.shape[0]):
@@ -461,14 +461,14 @@ def _drop(dead: Any, sums: Any) -> None:
         sums[i] = 0
 
 
-@njit
+@njit()
 def _ask_for_postings(row: int, block: int, done: int, starts: Any, levels: Any, postings: Any) -> None:
     first = starts[row, block] + (np.int64(levels[row, block, done - 1]) if done > 0 else 0)
     for i in range(4):
         _prefetch(postings, first + 32 * i)
 
 
-@njit
+@njit()
 def _read(
     m: int, row: Any, steps: Any, done: Any, taken: Any, starts: Any, levels: Any, postings: Any, block: int, sums: Any
 ) -> None:
@@ -485,7 +485,7 @@ def _read(
             _add_postings(sums, postings[first : begin + np.int64(ends[taken[j] - 1])], steps[j], _PER * done[j])
 
 
-@njit
+@njit()
 def _most_promising(
     m: int, row: Any, steps: Any, taken: Any, starts: Any, levels: Any, postings: Any, dead: Any, wanted: int,
     sums: Any, peaks: Any, found: Any, keys: Any,
@@ -522,7 +522,7 @@ def _most_promising(
     return n
 
 
-@njit
+@njit()
 def _score_all(n: int, candidates: Any, query: Any, vectors: Any, places: Any, scored: Any) -> int:
     living = 0
     for document in range(n):
@@ -532,7 +532,7 @@ def _score_all(n: int, candidates: Any, query: Any, vectors: Any, places: Any, s
     return _score_documents(candidates, living, query, vectors, places, scored, 0)
 
 
-@njit
+@njit()
 def _exactly(
     m: int,
     row: Any,
@@ -592,7 +592,7 @@ def _exactly(
         return filled
 
 
-@njit
+@njit()
 def score_again(
     first: int, last: int, queries: Any, rows: Any, vectors: Any, offsets: Any, documents: Any, places: Any, room: Any,
     keys: Any, fill: Any,

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from visir.retrieval.kernels import njit
+from visir.jit import njit
 
 LEVELS, GRADES = 16, 32
 BLOCK = (1 << 15) - 1
@@ -30,7 +30,7 @@ EDGES = np.array([*np.round(255 * 0.91 ** np.arange(GRADES)), 0], np.int64)
 _GRADE = np.array([np.flatnonzero(byte <= EDGES[:GRADES])[-1] for byte in range(256)], np.int64)
 
 
-@njit
+@njit()
 def count(terms: Any, values: Any, frequency: Any, maxima: Any) -> None:
     """How many documents have each term, and the term's largest weight."""
     for j in range(terms.shape[0]):
@@ -40,12 +40,12 @@ def count(terms: Any, values: Any, frequency: Any, maxima: Any) -> None:
             maxima[term] = values[j]
 
 
-@njit
+@njit()
 def _byte(value: Any, maximum: Any) -> int:
     return max(1, min(255, int(np.ceil(np.float64(value) / np.float64(maximum) * 255.0))))
 
 
-@njit
+@njit()
 def count_grades(offsets: Any, terms: Any, values: Any, rows: Any, maxima: Any, counts: Any, gap_starts: Any) -> None:
     """Fill `counts` (T, B, G), the documents of each grade, and `gap_starts` (n + 1,), where their gaps will stand.
 
@@ -61,7 +61,7 @@ def count_grades(offsets: Any, terms: Any, values: Any, rows: Any, maxima: Any, 
         gap_starts[document + 1] = gap_starts[document] + size
 
 
-@njit
+@njit()
 def lay_out(counts: Any, levels: Any) -> int:
     """Turn `counts` into the place of each grade's first posting, and fill `levels`; the number of postings."""
     place = 0
@@ -80,7 +80,7 @@ def lay_out(counts: Any, levels: Any) -> int:
     return place
 
 
-@njit
+@njit()
 def invert(
     offsets: Any, terms: Any, values: Any, rows: Any, maxima: Any, place: Any, levels: Any, column_of: Any,
     postings: Any, columns: Any, gaps: Any,
@@ -117,7 +117,7 @@ def invert(
                 postings[begin - 1] |= np.uint16(1 << 15)
 
 
-@njit
+@njit()
 def decode(documents: Any, gap_starts: Any, gaps: Any, listed: Any, terms: Any) -> None:
     """Fill `terms` with the terms of these documents, one after another; `listed` (T,): the terms that occur."""
     at = 0
@@ -132,7 +132,7 @@ def decode(documents: Any, gap_starts: Any, gaps: Any, listed: Any, terms: Any) 
                 at += 1
 
 
-@njit
+@njit()
 def first_fault(offsets: Any, gap_starts: Any, gaps: Any, count: int) -> int:
     """The first document whose gaps are not those of as many terms, of `count`, as it has weights; -1 if none."""
     for document in range(offsets.shape[0] - 1):
