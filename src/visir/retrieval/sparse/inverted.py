@@ -31,7 +31,7 @@ class InvertedSettings:
     )
     candidates: int = setting(
         0,
-        "documents looked at more closely: within a budget (0: 2 k + budget / 1000), or re-scored in two-stage search "
+        "documents looked at more closely: within a budget (0: 2 k + budget / 800), or re-scored in two-stage search "
         "(0: 10 k, at least 100)",
         least=0,
         search=True,
@@ -51,8 +51,8 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
     threads, or on the order of documents; answers within a budget depend on the parts, a little.
 
     Measured on 123,000 generated documents of 350 terms (`benchmarks/sparse_search.py`): of the exact best ten, queries
-    of 150 terms find .952 with a budget of 20,000, .992 with 40,000, .9999 with 80,000, at some 7, 5 and 3 times the
-    speed of exact search; queries of 10 terms find .971, .992 and .999, but such short queries are searched exactly in
+    of 150 terms find .958 with a budget of 20,000, .991 with 40,000, .9997 with 80,000, at some 6, 4 and 2.5 times the
+    speed of exact search; queries of 10 terms find .964, .990 and .999, but such short queries are searched exactly in
     about the same time.
 
     Two-stage search (thesis 3.5.3) retrieves with one form of the queries and scores with another:
@@ -191,7 +191,7 @@ def _shares(settings: InvertedSettings, k: int, share: float) -> tuple[int, int]
     """(budget, candidates) for a part with this share of the documents."""
     if settings.budget == 0:
         return 0, 0
-    candidates = max(k, settings.candidates or 2 * k + settings.budget // 1000)
+    candidates = max(k, settings.candidates or 2 * k + settings.budget // 800)
     candidates = k + int(np.ceil((candidates - k) * share))
     return max(1, int(settings.budget * share)), candidates
 

@@ -386,11 +386,11 @@ def answer(
     - `places` (n,): the place of each document among the sorted ids; `dead`: the numbers of deleted documents
     - `budget`: how many postings are read for a query, 0 for as many as an exact answer takes
     - `candidates`: when there is a budget, how many documents with the largest sums are scored
-    - `room`: (sums, maxima, found, scored, query): scratch; `query`: its weights (T,) float64, and rows of a document;
+    - `room`: (sums, maxima, promising, scored, query): scratch; `query`: weights (T,) float64, rows of a document;
       sums and weights are all 0 before and after
     """
     starts, maxima, informative, totals, levels, postings, _, _ = lists
-    sums, peaks, found, scored, query = room
+    sums, peaks, promising, scored, query = room
     offsets = queries[0]
     longest = 0
     for q in range(first, last):
@@ -418,7 +418,7 @@ def answer(
                 query[0][at] = values[j]
         filled = 0
         if m > MAX_QUERY_TERMS:  # more terms than the sums have room for: score every document
-            filled = _score_all(n, found, query, vectors, places, scored)
+            filled = _score_all(n, promising, query, vectors, places, scored)
         else:
             # One unit of a sum is 1 / scale. A term adds at most its bound and 2 units, and all of them 65,535.
             scale = (65_000.0 - 3.0 * m) / total
@@ -431,9 +431,9 @@ def answer(
                     for grade in range(GRADES):
                         steps[j, grade] = np.uint16(factor[j] * _MIDDLES[grade] + 1.0)
                 reached = _most_promising(
-                    m, row, steps, taken, starts, levels, postings, dead, candidates, sums, peaks, found, scored
+                    m, row, steps, taken, starts, levels, postings, dead, candidates, sums, peaks, promising, scored
                 )
-                filled = _score_documents(found, reached, query, vectors, places, scored, 0)
+                filled = _score_documents(promising, reached, query, vectors, places, scored, 0)
             if budget == 0 or filled < k:  # too few: what was not read may hold more
                 for j in range(m):
                     done[j] = 0
@@ -488,9 +488,9 @@ def _read(
 @njit()
 def _most_promising(
     m: int, row: Any, steps: Any, taken: Any, starts: Any, levels: Any, postings: Any, dead: Any, wanted: int,
-    sums: Any, peaks: Any, found: Any, keys: Any,
+    sums: Any, peaks: Any, promising: Any, keys: Any,
 ) -> int:  # fmt: skip
-    """Put the documents with the `wanted` largest sums into `found`; how many they are (fewer if fewer have any).
+    """Put the documents with the `wanted` largest sums into `promising`; how many they are (fewer if fewer have any).
 
     Blocks are read one after another into the sums of the first, which stay in the first caches.
     """
@@ -505,10 +505,10 @@ def _most_promising(
         _stripe_maxima(part, tops)
         if n < wanted:
             low = max(np.uint16(1), _floor(tops, wanted))
-        reached = _collect(part, tops, low, 65_536, found)
+        reached = _collect(part, tops, low, 65_536, promising)
         for i in range(reached):
-            number = np.uint64(65_535 - np.int64(part[found[i]]))
-            keys[n + i] = (number << np.uint64(32)) | np.uint64(found[i] + block * BLOCK)
+            number = np.uint64(65_535 - np.int64(part[promising[i]]))
+            keys[n + i] = (number << np.uint64(32)) | np.uint64(promising[i] + block * BLOCK)
         n += reached
         if n > wanted:
             _smallest_first(keys, n, wanted)
@@ -518,7 +518,7 @@ def _most_promising(
             low = np.uint16(np.uint64(65_535) - (worst >> np.uint64(32)))
         _clear(part)
     for i in range(n):
-        found[i] = np.int64(keys[i] & np.uint64(0xFFFFFFFF))
+        promising[i] = np.int64(keys[i] & np.uint64(0xFFFFFFFF))
     return n
 
 
