@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import io
 import json
 import string
 from collections.abc import Callable
@@ -52,18 +53,25 @@ def clip(folder: Path, small: bool) -> None:
 
 
 def siglip(folder: Path, small: bool) -> None:
-    """SigLIP ViT-B/16 at 224 pixels, with a tokenizer of letters and a few words."""
-    from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
+    """SigLIP ViT-B/16 at 224 pixels, with a small vocabulary: every text is padded to 64 tokens, whatever they are."""
+    import sentencepiece
 
-    pieces = ["<pad>", "</s>", "<unk>", *string.ascii_lowercase, *(f"▁{letter}" for letter in string.ascii_lowercase)]
-    pieces += [f"▁{word}" for word in WORDS if len(word) > 1]
-    tokenizer = Tokenizer(models.Unigram([(piece, -0.1 * len(piece)) for piece in pieces], unk_id=2))
-    tokenizer.normalizer = normalizers.Lowercase()
-    tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
-    tokenizer.post_processor = processors.TemplateProcessing(single="$A </s>", special_tokens=[("</s>", 1)])
-    transformers.PreTrainedTokenizerFast(
-        tokenizer_object=tokenizer, model_max_length=64, pad_token="<pad>", eos_token="</s>", unk_token="<unk>"
-    ).save_pretrained(folder)
+    model = io.BytesIO()
+    letters = "abcdefghijklmnopqrstuvwxyz0123456789,."
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter([" ".join(letters), "a dog runs on the beach, two children play beside an old boat"]),
+        model_writer=model,
+        vocab_size=64,
+        hard_vocab_limit=False,
+        pad_id=0,
+        eos_id=1,
+        unk_id=2,
+        bos_id=-1,
+        minloglevel=2,
+    )
+    (folder / "spiece.model").write_bytes(model.getvalue())
+    settings = {"tokenizer_class": "SiglipTokenizer", "model_max_length": 64, "model_input_names": ["input_ids"]}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     side = 32 if small else 224
     transformers.SiglipImageProcessor(size={"height": side, "width": side}).save_pretrained(folder)
     config = transformers.SiglipConfig()

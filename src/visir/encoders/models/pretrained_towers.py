@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import logging
 import math
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -21,7 +20,7 @@ from torch.utils.checkpoint import checkpoint
 from visir.encoders.base import Encoder
 from visir.encoders.devices import COMPILED
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.compiled import CompiledTower, compiled_tower
+from visir.encoders.models.compiled_towers import CompiledTowers
 from visir.encoders.models.forward import begin_vectors, inference, no_vectors, stacked, to_vectors
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
@@ -61,8 +60,7 @@ class PretrainedTowersEncoder(Encoder):
         self.dimension = next(iter(pretrained_towers.values())).outputs
         self._pretrained_towers, self._device = dict(pretrained_towers), device
         self.computes_ahead = device.startswith("cuda")
-        self._compiled: dict[Modality, CompiledTower] = {}
-        self._compiling = threading.Lock()
+        self._compiled = CompiledTowers(self.pretrained_tower)
         self._temperature, self._bias = temperature, bias
         for pretrained_tower in pretrained_towers.values():
             pretrained_tower.network.eval()
@@ -121,7 +119,8 @@ class PretrainedTowersEncoder(Encoder):
         if not len(prepared):
             return no_vectors(self.dimension)
         if self._device == COMPILED:
-            return self._compiled_tower(pretrained_tower)(pretrained_tower.collate(prepared))
+            inputs = pretrained_tower.collate(prepared)
+            return self._compiled.vectors(pretrained_tower.modality, self.card, inputs)
         with inference():
             return to_vectors(self._features(pretrained_tower, prepared))
 
@@ -138,13 +137,6 @@ class PretrainedTowersEncoder(Encoder):
             moved = moved_inputs(pretrained_tower.collate(prepared), self._device, dtype)
         features: Tensor = pretrained_tower.network(moved)
         return features
-
-    def _compiled_tower(self, pretrained_tower: PretrainedTower) -> CompiledTower:
-        with self._compiling:
-            if pretrained_tower.modality not in self._compiled:
-                dtype = self.card.dtype.partition(" ")[0]
-                self._compiled[pretrained_tower.modality] = compiled_tower(pretrained_tower, self.card, dtype)
-            return self._compiled[pretrained_tower.modality]
 
 
 def moved_inputs(inputs: Inputs, device: str, dtype: torch.dtype) -> Inputs:
