@@ -36,7 +36,6 @@ SENTENCES: dict[str, Callable[[Path], Path]] = {
     "bert": tiny_sentence.save,
     "clip": tiny_sentence.save_clip,
     "vit": tiny_sentence.save_vit,
-    "splade": tiny_sentence.save_splade,
     "late": tiny_multi_vector.save_text,
     "pylate": tiny_multi_vector.save_pylate,
 }

@@ -12,9 +12,14 @@ import tiny_transformers as tiny
 import torch
 from PIL import Image
 
+from visir.collections import open_collection
 from visir.collections.images import to_rgb
 from visir.encoders import load
 from visir.encoders.models.grey_levels import GreyLevels, ramp
+from visir.encoders.towers.base import own_backbone
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone
+from visir.training.build import build_model
+from visir.training.recipe import Recipe
 
 
 @pytest.fixture(params=["clip", "siglip", "blip", "align", "tiny-ViT"])
@@ -36,6 +41,27 @@ def test_bytes_become_the_very_same_numbers_and_vectors(model: Any) -> None:
     assert np.array_equal(model.embed_images(levels), model.embed_images(expected))
     # The CPU's way is the old one, where threads do the arithmetic.
     assert model.preprocess(pictures[0]).dtype == np.float32 and not model.computes_ahead
+
+
+def test_a_tuned_tower_takes_bytes_to_the_same_bits(model: Any) -> None:
+    backbone = PretrainedBackbone(model, "image").eval()
+    picture = to_rgb(tiny.photos()[0])
+    plain = backbone.collate([backbone.prepare(picture), backbone.prepare_sized(picture)])
+    backbone.as_bytes = True
+    levels = backbone.collate([backbone.prepare(picture), backbone.prepare_sized(picture)])
+    assert (plain.dtype, levels.dtype) == (torch.float32, torch.uint8)  # type: ignore[union-attr]
+    with torch.no_grad():
+        assert torch.equal(backbone(plain), backbone(levels))
+
+
+def test_a_training_on_a_gpu_prepares_bytes(tmp_path: Path) -> None:
+    tiny.save("clip", tmp_path)
+    side = {"tower": "pretrained", "encoder": str(tmp_path)}
+    values = {"name": "tuned", "dimension": "own", "data": {"collection": "scenes:2"}, "image": side, "text": side}
+    recipe, train = Recipe.model_validate(values), open_collection("scenes:5?size=64")
+    for device, dtype in (("cpu", np.float32), ("cuda:0", np.uint8)):
+        backbone = own_backbone(build_model(recipe, train, device).towers["image"].backbone)
+        assert backbone.prepare(Image.new("RGB", (70, 60))).dtype == dtype
 
 
 def test_torchvision_processors_go_the_old_way(tmp_path: Path) -> None:
