@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import base64
 import json
 import re
@@ -325,6 +326,7 @@ def test_an_update_in_the_background(changing: Service, folder: Path, tmp_path: 
             said = changing.ask("GET", f"{AT}/update").json()
             if not said["running"]:
                 break
+            time.sleep(0.02)
         assert said["error"] is None and said["last"]["added"] == 2
         assert changing.search(text="a dog", system="dense")["total"] == 26
     finally:
