@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.jit import njit
 from visir.library.database import Database
 from visir.library.perceptual_hash import NEAR, distances, words_of
 
@@ -77,7 +77,7 @@ def duplicates(database: Database, *, near: int = NEAR) -> Duplicates:
     return Duplicates(list(exact.values()), [group for group in groups.values() if len(group) > 1])
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def _bits(first: NDArray[np.uint64], second: NDArray[np.uint64], near: int) -> int:
     """In how many bits two hashes differ; no more is counted once these are more than `near`."""
     bits = np.int64(0)
@@ -93,7 +93,7 @@ def _bits(first: NDArray[np.uint64], second: NDArray[np.uint64], near: int) -> i
     return int(bits)
 
 
-@numba.njit(cache=True, nogil=True)  # type: ignore[untyped-decorator]
+@njit()
 def _apart(words: NDArray[np.uint64], place: int, near: int) -> NDArray[np.int64]:
     """(n,) in how many bits each hash differs from that at `place`; where it is more than `near`, any such number."""
     bits = np.empty(len(words), np.int64)
@@ -102,7 +102,7 @@ def _apart(words: NDArray[np.uint64], place: int, near: int) -> NDArray[np.int64
     return bits
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def _join(words: NDArray[np.uint64], near: int, root: NDArray[np.int64]) -> None:
     """Give every two rows that differ in at most `near` bits the same root, the smallest row of their group."""
     for row in range(len(words)):
@@ -114,7 +114,7 @@ def _join(words: NDArray[np.uint64], near: int, root: NDArray[np.int64]) -> None
         root[row] = _top(root, row)
 
 
-@numba.njit(cache=True)  # type: ignore[untyped-decorator]
+@njit()
 def _top(root: NDArray[np.int64], row: int) -> int:
     while root[row] != row:
         root[row] = root[root[row]]

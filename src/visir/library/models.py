@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -31,6 +31,7 @@ class LibraryModels:
         cards: From "dense" and "sparse" to the card of the encoder that made the library's vectors; another is refused.
         loaded: Encoders in memory, by name; if it is a dict, new ones are added.
         folder: The library's folder, for messages.
+        keeps_texts: Whether the text tower may be kept, and be used instead of the model.
     """
 
     def __init__(
@@ -42,8 +43,9 @@ class LibraryModels:
         cards: Mapping[str, Mapping[str, Any]] | None = None,
         loaded: Mapping[str, Encoder] | None = None,
         folder: Path | None = None,
+        keeps_texts: bool = True,
     ) -> None:
-        self.model, self.head = model, head
+        self.model, self.head, self._keeps_texts = model, head, keeps_texts
         self._device, self._cards = device, cards or {}
         self._loaded = loaded if isinstance(loaded, dict) else dict(loaded or {})
         self._folder = folder
@@ -76,6 +78,34 @@ class LibraryModels:
             )
         self._check_same_model("sparse", encoder)
         return encoder
+
+    @cached_property
+    def dense_texts(self) -> Encoder | None:
+        """The text tower of the dense encoder, where it is kept (`text_network`): a text then loads no model."""
+        from visir.encoders.models.text_network import runs_on_processor, text_network
+
+        card = self._cards.get("dense")
+        if not self._keeps_texts or not card or not runs_on_processor(self._device):
+            return None
+        return text_network(EncoderCard(**card))
+
+    def keep_texts(self, begins: Callable[[], None] = lambda: None) -> None:
+        """Keep the text tower of the dense encoder, where it is loaded, that can be done and was not yet.
+
+        Args:
+            begins: Called before work that takes seconds.
+        """
+        if not self._keeps_texts or not self.model or self.model not in self._loaded or self.dense is None:
+            return
+        from visir.encoders.models.text_network_files import keep_text_network
+
+        if keep_text_network(self.dense, begins):
+            self.__dict__.pop("dense_texts", None)
+
+    @property
+    def loaded(self) -> Mapping[str, Encoder]:
+        """Those that are in memory, by name."""
+        return self._loaded
 
     @property
     def has_cross_encoder(self) -> bool:

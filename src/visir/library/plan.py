@@ -275,3 +275,9 @@ def is_as_planned(folder: Path, system: str, plan: LibraryCard) -> bool:
     stated = plan.settings.get(system, {})
     has = content.get("settings", {})
     return content["kind"] == plan.kinds.get(system) and all(has.get(name) == value for name, value in stated.items())
+
+
+def are_moved(folder: Path, before: LibraryCard) -> bool:
+    """Whether the models of the library lie elsewhere than it says."""
+    card = LibraryCard.read(folder)
+    return (card.model, card.head) != (before.model, before.head)

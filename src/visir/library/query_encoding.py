@@ -128,7 +128,10 @@ class QueryEncoder:
 
     def takes_texts(self, systems: Iterable[str]) -> bool:
         """Whether the model of each of these systems encodes texts (loads the models)."""
-        return all("text" in self._encoder(system).modalities for system in systems)
+        return all(
+            (system == "dense" and self.models.dense_texts is not None) or "text" in self._encoder(system).modalities
+            for system in systems
+        )
 
     def check_texts(self, systems: Iterable[str]) -> None:
         """Raise `QueryError` unless the models of these systems encode texts."""
@@ -163,7 +166,9 @@ class QueryEncoder:
 
     def card(self, system: str) -> EncoderCard:
         """The card of the encoder whose vectors a system compares."""
-        return self._head().card if system == "sparse" else self._encoder("dense").card
+        if system == "sparse":
+            return self._head().card
+        return (self.models.dense_texts or self._encoder("dense")).card
 
     def query_vectors(self, system: str, encoded: Sequence[EncodedQuery]) -> Vectors:
         """Vectors as an index takes them, under the ids "000000", "000001", …"""
@@ -172,7 +177,7 @@ class QueryEncoder:
         modality: Modality = modalities.pop() if len(modalities) == 1 else "text+image"
         if system == "dense":
             vectors = [query.dense for query in encoded if query.dense is not None]
-            if self._encoder("dense").form == "multi-vector":
+            if (self.models.dense_texts or self._encoder("dense")).form == "multi-vector":
                 tokens = TokenVectors.of(vectors)
                 return MultiVectorEmbeddings(modality, ids, tokens.offsets, tokens.vectors, self.card("dense"))
             return Embeddings(modality, ids, np.stack(vectors), self.card("dense"))
@@ -285,7 +290,10 @@ class QueryEncoder:
         return dense.for_role("query")
 
     def _text_encoder(self, system: str) -> TextEncoder:
-        encoder = self._encoder(system)
+        texts = self.models.dense_texts
+        encoder = texts if texts is not None and system == "dense" else self._encoder(system)
+        if texts is not None and not texts.card.differences(encoder.card, "text"):
+            encoder = texts  # also of a sparse head on the same model, so that a text is encoded once for both
         text_encoder = DeterministicTextEncoder if self.deterministic else TextEncoder
         return self._text_encoders.setdefault(encoder.card.fingerprint, text_encoder(encoder))
 

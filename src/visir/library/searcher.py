@@ -66,6 +66,7 @@ class Searcher:
         self._device, self._loaded, self._deterministic = device, loaded, deterministic
         self._state = LibraryState(library, self._encoder(library))
         self._reloading = threading.Lock()
+        self._compiling: threading.Thread | None = None
 
     @classmethod
     def open(cls, folder: str | Path, *, device: str | None = None, deterministic: bool = False) -> Searcher:
@@ -109,7 +110,10 @@ class Searcher:
         return ("both", "words", "vectors") if state.library.card.texts is not False else ("words",)
 
     def load(self) -> None:
-        """Load the models, compile kernels and touch every index now, so that the first query need not wait."""
+        """Load the models and touch every index now, so that the first query need not wait.
+
+        Compiled loops, which one query among few pictures does without, are loaded in the background.
+        """
         with suppress(VisirError):  # vectors made elsewhere: the query that needs their model says so
             self.encoder.learn_batch_sizes()
         words = [Query(text="a photo", by="words", k=1)] if "words" in self.ways else []
@@ -117,11 +121,18 @@ class Searcher:
         if not self.encoder.takes_texts(self._state.systems):
             query = Query(like=self.library.database.value("SELECT id FROM items LIMIT 1"), k=1)
         vectors = [query.model_copy(update={"system": system}) for system in self.systems]
-        for page in self.search_each([*words, *vectors])[len(words) :]:
+        queries = [*words, *vectors]
+        pages = self.search_each(queries)
+        for page in pages[len(words) :]:
             if isinstance(page, ResultPage) and page.hits:
                 with suppress(VisirError):
                     self.explain(query, page.hits[0].id)
                 break
+        with suppress(VisirError):
+            self.encoder.models.keep_texts()
+        if self._compiling is None:
+            self._compiling = threading.Thread(target=self._compile, args=(queries,), name="compiling", daemon=True)
+            self._compiling.start()
 
     def reload(self) -> bool:
         """Go over to the library's newest generation; whether there was one. Searches under way end in the old one.
@@ -144,6 +155,8 @@ class Searcher:
 
     def close(self) -> None:
         """Close the library."""
+        if self._compiling is not None:
+            self._compiling.join()
         self.library.close()
 
     def __enter__(self) -> Searcher:
@@ -194,6 +207,13 @@ class Searcher:
         """Answer queries of different people: each gets its answer, or its own error."""
         with quiet():
             return self._search(self._state, queries)
+
+    def _compile(self, queries: Sequence[Query]) -> None:
+        """Answer queries again with compiled loops (`visir.jit.pays`), which compiles them."""
+        import numba  # noqa: F401
+
+        with suppress(VisirError):  # another generation of the library has come meanwhile, and this one was closed
+            self.search_each(queries)
 
     def _search(
         self, state: LibraryState, queries: Sequence[Query | Mapping[str, Any]]
@@ -261,6 +281,7 @@ class Searcher:
             cards=card.cards,
             loaded=self._loaded,
             folder=library.folder,
+            keeps_texts=not self._deterministic,
         )
         if fresh:
             models.load_as_made()

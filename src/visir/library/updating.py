@@ -41,7 +41,7 @@ from visir.library.layout import (
     thumbnail_name,
 )
 from visir.library.models import NO_MODEL, LibraryModels
-from visir.library.plan import check_apart, drop_other_indexes, fitted, plan_library
+from visir.library.plan import are_moved, check_apart, drop_other_indexes, fitted, plan_library
 from visir.library.product_source import ShopTable
 from visir.library.product_words import words_are_there
 from visir.library.scan import Scan, scan, thumbnails_of_journal
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 
 _STALE = f"{WORK}/captions.json"
 Tell = Callable[[str, int, int], None]
-"""What is being done ("reading", "encoding", "writing"), how much is done, of how much."""
+"""What is being done ("reading", "encoding", "writing", "keeping the text tower"), how much is done, of how much."""
 
 
 @dataclass(frozen=True, repr=False)
@@ -190,7 +190,7 @@ def update(
     if not is_library(folder) or (before.model and not LibraryCard.read(folder).model):
         _check_models(models, of_products=isinstance(opened, ShopTable))
         _ = fitted(before, models)
-    elif (loaded and before.model in loaded) or _are_moved(folder, before):
+    elif (loaded and before.model in loaded) or are_moved(folder, before):
         _ = models.dense, models.sparse  # one in memory, whose code may have changed since, or one that was moved
     with changing(folder, LIBRARY, busy=busy, resume=True) as change:
         sweep(change.folder)
@@ -201,13 +201,9 @@ def update(
             before = fitted(before, models)
             drop_other_indexes(change, before, models)
         before = replace(before, root=str(Path(opened.collection.root).absolute()))
-        return _updated(change, before, opened, models, verify, callback, started)
-
-
-def _are_moved(folder: Path, before: LibraryCard) -> bool:
-    """Whether the models of the library lie elsewhere than it says."""
-    card = LibraryCard.read(folder)
-    return (card.model, card.head) != (before.model, before.head)
+        report = _updated(change, before, opened, models, verify, callback, started)
+    models.keep_texts(lambda: callback("keeping the text tower", 0, 1))
+    return report
 
 
 def _check_models(models: LibraryModels, *, of_products: bool) -> None:

@@ -17,26 +17,11 @@ candidate index (rising, that is the id order) in the low half.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def njit(function: Function) -> Function:
-    """Compile on first use and keep the machine code on disk; the interpreter's lock is released while it runs."""
-    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
-
-
-def njit_sum(function: Function) -> Function:
-    """The same, with leave to sum in the order that vector units like: one order, fixed when compiled."""
-    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})(function)
-    return compiled
-
+from visir.jit import njit
 
 # Loops run over `range(len)` of a slice, never over `range(start, stop)`, and count in 32 bits: an index that might be
 # negative, or a 64-bit counter of 32-bit comparisons, keeps the compiler from using vector instructions (ten times
@@ -47,7 +32,7 @@ PESSIMISTIC = 1
 LARGER_ID = 3
 
 
-@njit_sum
+@njit("reassoc")
 def dot(query: Any, vector: Any) -> Any:
     """The score of `query` (d, float64 copies of float32 values) and `vector` (d, float32), rounded to float32.
 
@@ -61,7 +46,7 @@ def dot(query: Any, vector: Any) -> Any:
     return np.float32(total)
 
 
-@njit_sum
+@njit("reassoc")
 def lengths(vectors: Any, out: Any) -> None:
     """(n,) float64 Euclidean lengths of float32 rows, each summed in the one order of the compiled loop."""
     for r in range(vectors.shape[0]):
@@ -71,7 +56,7 @@ def lengths(vectors: Any, out: Any) -> None:
         out[r] = np.sqrt(total)
 
 
-@njit
+@njit()
 def divide_rows(vectors: Any, by: Any) -> None:
     """Divide each float32 row by its own float64 length, in place; the quotient is rounded once."""
     for r in range(vectors.shape[0]):
@@ -80,7 +65,7 @@ def divide_rows(vectors: Any, by: Any) -> None:
             vector[i] = np.float32(np.float64(vector[i]) / length)
 
 
-@njit
+@njit()
 def score_pairs(left: Any, left_rows: Any, right: Any, right_rows: Any, out: Any) -> None:
     """(p,) float32 scores of the pairs `left[left_rows[p]]`, `right[right_rows[p]]`."""
     query = np.empty(left.shape[1], np.float64)
@@ -90,7 +75,7 @@ def score_pairs(left: Any, left_rows: Any, right: Any, right_rows: Any, out: Any
         out[p] = dot(query, right[right_rows[p]])
 
 
-@njit
+@njit()
 def _key(score: Any, index: Any) -> Any:
     """A number that orders by falling score, then by rising index."""
     plain = np.float32(score + np.float32(0.0))  # makes -0 and 0 one score
@@ -101,7 +86,7 @@ def _key(score: Any, index: Any) -> Any:
     return (np.uint64(bits ^ mask) << np.uint64(32)) | np.uint64(index)
 
 
-@njit
+@njit()
 def score_of(key: Any) -> Any:
     """The score inside a key."""
     falling = np.uint32(key >> np.uint64(32))
@@ -112,7 +97,7 @@ def score_of(key: Any) -> Any:
     return bits.view(np.float32)
 
 
-@njit
+@njit()
 def _keep_smallest(keys: Any, n: int, k: int) -> Any:
     """Move the k smallest of `keys[:n]` to the front (unsorted) and return the largest of them: Hoare's selection."""
     left, right = 0, n - 1
@@ -137,7 +122,7 @@ def _keep_smallest(keys: Any, n: int, k: int) -> Any:
     return keys[k - 1]
 
 
-@njit
+@njit()
 def _reaching(scores: Any, low: Any) -> Any:
     """How many of `scores` are `low` or more."""
     total = np.uint32(0)
@@ -146,7 +131,7 @@ def _reaching(scores: Any, low: Any) -> Any:
     return np.int64(total)
 
 
-@njit
+@njit()
 def _above_and_near(scores: Any, low: Any, high: Any) -> Any:
     """How many of `scores` are above `high`, and how many are from `low` to `high`."""
     above, reaching = np.uint32(0), np.uint32(0)
@@ -156,7 +141,7 @@ def _above_and_near(scores: Any, low: Any, high: Any) -> Any:
     return np.int64(above), np.int64(reaching) - np.int64(above)
 
 
-@njit
+@njit()
 def _maxima_of_16(scores: Any, maxima: Any) -> None:
     """`maxima[g]` of the scores 16 g to 16 g + 15; the last group may be shorter."""
     whole = scores.shape[0] // 16
@@ -170,7 +155,7 @@ def _maxima_of_16(scores: Any, maxima: Any) -> None:
         maxima[whole] = scores[16 * whole :].max()
 
 
-@njit
+@njit()
 def _maxima_of_4(scores: Any, maxima: Any) -> None:
     """`maxima[g]` of the scores 4 g to 4 g + 3; the last group may be shorter."""
     whole = scores.shape[0] // 4
@@ -183,7 +168,7 @@ def _maxima_of_4(scores: Any, maxima: Any) -> None:
         maxima[whole] = scores[4 * whole :].max()
 
 
-@njit
+@njit()
 def _floor(maxima: Any, k: int) -> Any:
     """A value that at least k scores reach, close to the k-th largest: that of the group maxima, because each of the
     best k groups has a member that reaches it. Bracketed by bisection: a few counts are cheaper than a selection.
@@ -203,7 +188,7 @@ def _floor(maxima: Any, k: int) -> Any:
     return low
 
 
-@njit
+@njit()
 def _take_top(
     scores: Any,
     slack: Any,
@@ -266,7 +251,7 @@ def _take_top(
     fill[q] = filled
 
 
-@njit
+@njit()
 def rescore(
     start: int,
     stop: int,
@@ -291,7 +276,7 @@ def rescore(
                 keys[q, m] = _key(dot(query, vectors[at - first]), at)
 
 
-@njit
+@njit()
 def take_exactly(
     q: int, k: int, keys: Any, fill: Any, scores: Any, slack: Any, query: Any, vectors: Any, first: int
 ) -> None:
@@ -320,7 +305,7 @@ def take_exactly(
         keys[q, m] = seen[m]
 
 
-@njit
+@njit()
 def finish(start: int, stop: int, k: int, keys: Any, fill: Any, indices: Any, scores: Any) -> None:
     """The best k of `keys[start:stop]` (exact by now), in order, as candidate indices and scores."""
     for q in range(start, stop):
@@ -333,14 +318,14 @@ def finish(start: int, stop: int, k: int, keys: Any, fill: Any, indices: Any, sc
             scores[q, m] = score_of(best[m])
 
 
-@njit
+@njit()
 def _is_positive(documents: Any, document: int) -> bool:
     """Whether `document` is in the sorted `documents`."""
     at = np.searchsorted(documents, document)
     return bool(at < documents.shape[0] and documents[at] == document)
 
 
-@njit
+@njit()
 def _count_better(
     scores: Any,
     slack: Any,
@@ -394,13 +379,13 @@ def _count_better(
     return looked
 
 
-@njit
+@njit()
 def _load(vector: Any, query: Any) -> None:
     for i in range(vector.shape[0]):
         query[i] = vector[i]
 
 
-@njit
+@njit()
 def scan_rows(
     tile: Any,
     start: int,
@@ -445,7 +430,7 @@ def scan_rows(
     return looked
 
 
-@njit
+@njit()
 def scan_columns(
     tile: Any,
     start: int,

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from types import ModuleType
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
+from visir.jit import pays
 from visir.records import Embeddings, MultiVectorEmbeddings
-from visir.retrieval import kernels
+from visir.retrieval import few, kernels
 from visir.threads import Share, piece, spread
 
 Similarity = Literal["cosine", "dot", "maxsim"]
@@ -84,6 +86,7 @@ class Side:
         n = rows.stop - rows.start if isinstance(rows, slice) else len(rows)
         vectors = np.empty((n, self.embeddings.dimension), np.float32)
         lengths = np.empty(n, np.float64)
+        loops = loops_for(vectors.size)
 
         def share(part: Share) -> None:
             a, b = piece(n, part)
@@ -91,8 +94,8 @@ class Side:
             with np.errstate(over="ignore"):  # infinities are refused below, by name
                 vectors[a:b] = source[selected]
             if self.similarity == "cosine":
-                kernels.lengths(vectors[a:b], lengths[a:b])
-                kernels.divide_rows(vectors[a:b], lengths[a:b])
+                loops.lengths(vectors[a:b], lengths[a:b])
+                loops.divide_rows(vectors[a:b], lengths[a:b])
 
         spread(share, n)
         if self.similarity == "cosine":
@@ -126,8 +129,13 @@ class Side:
 def lengths_of(vectors: NDArray[np.float32]) -> NDArray[np.float64]:
     """(n,) the Euclidean lengths of float32 rows."""
     lengths = np.empty(len(vectors), np.float64)
-    kernels.lengths(vectors, lengths)
+    loops_for(vectors.size).lengths(vectors, lengths)
     return lengths
+
+
+def loops_for(numbers: int) -> ModuleType:
+    """The compiled loops, or those in NumPy where there is little to do."""
+    return kernels if pays(numbers) else few
 
 
 def check_same_dimension(first: Embeddings | MultiVectorEmbeddings, second: Embeddings | MultiVectorEmbeddings) -> None:

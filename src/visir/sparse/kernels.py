@@ -7,24 +7,14 @@ terms, captions or dimensions; parts share no output, and sums run in one order,
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from visir.jit import njit
 
 
-def njit(function: Function) -> Function:
-    """Compile on first use, keep the machine code on disk, release the interpreter's lock; sums may be vectorised."""
-    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc", "contract"})(
-        function
-    )
-    return compiled
-
-
-@njit
+@njit("reassoc", "contract")
 def own_logits(first: int, last: int, terms: Any, rows: Any, hidden: Any, words: Any, bias: Any, out: Any) -> None:
     """out[n] = words[terms[n]] · hidden[rows[n]] + bias[terms[n]] for entries n in [first, last)."""
     for n in range(first, last):
@@ -35,7 +25,7 @@ def own_logits(first: int, last: int, terms: Any, rows: Any, hidden: Any, words:
         out[n] = total + bias[terms[n]]
 
 
-@njit
+@njit("reassoc", "contract")
 def count(
     first: int, last: int, logits: Any, images: int, usable: Any, may: Any, own_starts: Any, own: Any, out: Any
 ) -> None:
@@ -58,7 +48,7 @@ def count(
         out[k] = total
 
 
-@njit
+@njit("reassoc", "contract")
 def fill(
     first: int,
     last: int,
@@ -98,7 +88,7 @@ def fill(
                     at += 1
 
 
-@njit
+@njit("reassoc", "contract")
 def products(first: int, last: int, images: int, starts: Any, rows: Any, weights: Any, out: Any) -> None:
     """out[c, i] += Σ_k s_C[c, k] · s_I[i, k] for the captions c in [first, last); out (captions, images)."""
     for k in range(len(starts) - 1):
@@ -114,7 +104,7 @@ def products(first: int, last: int, images: int, starts: Any, rows: Any, weights
                     line[rows[m]] += weight * weights[m]
 
 
-@njit
+@njit("reassoc", "contract")
 def slopes(
     first: int,
     last: int,
@@ -149,7 +139,7 @@ def slopes(
             out[n] *= np.exp(-weights[n])
 
 
-@njit
+@njit("reassoc", "contract")
 def spread_slopes(
     first: int,
     last: int,
@@ -174,7 +164,7 @@ def spread_slopes(
                 target[i] += value * word[i]
 
 
-@njit
+@njit("reassoc", "contract")
 def hidden_exact(
     first: int, last: int, vectors: Any, matrix: Any, shift: Any, gain: Any, offset: Any, epsilon: float, out: Any
 ) -> None:
@@ -206,7 +196,7 @@ def hidden_exact(
             out[r, j] = np.float32((line[j] - mean) * scale * gain[j] + offset[j])
 
 
-@njit
+@njit("reassoc", "contract")
 def weight_exact(hidden: Any, word: Any, shift: Any) -> Any:
     """log(1 + max(0, word · hidden + shift)), the logit in float64 with one order of sums; float32."""
     total = 0.0
@@ -216,7 +206,7 @@ def weight_exact(hidden: Any, word: Any, shift: Any) -> Any:
     return np.float32(np.log1p(total)) if total > 0 else np.float32(0)
 
 
-@njit
+@njit("reassoc", "contract")
 def candidates(first: int, last: int, products: Any, usable: Any, slack: Any, out: Any) -> None:
     """out[r] = how many terms of row r may be active: `products` (n, V) lie within slack[r, …] of the exact logits."""
     for r in range(first, last):
@@ -226,7 +216,7 @@ def candidates(first: int, last: int, products: Any, usable: Any, slack: Any, ou
         out[r] = total
 
 
-@njit
+@njit("reassoc", "contract")
 def weigh_rows(
     first: int,
     last: int,
@@ -253,7 +243,7 @@ def weigh_rows(
         counts[r] = at - starts[r]
 
 
-@njit
+@njit("reassoc", "contract")
 def weigh_own(first: int, last: int, starts: Any, own: Any, hidden: Any, words: Any, bias: Any, weights: Any) -> None:
     """The exact weights of given terms, own[starts[r]:starts[r + 1]] of row r; 0 where one is not active."""
     for r in range(first, last):

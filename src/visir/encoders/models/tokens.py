@@ -117,6 +117,29 @@ class Tokens:
             "lower_case": self.lower or self._ids("Ä photo OF a Cat") == self._ids("ä photo of a cat"),
         }
 
+    def fast_tokenizer(self) -> Any:
+        """The tokenizer of the library `tokenizers` that does it all; None where code in Python has a part in it."""
+        from transformers import PreTrainedTokenizerFast
+
+        own = [vars(kind) for kind in type(self._tokenizer).__mro__[: -len(PreTrainedTokenizerFast.__mro__)]]
+        if not isinstance(self._tokenizer, PreTrainedTokenizerFast) or self._tokenizer.truncation_side != "right":
+            return None
+        if any(name in members for members in own for name in ("__call__", "_encode_plus", "_batch_encode_plus")):
+            return None
+        return self._tokenizer.backend_tokenizer
+
+    def rules(self) -> dict[str, Any]:
+        """What is done beside the tokenizer, as `visir.encoders.models.text_network.TextRules` has it."""
+        return {
+            "limit": self.limit,
+            "padded": self.padding == "max_length",
+            "side": self._tokenizer.padding_side,
+            "padding": int(self._tokenizer.pad_token_id),
+            "inputs": self.inputs,
+            "template": self.template,
+            "lower": self.lower,
+        }
+
     def _filled(self, texts: Sequence[str]) -> list[str]:
         filled = [self.template.replace("{}", text) for text in texts]
         return [text.lower() for text in filled] if self.lower else filled

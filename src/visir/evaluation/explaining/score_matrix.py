@@ -6,13 +6,13 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.evaluation.explaining.parts import Part
 from visir.evaluation.explaining.standings import Standings
 from visir.evaluation.explaining.world import Places
+from visir.jit import njit
 
 MOST_HELD = 0.5
 """Of the candidates of a matrix, up to which share they are taken out of it for a part."""
@@ -82,7 +82,7 @@ def _inverse(items: Places, size: int) -> Places:
     return positions
 
 
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})  # type: ignore[untyped-decorator]
+@njit("reassoc")
 def _count(
     scores: Any, rows: Any, columns: Any, weight: Any, of_query: Any, of_document: Any, place: Any
 ) -> tuple[Any, Any, Any]:

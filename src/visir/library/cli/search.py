@@ -91,8 +91,6 @@ def search_in_library(
 
 def search(context: typer.Context, **options: Any) -> None:
     """As `search` of a collection, and a library is searched by its own model."""
-    from visir.collections.opening import COLLECTIONS
-    from visir.collections.sources import find_source
     from visir.errors import ConfigurationError, raise_faults
     from visir.library.layout import check_first_update_done, is_library
 
@@ -100,6 +98,9 @@ def search(context: typer.Context, **options: Any) -> None:
     check_first_update_done(Path(place))
     if not is_library(place):
         if "://" not in place:
+            from visir.collections.opening import COLLECTIONS
+            from visir.collections.sources import find_source
+
             find_source(place, COLLECTIONS)  # a place that does not exist is the first thing to say
         search_collection(**options)
         return

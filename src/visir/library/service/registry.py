@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 import gc
+import os
+import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -79,11 +80,6 @@ class LibraryHandle:
         loading = "" if not library.model or library.model in loaded else f"; loading the model {library.model}"
         callback(f"{library.name}: {len(library):,} {library.card.unit}{loading}")
         self.searcher.load()
-        models = self.searcher.encoder.models
-        if library.model:
-            loaded[library.model] = models.encoder
-        if library.head is not None and models.sparse is not None:
-            loaded[library.head] = models.sparse
         self._loaded = loaded
         self._cards = ItemCards(library, self._path)
         self.light = self._batcher("words", settings.batch)
@@ -206,8 +202,7 @@ class LibraryHandle:
         # A generation is closed when nothing uses it any more. Errors that were answered refer to themselves by their
         # frames, and would hold old generations open, with their files, until some collection comes by.
         gc.collect()
-        if library.model:
-            self._loaded |= {library.model: self.searcher.encoder.models.encoder}
+        self._loaded |= self.searcher.encoder.models.loaded
         self._metrics.holds(self.name, len(library), library.generation)
         self._log.write("info", "reload", library=self.name, generation=library.generation, items=len(library))
         return True
@@ -386,7 +381,8 @@ def _pin(threads: int) -> None:
     from visir.threads import cores, one_blas_thread_from_now
 
     one_blas_thread_from_now()
-    with contextlib.suppress(ImportError):
-        import torch
-
+    torch = sys.modules.get("torch")
+    if torch is not None:
         torch.set_num_threads(threads or cores())
+    else:  # which reads it when it is imported, if a query needs it
+        os.environ["OMP_NUM_THREADS"] = str(threads or cores())

@@ -2,22 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from visir.jit import njit
 
 
-def njit(function: Function) -> Function:
-    """Compile on first use and keep the machine code on disk; the interpreter's lock is released while it runs."""
-    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
-
-
-@njit
+@njit()
 def choose(
     products: Any,
     nearest: Any,

@@ -6,16 +6,16 @@ instead of 256 in half precision, with 2 bits 34.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
+from visir.jit import njit
 from visir.retrieval.folder import DECODING
 from visir.retrieval.multi_vector.clustering import nearest_centroids, train_centroids, usual_count
 
@@ -25,12 +25,6 @@ _BLOCK = 65_536
 _ROUNDS = 30
 _UNIT = 1e-3
 _PURPOSE = "compressed vectors"
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def _njit(function: Function) -> Function:
-    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
 
 
 @dataclass(frozen=True, eq=False)
@@ -194,7 +188,7 @@ def _best_steps(values: NDArray[np.float32], count: int) -> NDArray[np.float32]:
     return np.asarray(np.sort(steps), np.float32)
 
 
-@_njit
+@njit()
 def _pack(vectors: Any, nearest: Any, centroids: Any, edges: Any, bits: int, codes: Any) -> None:
     """Write the codes of vectors: two bytes for the centroid, then the number of the step of each number."""
     each = 8 // bits
@@ -207,7 +201,7 @@ def _pack(vectors: Any, nearest: Any, centroids: Any, edges: Any, bits: int, cod
             codes[r, 2 + c // each] |= np.uint8(step << (bits * (c % each)))
 
 
-@_njit
+@njit()
 def _unpack(codes: Any, centroids: Any, steps: Any, bits: int, unit: bool, vectors: Any) -> None:
     """Write the vectors of codes."""
     each, mask = 8 // bits, (1 << bits) - 1

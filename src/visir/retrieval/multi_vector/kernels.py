@@ -9,24 +9,17 @@ document's vectors.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from visir.jit import njit
+
 PESSIMISTIC = 1
 LARGER_ID = 3
 
 
-def njit(function: Function) -> Function:
-    """Compile on first use and keep the machine code on disk; the interpreter's lock is released while it runs."""
-    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
-
-
-@numba.njit(cache=True, nogil=True, error_model="numpy", fastmath={"reassoc"})  # type: ignore[untyped-decorator]
+@njit("reassoc")
 def _dots(a: Any, b: Any, c: Any, d: Any, vector: Any) -> Any:
     """The dot products of four vectors with one, all float64 copies of float32: four at a time share its loads.
 
@@ -41,7 +34,7 @@ def _dots(a: Any, b: Any, c: Any, d: Any, vector: Any) -> Any:
     return first, second, third, fourth
 
 
-@njit
+@njit()
 def reduce_product(product: Any, documents: Any, queries: Any, room: Any, out: Any) -> None:
     """The scores of a product of vectors: the greatest value in each document, summed over the query's vectors.
 
@@ -67,7 +60,7 @@ def reduce_product(product: Any, documents: Any, queries: Any, room: Any, out: A
             out[q, d] = np.float32(total)
 
 
-@njit
+@njit()
 def _load(vectors: Any, query: Any) -> None:
     """Copy vectors to float64; the rows behind them, up to a multiple of four, are zero."""
     query[:] = 0.0
@@ -76,7 +69,7 @@ def _load(vectors: Any, query: Any) -> None:
             query[i, c] = vectors[i, c]
 
 
-@njit
+@njit()
 def _match(query: Any, document: Any, vector: Any, best: Any, places: Any) -> None:
     """For each row of `query` (a multiple of four) the greatest product with a row of `document`, and the first such.
 
@@ -94,7 +87,7 @@ def _match(query: Any, document: Any, vector: Any, best: Any, places: Any) -> No
                     places[i + j] = r
 
 
-@njit
+@njit()
 def score_pairs(
     queries: Any, query_offsets: Any, query_of: Any, documents: Any, document_offsets: Any, document_of: Any, out: Any
 ) -> None:
@@ -118,7 +111,7 @@ def score_pairs(
         out[p] = np.float32(total)
 
 
-@njit
+@njit()
 def align(query: Any, document: Any, places: Any, scores: Any) -> None:
     """For each vector of a query, the first vector of a document with the greatest exact dot product, and that.
 
@@ -129,7 +122,7 @@ def align(query: Any, document: Any, places: Any, scores: Any) -> None:
     _match(loaded, document, vector, scores, places)
 
 
-@njit
+@njit()
 def mark_near(scores: Any, slacks: Any, offsets: Any, known: Any, near: Any) -> None:
     """Mark the scores of a block that are too close to that of a positive of their query to be told apart.
 
@@ -150,7 +143,7 @@ def mark_near(scores: Any, slacks: Any, offsets: Any, known: Any, near: Any) -> 
                 marks[i] |= (row[i] >= low) & (row[i] <= high)
 
 
-@njit
+@njit()
 def count_better(
     scores: Any, near: Any, first: int, offsets: Any, documents: Any, known: Any, better: Any, ties: int
 ) -> None:

@@ -32,7 +32,7 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from visir.retrieval.kernels import njit
+from visir.jit import njit
 
 LEVELS = 16
 STRIPES = 16
@@ -64,7 +64,7 @@ def _prefetch(typing_context: Any, array: Any, index: Any) -> Any:  # pragma: no
     return types.void(array, types.int64), generate
 
 
-@njit
+@njit()
 def _add_column(sums: Any, column: Any, weight: Any) -> None:
     factor = np.uint32(weight)
     for i in range(sums.shape[0]):
@@ -72,7 +72,7 @@ def _add_column(sums: Any, column: Any, weight: Any) -> None:
         sums[i] += np.uint16((factor * (byte << np.uint32(8))) >> np.uint32(16)) + np.uint16(min(byte, np.uint32(1)))
 
 
-@njit
+@njit()
 def _add_postings(sums: Any, postings: Any, weight: Any) -> None:
     factor = np.uint32(weight)
     for i in range(postings.shape[0]):
@@ -82,7 +82,7 @@ def _add_postings(sums: Any, postings: Any, weight: Any) -> None:
         )
 
 
-@njit
+@njit()
 def _stripe_maxima(sums: Any, maxima: Any) -> None:
     """`maxima[i]` of the sums of documents i, i + W, i + 2 W, …, where W is the number of maxima."""
     width = maxima.shape[0]
@@ -95,7 +95,7 @@ def _stripe_maxima(sums: Any, maxima: Any) -> None:
             maxima[i] = max(maxima[i], part[i])
 
 
-@njit
+@njit()
 def _reaching(values: Any, low: Any) -> Any:
     total = np.uint16(0)
     for i in range(values.shape[0]):
@@ -103,7 +103,7 @@ def _reaching(values: Any, low: Any) -> Any:
     return total
 
 
-@njit
+@njit()
 def _reached(values: Any, low: Any) -> Any:
     """How many values are `low` or more; counted 16,384 at a time so that 16-bit counters suffice."""
     total = 0
@@ -112,7 +112,7 @@ def _reached(values: Any, low: Any) -> Any:
     return total
 
 
-@njit
+@njit()
 def _floor(maxima: Any, wanted: int) -> Any:
     """The largest value (1 or more) that at least `wanted` maxima reach, or 1: by bisection."""
     low, high = 1, 65_536
@@ -128,7 +128,7 @@ def _floor(maxima: Any, wanted: int) -> Any:
     return np.uint16(low)
 
 
-@njit
+@njit()
 def _collect(sums: Any, maxima: Any, low: Any, high: int, candidates: Any) -> int:
     """The documents whose sums are from `low` to less than `high`, and how many."""
     width, n = maxima.shape[0], 0
@@ -145,7 +145,7 @@ def _collect(sums: Any, maxima: Any, low: Any, high: int, candidates: Any) -> in
     return n
 
 
-@njit
+@njit()
 def _ask_for(document: Any, offsets: Any, terms: Any, values: Any) -> None:
     first, last = offsets[document], offsets[document + 1]
     for j in range(first, last, 64 // terms.itemsize):
@@ -154,7 +154,7 @@ def _ask_for(document: Any, offsets: Any, terms: Any, values: Any) -> None:
         _prefetch(values, j)
 
 
-@njit
+@njit()
 def _score(query: Any, terms: Any, values: Any, products: Any) -> Any:
     """The score (by its definition) and how many terms are shared; `query` (T,) float64 is 0 where it has no term."""
     shared = np.uint64(0)
@@ -168,21 +168,21 @@ def _score(query: Any, terms: Any, values: Any, products: Any) -> Any:
     return np.float32(total), shared
 
 
-@njit
+@njit()
 def _key(score: Any, place: Any) -> Any:
     """A number that orders by falling score (not negative), then by rising place."""
     bits = np.uint32(np.float32(score).view(np.uint32) ^ np.uint32(0x7FFFFFFF))
     return (np.uint64(bits) << np.uint64(32)) | np.uint64(place)
 
 
-@njit
+@njit()
 def _score_of(key: Any) -> Any:
     """The score inside a key."""
     bits = np.uint32(np.uint32(key >> np.uint64(32)) ^ np.uint32(0x7FFFFFFF))
     return bits.view(np.float32)
 
 
-@njit
+@njit()
 def _score_documents(
     candidates: Any, n: int, query: Any, vectors: Any, places: Any, products: Any, keys: Any, filled: int
 ) -> int:
@@ -201,7 +201,7 @@ def _score_documents(
     return filled
 
 
-@njit
+@njit()
 def _smallest_first(keys: Any, n: int, k: int) -> None:
     """Move the k smallest of `keys[:n]` to the front, unsorted (Hoare's selection)."""
     left, right = 0, n - 1
@@ -225,7 +225,7 @@ def _smallest_first(keys: Any, n: int, k: int) -> None:
             break
 
 
-@njit
+@njit()
 def _prefixes_by_worth(m: int, row: Any, bound: Any, informative: Any, levels: Any, budget: Any, taken: Any) -> None:
     """How many levels of each query term to read so that the most telling postings, at most `budget`, are read.
 
@@ -254,13 +254,13 @@ def _prefixes_by_worth(m: int, row: Any, bound: Any, informative: Any, levels: A
             taken[j] = level + 1
 
 
-@njit
+@njit()
 def _price(bound: Any, number: Any) -> Any:
     """A class of postings per unit by which reading them lowers the bound, two classes per factor of two."""
     return np.int64(np.float32((np.float64(number) + 1.0) / bound).view(np.uint32) >> np.uint32(22))
 
 
-@njit
+@njit()
 def _prefixes_by_price(m: int, row: Any, bound: Any, levels: Any, rest: Any, taken: Any) -> Any:
     """Read (further) levels of the terms, cheapest first, until all that is unread adds at most `rest`; what it adds.
 
@@ -306,7 +306,7 @@ def _prefixes_by_price(m: int, row: Any, bound: Any, levels: Any, rest: Any, tak
     return left
 
 
-@njit
+@njit()
 def _best(keys: Any, n: int, k: int) -> Any:
     """The score of the k-th best of `keys[:n]`, whose best k are moved to the front; -1 when there are fewer."""
     if n < k:
@@ -318,7 +318,7 @@ def _best(keys: Any, n: int, k: int) -> Any:
     return _score_of(worst)
 
 
-@njit
+@njit()
 def _read_columns(m: int, row: Any, factor: Any, column_of: Any, columns: Any, sums: Any, width: int) -> None:
     for start in range(0, width, _CHUNK):
         stop = min(width, start + _CHUNK)
@@ -328,7 +328,7 @@ def _read_columns(m: int, row: Any, factor: Any, column_of: Any, columns: Any, s
                 _add_column(sums[start:stop], columns[column, start:stop], factor[j])
 
 
-@njit
+@njit()
 def _ask_for_postings(m: int, row: Any, starts: Any, levels: Any, postings: Any) -> None:
     for j in range(m):
         _prefetch(levels[row[j]], 0)
@@ -336,7 +336,7 @@ def _ask_for_postings(m: int, row: Any, starts: Any, levels: Any, postings: Any)
         _prefetch(postings, starts[row[j]])
 
 
-@njit
+@njit()
 def _estimate(candidates: Any, n: int, factors: Any, offsets: Any, numbers: Any, digests: Any, keys: Any) -> None:
     """`keys[i]` orders `candidates[i]` by falling sum of *all* it shares with the query, in 256ths, then by number.
 
@@ -355,7 +355,7 @@ def _estimate(candidates: Any, n: int, factors: Any, offsets: Any, numbers: Any,
         keys[i] = (np.uint64(np.uint32(0xFFFFFFFF) - total) << np.uint64(32)) | np.uint64(candidates[i])
 
 
-@njit
+@njit()
 def _best_estimates(
     candidates: Any, n: int, finalists: int, factors: Any, vectors: Any, digests: Any, keys: Any
 ) -> int:
@@ -369,7 +369,7 @@ def _best_estimates(
     return finalists
 
 
-@njit
+@njit()
 def _passing(candidates: Any, n: int, low: Any, factors: Any, vectors: Any, digests: Any, keys: Any) -> int:
     """Move those of `candidates[:n]` to the front that have `low` units or more in common; how many they are."""
     _estimate(candidates, n, factors, vectors[0], vectors[1], digests, keys)
@@ -382,13 +382,13 @@ def _passing(candidates: Any, n: int, low: Any, factors: Any, vectors: Any, dige
     return count
 
 
-@njit
+@njit()
 def _clear(sums: Any) -> None:
     for i in range(sums.shape[0]):
         sums[i] = np.uint16(0)
 
 
-@njit
+@njit()
 def answer(
     first: int,
     last: int,
@@ -483,7 +483,7 @@ def answer(
         fill[q] = size
 
 
-@njit
+@njit()
 def _read(
     m: int, row: Any, factor: Any, done: Any, taken: Any, starts: Any, levels: Any, postings: Any, sums: Any
 ) -> None:
@@ -502,7 +502,7 @@ def _read(
             done[j] = taken[j]
 
 
-@njit
+@njit()
 def _score_all(n: int, candidates: Any, query: Any, vectors: Any, places: Any, products: Any, scored: Any) -> int:
     living = 0
     for document in range(n):
@@ -512,7 +512,7 @@ def _score_all(n: int, candidates: Any, query: Any, vectors: Any, places: Any, p
     return _score_documents(candidates, living, query, vectors, places, products, scored, 0)
 
 
-@njit
+@njit()
 def _exactly(
     m: int,
     row: Any,
@@ -572,7 +572,7 @@ def _exactly(
         return filled
 
 
-@njit
+@njit()
 def score_again(
     first: int, last: int, queries: Any, rows: Any, vectors: Any, offsets: Any, documents: Any, places: Any, room: Any,
     keys: Any, fill: Any,

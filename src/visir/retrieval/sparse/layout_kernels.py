@@ -16,10 +16,10 @@ from typing import Any
 
 import numpy as np
 
-from visir.retrieval.kernels import njit
+from visir.jit import njit
 
 
-@njit
+@njit()
 def count(terms: Any, values: Any, frequency: Any, maxima: Any) -> None:
     """How many documents have each term, and the term's largest weight."""
     for j in range(terms.shape[0]):
@@ -29,7 +29,7 @@ def count(terms: Any, values: Any, frequency: Any, maxima: Any) -> None:
             maxima[term] = values[j]
 
 
-@njit
+@njit()
 def invert(
     offsets: Any,
     terms: Any,
@@ -72,7 +72,7 @@ def invert(
             sizes[slot] += 1
 
 
-@njit
+@njit()
 def fill_column(postings: Any, column: Any) -> None:
     """The weight of each document, as a byte."""
     for j in range(postings.shape[0]):

@@ -15,27 +15,18 @@ changes, not when that of what it calls does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 
-Function = TypeVar("Function", bound=Callable[..., Any])
-
-
-def njit(function: Function) -> Function:
-    """Compile on first use and keep the machine code on disk; the interpreter's lock is released while it runs."""
-    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
-
+from visir.jit import njit
 
 CHUNK = 256
 PESSIMISTIC = 1
 LARGER_ID = 3
 
 
-@njit
+@njit()
 def invert(offsets: Any, terms: Any, values: Any, vocabulary: int, frequent: int) -> Any:
     """The inverted lists of one block of candidates, given as rows (CSR).
 
@@ -76,19 +67,19 @@ def invert(offsets: Any, terms: Any, values: Any, vocabulary: int, frequent: int
     return starts, documents, weights, column_of, columns
 
 
-@njit
+@njit()
 def _add_column(sums: Any, column: Any, weight: Any) -> None:
     for i in range(sums.shape[0]):
         sums[i] += weight * np.float64(column[i])
 
 
-@njit
+@njit()
 def _add_list(sums: Any, documents: Any, weights: Any, weight: Any) -> None:
     for p in range(documents.shape[0]):
         sums[documents[p]] += weight * np.float64(weights[p])
 
 
-@njit
+@njit()
 def _score_row(terms: Any, values: Any, inverted: Any, sums: Any, out: Any) -> None:
     """The scores of one query (terms ascending) and every candidate of a block into `out` (width,)."""
     starts, documents, weights, column_of, columns = inverted
@@ -104,7 +95,7 @@ def _score_row(terms: Any, values: Any, inverted: Any, sums: Any, out: Any) -> N
         out[i] = np.float32(sums[i])
 
 
-@njit
+@njit()
 def score_pairs(left: Any, left_rows: Any, right: Any, right_rows: Any, out: Any) -> None:
     """(p,) float32 scores of pairs of rows of two sides, each side as (offsets, terms, values)."""
     for p in range(left_rows.shape[0]):
@@ -123,21 +114,21 @@ def score_pairs(left: Any, left_rows: Any, right: Any, right_rows: Any, out: Any
         out[p] = np.float32(total)
 
 
-@njit
+@njit()
 def _key(score: Any, place: Any) -> Any:
     """A number that orders by falling score (never below 0), then by rising place."""
     bits = np.uint32(np.float32(score).view(np.uint32) ^ np.uint32(0x7FFFFFFF))
     return (np.uint64(bits) << np.uint64(32)) | np.uint64(place)
 
 
-@njit
+@njit()
 def _score_of(key: Any) -> Any:
     """The score inside a key."""
     bits = np.uint32(np.uint32(key >> np.uint64(32)) ^ np.uint32(0x7FFFFFFF))
     return bits.view(np.float32)
 
 
-@njit
+@njit()
 def _above(scores: Any, low: Any) -> Any:
     total = np.uint32(0)
     for i in range(scores.shape[0]):
@@ -145,7 +136,7 @@ def _above(scores: Any, low: Any) -> Any:
     return np.int64(total)
 
 
-@njit
+@njit()
 def _above_and_equal(scores: Any, score: Any) -> Any:
     above, reaching = np.uint32(0), np.uint32(0)
     for i in range(scores.shape[0]):
@@ -154,7 +145,7 @@ def _above_and_equal(scores: Any, score: Any) -> Any:
     return np.int64(above), np.int64(reaching) - np.int64(above)
 
 
-@njit
+@njit()
 def _keep_best(seen: Any, n: int, k: int) -> Any:
     """Move the k smallest of `seen[:n]` (all different) to the front; the score of the last of them."""
     best = np.partition(seen[:n], k - 1)
@@ -162,7 +153,7 @@ def _keep_best(seen: Any, n: int, k: int) -> Any:
     return _score_of(best[k - 1])
 
 
-@njit
+@njit()
 def _take_best(scores: Any, first: int, q: int, k: int, keys: Any, fill: Any, floor: Any, seen: Any) -> None:
     """Bring the candidates of one block that are among the best k so far into `keys[q]`; `floor[q]` is their lowest
     score once there are k.
@@ -195,13 +186,13 @@ def _take_best(scores: Any, first: int, q: int, k: int, keys: Any, fill: Any, fl
     fill[q], floor[q] = n, low
 
 
-@njit
+@njit()
 def _is_positive(documents: Any, document: int) -> bool:
     at = np.searchsorted(documents, document)
     return bool(at < documents.shape[0] and documents[at] == document)
 
 
-@njit
+@njit()
 def _count_better(
     scores: Any, first: int, q: int, offsets: Any, documents: Any, known: Any, better: Any, ties: int
 ) -> None:
@@ -224,7 +215,7 @@ def _count_better(
                     better[p] += before
 
 
-@njit
+@njit()
 def scan_rows(
     tile: Any,
     start: int,
@@ -258,7 +249,7 @@ def scan_rows(
             _count_better(tile[r], first, q, offsets, documents, known, better, ties)
 
 
-@njit
+@njit()
 def scan_columns(
     tile: Any,
     start: int,
@@ -299,7 +290,7 @@ def scan_columns(
                 _count_better(strip[c, :height], first, q, offsets, documents, known, better, ties)
 
 
-@njit
+@njit()
 def finish(start: int, stop: int, k: int, keys: Any, indices: Any, scores: Any) -> None:
     """The k keys of each of the queries `start:stop`, in order, as candidate places and scores."""
     for q in range(start, stop):

@@ -6,22 +6,14 @@ changes, not when that of what it calls does.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 
-Function = TypeVar("Function", bound=Callable[..., Any])
+from visir.jit import njit
 
 
-def njit(function: Function) -> Function:
-    """Compile on first use and keep the machine code on disk; the interpreter's lock is released while it runs."""
-    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
-
-
-@njit
+@njit()
 def gains(documents: Any, counts: Any, norms: Any) -> Any:
     """What each posting adds to tf: the sum over fields of count · norm, (p,) float32."""
     gain = np.empty(documents.shape[0], np.float32)
@@ -33,7 +25,7 @@ def gains(documents: Any, counts: Any, norms: Any) -> Any:
     return gain
 
 
-@njit
+@njit()
 def score(
     concepts: Any, alternatives: Any, groups: Any, words: Any, weights: Any,
     starts: Any, documents: Any, gain: Any, n: int, k1: float,
@@ -79,7 +71,7 @@ def score(
     return rows, total[rows]
 
 
-@njit
+@njit()
 def near(word: Any, mark: Any, codes: Any, offsets: Any, marks: Any, most: int) -> Any:
     """Return (numbers, distances) of the words at an edit distance of at most `most`.
 
@@ -131,7 +123,7 @@ def near(word: Any, mark: Any, codes: Any, offsets: Any, marks: Any, most: int) 
     return np.array(numbers, np.int64), np.array(distances, np.int64)
 
 
-@njit
+@njit()
 def _bits(value: Any) -> Any:
     """The number of bits that are set."""
     count = 0

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
-import numba
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.jit import njit
 from visir.sessions.records import Floats
 from visir.sessions.simulator.arrays import SECOND, CauseArrays, SimulationArrays
 from visir.sessions.simulator.shop import (
@@ -21,7 +20,6 @@ from visir.sessions.simulator.shop import (
     SEARCH,
 )
 
-Function = TypeVar("Function", bound=Callable[..., Any])
 RandomState = NDArray[np.uint64]
 # As in visir.sessions.ACTIONS. NumPy's numbers, because a plain one has a type of its own when compiled, and every
 # function is compiled anew for each.
@@ -36,12 +34,7 @@ SHORTEST, LONGEST = 2.0, 1500.0
 _IDLE = 31 * 60 * SECOND
 
 
-def _njit(function: Function) -> Function:
-    compiled: Function = numba.njit(cache=True, nogil=True, error_model="numpy")(function)
-    return compiled
-
-
-@_njit
+@njit()
 def _next(state: RandomState) -> float:
     """A number from 0 to 1 (never 0, never 1), and on to the next: SplitMix64."""
     state[0] += np.uint64(0x9E3779B97F4A7C15)
@@ -52,7 +45,7 @@ def _next(state: RandomState) -> float:
     return (np.float64(word >> np.uint64(11)) + 0.5) * 2.0**-53
 
 
-@_njit
+@njit()
 def _place(seed: np.uint64, person: int) -> np.uint64:
     """Where a person's random numbers begin."""
     word = seed + (np.uint64(person) + np.uint64(1)) * np.uint64(0xD1B54A32D192ED03)
@@ -61,7 +54,7 @@ def _place(seed: np.uint64, person: int) -> np.uint64:
     return word ^ (word >> np.uint64(32))
 
 
-@_njit
+@njit()
 def _drawn(cumulative: Floats, state: RandomState) -> int:
     position, chance = 0, _next(state)
     while position < cumulative.shape[0] - 1 and chance >= cumulative[position]:
@@ -69,13 +62,13 @@ def _drawn(cumulative: Floats, state: RandomState) -> int:
     return position
 
 
-@_njit
+@njit()
 def _geometric(log_stay: float, most: int, state: RandomState) -> int:
     """1, 2, …: at least one; `log_stay` is the logarithm of the chance of one more."""
     return min(int(1.0 + np.log(_next(state)) / log_stay), most)
 
 
-@_njit
+@njit()
 def _dwell(causes: CauseArrays, intent: int, state: RandomState) -> int:
     """A dwell time in µs (Box and Muller's normal number)."""
     normal = np.sqrt(-2 * np.log(_next(state))) * np.cos(2 * np.pi * _next(state))
@@ -83,14 +76,14 @@ def _dwell(causes: CauseArrays, intent: int, state: RandomState) -> int:
     return int(min(max(seconds, SHORTEST), LONGEST) * SECOND)
 
 
-@_njit
+@njit()
 def _price(state: RandomState) -> float:
     """In whole cents; the median is 25."""
     normal = np.sqrt(-2 * np.log(_next(state))) * np.cos(2 * np.pi * _next(state))
     return float(np.round(2500 * np.exp(normal)) / 100)
 
 
-@_njit
+@njit()
 def _put(
     rows: SimulationArrays, event: int, time: int, session: int, action: Any, page: Any, query: Any, price: float
 ) -> int:
@@ -104,7 +97,7 @@ def _put(
     return event + 1
 
 
-@_njit
+@njit()
 def _session(causes: CauseArrays, rows: SimulationArrays, event: int, row: int, start: int, state: RandomState) -> int:
     """All events of the session in `row`, from `start` on; returns the next free place."""
     first = event
@@ -168,7 +161,7 @@ def _session(causes: CauseArrays, rows: SimulationArrays, event: int, row: int, 
     return event
 
 
-@_njit
+@njit()
 def fill(
     causes: CauseArrays, first: int, last: int, most_sessions: int, rows: SimulationArrays
 ) -> tuple[int, int, int, bool]:

@@ -1,0 +1,141 @@
+"""Text towers kept as ONNX networks: PyTorch's vectors without PyTorch, found by the model's card, refused in doubt."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("onnxruntime", reason="the extra transformers is not installed")
+pytest.importorskip("transformers")
+
+import tiny_dual
+import tiny_transformers as tiny
+
+from visir.encoders import Encoder, load
+from visir.encoders.models import text_network, text_network_files
+from visir.encoders.models.text_network import TEXT_NETWORKS, key_of
+from visir.encoders.models.text_network_files import keep_text_network
+from visir.library import update
+from visir.library.searcher import Searcher
+from visir.storage import ContentStore
+
+TEXTS = ["a dog", "two children run along the beach", "", "word " * 100, "A", "Ünïcode 中文"]
+
+
+@pytest.fixture(autouse=True)
+def _cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
+
+
+def _model(kind: str, folder: Path) -> Encoder:
+    (tiny if kind in ("clip", "siglip", "altclip", "groupvit", "align") else tiny_dual).save(kind, folder)
+    return load(folder, device="cpu")
+
+
+def _near(own: np.ndarray, reference: np.ndarray) -> bool:
+    lengths = np.linalg.norm(own, axis=1) * np.linalg.norm(reference, axis=1)
+    return bool(np.max(1 - (own * reference).sum(1) / lengths) < 1e-6)
+
+
+@pytest.mark.parametrize("kind", ["clip", "siglip", "altclip", "groupvit", "align", "chinese_clip", "siglip2", "flava"])
+def test_vectors_are_those_of_pytorch(kind: str, tmp_path: Path) -> None:
+    encoder = _model(kind, tmp_path / "model")
+    kept = keep_text_network(encoder)
+    network = text_network.text_network(encoder.card)
+    assert kept == (network is not None)
+    assert kept == (kind != "siglip"), _reason(encoder)  # whose tokenizer is code in Python
+    if network is not None:
+        for texts in (TEXTS, TEXTS[:1], TEXTS[2:3], TEXTS[::-1]):
+            assert _near(network.encode_texts(texts), encoder.encode_texts(texts))
+        assert network.encode_texts([]).shape == (0, encoder.dimension)
+        assert not network.card.differences(encoder.card)
+        assert network.card.dtype == "float32 (onnxruntime)"
+        assert not keep_text_network(encoder)
+
+
+def _reason(encoder: Encoder) -> str:
+    manifest = ContentStore(TEXT_NETWORKS).find(key_of(encoder.card))
+    return "not tried" if manifest is None else str(manifest.content["refused"])
+
+
+def test_other_weights_and_models_without_any_have_none(tmp_path: Path) -> None:
+    encoder = _model("clip", tmp_path / "model")
+    assert keep_text_network(encoder)
+    assert text_network.text_network(replace(encoder.card, weights="0" * 32)) is None
+    assert text_network.text_network(replace(encoder.card, name="moved")) is not None
+    for name in ("pixels", "bow"):
+        assert not keep_text_network(load(name))
+
+
+def test_one_with_other_vectors_is_refused_and_not_tried_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = _model("clip", tmp_path / "model")
+    monkeypatch.setattr(text_network_files, "LARGEST_DIFFERENCE", -1.0)
+    begun: list[int] = []
+    assert not keep_text_network(encoder, lambda: begun.append(1))
+    assert "other vectors than PyTorch" in _reason(encoder)
+    assert text_network.text_network(encoder.card) is None
+    assert not list((tmp_path / "cache").rglob("network.*"))
+    assert not keep_text_network(encoder, lambda: begun.append(2))
+    assert begun == [1]
+
+
+@pytest.mark.parametrize("damage", ["cut", "other weights", "other tokens"])
+def test_a_damaged_one_is_put_aside(damage: str, tmp_path: Path) -> None:
+    encoder = _model("clip", tmp_path / "model")
+    assert keep_text_network(encoder)
+    folder = ContentStore(TEXT_NETWORKS).path(key_of(encoder.card))
+    path = folder / ("tokenizer.json" if damage == "other tokens" else "network.bin")
+    if not path.exists():  # so small that its weights lie in the network's own file
+        path = folder / "network.onnx"
+    content = bytearray(path.read_bytes())
+    if damage == "other weights":
+        content[-4000:] = bytes(4000)
+    path.write_bytes(content[:-100] if damage == "cut" else content.replace(b"a", b"b") if "tok" in damage else content)
+    with pytest.warns(UserWarning, match="damaged"):
+        assert text_network.text_network(encoder.card) is None
+    assert keep_text_network(encoder)
+    assert text_network.text_network(encoder.card) is not None
+
+
+def test_a_library_is_searched_without_pytorch(tmp_path: Path) -> None:
+    _model("clip", tmp_path / "model")
+    (tmp_path / "photos").mkdir()
+    for number, photo in enumerate(tiny.photos()):
+        photo.convert("RGB").save(tmp_path / "photos" / f"{number}.png")
+    stages: list[str] = []
+    update(
+        tmp_path / "photos", tmp_path / "own.visir", model=str(tmp_path / "model"), device="cpu",
+        callback=lambda stage, done, total: stages.append(stage),
+    )  # fmt: skip
+    assert stages[-1] == "keeping the text tower"
+    with Searcher.open(tmp_path / "own.visir", device="cpu", deterministic=True) as searcher:
+        expected = searcher.find(text="two dogs", k=3)
+    program = f"""
+import sys
+from PIL import Image
+from visir.library.searcher import Searcher
+with Searcher.open({str(tmp_path / "own.visir")!r}, device="cpu") as searcher:
+    page = searcher.find(text="two dogs", k=3)
+    assert searcher.takes_texts
+    assert "torch" not in sys.modules and "transformers" not in sys.modules and "numba" not in sys.modules
+    print(*(hit.id for hit in page.hits), *(f"{{hit.score:.5f}}" for hit in page.hits))
+    assert len(searcher.find(image=Image.open({str(tmp_path / "photos" / "0.png")!r}), k=2).hits) == 2
+    assert "torch" in sys.modules  # a picture needs the model
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    listed = [*(hit.id for hit in expected.hits), *(f"{hit.score:.5f}" for hit in expected.hits)]
+    assert done.stdout.split() == listed
+
+
+def test_on_a_gpu_it_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(text_network.os.path, "exists", lambda path: path == "/dev/nvidia0")
+    assert not text_network.runs_on_processor(None)
+    assert not text_network.runs_on_processor("cuda")
+    assert not text_network.runs_on_processor("openvino")
+    assert text_network.runs_on_processor("cpu")
