@@ -215,6 +215,10 @@ _WORDS: dict[type, str] = {
 }
 
 
+def _form_of(vectors: object) -> str:
+    return next(words for form, words in _WORDS.items() if isinstance(vectors, form))
+
+
 def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, added: bool = False) -> None:
     """Check that vectors can be searched in, or added to, an index.
 
@@ -233,9 +237,9 @@ def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, adde
             f"{where}: this index holds {held.modality} vectors and takes no {given.modality} vectors.",
             hint=f"build an index of its own for {given.modality} vectors",
         )
-    if type(given) is not type(held):
+    if not isinstance(held, type(given)):
         raise EmbeddingError(
-            f"{where} are {_WORDS[type(given)]}; the index, by {held.encoder.name}, holds {_WORDS[type(held)]}.",
+            f"{where} are {_form_of(given)}; the index, by {held.encoder.name}, holds {_form_of(held)}.",
             hint="encode with the model that the index was built with",
         )
     given_space, held_space = form.space(given), form.space(held)

@@ -171,12 +171,12 @@ def _look(
         looked.append(forward.look(kernels.scan_rows, tile, (start, stop), down, top, across, left, slacks, ties))
 
     def down_columns(part: Share) -> None:
-        assert backward is not None, "called with one"
+        assert backward is not None, "columns are queries of the backward task"
         share = piece(len(across), part)
         looked.append(backward.look(kernels.scan_columns, tile, share, across, left, down, top, slacks, ties))
 
     if few:
-        spread(multiply)
+        spread(multiply, len(across))
     spread(across_rows, len(down))
     if backward is not None:
         spread(down_columns, len(across))
