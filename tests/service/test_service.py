@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import time
 import base64
 import json
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
