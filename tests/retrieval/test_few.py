@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
+from visir.jit import FEW, compiling, pays
 from visir.retrieval import few, kernels
 
 
@@ -37,6 +39,7 @@ def test_equal_scores_come_in_the_order_of_the_rows() -> None:
 def test_a_first_search_imports_no_compiler_and_answers_the_same(similarity: str) -> None:
     program = f"""
 import sys
+from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval.dense.flat import FlatIndex
@@ -54,3 +57,13 @@ assert (first.indices == second.indices).all() and (first.scores == second.score
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_while_a_thread_compiles_the_others_do_without() -> None:
+    before = pays(1)
+    with compiling():
+        assert pays(1)
+        with ThreadPoolExecutor(1) as pool:
+            assert not pool.submit(pays, 1).result()
+            assert pool.submit(pays, FEW + 1).result()
+    assert pays(1) == before
