@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from visir.jit import FEW, compiling, pays
-from visir.retrieval import few, kernels
+from visir.records import Embeddings, EncoderCard
+from visir.retrieval import few, kernels, vectors
 
 
 def test_lengths_and_quotients_are_those_of_the_loops() -> None:
@@ -67,3 +68,14 @@ def test_while_a_thread_compiles_the_others_do_without() -> None:
             assert not pool.submit(pays, 1).result()
             assert pool.submit(pays, FEW + 1).result()
     assert pays(1) == before
+
+
+def test_a_search_of_few_vectors_waits_for_no_thread_that_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(work: object) -> None:
+        raise AssertionError("other threads are used")
+
+    monkeypatch.setattr(vectors, "spread", refuse)
+    monkeypatch.setattr(vectors, "pays", lambda numbers: False)
+    card, rows = EncoderCard("a", "own", revision="1"), np.eye(3, dtype=np.float32)
+    side = vectors.Side(Embeddings("image", ["0", "1", "2"], 2 * rows, card), np.arange(3), "cosine")
+    np.testing.assert_array_equal(side.block(0, 3), rows)
