@@ -7,7 +7,7 @@ PIP := $(BIN)/pip --disable-pip-version-check
 DEMO ?= demo
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test coverage parts package lint docs bench lock audit install install-demo clean
+.PHONY: help demo test coverage parts package lint docs bench gpu lock audit install install-demo clean
 
 help: ## list the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -41,10 +41,13 @@ lint: $(VENV)/.dev ## ruff and mypy --strict
 docs: $(VENV)/.dev ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-BENCHMARKS := $(filter-out benchmarks/flickr8k_% benchmarks/finetuning_objectives.py benchmarks/shortcuts_% benchmarks/sparse_tables.py,$(wildcard benchmarks/*.py))
+BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/flickr8k_% benchmarks/finetuning_objectives.py benchmarks/shortcuts_% benchmarks/sparse_tables.py,$(wildcard benchmarks/*.py))
 
 bench: $(VENV)/.dev ## run the benchmarks and print their tables (by hand, as they need trained models: benchmarks/flickr8k_*, finetuning_objectives, shortcuts_*, sparse_tables)
 	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+gpu: $(VENV)/.dev ## on a machine with a GPU: its vectors beside the CPU's; encoding, training and search measured (ten minutes)
+	@$(BIN)/python benchmarks/gpu.py
 
 EXTRAS ?= transformers,minilm,onnx,sparse,hnsw,seismic,serve,watch,qdrant
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from functools import cache
 from itertools import pairwise
 from typing import Any
@@ -16,9 +16,19 @@ Share = tuple[float, float]
 _PARTS = 8
 
 
-def spread(work: Callable[[Share], None]) -> None:
-    """Call `work` once per core, each with its share, and wait; results must not depend on where shares are cut."""
-    n = cores()
+_PIECE = 16
+"""Rows of the smallest share: a cache line of float32."""
+
+
+def spread(work: Callable[[Share], None], rows: int | None = None) -> None:
+    """Call `work` once per core, each with its share, and wait; results must not depend on where shares are cut.
+
+    Args:
+        work: Takes a share.
+        rows: What `piece` cuts into shares. As many cores work as there are pieces: handing a query alone to another
+            core takes as long as many a search.
+    """
+    n = cores() if rows is None or rows > _PIECE else 1
     if n == 1:
         work((0.0, 1.0))
         return
@@ -48,29 +58,47 @@ def spread_parts(n: int, work: Callable[[int, int], None]) -> None:
 
 def piece(n: int, share: Share) -> tuple[int, int]:
     """The share of [0, n), cut at multiples of 16 (a cache line of float32)."""
-    start, stop = (min(n, round(n * edge / 16) * 16) if edge < 1 else n for edge in share)
+    start, stop = (min(n, round(n * edge / _PIECE) * _PIECE) if edge < 1 else n for edge in share)
     return start, stop
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
     """Keep matrix products on the thread that asks for them, while every core asks for its own.
 
     A BLAS that spreads a product itself leaves its threads spinning for some milliseconds after each, in the way of
     whatever comes next.
     """
-    limited: AbstractContextManager[Any] = _blas().limit(limits=1, user_api="blas")
-    return limited
+    before = [(library, threads) for library in _blas() if (threads := library.get_num_threads()) != 1]
+    for library, _ in before:
+        library.set_num_threads(1)
+    try:
+        yield
+    finally:
+        for library, threads in before:
+            library.set_num_threads(threads)
+
+
+def one_blas_thread_from_now() -> None:
+    """The same for the rest of the process, and all its threads; call it on the main thread.
+
+    For services, which search on threads of their own. OpenBLAS 0.3.31 takes a number from such a thread, tells it when
+    it is asked, and works with the number that the main thread set before.
+    """
+    for library in _blas():
+        library.set_num_threads(1)
 
 
 @cache
-def _blas() -> Any:
-    """The loaded BLAS libraries. Looking for them takes 7 ms, a search among thousands 2 ms; the one that NumPy
+def _blas() -> list[Any]:
+    """The loaded BLAS libraries. Looking for them takes 7 ms, a search among thousands 1 ms; the one that NumPy
     multiplies with is there from NumPy's import on.
     """
     import numpy  # noqa: F401
     from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-    return ThreadpoolController()
+    libraries = ThreadpoolController().select(user_api="blas").lib_controllers
+    return [library for library in libraries if library.get_num_threads() is not None]
 
 
 def cores() -> int:

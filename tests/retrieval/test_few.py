@@ -71,7 +71,7 @@ def test_while_a_thread_compiles_the_others_do_without() -> None:
 
 
 def test_a_search_of_few_vectors_waits_for_no_thread_that_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(work: object) -> None:
+    def refuse(*arguments: object) -> None:
         raise AssertionError("other threads are used")
 
     monkeypatch.setattr(vectors, "spread", refuse)

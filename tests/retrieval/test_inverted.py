@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -13,7 +15,9 @@ from visir.errors import ConfigurationError, EmbeddingError, RunError
 from visir.records import EncoderCard, Run, SparseEmbeddings, Vocabulary
 from visir.retrieval.folder import IndexFolderError
 from visir.retrieval.kinds import open_index
+from visir.retrieval.parts import SPARSE
 from visir.retrieval.sparse.inverted import InvertedIndex
+from visir.retrieval.sparse.lists import INVERTED, lists_of
 from visir.retrieval.sparse.oracle import OracleIndex
 
 CARD = EncoderCard("test", "imported")
@@ -74,12 +78,12 @@ def test_as_the_oracle(seed: int, n: int, terms: int, density: float, spread: fl
 
 @pytest.mark.parametrize("k", [1, 10, 100])
 def test_as_the_oracle_with_long_lists(k: int) -> None:
-    """Enough postings that bounds decide what is read; some terms are in all documents."""
+    """Enough postings that bounds decide what is read, in two blocks; some terms are in all documents."""
     rng = np.random.default_rng(5)
     terms = 150
     often = rng.random(terms) ** 3
     often[:3] = 1.0
-    chosen = rng.random((30_000, terms)) < often
+    chosen = rng.random((40_000, terms)) < often
     documents = vectors("image", csr_array(rng.gamma(2.0, 0.3, chosen.shape) * chosen))
     queries = vectors("text", rng.gamma(2.0, 0.4, (12, terms)) * (rng.random((12, terms)) < 0.7))
     check(documents, queries, k)
@@ -212,5 +216,47 @@ def test_a_damaged_list_is_named(tmp_path: object) -> None:
     InvertedIndex.build(vectors("image", [[1, 2], [0, 1]]), folder)
     (path,) = folder.glob("part-*/list-postings.npy")
     path.write_bytes(path.read_bytes()[:-4])
-    with pytest.raises(IndexFolderError, match=r"list-postings.npy has 136 bytes, 140 were written"):
+    with pytest.raises(IndexFolderError, match=r"list-postings.npy has 142 bytes, 146 were written"):
         open_index(folder)
+
+
+def test_documents_on_disk_are_those_given(tmp_path: Path) -> None:
+    rng = np.random.default_rng(12)
+    matrix = drawn(rng, 70, 5000, 0.01)
+    matrix[3], matrix[69, 4999] = 0.0, 1.0  # a document without terms, and one with the last term
+    documents = vectors("image", csr_array(matrix))
+    index = InvertedIndex.build(documents, tmp_path / "index")
+    gaps = np.load(tmp_path / "index" / "part-1-0" / "list-gaps.npy")
+    assert (gaps == 0).any(), "gaps beyond 255"
+    some = documents.ids.take(pa.array([69, 3, 0, 41]))
+    for source, read in ((documents, index.documents()), (documents.select(some), index.select(some))):
+        assert type(read) is SparseEmbeddings
+        assert source.ids.equals(read.ids)
+        for name in ("offsets", "terms", "values"):
+            np.testing.assert_array_equal(getattr(source, name), getattr(read, name))
+    part = INVERTED.read(tmp_path / "index" / "part-1-0", "image", CARD)
+    np.testing.assert_array_equal(part.terms, documents.terms)
+    assert part.words("i00041") == documents.words("i00041")
+
+
+def test_lists_of_the_earlier_layout_are_built_again(tmp_path: Path) -> None:
+    """The earlier layout had the terms in a file, and other lists beside it."""
+    documents = vectors("image", drawn(np.random.default_rng(13), 50, 30, 0.3))
+    SPARSE.write(documents, tmp_path)
+    part = INVERTED.read(tmp_path, "image", CARD)
+    np.testing.assert_array_equal(part.terms, documents.terms)
+    np.testing.assert_array_equal(lists_of(part).postings, lists_of(documents).postings)
+
+
+def test_a_damaged_number_is_found(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    InvertedIndex.build(vectors("image", drawn(np.random.default_rng(14), 50, 30, 0.3)), folder)
+    for name, fault in (("gaps", "terms of another number than weights"), ("levels", "levels out of order")):
+        array = np.load(folder / "part-1-0" / f"list-{name}.npy")
+        array.flat[5] = 0 if name == "gaps" else 60_000
+        before = (folder / "part-1-0" / f"list-{name}.npy").read_bytes()
+        np.save(folder / "part-1-0" / f"list-{name}.npy", array)
+        with pytest.raises(IndexFolderError, match=fault):
+            open_index(folder)
+        (folder / "part-1-0" / f"list-{name}.npy").write_bytes(before)
+    assert open_index(folder).info().documents == 50

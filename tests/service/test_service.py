@@ -6,6 +6,7 @@ import base64
 import json
 import re
 import shutil
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -325,6 +326,7 @@ def test_an_update_in_the_background(changing: Service, folder: Path, tmp_path: 
             said = changing.ask("GET", f"{AT}/update").json()
             if not said["running"]:
                 break
+            time.sleep(0.02)
         assert said["error"] is None and said["last"]["added"] == 2
         assert changing.search(text="a dog", system="dense")["total"] == 26
     finally:

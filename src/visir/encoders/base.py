@@ -87,6 +87,8 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
     """How several vectors per input are kept (form "multi-vector"); one vector per input is kept in float32."""
     distinguishes_roles: bool = False
     """Whether it embeds queries and documents in different ways (`for_role`)."""
+    computes_ahead: bool = False
+    """Whether `begin_images` returns before the vectors are there: the next batch is begun before they are read."""
     precomputed: bool = False
     """Whether its vectors exist already (`existing_vectors`); then it embeds nothing new."""
 
@@ -219,6 +221,11 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
     def embed_images(self, batch: Sequence[Pixels]) -> Embedded:
         """(n, dimension) vectors of n preprocessed images; with form "multi-vector" several vectors for each."""
         raise self.cannot("image")
+
+    def begin_images(self, batch: Sequence[Pixels]) -> Callable[[], Embedded]:
+        """Begin with `embed_images`: the function that is returned waits for the vectors, where they take time."""
+        vectors = self.embed_images(batch)
+        return lambda: vectors
 
     def embed_texts(self, texts: Sequence[str]) -> Embedded:
         """(n, dimension) vectors of n texts (tokenising, template and truncation included)."""

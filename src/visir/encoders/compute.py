@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Generator, Mapping
+from collections import deque
+from collections.abc import Callable, Generator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,7 +17,7 @@ from visir.encoders.broken import check_broken
 from visir.encoders.forms import joined, taken
 from visir.encoders.intake import Embedded
 from visir.encoders.journal import Journal
-from visir.encoders.loader import load_images
+from visir.encoders.loader import Loaded, load_images
 from visir.encoders.suffixes import with_suffixes
 from visir.progress import Progress
 from visir.records import Items, Modality, TokenVectors
@@ -156,18 +158,30 @@ def _image_parts(
     batches = load_images(
         items, encoder, start=start, batch_size=size, workers=options.workers, skip_broken=options.skip_broken
     )
+    begun: deque[tuple[Loaded, Callable[[], Embedded]]] = deque()
     with closing(batches):
         for batch in batches:
-            if not batch.pixels:
-                vectors = _none(encoder, items.modality)
-            elif items.texts is None:
-                vectors = encoder.embed_images(batch.pixels)
-            else:
-                ids = items.ids[batch.start : batch.stop].to_pylist()
-                texts = _texts_of(encoder, items, batch.start, batch.stop)
-                paired = [text for name, text in zip(ids, texts, strict=True) if name not in batch.broken]
-                vectors = encoder.embed_texts_with_images(paired, batch.pixels)
-            yield _Part(batch.stop, vectors, batch.broken)
+            begun.append((batch, _begin(encoder, items, batch)))
+            if len(begun) > encoder.computes_ahead:
+                yield _ended(*begun.popleft())
+        while begun:
+            yield _ended(*begun.popleft())
+
+
+def _begin(encoder: Encoder, items: Items, batch: Loaded) -> Callable[[], Embedded]:
+    """Begin to compute a batch; what is returned waits for its vectors."""
+    if not batch.pixels:
+        return partial(_none, encoder, items.modality)
+    if items.texts is None:
+        return encoder.begin_images(batch.pixels)
+    ids = items.ids[batch.start : batch.stop].to_pylist()
+    texts = _texts_of(encoder, items, batch.start, batch.stop)
+    paired = [text for name, text in zip(ids, texts, strict=True) if name not in batch.broken]
+    return partial(encoder.embed_texts_with_images, paired, batch.pixels)
+
+
+def _ended(batch: Loaded, wait: Callable[[], Embedded]) -> _Part:
+    return _Part(batch.stop, wait(), batch.broken)
 
 
 def _text_parts(encoder: Encoder, items: Items, start: int, size: int) -> Generator[_Part, None, None]:

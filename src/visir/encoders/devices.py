@@ -23,7 +23,8 @@ def pick_device(device: str | None) -> str:
 
     if device == COMPILED:
         raise EncoderError(
-            "this model cannot be compiled by OpenVINO: image and text towers of transformers and of open_clip can.",
+            "this model cannot be compiled by OpenVINO: image and text towers of transformers, of open_clip and of "
+            "sentence-transformers (one vector for each input) can, and towers that visir trained.",
             hint="leave --device out, or --device cpu",
         )
     if device in (None, "cuda") and torch.cuda.is_available():

@@ -20,6 +20,8 @@ from numpy.typing import NDArray
 RowReader: TypeAlias = Callable[[str, Sequence[Any]], list[tuple[Any, ...]]]
 """(SQL, values) → rows: `visir.library.database.Database.rows`."""
 Mask: TypeAlias = NDArray[np.bool_]
+_ID = np.dtype("S32")
+"""An id: 32 hexadecimal digits, which `visir.library.database_checks` looks at when a library is opened."""
 
 
 class FieldColumn:
@@ -101,6 +103,14 @@ class FieldColumns:
         """The ids of all items, ascending: the places of every mask."""
         ids: pa.Array = self.once("ids", self._read_ids)
         return ids
+
+    def rows_of(self, ids: Sequence[str]) -> NDArray[np.int64]:
+        """(n,) the row of each of these among `ids`; −1 for what is no id of the library."""
+        known: NDArray[np.bytes_] = self.once("sorted ids", lambda: np.array(self.ids.to_pylist(), _ID))
+        wanted = np.array([id if len(id) == _ID.itemsize and id.isascii() else "" for id in ids], _ID)
+        rows = np.searchsorted(known, wanted).astype(np.int64)
+        rows[rows == len(known)] = -1
+        return np.where(known[rows] == wanted, rows, -1) if len(known) else rows
 
     def column(self, sql: str, values: Sequence[Any] = (), read: Callable[[Any], Any] | None = None) -> FieldColumn:
         """The column of a query that gives (item, value); `read` makes of a value the text that is compared."""

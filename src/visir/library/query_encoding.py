@@ -58,6 +58,35 @@ class EncodedQuery:
     sparse: Words | None = None
 
 
+class ItemVectors:
+    """What the indexes hold of the items that queries are to be like, read together.
+
+    Args:
+        library: The library.
+        queries: The queries; `like` is an id of the library (`LibrarySnapshot.id_of`).
+        systems: Of each query, those that it searches.
+    """
+
+    def __init__(self, library: LibrarySnapshot, queries: Sequence[Query], systems: Sequence[set[str]]) -> None:
+        self._library = library
+        self._vectors: dict[tuple[str, str], Any] = {}
+        for system in library.indexes:
+            wanted = [query.like for query, own in zip(queries, systems, strict=True) if query.like and system in own]
+            with suppress(VisirError):  # one of them is not in the index: its own query says so
+                self._read(system, [*dict.fromkeys(wanted)])
+
+    def of(self, system: str, item: str) -> Any:
+        """A vector (d,), several (t, d), or weighted words. Raises `EmbeddingError` for what is not in the index."""
+        if (system, item) not in self._vectors:
+            self._read(system, [item])
+        return self._vectors[system, item]
+
+    def _read(self, system: str, items: Sequence[str]) -> None:
+        vectors: Any = self._library.indexes[system].select(items) if items else ()
+        for row, item in enumerate(items):
+            self._vectors[system, item] = _row_of(vectors, row)
+
+
 class QueryEncoder:
     """The models of a library, loaded at first use; they encode queries and score pairs. Thread-safe.
 
@@ -89,9 +118,10 @@ class QueryEncoder:
                 with suppress(VisirError):  # one of them cannot be encoded: its own query says so below
                     text_encoder.vectors(of_system)
         words = self._text_words([text for text, own in zip(texts, systems, strict=True) if text and "sparse" in own])
+        items = ItemVectors(library, queries, systems)
         for query, own in zip(queries, systems, strict=True):
             try:
-                results.append(self._encode_one(query, own, library, words))
+                results.append(self._encode_one(query, own, items, words))
             except VisirError as error:
                 results.append(error.with_traceback(None))
         return results
@@ -164,22 +194,22 @@ class QueryEncoder:
         return [system for system, model in models.items() if model is not None]
 
     def _encode_one(
-        self, query: Query, systems: set[str], library: LibrarySnapshot, words: Mapping[str, Words | VisirError]
+        self, query: Query, systems: set[str], items: ItemVectors, words: Mapping[str, Words | VisirError]
     ) -> EncodedQuery:
         dense: Vector | None = None
         sparse: Words | None = None
         if "dense" in systems:
-            dense = _mean_vector(*self._dense_sides(query, library), query.text_weight)
+            dense = _mean_vector(*self._dense_sides(query, items), query.text_weight)
             if dense is None:
                 raise QueryError(
                     f"{_label(query)} has no vector: the model knows none of its words.",
                     hint="ask in other words, in the language that the model was trained on",
                 )
         if "sparse" in systems:
-            sparse = self._query_words(query, library, words)
+            sparse = self._query_words(query, items, words)
         return EncodedQuery(_modality(query), dense, sparse)
 
-    def _dense_sides(self, query: Query, library: LibrarySnapshot) -> tuple[Vector | None, Vector | None]:
+    def _dense_sides(self, query: Query, items: ItemVectors) -> tuple[Vector | None, Vector | None]:
         """The dense vector of the text, and of the picture or the item; None for what the query does not have."""
         text: Vector | None = None
         other: Vector | None = None
@@ -188,9 +218,7 @@ class QueryEncoder:
         if query.image is not None:
             other = self._image_vector("dense", query.image)
         elif query.like is not None:
-            vectors = _item_vectors(library, "dense", query.like)
-            several = isinstance(vectors, MultiVectorEmbeddings)
-            other = vectors.row(0) if several else np.asarray(vectors.vectors[0], np.float32)
+            other = items.of("dense", query.like)
         return text, other
 
     def _text_vector(self, system: str, text: str) -> Vector:
@@ -210,9 +238,7 @@ class QueryEncoder:
             raise encoder.cannot("image")
         return vectors_of_each(encoder, encoder.embed_images([pixels]))[0]
 
-    def _query_words(
-        self, query: Query, library: LibrarySnapshot, text_words: Mapping[str, Words | VisirError]
-    ) -> Words:
+    def _query_words(self, query: Query, items: ItemVectors, text_words: Mapping[str, Words | VisirError]) -> Words:
         text = None if query.search_text is None else text_words.get(query.search_text, {})
         if isinstance(text, VisirError):
             raise text
@@ -220,7 +246,7 @@ class QueryEncoder:
         if query.image is not None:
             [other] = self._words_of_vectors("image", self._image_vector("sparse", query.image)[None])
         elif query.like is not None:
-            other = _words_of_row(_item_vectors(library, "sparse", query.like), 0)
+            other = items.of("sparse", query.like)
         if text is None or other is None:
             return text or other or {}
         return _mean_words(text, other, query.text_weight)
@@ -272,10 +298,12 @@ class QueryEncoder:
         return self._text_encoders.setdefault(encoder.card.fingerprint, text_encoder(encoder))
 
 
-def _item_vectors(library: LibrarySnapshot, system: str, item: str) -> Any:
-    """The vector of an item. Raises `UnknownItemError` when the library has no such item."""
-    library.item(item)
-    return library.indexes[system].select([item])
+def _row_of(vectors: Any, row: int) -> Any:
+    if isinstance(vectors, SparseEmbeddings):
+        return _words_of_row(vectors, row)
+    if isinstance(vectors, MultiVectorEmbeddings):
+        return vectors.row(row)
+    return np.asarray(vectors.vectors[row], np.float32)
 
 
 def _words_of_row(rows: SparseEmbeddings, row: int) -> Words:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Hashable, Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -22,8 +22,9 @@ from visir.errors import VisirError
 from visir.library.categories import Category, tree_of
 from visir.library.database import CATEGORIES
 from visir.library.filters import satisfying
+from visir.library.lists import DEEPEST_LIST, RankedList
 from visir.library.price_words import ReadWords, read_prices
-from visir.library.query import DEEPEST, By, Query, QueryError, System, WordsState
+from visir.library.query import By, Query, QueryError, System, WordsState
 from visir.library.query_encoding import EncodedQuery, QueryEncoder
 from visir.library.results import RankedItem
 from visir.library.snapshot import LibrarySnapshot
@@ -79,8 +80,8 @@ class LibraryState:
 
         Raises `UnknownItemError`.
         """
-        if query.like is not None:
-            query = query.model_copy(update={"like": self.library.id_of(query.like)})
+        if query.like is not None and (item := self.library.id_of(query.like)) != query.like:
+            query = query.model_copy(update={"like": item})
         if not query.text or not query.read_prices:
             return query, ()
         text, read = read_prices(query.text, self.library.fields)
@@ -123,7 +124,7 @@ class AllowedItems:
         return int(self._mask.sum())
 
     def __contains__(self, item: str) -> bool:
-        row = pc.index(self._library.columns.ids, item).as_py()
+        row = int(self._library.columns.rows_of([item])[0])
         return row >= 0 and bool(self._mask[row])
 
     @cachedmethod(attrgetter("_indexes"), key=lambda _, system: system, lock=attrgetter("_lock"))
@@ -154,9 +155,9 @@ class QueryState:
         allowed: The items that it may find; None for all.
         total: How many items it may find.
         encoded: Its vectors.
-        name: Its id in the runs.
-        runs: From system to the run that lists its answers (with those of others).
-        lists: From system to (item, score), best first.
+        name: Its id in these runs.
+        runs: Of lists that were joined: from ranking to the run that has its answers (with those of others).
+        lists: From ranking to (item, score), best first.
         hits: The ranked answers.
         error: Why it cannot be answered.
         read: Words of the text that became conditions.
@@ -174,7 +175,7 @@ class QueryState:
     encoded: EncodedQuery | None = None
     name: str = ""
     runs: Mapping[str, Run] = field(default_factory=dict)
-    lists: Mapping[str, Sequence[tuple[str, float]]] = field(default_factory=dict)
+    lists: Mapping[str, RankedList] = field(default_factory=dict)
     hits: list[RankedItem] = field(default_factory=list)
     error: VisirError | None = None
     read: tuple[ReadWords, ...] = ()
@@ -264,16 +265,14 @@ class QueryState:
         """How many of the best are listed: a page's, those before it, and one more, which says if there is a next."""
         return max(self.query.offset + self.query.k, self.query.rerank) + 1
 
-    def search_depth(self, state: LibraryState) -> int:
+    @property
+    def search_depth(self) -> int:
         """How deep the systems' lists go.
 
-        It depends on this query alone. It is the same for each of its pages where the order depends on it: in fused
-        lists, and in approximate indexes, which find other documents when asked for more.
+        It depends on this query alone. Where lists are joined it is the same for each of its pages, because the order
+        depends on it: what one list ends before gets nothing from it.
         """
-        exact = all(is_exact(state.library, system) for system in self.systems)
-        if len(self.rankings) > 1 or not exact:
-            return DEEPEST + 2
-        return self.list_length + (self.query.like is not None)
+        return DEEPEST_LIST if len(self.rankings) > 1 else self.list_length + (self.query.like is not None)
 
 
 def is_exact(library: LibrarySnapshot, system: str) -> bool:

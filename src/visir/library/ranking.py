@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,13 +12,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import VisirError
+from visir.library.lists import RankedList, lists_in_steps, lists_of
 from visir.library.query import QueryError
 from visir.library.query_encoding import EncodedQuery
-from visir.library.query_state import WORDS, LibraryState, QueryState, StageTimer
+from visir.library.query_state import WORDS, LibraryState, QueryState, StageTimer, is_exact
 from visir.library.results import RankedItem
-from visir.records import Run
-from visir.retrieval.filtered import part_of
+from visir.records import Run, Vectors
+from visir.retrieval.filtered import FilteredIndex, part_of
 from visir.retrieval.fusion import Normalisation, fuse
+from visir.retrieval.index import Index
 
 NORMALISATION: Normalisation = "maximum"
 """Of scores before a weighted sum (`visir.retrieval.fusion`): it finds as much as the others
@@ -42,7 +44,7 @@ def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTi
         elif query_state.total > 0:
             query_state.encoded = vectors
             query = query_state.query
-            depth = query_state.search_depth(state)
+            depth = query_state.search_depth
             alone = query_state.lists_all and query_state.by == "words"
             key = (id(query_state.allowed), query_state.rankings, alone, depth, query_state.fusion, query.weight)
             groups[key].append(query_state)
@@ -58,36 +60,75 @@ def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTi
 
 def _rank_group(state: LibraryState, group: Sequence[QueryState], timer: StageTimer) -> None:
     """Rank queries of the same rankings, filter, depth and fusion."""
-    first, depth = group[0], group[0].search_depth(state)
-    runs: dict[str, Run] = {}
+    first, depth = group[0], group[0].search_depth
     with timer.timed("search"):
-        for system in first.systems:
-            encoded = [query_state.encoded for query_state in group if query_state.encoded is not None]
-            vectors = state.encoder.query_vectors(system, encoded)
-            index = state.library.indexes[system] if first.allowed is None else first.allowed.index(system)
-            runs[system] = _without_query_items(index.search(vectors, depth), group)
-        if WORDS in first.rankings:
-            runs = {WORDS: _without_query_items(_of_words(state, group, depth), group), **runs}
+        if len(first.rankings) > 1:
+            runs = {name: _without_query_items(_run(state, group, name, depth), group) for name in first.rankings}
+        else:
+            [name] = first.rankings
+            lists = _lists(state, group, name, depth)
     with timer.timed("fuse"):
-        # What a killed update left behind can be in one index only; they are one gallery all the same.
-        fused = next(iter(runs.values()))
-        if len(runs) > 1:
-            same_gallery = {name: replace(run, task=fused.task, gallery=fused.gallery) for name, run in runs.items()}
-            fused = fuse(
-                same_gallery, fusion=first.fusion, weights=first.weights, normalisation=NORMALISATION, depth=depth
-            )
         for position, query_state in enumerate(group):
-            query_state.name, query_state.runs = f"{position:06}", runs
-            query_state.lists = {system: run.answer(query_state.name) for system, run in runs.items()}
-            parts = {
-                system: {item: (rank, score) for rank, (item, score) in enumerate(listed, 1)}
-                for system, listed in query_state.lists.items()
-            }
-            answers = fused.answer(query_state.name)[: query_state.list_length]
+            query_state.name = f"{position:06}"
+        if len(first.rankings) > 1:
+            _fuse(group, runs, depth)
+            return
+        for query_state in group:
+            listed, like = lists[query_state.name], query_state.query.like
+            if like is not None:  # it would always be the best answer to itself
+                listed = [(item, score) for item, score in listed if item != like]
+            query_state.lists = {name: listed}
             query_state.hits = [
-                RankedItem(item, rank, score, {system: ranks[item] for system, ranks in parts.items() if item in ranks})
-                for rank, (item, score) in enumerate(answers, 1)
+                RankedItem(item, rank, score, {name: (rank, score)})
+                for rank, (item, score) in enumerate(listed[: query_state.list_length], 1)
             ]
+
+
+def _fuse(group: Sequence[QueryState], runs: Mapping[str, Run], depth: int) -> None:
+    """Join what several rankings list for each query."""
+    first = group[0]
+    # What a killed update left behind can be in one index only; they are one gallery all the same.
+    base = next(iter(runs.values()))
+    fused = fuse(
+        {name: replace(run, task=base.task, gallery=base.gallery) for name, run in runs.items()},
+        fusion=first.fusion, weights=first.weights, normalisation=NORMALISATION, depth=depth,
+    )  # fmt: skip
+    best, lists = lists_of(fused), {name: lists_of(run) for name, run in runs.items()}
+    for query_state in group:
+        own = {name: of_queries[query_state.name] for name, of_queries in lists.items()}
+        ranks = {name: {item: rank for rank, (item, _) in enumerate(listed, 1)} for name, listed in own.items()}
+        query_state.runs, query_state.lists = runs, own
+        query_state.hits = [
+            RankedItem(
+                item, rank, score,
+                {name: (of[item], own[name][of[item] - 1][1]) for name, of in ranks.items() if item in of},
+            )
+            for rank, (item, score) in enumerate(best[query_state.name][: query_state.list_length], 1)
+        ]  # fmt: skip
+
+
+def _lists(state: LibraryState, group: Sequence[QueryState], name: str, depth: int) -> dict[str, RankedList]:
+    """From query to what one ranking lists."""
+    if name == WORDS or is_exact(state.library, name):
+        return lists_of(_run(state, group, name, depth))
+    return lists_in_steps(_index(state, group, name).search, _vectors(state, group, name), depth)
+
+
+def _run(state: LibraryState, group: Sequence[QueryState], name: str, depth: int) -> Run:
+    """The best so many of one ranking."""
+    if name == WORDS:
+        return _of_words(state, group, depth)
+    return _index(state, group, name).search(_vectors(state, group, name), depth)
+
+
+def _index(state: LibraryState, group: Sequence[QueryState], system: str) -> Index[Any] | FilteredIndex:
+    allowed = group[0].allowed
+    return state.library.indexes[system] if allowed is None else allowed.index(system)
+
+
+def _vectors(state: LibraryState, group: Sequence[QueryState], system: str) -> Vectors:
+    encoded = [query_state.encoded for query_state in group if query_state.encoded is not None]
+    return state.encoder.query_vectors(system, encoded)
 
 
 def _of_words(state: LibraryState, group: Sequence[QueryState], depth: int) -> Run:

@@ -198,7 +198,8 @@ class LibrarySnapshot:
 
     def existing(self, ids: Iterable[str]) -> set[str]:
         """The ids that the library has."""
-        return {item for (item,) in self.database.of("SELECT id FROM items WHERE id IN", ids)}
+        items = list(ids)
+        return {item for item, row in zip(items, self.columns.rows_of(items).tolist(), strict=True) if row >= 0}
 
     def caption(self, id: str) -> tuple[str, str]:
         """(item id, text) of a caption. Raises `LibraryError` for an unknown id."""

@@ -70,7 +70,7 @@ def check_unique(ids: pa.StringArray, where: str) -> None:
     Raises:
         EmbeddingError: Ids repeat; the message names them.
     """
-    if pc.count_distinct(ids).as_py() == len(ids):
+    if (len(ids) == 1 and not ids.null_count) or pc.count_distinct(ids).as_py() == len(ids):
         return
     twice = [entry["values"] for entry in pc.value_counts(ids).to_pylist() if entry["counts"] > 1][:5]
     raise EmbeddingError(f"{where}: ids repeat: {', '.join(map(repr, twice))}.", hint="every id names one vector")

@@ -33,5 +33,5 @@ def score_places(
             a, b = piece(len(out), part)  # noqa: B023 (called before the next turn)
             kernels.score_pairs(near[0], near[1][a:b], far[0], far[1][a:b], out[a:b])  # noqa: B023
 
-        spread(share)
+        spread(share, len(out))
     return scores

@@ -81,6 +81,7 @@ class Sparse:
     """Sparse vectors: `offsets.npy`, `terms.npy`, `values.npy`, `ids.parquet` and `vocabulary.parquet`."""
 
     files: tuple[str, ...] = ("offsets.npy", "terms.npy", "values.npy", "ids.parquet", "vocabulary.parquet")
+    arrays: tuple[str, ...] = ("offsets", "terms", "values")
 
     def join(self, parts: Sequence[SparseEmbeddings], ids: pa.StringArray) -> SparseEmbeddings:
         """Return all rows one after another, under these ids."""
@@ -99,7 +100,7 @@ class Sparse:
 
     def write(self, vectors: SparseEmbeddings, folder: Path) -> None:
         """Write into an empty folder."""
-        for name in ("offsets", "terms", "values"):
+        for name in self.arrays:
             np.save(folder / f"{name}.npy", getattr(vectors, name), allow_pickle=False)
         pq.write_table(pa.table({"id": vectors.ids}), folder / "ids.parquet")
         vocabulary = vectors.vocabulary
@@ -108,13 +109,16 @@ class Sparse:
 
     def read(self, folder: Path, modality: Modality, encoder: EncoderCard) -> SparseEmbeddings:
         """Read what `write` wrote, memory-mapped."""
+        return SparseEmbeddings(modality=modality, encoder=encoder, **self.columns(folder))
+
+    def columns(self, folder: Path) -> dict[str, Any]:
+        """Return the ids, the vocabulary and the `arrays` of a folder, memory-mapped."""
         columns = {"term": pa.string(), "usable": pa.bool_()}
         table = read_columns(folder / "vocabulary.parquet", columns, EmbeddingError, "")
         name = (table.schema.metadata or {}).get(b"name", b"").decode(errors="replace")
         vocabulary = Vocabulary(name, strings(table["term"]), table["usable"].to_numpy())
-        offsets, terms, values = (_mapped(folder / f"{name}.npy") for name in ("offsets", "terms", "values"))
         ids = strings(read_columns(folder / "ids.parquet", {"id": pa.string()}, EmbeddingError, "")["id"])
-        return SparseEmbeddings(modality, ids, offsets, terms, values, vocabulary, encoder)
+        return {"ids": ids, "vocabulary": vocabulary, **{name: _mapped(folder / f"{name}.npy") for name in self.arrays}}
 
 
 class MultiVector:

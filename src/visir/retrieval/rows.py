@@ -19,6 +19,8 @@ from visir.retrieval.parts import Form
 
 FEW = 16
 """Up to this many ids are looked up one by one."""
+SHARE = 200
+"""More are as well where the index has so many times more ids: Arrow puts all of these into a hash table."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,8 +130,8 @@ class Rows(Generic[Vectors]):
             EmbeddingError: An id is unknown; the message names it.
         """
         requested = strings(ids)
-        # For a single look-up Arrow would put all ids into a hash table.
-        places = _searched(requested, self.ids) if len(requested) <= FEW else None
+        few = len(requested) <= max(FEW, len(self.ids) // SHARE)
+        places = _searched(requested, self.ids) if few else None
         rows: NDArray[np.int64] = self.live[places_of(requested, self.ids) if places is None else places]
         return rows
 
@@ -142,6 +144,9 @@ class Rows(Generic[Vectors]):
         requested = strings(ids)
         rows = self.find(requested)
         part = np.searchsorted(self.starts, rows, side="right") - 1
+        if len(part) and (part == part[0]).all():
+            together: Vectors = self.parts[part[0]].take(rows - self.starts[part[0]])
+            return together
         pieces, names = [], []
         for p in np.unique(part):
             pieces.append(self.parts[p].take(rows[part == p] - self.starts[p]))
@@ -210,6 +215,10 @@ _WORDS: dict[type, str] = {
 }
 
 
+def _form_of(vectors: object) -> str:
+    return next(words for form, words in _WORDS.items() if isinstance(vectors, form))
+
+
 def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, added: bool = False) -> None:
     """Check that vectors can be searched in, or added to, an index.
 
@@ -228,9 +237,9 @@ def check_fits_index(form: Form[Vectors], given: Vectors, held: Vectors, *, adde
             f"{where}: this index holds {held.modality} vectors and takes no {given.modality} vectors.",
             hint=f"build an index of its own for {given.modality} vectors",
         )
-    if type(given) is not type(held):
+    if not isinstance(held, type(given)):
         raise EmbeddingError(
-            f"{where} are {_WORDS[type(given)]}; the index, by {held.encoder.name}, holds {_WORDS[type(held)]}.",
+            f"{where} are {_form_of(given)}; the index, by {held.encoder.name}, holds {_form_of(held)}.",
             hint="encode with the model that the index was built with",
         )
     given_space, held_space = form.space(given), form.space(held)

@@ -24,6 +24,8 @@ TILE = 3 * 2**20
 With taller blocks there are fewer of them per column, which saves work. Lower blocks are still in the cache when they
 are read.
 """
+FEW_ROWS = 64
+"""Up to this many rows the cores share the columns of a product instead."""
 TIES: dict[Ties, int] = {"id": 0, "pessimistic": kernels.PESSIMISTIC, "optimistic": 2, "trec": kernels.LARGER_ID}
 
 
@@ -110,6 +112,9 @@ def scan(rows: Side, columns: Side, forward: SearchState, backward: SearchState 
     lengths, dimension = rows.longest * columns.longest, rows.embeddings.dimension
     single, double = np.float32(slack_of_product(dimension, lengths)), np.float32(_slack_of_double(dimension, lengths))
     width = min(WIDTH, len(columns))
+    only_answers = backward is None and len(forward.documents) == 0
+    if len(rows) <= FEW_ROWS and only_answers and columns.stride >= len(columns):  # in memory: fewer and wider blocks
+        width = min(max(WIDTH, TILE // len(rows)), len(columns))
     height = max(TILE * min(cores(), 8) // width, 16)
     height = -(-len(rows) // -(-len(rows) // height))  # blocks of equal height, so that no last one is a sliver
     buffer = np.empty(height * width, np.float32)
@@ -148,7 +153,12 @@ def _look(
 ) -> int:
     """Fill a block with approximate scores; every core scans its share of the rows, then of the columns."""
     looked: list[int] = []
+    few = len(down) <= FEW_ROWS and not precise
     right = across.astype(np.float64).T if precise else across.T
+
+    def multiply(part: Share) -> None:
+        start, stop = piece(len(across), part)
+        np.matmul(down, across[start:stop].T, out=tile[:, start:stop])
 
     def across_rows(part: Share) -> None:
         start, stop = piece(len(down), part)
@@ -156,17 +166,20 @@ def _look(
             for a in range(start, stop, CROWD):
                 b = min(a + CROWD, stop)
                 tile[a:b] = down[a:b].astype(np.float64) @ right
-        else:
+        elif not few:
             np.matmul(down[start:stop], right, out=tile[start:stop])
         looked.append(forward.look(kernels.scan_rows, tile, (start, stop), down, top, across, left, slacks, ties))
 
     def down_columns(part: Share) -> None:
-        if backward is not None:
-            share = piece(len(across), part)
-            looked.append(backward.look(kernels.scan_columns, tile, share, across, left, down, top, slacks, ties))
+        assert backward is not None, "columns are queries of the backward task"
+        share = piece(len(across), part)
+        looked.append(backward.look(kernels.scan_columns, tile, share, across, left, down, top, slacks, ties))
 
-    spread(across_rows)
-    spread(down_columns)
+    if few:
+        spread(multiply, len(across))
+    spread(across_rows, len(down))
+    if backward is not None:
+        spread(down_columns, len(across))
     return sum(looked)
 
 
@@ -181,11 +194,14 @@ def _answers(state: SearchState, queries: Side, candidates: Side) -> Answers:
                 a, b = piece(len(places), part)  # noqa: B023 (called before the next turn)
                 kernels.rescore(start + a, start + b, state.keys, state.fill, vectors, places[a:b], block, first)  # noqa: B023
 
-            spread(share)
+            spread(share, len(places))
     _answer_crowded(state, queries, candidates)
     indices = np.empty((len(state), state.depth), np.int32)
     scores = np.empty((len(state), state.depth), np.float32)
-    spread(lambda part: kernels.finish(*piece(len(state), part), state.depth, state.keys, state.fill, indices, scores))
+    spread(
+        lambda part: kernels.finish(*piece(len(state), part), state.depth, state.keys, state.fill, indices, scores),
+        len(state),
+    )
     return indices, scores
 
 
@@ -213,7 +229,7 @@ def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None
                         batch[a + i], state.depth, state.keys, state.fill, scores[i], slack, selected[i], block, first  # noqa: B023
                     )  # fmt: skip
 
-            spread(share)
+            spread(share, len(batch))
 
 
 def slack_of_product(dimension: int, lengths: float, u: float = 2.0**-24) -> float:

@@ -100,7 +100,7 @@ class Side:
         if loops is few:
             share((0.0, 1.0))  # the other threads may be busy with compiling
         else:
-            spread(share)
+            spread(share, n)
         if self.similarity == "cosine":
             self._check(rows, lengths == 0, "are zero; they have no cosine", "search by dot product (--similarity dot)")
             self._check(rows, ~np.isfinite(lengths), "are too large for float32", "scale the vectors down")

@@ -10,7 +10,7 @@ import torch
 
 from visir.encoders.base import Encoder
 from visir.encoders.towers.base import Tower
-from visir.encoders.towers.pretrained_backbone import own_bias, own_temperature
+from visir.encoders.towers.pretrained_backbone import PretrainedBackbone, own_bias, own_temperature
 from visir.encoders.towers.set_tower import SetTower
 from visir.encoders.towers.words import WordVocabulary
 from visir.errors import ConfigurationError
@@ -72,7 +72,7 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel
     Args:
         recipe: Of the training.
         train: The training split.
-        device: Where frozen encoders compute; towers are built on the CPU.
+        device: Where frozen encoders compute; towers are built on the CPU. On a GPU tuned ones take bytes.
 
     Raises:
         VisirError: An encoder cannot be found or does not fit, or a file (word vectors, weights) is missing; the hint
@@ -89,6 +89,9 @@ def build_model(recipe: Recipe, train: Collection, device: str) -> TrainingModel
             "image": build_image_side(recipe, models),
             "text": build_text_side(recipe, models, [*captions, *_digits(recipe, train)]),
         }
+        tuned = sides["image"].tower.backbone
+        if isinstance(tuned, PretrainedBackbone):
+            tuned.as_bytes = device.startswith("cuda")
         _refuse_collapse(recipe, sides)
         _check_forms(recipe, sides)
         dimension = _common_dimension(recipe, sides)

@@ -83,7 +83,7 @@ class DualEncoder(Learner[TrainingExamples]):
         """See `Learner.after_step`."""
         self.objective.ascend(parts)
 
-    def facts(self) -> dict[str, float]:
+    def facts(self) -> Mapping[str, float | Tensor]:
         """See `Learner.facts`."""
         return self.objective.facts()
 

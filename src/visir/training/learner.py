@@ -87,8 +87,9 @@ class Learner(nn.Module, ABC, Generic[E]):
         """Move what the optimiser does not: `parts` are those of the losses, averaged over the update."""
 
     @abstractmethod
-    def facts(self) -> dict[str, float]:
-        """What moves besides the weights, for the log and the curve."""
+    def facts(self) -> Mapping[str, float | Tensor]:
+        """What moves besides the weights, for the log and the curve: numbers, or tensors of one number each that are
+        still on the device; they are read together with the losses."""
 
     @abstractmethod
     def validate(self, examples: E) -> dict[str, float]:

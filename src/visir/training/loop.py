@@ -109,19 +109,25 @@ class Loop:
         pairs = sum(len(share.rows) for share in shares)
         on_device = [self._backward(share, batches, position, number, pairs) for number, share in enumerate(shares)]
         norm = self._gradient_norm()
+        facts, ahead = self.learner.facts(), self._moves_ahead
+        if ahead:
+            self._move_unread(on_device, norm)
         # The one point at which the CPU waits for the device: everything that is logged or decided on, in one piece.
-        losses, length = self._read(on_device, norm)
+        losses, length, read = self._read(on_device, norm, facts)
         for share, values in zip(shares, losses, strict=True):
             if not math.isfinite(values["loss"]):
                 raise self._stopped(f"the loss is {values['loss']}", [share], position)
-        facts = self.learner.facts()
         weights = [len(share.rows) / pairs for share in shares]
         mean = {
             name: sum(weight * values[name] for weight, values in zip(weights, losses, strict=True))
             for name in losses[0]
         }
-        self._move(length, norm, mean, shares, position)
-        return StepResult(mean, facts, pairs)
+        self._check_length(length, shares, position)
+        if not ahead:
+            self._move(length, norm)
+        if math.isfinite(length):  # otherwise the scaled gradient overflowed, and nothing moves
+            self.learner.after_step({name: value for name, value in mean.items() if name != "loss"})
+        return StepResult(mean, read, pairs)
 
     def _backward(
         self, share: Share, batches: Iterator[TrainingBatch], position: StepPosition, number: int, pairs: int
@@ -184,30 +190,57 @@ class Loop:
         self.precision.unscale(self.optimiser)
         return get_total_norm(gradients)
 
-    def _read(self, losses: Sequence[Losses], norm: Tensor) -> tuple[list[dict[str, float]], float]:
-        """The losses of each batch over all processes, and the norm."""
+    def _read(
+        self, losses: Sequence[Losses], norm: Tensor, facts: Mapping[str, float | Tensor]
+    ) -> tuple[list[dict[str, float]], float, dict[str, float]]:
+        """The losses of each batch over all processes, the norm, and the facts."""
         names = list(losses[0].parts)
         values = torch.stack(
             [value.double() for loss in losses for value in (loss.total, *(loss.parts[name] for name in names))]
         )
         values = self.processes.sum(values) / self.processes.count
-        *flat, length = torch.cat([values, norm.reshape(1).to(values)]).tolist()
+        unread = {name: fact for name, fact in facts.items() if isinstance(fact, Tensor)}
+        alone = [part.reshape(1).to(values) for part in (norm, *unread.values())]
+        flat = torch.cat([values, *alone]).tolist()
+        length, *stood = flat[len(values) :]
         width = 1 + len(names)
-        rows = [flat[start : start + width] for start in range(0, len(flat), width)]
-        return [dict(zip(["loss", *names], row, strict=True)) for row in rows], length
+        rows = [flat[start : start + width] for start in range(0, len(values), width)]
+        read = {**facts, **dict(zip(unread, stood, strict=True))}
+        return [dict(zip(["loss", *names], row, strict=True)) for row in rows], length, read
 
-    def _move(
-        self, length: float, norm: Tensor, mean: Mapping[str, float], shares: Sequence[Share], position: StepPosition
-    ) -> None:
+    @property
+    def _moves_ahead(self) -> bool:
+        """Whether the weights are moved before the CPU has read the losses, so that a GPU goes on computing.
+
+        A fused optimiser asks the device itself whether the gradient is finite. A scaled one, and AdamP, ask the CPU.
+        """
+        fused = all(group.get("fused") for group in self.optimiser.param_groups)
+        return self.processes.device.type == "cuda" and fused and not self.precision.is_scaled
+
+    def _move_unread(self, losses: Sequence[Losses], norm: Tensor) -> None:
+        """Clip and move; nothing moves where a loss or the norm is not finite."""
+        finite = torch.stack([norm.double(), *(loss.total.double() for loss in losses)]).isfinite().all()
+        if self.clip is not None:
+            clip_grads_with_norm_(parameters_of(self.optimiser), self.clip, norm)
+        optimiser: Any = self.optimiser
+        optimiser.found_inf = (~finite).float()
+        try:
+            self.precision.step(optimiser)
+        finally:
+            del optimiser.found_inf
+
+    def _check_length(self, length: float, shares: Sequence[Share], position: StepPosition) -> None:
+        """Raise `TrainingError` where the gradient is not finite, unless it was only scaled too far."""
         if math.isfinite(length):
-            if self.clip is not None and length > self.clip:
-                clip_grads_with_norm_(parameters_of(self.optimiser), self.clip, norm)
-        elif not self.precision.is_scaled:
+            return
+        if not self.precision.is_scaled:
             raise self._stopped(f"the loss is finite, but the length of its gradient is {length}", shares, position)
-        elif self.precision.factor < _SMALLEST_SCALE:
+        if self.precision.factor < _SMALLEST_SCALE:
             raise self._stopped("the gradient overflows float16 at every scale", shares, position)
-        if math.isfinite(length):  # otherwise the scaled gradient overflowed, and nothing moves
-            self.learner.after_step({name: value for name, value in mean.items() if name != "loss"})
+
+    def _move(self, length: float, norm: Tensor) -> None:
+        if self.clip is not None and math.isfinite(length) and length > self.clip:
+            clip_grads_with_norm_(parameters_of(self.optimiser), self.clip, norm)
         self.precision.step(self.optimiser)
 
     def _stopped(self, message: str, shares: Sequence[Share], position: StepPosition) -> TrainingError:

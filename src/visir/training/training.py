@@ -222,7 +222,7 @@ class Training(Generic[E]):
         return Epoch(
             len(self.curve) + 1,
             running.means(),
-            self.learner.facts(),
+            {name: float(value) for name, value in self.learner.facts().items()},
             figures,
             running.seconds + time.perf_counter() - began,
             running.pairs / running.seconds,
@@ -233,6 +233,6 @@ class Training(Generic[E]):
         return {
             "recipe": self.recipe.model_dump(mode="json"),
             "examples": {"train": self.train.origin, "validation": self.validation.origin},
-            "threads": torch.get_num_threads(),
+            "threads": torch.get_num_threads() if self.processes.device.type == "cpu" else None,
             "processes": self.processes.count,
         }

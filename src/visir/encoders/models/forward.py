@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +29,30 @@ def to_tensor(batch: Sequence[NDArray[Any]], device: str, dtype: torch.dtype) ->
     import torch
 
     return torch.from_numpy(np.stack(batch)).to(device=device, dtype=dtype)
+
+
+def stacked(batch: Sequence[NDArray[np.uint8]], *, pin: bool) -> torch.Tensor:
+    """Pictures as bytes, (n, 3, H, W); pinned, a GPU copies them out of this memory while the program goes on."""
+    import torch
+
+    pictures = torch.empty((len(batch), *batch[0].shape), dtype=torch.uint8, pin_memory=pin)
+    np.stack(batch, out=pictures.numpy())
+    return pictures
+
+
+def begin_vectors(features: torch.Tensor) -> Callable[[], NDArray[np.float32]]:
+    """`to_vectors` for features that a GPU is still computing: the function that is returned waits for them."""
+    import torch
+
+    coming = features.float().to("cpu", non_blocking=True)
+    there = torch.cuda.Event()
+    there.record(torch.cuda.current_stream(features.device))
+
+    def wait() -> NDArray[np.float32]:
+        there.synchronize()
+        return np.array(coming.numpy())  # a copy: page-locked memory goes back to torch
+
+    return wait
 
 
 def to_vectors(features: torch.Tensor) -> NDArray[np.float32]:

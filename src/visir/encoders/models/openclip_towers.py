@@ -14,6 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
+from visir.encoders.models.grey_levels import GreyLevels, ramp
 from visir.encoders.models.image_processors import check_sliver
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.pretrained_towers import no_checkpointing, part, random_weights, recompute_activations
@@ -74,16 +75,26 @@ class OpenClipImageTower(_OpenClipTower):
 
     def __init__(self, model: Any, configuration: dict[str, Any], preprocessing: Mapping[str, Any]) -> None:
         from open_clip.transform import PreprocessCfg, image_transform_v2
+        from torchvision.transforms import Compose
 
         super().__init__(configuration, preprocessing)
         self.network = _Encode(part(model, only=("visual",)), "encode_image")
         self._transform = image_transform_v2(PreprocessCfg(**self.preprocessing), is_train=False)
         scaled = self.preprocessing["resize_mode"] == "shortest"
         self._shortest_edge = int(np.min(self.preprocessing["size"])) if scaled else None
+        steps = self._transform.transforms
+        self._sizing = Compose(steps[:-2])
+        self.levels = GreyLevels.of(self._sized, Compose(steps[-2:])(ramp()).numpy(), self._pixels)
 
     def prepare(self, items: Sequence[Any]) -> list[Any]:
         """float32 (3, H, W) of each image."""
         return [self._pixels(image) for image in items]
+
+    def prepare_levels(self, items: Sequence[Any]) -> list[Any]:
+        """As `PretrainedTower.prepare_levels`: the transform without its last two steps, to a tensor and normalised."""
+        for image in items:
+            check_sliver(image, self._shortest_edge)
+        return [self._sized(image) for image in items]
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """(n, 3, H, W)."""
@@ -107,6 +118,9 @@ class OpenClipImageTower(_OpenClipTower):
     def _pixels(self, image: Image) -> NDArray[np.float32]:
         check_sliver(image, self._shortest_edge)
         return np.asarray(self._transform(image).numpy(), dtype=np.float32)
+
+    def _sized(self, image: Image) -> NDArray[Any]:
+        return np.ascontiguousarray(np.asarray(self._sizing(image)).transpose(2, 0, 1))
 
 
 class OpenClipTextTower(_OpenClipTower):

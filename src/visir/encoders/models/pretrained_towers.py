@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 import logging
 import math
-import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from functools import partial
@@ -21,8 +20,9 @@ from torch.utils.checkpoint import checkpoint
 from visir.encoders.base import Encoder
 from visir.encoders.devices import COMPILED
 from visir.encoders.inputs import Pixels
-from visir.encoders.models.compiled import CompiledTower, compiled_tower
-from visir.encoders.models.forward import inference, no_vectors, to_vectors
+from visir.encoders.models.compiled_towers import CompiledTowers
+from visir.encoders.models.forward import begin_vectors, inference, no_vectors, stacked, to_vectors
+from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
@@ -59,20 +59,30 @@ class PretrainedTowersEncoder(Encoder):
         self.card, self.modalities = card, frozenset(pretrained_towers)
         self.dimension = next(iter(pretrained_towers.values())).outputs
         self._pretrained_towers, self._device = dict(pretrained_towers), device
-        self._compiled: dict[Modality, CompiledTower] = {}
-        self._compiling = threading.Lock()
+        self.computes_ahead = device.startswith("cuda")
+        self._compiled = CompiledTowers(self.pretrained_tower)
         self._temperature, self._bias = temperature, bias
         for pretrained_tower in pretrained_towers.values():
             pretrained_tower.network.eval()
 
     def preprocess(self, image: Image) -> Pixels:
-        """One RGB image, float32 (3, H, W), by the model's own preprocessing."""
-        pixels: Pixels = self.pretrained_tower("image").prepare([image])[0]
+        """One RGB image, float32 (3, H, W), by the model's own preprocessing; bytes of that shape for a GPU, which
+        makes the same numbers of them (`GreyLevels`)."""
+        tower = self.pretrained_tower("image")
+        as_bytes = self.computes_ahead and tower.levels is not None
+        pixels: Pixels = (tower.prepare_levels if as_bytes else tower.prepare)([image])[0]
         return pixels
 
     def embed_images(self, batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, dimension) projections of n preprocessed images."""
         return self._embed(self.pretrained_tower("image"), batch)
+
+    def begin_images(self, batch: Sequence[Pixels]) -> Callable[[], NDArray[np.float32]]:
+        """See `Encoder.begin_images`."""
+        if not self.computes_ahead or not len(batch):
+            return super().begin_images(batch)  # type: ignore[return-value]  # one vector for each
+        with inference():
+            return begin_vectors(self._features(self.pretrained_tower("image"), batch))
 
     def embed_texts(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """(n, dimension) projections of n texts."""
@@ -108,26 +118,32 @@ class PretrainedTowersEncoder(Encoder):
     def _embed(self, pretrained_tower: PretrainedTower, prepared: Sequence[Any]) -> NDArray[np.float32]:
         if not len(prepared):
             return no_vectors(self.dimension)
-        inputs = pretrained_tower.collate(prepared)
         if self._device == COMPILED:
-            return self._compiled_tower(pretrained_tower)(inputs)
-        dtype = next(pretrained_tower.network.parameters()).dtype
+            inputs = pretrained_tower.collate(prepared)
+            return self._compiled.vectors(pretrained_tower.modality, self.card, inputs)
         with inference():
-            if isinstance(inputs, Tensor):
-                moved: Any = inputs.to(self._device, dtype if inputs.is_floating_point() else None)
-            else:
-                moved = {
-                    name: value.to(self._device, dtype if value.is_floating_point() else None)
-                    for name, value in inputs.items()
-                }
-            return to_vectors(pretrained_tower.network(moved))
+            return to_vectors(self._features(pretrained_tower, prepared))
 
-    def _compiled_tower(self, pretrained_tower: PretrainedTower) -> CompiledTower:
-        with self._compiling:
-            if pretrained_tower.modality not in self._compiled:
-                dtype = self.card.dtype.partition(" ")[0]
-                self._compiled[pretrained_tower.modality] = compiled_tower(pretrained_tower, self.card, dtype)
-            return self._compiled[pretrained_tower.modality]
+    def _features(self, pretrained_tower: PretrainedTower, prepared: Sequence[Any]) -> Tensor:
+        """(n, dimension) on the device."""
+        dtype = next(pretrained_tower.network.parameters()).dtype
+        levels = pretrained_tower.levels
+        moved: Inputs
+        if levels is not None and prepared[0].dtype == np.uint8:
+            moved = levels.on_device(stacked(prepared, pin=self.computes_ahead).to(self._device, non_blocking=True)).to(
+                dtype
+            )
+        else:
+            moved = moved_inputs(pretrained_tower.collate(prepared), self._device, dtype)
+        features: Tensor = pretrained_tower.network(moved)
+        return features
+
+
+def moved_inputs(inputs: Inputs, device: str, dtype: torch.dtype) -> Inputs:
+    """Collated inputs on a device; those with fractions (pixels) in the dtype of the weights."""
+    if isinstance(inputs, Tensor):
+        return inputs.to(device, dtype if inputs.is_floating_point() else None)
+    return {name: value.to(device, dtype if value.is_floating_point() else None) for name, value in inputs.items()}
 
 
 def of_torch(device: str | None, dtype: str) -> tuple[str | None, str]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from visir.encoders.base import Encoder
 from visir.encoders.cross_encoder import CrossEncoder
-from visir.encoders.devices import pick_device
+from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.models import sentence_cross_encoder
 from visir.encoders.models.model_files import ModelFiles, find_model
 from visir.encoders.models.model_names import positive_number, trusted_code
@@ -79,7 +79,9 @@ def load_family(name: str, device: str | None, dtype: str, revision: str | None)
             hint="the library would put mean pooling on top and go on; save it with SentenceTransformer.save first",
         )
     whole = bare + ("?" + "&".join(f"{key}={value}" for key, value in plain.items()) if plain else "")
-    request = SentenceRequest(name if plain == options else whole, files, plain, pick_device(device), dtype)
+    is_compiled = device == COMPILED and kind == "SentenceTransformer" and "vectors" not in options
+    picked = COMPILED if is_compiled else pick_device(device)
+    request = SentenceRequest(name if plain == options else whole, files, plain, picked, dtype)
     encoder: Encoder = import_module(KINDS[kind]).load(request)
     if "vectors" in options and not reducing:
         return import_module(TOKENS).load(encoder, options["vectors"], name)  # type: ignore[no-any-return]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from copy import copy
 from pathlib import Path
@@ -11,12 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
+from visir.encoders.devices import COMPILED
 from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
 from visir.encoders.intake import Embedded
+from visir.encoders.models.compiled_towers import CompiledTowers
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.model_files import loading
+from visir.encoders.models.sentence_compiled import SentencePart, check_compilable
 from visir.encoders.models.sentence_inputs import (
+    Features,
     SentencePictures,
     as_texts,
     check_marks,
@@ -57,6 +62,7 @@ class SentenceEncoder(Encoder):
         prompts: What stands before queries, and before documents.
         pictures: How pictures go in; None for a model that takes none.
         max_length: What was asked for, or None for the model's own.
+        compiled: Whether OpenVINO compiles the networks for the CPU, each when it is first needed.
     """
 
     def __init__(
@@ -68,6 +74,7 @@ class SentenceEncoder(Encoder):
         pictures: SentencePictures | None = None,
         *,
         max_length: int | None = None,
+        compiled: bool = False,
     ) -> None:
         self.card, self._model, self._folder, self._max_length = card, model, folder, max_length
         self.modalities = modalities_of(model)
@@ -78,8 +85,16 @@ class SentenceEncoder(Encoder):
         self._pictures = pictures
         if pictures is not None and not pictures.one_by_one:
             self.batch_size = _PICTURES_AT_ONCE
+        self._lock = threading.Lock()
+        self._parts: dict[Modality, SentencePart] = {}
+        self._compiled = CompiledTowers(self._parts.__getitem__)
         self.dimension = 0
         self.dimension = self._found_dimension()  # where it is written differs between kinds of modules
+        if compiled:
+            of_any_size = pictures is not None and not pictures.one_by_one
+            mixed = takes_messages(model) or "text+image" in self.modalities or of_any_size
+            check_compilable(card.name, model, prompts, routes=has_routes(model), mixed=mixed)
+            self._parts |= self._found_parts()
 
     def for_role(self, role: Role) -> SentenceEncoder:
         """The same model as it embeds queries, or documents."""
@@ -103,15 +118,18 @@ class SentenceEncoder(Encoder):
             return no_vectors(self.dimension)
         if not self._pictures.one_by_one:
             return self._encoded(self._pictures.pictures(batch))
-        with inference():
-            features = to_model(self._pictures.features(batch), self._model.device)
-            return self._taken(self._model(features, task=self._role)["sentence_embedding"])
+        return self._vectors("image", self._pictures.features(batch))
 
     def embed_texts(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension) vectors of n texts."""
+        """(n, dimension) vectors of n texts.
+
+        The modules themselves: `SentenceTransformer.encode` spends 1.5 ms a call on looking for its device.
+        """
         if "text" not in self.modalities:
             raise self.cannot("text")
-        return self._encoded(self._texts(texts))
+        if takes_messages(self._model):
+            return self._encoded(self._texts(texts))
+        return self._vectors("text", self._text_features(texts)) if len(texts) else no_vectors(self.dimension)
 
     def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> Embedded:
         """(n, dimension) vectors of n texts with their pictures."""
@@ -139,30 +157,23 @@ class SentenceEncoder(Encoder):
         limit, tokenizer = limit_of(self._model), self._model.tokenizer
         if limit is None or not callable(tokenizer):
             return None
-        counts = token_counts(tokenizer, [self._prompt + text for text in self._filled(texts)])
+        with self._lock:
+            counts = token_counts(tokenizer, [self._prompt + text for text in self._filled(texts)])
         padded = -(-np.maximum(np.array(counts, np.int64), SHORTEST) // STEP) * STEP
         lengths: NDArray[np.int64] = np.minimum(padded, limit)
         return lengths
 
     def embed_texts_alike(self, texts: Sequence[str]) -> Embedded:
-        """(n, dimension) vectors of texts of one `text_lengths`, padded to it.
-
-        The modules themselves: `SentenceTransformer.encode` spends 1.5 ms a call on looking for its device.
-        """
+        """(n, dimension) vectors of texts of one `text_lengths`, padded to it."""
         lengths = self.text_lengths(texts) if len(texts) else None
         if lengths is None:
             return self.embed_texts(texts)
-        with inference():
-            features = self._model.preprocess(self._texts(texts), prompt=self._prompt or None, task=self._role)
-            features = _padded(features, int(lengths.max()), self._model.tokenizer)
-            vectors = self._model(to_model(features, self._model.device), task=self._role)["sentence_embedding"]
-            return to_vectors(vectors[:, : self.dimension])
+        return self._vectors("text", _padded(self._text_features(texts), int(lengths.max()), self._model.tokenizer))
 
     def features(self, texts: Sequence[str]) -> dict[str, Any]:
         """What the modules make of n texts: "token_embeddings", "attention_mask", "input_ids", …; padded tensors."""
         with inference():
-            prepared = self._model.preprocess(self._texts(texts), prompt=self._prompt or None, task=self._role)
-            prepared = to_model(prepared, self._model.device)
+            prepared = to_model(self._text_features(texts), self._model.device)
             return {**prepared, **self._model(prepared, task=self._role)}
 
     def word_embeddings(self, ids: Any) -> Any:
@@ -209,8 +220,20 @@ class SentenceEncoder(Encoder):
     def _texts(self, texts: Sequence[str]) -> list[Any]:
         return as_texts(self._filled(texts), self._model)
 
-    def _taken(self, vectors: Any) -> Embedded:
-        return to_vectors(vectors[:, : self._model.truncate_dim])
+    def _text_features(self, texts: Sequence[str]) -> Features:
+        with self._lock:  # a fast tokenizer changes its padding state in place
+            features: Features = self._model.preprocess(
+                self._texts(texts), prompt=self._prompt or None, task=self._role
+            )
+        return features
+
+    def _vectors(self, modality: Modality, features: Features) -> Embedded:
+        """(n, dimension) vectors of a batch, by PyTorch or compiled."""
+        if self._parts:
+            return self._compiled.vectors(modality, self.card, self._parts[modality].tensors(features))
+        with inference():
+            vectors = self._model(to_model(features, self._model.device), task=self._role)["sentence_embedding"]
+            return to_vectors(vectors[:, : self.dimension or self._model.truncate_dim])
 
     def _encoded(self, inputs: Sequence[Any]) -> Embedded:
         if not len(inputs):
@@ -225,6 +248,32 @@ class SentenceEncoder(Encoder):
                 task=self._role,
             )
         return np.asarray(vectors, dtype=np.float32)
+
+    def _found_parts(self) -> dict[Modality, SentencePart]:
+        from PIL import Image as images
+
+        parts: dict[Modality, SentencePart] = {}
+        if "text" in self.modalities:
+            parts["text"] = SentencePart(
+                self.card.name,
+                "text",
+                self._model,
+                outputs=self.dimension,
+                prepare=list,
+                features=self._text_features,
+                sample=self._text_features(["a"]),
+            )
+        if self._pictures is not None:
+            parts["image"] = SentencePart(
+                self.card.name,
+                "image",
+                self._model,
+                outputs=self.dimension,
+                prepare=lambda items: [self.preprocess(image) for image in items],
+                features=self._pictures.features,
+                sample=self._pictures.features([self.preprocess(images.new("RGB", (64, 64)))]),
+            )
+        return parts
 
     def _found_dimension(self) -> int:
         from PIL import Image as images
@@ -247,7 +296,15 @@ def load(request: SentenceRequest) -> SentenceEncoder:
         images = None if pictures is None else pictures.values()
         cut: dict[str, Any] = {} if model.truncate_dim is None else {"dimension": int(model.truncate_dim)}
         card = request.card(model, prompts, images, more=cut)
-        return SentenceEncoder(card, model, request.files.folder, prompts, pictures, max_length=request.max_length)
+        return SentenceEncoder(
+            card,
+            model,
+            request.files.folder,
+            prompts,
+            pictures,
+            max_length=request.max_length,
+            compiled=request.device == COMPILED,
+        )
 
 
 def has_routes(model: Any) -> bool:

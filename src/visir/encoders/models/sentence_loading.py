@@ -9,6 +9,7 @@ from typing import Any
 from visir.encoders.models.model_code import other_repositories
 from visir.encoders.models.model_files import ModelFiles, loading, no_progress_bar, read_configuration, read_modules
 from visir.encoders.models.model_names import CODE_OPTIONS, positive_number, refuse_code, template_of
+from visir.encoders.models.pretrained_towers import dtype_on_card, of_torch
 from visir.encoders.models.sentence_inputs import message_values, takes_messages
 from visir.encoders.models.sentence_tower import limit_of, role_prompts, sentence_values
 from visir.encoders.models.tokens import check_saved_tokenizer
@@ -69,11 +70,12 @@ class SentenceRequest:
         del template
         check_code(self)
         _ = self.files.weights  # fetched now that the model is known to be of this library
-        precision = getattr(torch, self.dtype)
+        device, dtype = of_torch(self.device, self.dtype)
+        precision = getattr(torch, dtype)
         with loading(self.name), no_progress_bar(), self.files.code_held():
             model = kind(
                 str(self.files.folder),
-                device=self.device,
+                device=device,
                 local_files_only=True,
                 trust_remote_code=self.trusted,
                 model_kwargs={"dtype": precision},
@@ -139,7 +141,7 @@ class SentenceRequest:
             text_preprocessing={**sentence_values(model, self.template, prompt), **spoken}
             if model.supports("text")
             else {},
-            dtype=self.dtype,
+            dtype=dtype_on_card(self.device, self.dtype),
             code_revisions=self.files.code_revisions,
         )
 

@@ -148,12 +148,13 @@ def facts_of(rules: TextRules, probe: NDArray[np.float32]) -> dict[str, Any]:
 
 
 def difference_of(vectors: NDArray[Any], expected: NDArray[Any]) -> float:
-    """The largest 1 - cosine between two sets of vectors, row by row; infinite where their shapes differ."""
+    """The largest 1 - cosine between two sets of vectors, row by row; infinite where shapes differ or none is known."""
     if vectors.shape != expected.shape:
         return float("inf")
     first, second = vectors.astype(np.float64), expected.astype(np.float64)
     lengths = np.linalg.norm(first, axis=1) * np.linalg.norm(second, axis=1)
-    return float(np.max(1 - (first * second).sum(axis=1) / np.maximum(lengths, 1e-30)))
+    largest = float(np.max(1 - (first * second).sum(axis=1) / np.maximum(lengths, 1e-30)))
+    return float("inf") if np.isnan(largest) else largest
 
 
 def runs_on_processor(device: str | None) -> bool:

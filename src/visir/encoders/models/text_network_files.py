@@ -102,8 +102,8 @@ def _made(tower: Any, encoder: Encoder, change: FolderChange) -> dict[str, Any]:
         if network.token_ids(_TEXTS) != expected:
             return {"refused": "the library tokenizers gives other tokens than transformers"}
         groups = [_TEXTS, *([text] for text in _TEXTS), _TEXTS[:2]]
-        difference = max(
-            difference_of(network.embed_texts(texts), np.asarray(encoder.embed_texts(texts))) for texts in groups
+        difference = np.max(
+            [difference_of(network.embed_texts(texts), np.asarray(encoder.embed_texts(texts))) for texts in groups]
         )
     except (OSError, MemoryError):  # says nothing about the network: another time there may be room
         raise

@@ -12,11 +12,13 @@ from numpy.typing import NDArray
 from PIL.Image import Image
 
 from visir.encoders.base import Encoder
-from visir.encoders.devices import pick_device
+from visir.encoders.devices import COMPILED, pick_device
 from visir.encoders.forms import one_each
 from visir.encoders.inputs import Pixels
 from visir.encoders.intake import Embedded
+from visir.encoders.models.compiled_towers import CompiledTowers
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
+from visir.encoders.models.pretrained_towers import dtype_on_card, of_torch
 from visir.encoders.models.trained_tower import pretrained_tower_of
 from visir.encoders.models.with_whole import WithWhole
 from visir.encoders.towers.base import Tower, own_backbone, to_device
@@ -42,6 +44,7 @@ class TowersEncoder(Encoder):
     brings each vector into the common space by itself, where it has length 1, and pairs are scored with MaxSim.
 
     Args:
+        device: Where PyTorch computes; "openvino" for towers with a backbone that OpenVINO compiles for the CPU.
         dtype: The arithmetic of the backbones and their heads; a head over a frozen encoder computes in float32.
         weights: A hash over everything that was loaded; None for towers that were never written to a file.
         temperature: The one the towers were trained to, or None.
@@ -69,10 +72,12 @@ class TowersEncoder(Encoder):
         outputs = [towers[side].head.spec.outputs for side in SIDES]
         if outputs[0] != outputs[1]:
             raise EncoderError(f"{name}: the towers end in different dimensions, {outputs[0]} and {outputs[1]}.")
-        self.device = pick_device(device)
+        torch_device, torch_dtype = of_torch(device, dtype)
+        self.device = pick_device(torch_device)
+        self._compiled = CompiledTowers(self.pretrained_tower) if device == COMPILED else None
         self.base_encoders = {side: base_encoders.get(side) for side in SIDES}
         for tower in towers.values():
-            tower.to(self.device, getattr(torch, dtype) if tower.backbone is not None else torch.float32).eval()
+            tower.to(self.device, getattr(torch, torch_dtype) if tower.backbone is not None else torch.float32).eval()
         self.towers = dict(towers)
         if all(isinstance(tower, SetTower) for tower in towers.values()):
             self.form = "multi-vector"
@@ -90,8 +95,10 @@ class TowersEncoder(Encoder):
             weights=weights and hash_json({KIND: weights, **{s: card.fingerprint for s, card in frozen.items()}}),
             image_preprocessing=self._preprocessing("image"),
             text_preprocessing=self._preprocessing("text") | ({"prompts": list(prompts)} if prompts else {}),
-            dtype=dtype if own else frozen["image"].dtype,
+            dtype=dtype_on_card(device, dtype) if own else frozen["image"].dtype,
         )
+        if device == COMPILED and not any(COMPILED in card.dtype for card in (self.card, *frozen.values())):
+            pick_device(device)  # heads over frozen encoders of which none is compiled
 
     def _preprocessing(self, side: Modality) -> dict[str, Any]:
         backbone, base_encoder = self.towers[side].backbone, self.base_encoders[side]
@@ -232,8 +239,11 @@ class TowersEncoder(Encoder):
         if not len(prepared):
             return no_vectors(self.dimension)
         tower = self.towers[side]
+        inputs = own_backbone(tower.backbone).collate(prepared)
+        if self._compiled is not None:
+            return self._compiled.vectors(side, self.card, inputs)
         with inference():
-            return to_vectors(tower(to_device(own_backbone(tower.backbone).collate(prepared), self.device)))
+            return to_vectors(tower(to_device(inputs, self.device)))
 
 
 def _check_fit(side: Modality, tower: Tower, base_encoder: Encoder | None) -> None:

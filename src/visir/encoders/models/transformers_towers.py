@@ -16,10 +16,10 @@ import torch
 from torch import Tensor, nn
 
 from visir.encoders.models.dual_families import family_of_class
-from visir.encoders.models.image_processors import image_processor
+from visir.encoders.models.image_processors import ImageProcessor, image_processor
 from visir.encoders.models.model_files import SMALL_FILES, loading, read_small_files
 from visir.encoders.models.patch_images import NaFlexProcessor, collate_patches
-from visir.encoders.models.pretrained_towers import part, random_weights, recompute_activations
+from visir.encoders.models.pretrained_towers import moved_inputs, part, random_weights, recompute_activations
 from visir.encoders.models.token_tower import TokenTower
 from visir.encoders.models.tokens import Tokens
 from visir.encoders.models.tower_families import has_first_token, pooled_image, pooled_text, tower_family_of
@@ -105,7 +105,7 @@ class _Tower(PretrainedTower):
         inputs = self.collate(self.prepare([self._trial()]))
         dtype = next(self.network.parameters()).dtype
         with torch.inference_mode():
-            vectors = self.network(_moved(inputs, device, dtype))
+            vectors = self.network(moved_inputs(inputs, device, dtype))
         if vectors.ndim != 2:
             raise EncoderError(
                 f"{self.kind.class_name} gives {tuple(vectors.shape)} for one {self.modality}, not one vector.",
@@ -160,10 +160,16 @@ class DualImageTower(_Tower):
         super().__init__(kind, model, folder, reading_of(kind, model.config, "image", pooling))
         self._options = {"pooling": pooling}
         self.processor = image_processor(folder, processor, patches, code=kind.is_foreign)
+        self.levels = None if isinstance(self.processor, NaFlexProcessor) else self.processor.levels
 
     def prepare(self, items: Sequence[Any]) -> list[Any]:
         """Of each image float32 (3, H, W), or (rows, columns, values) of its patches for a NaFlex model."""
         return [self.processor.pixels(image) for image in items]
+
+    def prepare_levels(self, items: Sequence[Any]) -> list[Any]:
+        """As `PretrainedTower.prepare_levels`."""
+        assert isinstance(self.processor, ImageProcessor)
+        return [self.processor.grey_levels(image) for image in items]
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """(n, 3, H, W), or patches, their places and a mask."""
@@ -249,9 +255,3 @@ def load_tower(folder: Path, modality: Modality, spec: Mapping[str, Any]) -> Pre
             tower = DualTextTower(kind, model, folder, template=spec["template"], max_length=spec["max_length"])
         tower.find_outputs("cpu")
         return tower
-
-
-def _moved(inputs: Inputs, device: str, dtype: torch.dtype) -> Any:
-    if isinstance(inputs, Tensor):
-        return inputs.to(device, dtype if inputs.is_floating_point() else None)
-    return {name: _moved(value, device, dtype) for name, value in inputs.items()}

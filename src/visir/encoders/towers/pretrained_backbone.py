@@ -8,6 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, ClassVar, Self
 
+import torch
 from torch import Tensor, nn
 
 from visir.encoders.base import Encoder
@@ -40,6 +41,8 @@ class PretrainedBackbone(Backbone):
     """
 
     kind: ClassVar[str] = "pretrained"
+    as_bytes: bool = False
+    """Whether pictures are prepared as bytes, for a GPU; `forward` takes either, to the same bits (`GreyLevels`)."""
 
     def __init__(self, encoder: Encoder, modality: Modality, *, checkpointing: bool = False) -> None:
         if modality not in encoder.modalities:
@@ -65,11 +68,15 @@ class PretrainedBackbone(Backbone):
 
     def prepare(self, item: Any) -> Any:
         """An image to float32 (3, H, W) by the model's own preprocessing, or a text to its int32 token ids."""
-        return self.source.prepare([item])[0]
+        return self.source.prepare_levels([item])[0] if self._takes_bytes else self.source.prepare([item])[0]
 
     def prepare_sized(self, item: Any) -> Any:
         """An image that a random crop has brought to the input's size, where the tower can take it as it is."""
-        return self.source.prepare_sized([item])[0]
+        return self.source.prepare_levels([item])[0] if self._takes_bytes else self.source.prepare_sized([item])[0]
+
+    @property
+    def _takes_bytes(self) -> bool:
+        return self.as_bytes and self.source.levels is not None
 
     def text_limit(self) -> TextLimit | None:
         """As the tower says."""
@@ -85,6 +92,8 @@ class PretrainedBackbone(Backbone):
 
     def forward(self, inputs: Inputs) -> Tensor:
         """(n, outputs) projections before normalisation."""
+        if isinstance(inputs, Tensor) and inputs.dtype == torch.uint8 and self.source.levels is not None:
+            inputs = self.source.levels.on_device(inputs)
         if isinstance(inputs, Tensor) and inputs.is_floating_point():
             inputs = inputs.to(next(self.network.parameters()).dtype)
         vectors: Tensor = self.network(inputs)

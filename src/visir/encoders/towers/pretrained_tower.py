@@ -9,6 +9,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 
 from torch import nn
 
+from visir.encoders.models.grey_levels import GreyLevels
 from visir.encoders.towers.base import Inputs
 from visir.encoders.truncation import TextLimit
 from visir.records import Modality
@@ -33,6 +34,7 @@ class PretrainedTower(ABC):
         family: Its key in `PRETRAINED_TOWERS`.
         modality: What it reads.
         outputs: The width of its projections.
+        levels: Turns what `prepare_levels` gives into what `prepare` gives; None where pictures have no such form.
         network: A module that holds every weight this modality uses and no other; it takes what `collate` gives and
             returns the (n, outputs) projections before normalisation, with gradients where they are on.
     """
@@ -40,6 +42,7 @@ class PretrainedTower(ABC):
     family: ClassVar[str]
     modality: Modality
     outputs: int
+    levels: GreyLevels | None = None
     network: nn.Module
 
     @abstractmethod
@@ -49,6 +52,10 @@ class PretrainedTower(ABC):
     def prepare_sized(self, items: Sequence[Any]) -> list[Any]:
         """As `prepare`, for pictures that a random crop has brought to the input's size (`Backbone.prepare_sized`)."""
         return self.prepare(items)
+
+    def prepare_levels(self, items: Sequence[Any]) -> list[Any]:
+        """Upright RGB images as bytes (3, H, W), for towers that have `levels`. Thread-safe."""
+        raise NotImplementedError
 
     def text_limit(self) -> TextLimit | None:
         """How many tokens of a text are read; None where all are, or where it cannot tell (`Encoder.text_limit`)."""

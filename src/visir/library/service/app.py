@@ -8,7 +8,7 @@ import traceback
 from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Any
 
-from fastapi import Depends, FastAPI
+from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.openapi.utils import get_openapi
 from pydantic.json_schema import models_json_schema
@@ -26,7 +26,7 @@ from visir.library.service.logs import ServiceLog
 from visir.library.service.metrics import Metrics
 from visir.library.service.middleware import PUBLIC_PATHS, ServiceMiddleware, charge
 from visir.library.service.registry import LibraryRegistry
-from visir.library.service.routers import about, admin, items, known_only, search
+from visir.library.service.routers import about, admin, items, search
 from visir.library.service.settings import ServiceSettings
 from visir.library.service.tokens import TokenFolder
 from visir.version import __version__
@@ -113,7 +113,7 @@ def described_app(lifespan: Lifespan[FastAPI] | None = None, *, docs: bool = Fal
         lifespan=lifespan,
     )
     for router in (about.router, search.router, items.router, admin.router):
-        app.include_router(router, dependencies=[Depends(known_only)])
+        app.include_router(router)
     return app
 
 

@@ -375,11 +375,12 @@ def _generation(folder: Path) -> int | None:
 
 
 def _pin(threads: int) -> None:
-    """Matrix products run on so many threads, whichever thread asks for them: what a text's vector is, to the last bit,
-    may depend on their number.
+    """Matrix products of models run on so many threads, whichever thread asks for them: what a text's vector is, to the
+    last bit, may depend on their number. Those of searches, and of models in NumPy, run on one.
     """
-    from visir.threads import cores
+    from visir.threads import cores, one_blas_thread_from_now
 
+    one_blas_thread_from_now()
     torch = sys.modules.get("torch")
     if torch is not None:
         torch.set_num_threads(threads or cores())

@@ -58,11 +58,11 @@ class FlatIndex(StoredIndex[Embeddings]):
         asking = Side(queries, np.arange(len(queries)), self.settings.similarity)
         hits = []
         for part in range(len(rows.parts)):
-            places = rows.part_rows(part)
+            if part not in built:
+                built[part] = Side(rows.parts[part], rows.part_rows(part), self.settings.similarity)
+            places = built[part].rows
             if len(places) == 0:
                 continue
-            if part not in built:
-                built[part] = Side(rows.parts[part], places, self.settings.similarity)
             depth = min(k, len(places))
             if pays(len(queries) * rows.parts[part].vectors.size):
                 none = np.zeros(len(queries) + 1, np.int64)

@@ -31,7 +31,7 @@ class InvertedSettings:
     )
     candidates: int = setting(
         0,
-        "documents looked at more closely: within a budget (0: 2 k + budget / 1000), or re-scored in two-stage search "
+        "documents looked at more closely: within a budget (0: 2 k + budget / 800), or re-scored in two-stage search "
         "(0: 10 k, at least 100)",
         least=0,
         search=True,
@@ -46,14 +46,13 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
 
     A search is exact unless it is given a `budget`: how many postings (document and weight of a term) it may read for a
     query, chosen by query weight × weight × idf. Those documents that gain most from them (`candidates`) are then
-    estimated from all their terms, and the best of these scored exactly, so a budget may miss documents but never
-    changes a score. Only documents that share a term with the query are answers;
-    equal scores stand in order of ids. Exact answers do not depend on the parts of the index, on threads, or on the
-    order of documents; answers within a budget depend on the parts, a little.
+    scored exactly, so a budget may miss documents but never changes a score. Only documents that share a term with the
+    query are answers; equal scores stand in order of ids. Exact answers do not depend on the parts of the index, on
+    threads, or on the order of documents; answers within a budget depend on the parts, a little.
 
     Measured on 123,000 generated documents of 350 terms (`benchmarks/sparse_search.py`): of the exact best ten, queries
-    of 150 terms find .952 with a budget of 20,000, .992 with 40,000, .9999 with 80,000, at some 7, 5 and 3 times the
-    speed of exact search; queries of 10 terms find .971, .992 and .999, but such short queries are searched exactly in
+    of 150 terms find .958 with a budget of 20,000, .991 with 40,000, .9997 with 80,000, at some 6, 4 and 2.5 times the
+    speed of exact search; queries of 10 terms find .964, .990 and .999, but such short queries are searched exactly in
     about the same time.
 
     Two-stage search (thesis 3.5.3) retrieves with one form of the queries and scores with another:
@@ -136,14 +135,14 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
             if len(dead) == len(part):
                 continue
             most = min(k, len(part) - len(dead))
-            budget, candidates, finalists = _shares(settings, most, len(part) / len(rows))
+            budget, candidates = _shares(settings, most, len(part) / len(rows))
             keys, fill = np.empty((len(queries), most), np.uint64), np.zeros(len(queries), np.int64)
 
             def answer(first: int, last: int) -> None:
                 room = lists.take_room()  # noqa: B023 (called before the next turn)
                 kernels.answer(
                     first, last, arrays, lists.rows, lists.arguments, lists.vectors, places, dead,  # noqa: B023
-                    most, budget, candidates, finalists, room, keys, fill,  # noqa: B023
+                    most, budget, candidates, room, keys, fill,  # noqa: B023
                 )  # fmt: skip
                 lists.give_room(room)  # noqa: B023
 
@@ -188,13 +187,13 @@ class InvertedIndex(StoredIndex[SparseEmbeddings]):
         }
 
 
-def _shares(settings: InvertedSettings, k: int, share: float) -> tuple[int, int, int]:
-    """(budget, candidates, finalists) for a part with this share of the documents."""
+def _shares(settings: InvertedSettings, k: int, share: float) -> tuple[int, int]:
+    """(budget, candidates) for a part with this share of the documents."""
     if settings.budget == 0:
-        return 0, 0, 0
-    candidates = max(k, settings.candidates or 2 * k + settings.budget // 1000)
+        return 0, 0
+    candidates = max(k, settings.candidates or 2 * k + settings.budget // 800)
     candidates = k + int(np.ceil((candidates - k) * share))
-    return max(1, int(settings.budget * share)), candidates, k + k // 8 + 2
+    return max(1, int(settings.budget * share)), candidates
 
 
 def _found(keys: NDArray[np.uint64], fill: NDArray[np.int64]) -> Hits:

@@ -5,18 +5,17 @@ disk is renewed when the file of the *caller* changes. A kernel in another file 
 still run.
 
 **Answering.** Contributions are added into one 16-bit sum per document, in units so fine that the sum of all cannot
-overflow. Every rounding is upwards: a sum never understates what was added. What a sum is made of may be incomplete, so
-documents with large sums are looked at twice more, at falling numbers and rising cost: estimated from their digests
-(all terms, 3 bytes each, some 0.3 µs a document), then scored from their weights (some 1.2 µs).
+overflow; the sums of a block of documents stay in the first caches while its postings are read. What a sum is made of
+is rounded and may be incomplete, so documents with large sums are scored from their own terms and weights.
 
-- within a budget: the postings with the largest *query weight × weight × idf* are read, the documents with the largest
-  sums are estimated, and the best of these, hardly more than are wanted, are scored. (The factor idf is what makes it
-  work: a posting of a term that half of all documents have says little about which is best. Without it, the same recall
-  costs some five times the postings.)
-- exact: columns first, then postings, those first that lower the bound most for their number. What is not read can add
-  at most R = Σ query weight × the weight where the prefix stopped. Once the k-th best exact score is known, only
-  documents with sum + R ≥ that score can be better; when these are few they are estimated, and scored where the
-  estimate still allows it, otherwise more postings are read.
+- within a budget: the postings with the largest *query weight × weight × idf* are read, each with the middle of its
+  grade, and the documents with the largest sums are scored. (The factor idf is what makes it work: a posting of a term
+  that half of all documents have says little about which is best. Without it, the same recall costs some five times the
+  postings.)
+- exact: every rounding is upwards, so that a sum never understates what was added. Columns first, then postings, those
+  first that lower the bound most for their number. What is not read can add at most R = Σ query weight × the weight
+  where the prefix stopped. Once the k-th best exact score is known, only documents with sum + R ≥ that score can be
+  better; when these are few they are scored, otherwise more postings are read.
 
 The score of a pair is *defined* as the dot product of the float32 weights summed in float64 in ascending term order and
 rounded to float32: a function of the two vectors alone. Equal scores stand in order of their places among the sorted
@@ -33,15 +32,18 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from visir.jit import njit
+from visir.retrieval.sparse.layout_kernels import BLOCK, EDGES, GRADES, LEVELS
 
-LEVELS = 16
 STRIPES = 16
 PAD = 64 * STRIPES
 MAX_DOCUMENTS = 1 << 24
 MAX_QUERY_TERMS = 16_384
 _CHUNK = 8192  # documents whose sums stay in the first-level cache while columns are added
 _SHORT = 30_000  # postings that are read faster than one thinks about them
-_FEW = 256  # documents that are cheaper to estimate than to rule out
+_FEW = 256  # documents that are cheaper to score than to rule out
+_PER = GRADES // LEVELS
+_MIDDLES = np.sqrt(EDGES[:GRADES] * np.maximum(EDGES[1:], 6.0)).astype(np.float32) / np.float32(255)
+"""What a weight of each grade is about, as a share of the term's largest weight."""
 
 
 @intrinsic  # type: ignore[untyped-decorator]
@@ -73,13 +75,13 @@ def _add_column(sums: Any, column: Any, weight: Any) -> None:
 
 
 @njit()
-def _add_postings(sums: Any, postings: Any, weight: Any) -> None:
-    factor = np.uint32(weight)
+def _add_postings(sums: Any, postings: Any, steps: Any, grade: Any) -> None:
+    """Add postings, from the beginning of a grade on, to the sums of their block."""
+    at = np.uint64(grade)
     for i in range(postings.shape[0]):
         posting = postings[i]
-        sums[posting >> np.uint32(8)] += np.uint16(
-            ((factor * (posting & np.uint32(255))) >> np.uint32(8)) + np.uint32(1)
-        )
+        sums[posting & np.uint16(BLOCK)] += steps[at & np.uint64(GRADES - 1)]
+        at += np.uint64(posting >> np.uint16(15))
 
 
 @njit()
@@ -132,40 +134,66 @@ def _floor(maxima: Any, wanted: int) -> Any:
 def _collect(sums: Any, maxima: Any, low: Any, high: int, candidates: Any) -> int:
     """The documents whose sums are from `low` to less than `high`, and how many."""
     width, n = maxima.shape[0], 0
-    for start in range(0, width, 64):
-        if _reaching(maxima[start : start + 64], low) == 0:
+    for start in range(0, width, 32):
+        if _reaching(maxima[start : start + 32], low) == 0:
             continue
-        for i in range(start, start + 64):
+        for i in range(start, start + 32):
             if maxima[i] >= low:
                 for stripe in range(STRIPES):
                     value = sums[stripe * width + i]
                     if value >= low and value < high:
-                        candidates[n] = stripe * width + i
+                        slot = stripe * width + i
+                        candidates[n] = slot - (slot >> 15)
                         n += 1
     return n
 
 
 @njit()
-def _ask_for(document: Any, offsets: Any, terms: Any, values: Any) -> None:
-    first, last = offsets[document], offsets[document + 1]
-    for j in range(first, last, 64 // terms.itemsize):
-        _prefetch(terms, j)
-    for j in range(first, last, 64 // values.itemsize):
+def _ask_for(document: Any, vectors: Any) -> None:
+    offsets, gap_starts, gaps, values = vectors
+    for j in range(gap_starts[document], gap_starts[document + 1], 64):
+        _prefetch(gaps, j)
+    for j in range(offsets[document], offsets[document + 1], 16):
         _prefetch(values, j)
 
 
 @njit()
-def _score(query: Any, terms: Any, values: Any, products: Any) -> Any:
-    """The score (by its definition) and how many terms are shared; `query` (T,) float64 is 0 where it has no term."""
-    shared = np.uint64(0)
-    for j in range(terms.shape[0]):
-        product = query[np.uint64(terms[j])] * np.float64(values[j])
-        products[shared] = product
-        shared += np.uint64(product > 0.0)
+def _rows_of(gaps: Any, rows: Any) -> None:
+    """The rows of a document's terms."""
+    at, row = np.uint64(0), np.int64(-1)
+    for j in range(gaps.shape[0]):
+        gap = np.int64(gaps[j])
+        longer = (gap - np.int64(1)) >> np.int64(8)  # -1 where the next gap is longer by 255, otherwise 0
+        row += gap + (longer & np.int64(255))
+        rows[at] = np.uint32(row)
+        at += np.uint64(longer + np.int64(1))
+
+
+@njit("reassoc")
+def _sum(query: Any, rows: Any, values: Any) -> Any:
+    """The sum of products in an order that vector units like."""
     total = 0.0
-    for j in range(np.int64(shared)):
-        total += products[j]
-    return np.float32(total), shared
+    for j in range(values.shape[0]):
+        total += query[np.uint64(rows[j])] * np.float64(values[j])
+    return total
+
+
+@njit()
+def _score(query: Any, rows: Any, values: Any) -> Any:
+    """The score (by its definition), and whether a term is shared; `query` (T,) float64 is 0 where it has no term.
+
+    Two orders of m products, all positive, differ by less than 2 m 2⁻⁵³ of the sum. Unless this much decides to which
+    float32 the sum is rounded, which is rare, the order makes no difference.
+    """
+    total = _sum(query, rows, values)
+    slack = 2.3e-16 * (values.shape[0] + 2)
+    score = np.float32(total * (1.0 - slack))
+    if score != np.float32(total * (1.0 + slack)):
+        total = 0.0
+        for j in range(values.shape[0]):
+            total += query[np.uint64(rows[j])] * np.float64(values[j])
+        score = np.float32(total)
+    return score, total > 0.0
 
 
 @njit()
@@ -183,20 +211,20 @@ def _score_of(key: Any) -> Any:
 
 
 @njit()
-def _score_documents(
-    candidates: Any, n: int, query: Any, vectors: Any, places: Any, products: Any, keys: Any, filled: int
-) -> int:
+def _score_documents(candidates: Any, n: int, query: Any, vectors: Any, places: Any, keys: Any, filled: int) -> int:
     """Append the keys of those of `candidates[:n]` that share a term with the query; how many there are then."""
-    offsets, terms, values = vectors
-    for i in range(min(2, n)):
-        _ask_for(candidates[i], offsets, terms, values)
+    offsets, gap_starts, gaps, values = vectors
+    weights, rows = query
+    for i in range(min(4, n)):
+        _ask_for(candidates[i], vectors)
     for i in range(n):
-        if i + 2 < n:
-            _ask_for(candidates[i + 2], offsets, terms, values)
-        first, last = offsets[candidates[i]], offsets[candidates[i] + 1]
-        score, shared = _score(query, terms[first:last], values[first:last], products)
-        if shared > 0:
-            keys[filled] = _key(score, places[candidates[i]])
+        if i + 4 < n:
+            _ask_for(candidates[i + 4], vectors)
+        document = candidates[i]
+        _rows_of(gaps[gap_starts[document] : gap_starts[document + 1]], rows)
+        score, shared = _score(weights, rows, values[offsets[document] : offsets[document + 1]])
+        if shared:
+            keys[filled] = _key(score, places[document])
             filled += 1
     return filled
 
@@ -234,9 +262,9 @@ def _prefixes_by_worth(m: int, row: Any, bound: Any, informative: Any, levels: A
     """
     classes = np.zeros(4096, np.int64)
     for j in range(m):
-        worth, before = np.float32(bound[j]) * informative[row[j]] / np.float32(LEVELS), np.uint32(0)
+        worth, before = np.float32(bound[j]) * informative[row[j]], np.uint32(0)
         for level in range(LEVELS):
-            middle = np.float32(worth * (np.float32(LEVELS - level) - np.float32(0.5)))
+            middle = np.float32(worth * _MIDDLES[_PER * level])
             until = levels[row[j], level]
             classes[middle.view(np.uint32) >> np.uint32(19)] += np.int64(until - before)
             before = until
@@ -245,10 +273,10 @@ def _prefixes_by_worth(m: int, row: Any, bound: Any, informative: Any, levels: A
         read += classes[lowest]
         lowest -= 1
     for j in range(m):
-        worth = np.float32(bound[j]) * informative[row[j]] / np.float32(LEVELS)
+        worth = np.float32(bound[j]) * informative[row[j]]
         taken[j] = 0
         for level in range(LEVELS):
-            middle = np.float32(worth * (np.float32(LEVELS - level) - np.float32(0.5)))
+            middle = np.float32(worth * _MIDDLES[_PER * level])
             if np.int64(middle.view(np.uint32) >> np.uint32(19)) <= lowest:
                 break
             taken[j] = level + 1
@@ -276,7 +304,7 @@ def _prefixes_by_price(m: int, row: Any, bound: Any, levels: Any, rest: Any, tak
             until = levels[row[j], level]
             dearest = max(dearest, _price(bound[j], until - before))
             before = until
-            gains[dearest] += bound[j] / LEVELS
+            gains[dearest] += bound[j] * (EDGES[_PER * level] - EDGES[_PER * (level + 1)]) / 255.0
         unread += bound[j]
     price = 0
     left = unread
@@ -299,10 +327,8 @@ def _prefixes_by_price(m: int, row: Any, bound: Any, levels: Any, rest: Any, tak
                 break
             reach = level + 1
         taken[j] = max(taken[j], reach)
-        if taken[j] < LEVELS and levels[row[j], taken[j] - 1 if taken[j] else 0] < levels[row[j], LEVELS - 1]:
-            left += bound[j] * (255.0 - 16.0 * taken[j]) / 255.0
-        elif taken[j] == 0:
-            left += bound[j]
+        if taken[j] == 0 or levels[row[j], taken[j] - 1] < levels[row[j], LEVELS - 1]:
+            left += bound[j] * EDGES[_PER * taken[j]] / 255.0
     return left
 
 
@@ -319,67 +345,13 @@ def _best(keys: Any, n: int, k: int) -> Any:
 
 
 @njit()
-def _read_columns(m: int, row: Any, factor: Any, column_of: Any, columns: Any, sums: Any, width: int) -> None:
-    for start in range(0, width, _CHUNK):
-        stop = min(width, start + _CHUNK)
+def _read_columns(m: int, row: Any, factor: Any, column_of: Any, columns: Any, sums: Any) -> None:
+    for start in range(0, sums.shape[0], _CHUNK):
+        stop = start + _CHUNK
         for j in range(m):
             column = column_of[row[j]]
             if column >= 0:
-                _add_column(sums[start:stop], columns[column, start:stop], factor[j])
-
-
-@njit()
-def _ask_for_postings(m: int, row: Any, starts: Any, levels: Any, postings: Any) -> None:
-    for j in range(m):
-        _prefetch(levels[row[j]], 0)
-    for j in range(m):
-        _prefetch(postings, starts[row[j]])
-
-
-@njit()
-def _estimate(candidates: Any, n: int, factors: Any, offsets: Any, numbers: Any, digests: Any, keys: Any) -> None:
-    """`keys[i]` orders `candidates[i]` by falling sum of *all* it shares with the query, in 256ths, then by number.
-
-    It never understates the score either, and reads 3 bytes for each of the document's terms.
-    """
-    for i in range(min(4, n)):
-        _ask_for(candidates[i], offsets, numbers, digests)
-    for i in range(n):
-        if i + 4 < n:
-            _ask_for(candidates[i + 4], offsets, numbers, digests)
-        first, last = offsets[candidates[i]], offsets[candidates[i] + 1]
-        terms, weights = numbers[first:last], digests[first:last]
-        total = np.uint32(0)
-        for j in range(terms.shape[0]):
-            total += factors[np.uint64(terms[j])] * np.uint32(weights[j])
-        keys[i] = (np.uint64(np.uint32(0xFFFFFFFF) - total) << np.uint64(32)) | np.uint64(candidates[i])
-
-
-@njit()
-def _best_estimates(
-    candidates: Any, n: int, finalists: int, factors: Any, vectors: Any, digests: Any, keys: Any
-) -> int:
-    """Move the `finalists` of `candidates[:n]` that share most with the query to the front; how many they are."""
-    if n <= finalists:
-        return n
-    _estimate(candidates, n, factors, vectors[0], vectors[1], digests, keys)
-    _smallest_first(keys, n, finalists)
-    for i in range(finalists):
-        candidates[i] = np.int64(keys[i] & np.uint64(0xFFFFFFFF))
-    return finalists
-
-
-@njit()
-def _passing(candidates: Any, n: int, low: Any, factors: Any, vectors: Any, digests: Any, keys: Any) -> int:
-    """Move those of `candidates[:n]` to the front that have `low` units or more in common; how many they are."""
-    _estimate(candidates, n, factors, vectors[0], vectors[1], digests, keys)
-    most = (np.uint64(0xFFFFFFFF) - (np.uint64(low) << np.uint64(8))) << np.uint64(32) | np.uint64(0xFFFFFFFF)
-    count = 0
-    for i in range(n):
-        if keys[i] <= most:
-            candidates[count] = candidates[i]
-            count += 1
-    return count
+                _add_column(sums[start:stop], columns[column, start:stop], np.ceil(factor[j] * (256.0 / 255.0)))
 
 
 @njit()
@@ -401,31 +373,31 @@ def answer(
     k: int,
     budget: int,
     candidates: int,
-    finalists: int,
     room: Any,
     keys: Any,
     fill: Any,
 ) -> None:
     """The best k documents of the queries `first:last` as sorted keys `keys[q, :fill[q]]`, score and place.
 
-    - `queries`: (offsets, terms, values); `vectors`: the same of the documents, with the terms as rows of the lists
+    - `queries`: (offsets, terms, values); `vectors`: (offsets, gap_starts, gaps, values) of the documents
     - `rows` (V,): the row that a term has in the lists, -1 for a term that no document has
-    - `lists`: (starts, maxima, idf, levels, postings, column_of, columns, digests)
+    - `lists`: (starts, maxima, idf, totals, levels, postings, column_of, columns); `starts` (T, B): where the postings
+      of a term in a block begin; `totals` (T, L): the prefixes of `levels` (T, B, L), all blocks together
     - `places` (n,): the place of each document among the sorted ids; `dead`: the numbers of deleted documents
     - `budget`: how many postings are read for a query, 0 for as many as an exact answer takes
-    - `candidates`, `finalists`: when there is a budget, how many documents with the largest sums are estimated, and how
-      many of those are scored
-    - `room`: (sums, maxima, found, query, products, scored, factors): scratch; sums, query and factors are all 0 before
-      and after
+    - `candidates`: when there is a budget, how many documents with the largest sums are scored
+    - `room`: (sums, maxima, promising, scored, query): scratch; `query`: weights (T,) float64, rows of a document;
+      sums and weights are all 0 before and after
     """
-    starts, maxima, informative, levels, postings, _, _, digests = lists
-    sums, peaks, reached_documents, query, products, scored, factors = room
+    starts, maxima, informative, totals, levels, postings, _, _ = lists
+    sums, peaks, promising, scored, query = room
     offsets = queries[0]
     longest = 0
     for q in range(first, last):
         longest = max(longest, offsets[q + 1] - offsets[q])
     row, taken, done = np.empty(longest, np.int64), np.empty(longest, np.int64), np.empty(longest, np.int64)
-    bound, listed, factor = np.empty(longest, np.float64), np.empty(longest, np.float64), np.empty(longest, np.uint32)
+    bound, listed, factor = np.empty(longest, np.float64), np.empty(longest, np.float64), np.empty(longest, np.float64)
+    steps = np.empty((longest, GRADES), np.uint16)
     n = places.shape[0]
     for q in range(first, last):
         terms, values = queries[1][offsets[q] : offsets[q + 1]], queries[2][offsets[q] : offsets[q + 1]]
@@ -443,39 +415,36 @@ def answer(
         for j in range(terms.shape[0]):
             at = rows[terms[j]]
             if at >= 0:
-                query[at] = values[j]
+                query[0][at] = values[j]
         filled = 0
         if m > MAX_QUERY_TERMS:  # more terms than the sums have room for: score every document
-            filled = _score_all(n, reached_documents, query, vectors, places, products, scored)
+            filled = _score_all(n, promising, query, vectors, places, scored)
         else:
-            # One unit of a sum is 1 / scale. A term adds at most factor * 255 / 256 + 1 units, and all of them 65,535.
+            # One unit of a sum is 1 / scale. A term adds at most its bound and 2 units, and all of them 65,535.
             scale = (65_000.0 - 3.0 * m) / total
             for j in range(m):
-                factor[j] = np.uint32(np.ceil(bound[j] * scale * (256.0 / 255.0)))
+                factor[j] = bound[j] * scale
                 done[j] = 0
-                factors[row[j]] = factor[j]
             if budget > 0:
-                _ask_for_postings(m, row, starts, levels, postings)
-                _prefixes_by_worth(m, row, bound, informative, levels, budget, taken)
-                _read(m, row, factor, done, taken, starts, levels, postings, sums)
-                for i in range(dead.shape[0]):
-                    sums[dead[i]] = 0
-                _stripe_maxima(sums, peaks)
-                low = _floor(peaks, candidates)
-                reached = _collect(sums, peaks, low, 65_536, reached_documents)
-                reached = _best_estimates(reached_documents, reached, finalists, factors, vectors, digests, scored)
-                filled = _score_documents(reached_documents, reached, query, vectors, places, products, scored, 0)
-                _clear(sums)
+                _prefixes_by_worth(m, row, bound, informative, totals, budget, taken)
+                for j in range(m):
+                    for grade in range(GRADES):
+                        steps[j, grade] = np.uint16(factor[j] * _MIDDLES[grade] + 1.0)
+                reached = _most_promising(
+                    m, row, steps, taken, starts, levels, postings, dead, candidates, sums, peaks, promising, scored
+                )
+                filled = _score_documents(promising, reached, query, vectors, places, scored, 0)
             if budget == 0 or filled < k:  # too few: what was not read may hold more
                 for j in range(m):
                     done[j] = 0
+                    for grade in range(GRADES):
+                        steps[j, grade] = np.uint16(np.ceil(factor[j] * EDGES[grade] / 255.0))
                 filled = _exactly(
-                    m, row, bound, listed, factor, done, taken, scale, k, lists, vectors, places, dead, room
+                    m, row, bound, listed, factor, steps, done, taken, scale, k, lists, vectors, places, dead, room
                 )
                 _clear(sums)
         for j in range(m):
-            query[row[j]] = 0.0
-            factors[row[j]] = 0
+            query[0][row[j]] = 0.0
         size = min(k, filled)
         if filled > k:
             _smallest_first(scored, filled, k)
@@ -484,32 +453,83 @@ def answer(
 
 
 @njit()
-def _read(
-    m: int, row: Any, factor: Any, done: Any, taken: Any, starts: Any, levels: Any, postings: Any, sums: Any
-) -> None:
-    """Add the postings of the levels from `done` to `taken` of each term, with those to come already asked for."""
-    for j in range(m):
-        if j + 2 < m and taken[j + 2] > done[j + 2]:
-            ahead = row[j + 2]
-            first = starts[ahead] + (np.int64(levels[ahead, done[j + 2] - 1]) if done[j + 2] > 0 else 0)
-            last = min(first + 512, starts[ahead] + np.int64(levels[ahead, taken[j + 2] - 1]))
-            for i in range(first, last, 16):
-                _prefetch(postings, i)
-        if taken[j] > done[j]:
-            at = row[j]
-            first = starts[at] + (np.int64(levels[at, done[j] - 1]) if done[j] > 0 else 0)
-            _add_postings(sums, postings[first : starts[at] + np.int64(levels[at, taken[j] - 1])], factor[j])
-            done[j] = taken[j]
+def _drop(dead: Any, sums: Any) -> None:
+    """Clear the sums of deleted documents, and of the numbers that no document has."""
+    for i in range(dead.shape[0]):
+        sums[dead[i] + dead[i] // BLOCK] = 0
+    for i in range(BLOCK, sums.shape[0], BLOCK + 1):
+        sums[i] = 0
 
 
 @njit()
-def _score_all(n: int, candidates: Any, query: Any, vectors: Any, places: Any, products: Any, scored: Any) -> int:
+def _ask_for_postings(row: int, block: int, done: int, starts: Any, levels: Any, postings: Any) -> None:
+    first = starts[row, block] + (np.int64(levels[row, block, done - 1]) if done > 0 else 0)
+    for i in range(4):
+        _prefetch(postings, first + 32 * i)
+
+
+@njit()
+def _read(
+    m: int, row: Any, steps: Any, done: Any, taken: Any, starts: Any, levels: Any, postings: Any, block: int, sums: Any
+) -> None:
+    """Add one block's postings of the levels from `done` to `taken` of each term, those to come already asked for."""
+    for j in range(m):
+        if j + 4 < m:
+            _ask_for_postings(row[j + 4], block, done[j + 4], starts, levels, postings)
+        if j + 12 < m:
+            _prefetch(levels[row[j + 12], block], 0)
+            _prefetch(starts[row[j + 12]], block)
+        if taken[j] > done[j]:
+            begin, ends = starts[row[j], block], levels[row[j], block]
+            first = begin + (np.int64(ends[done[j] - 1]) if done[j] > 0 else 0)
+            _add_postings(sums, postings[first : begin + np.int64(ends[taken[j] - 1])], steps[j], _PER * done[j])
+
+
+@njit()
+def _most_promising(
+    m: int, row: Any, steps: Any, taken: Any, starts: Any, levels: Any, postings: Any, dead: Any, wanted: int,
+    sums: Any, peaks: Any, promising: Any, keys: Any,
+) -> int:  # fmt: skip
+    """Put the documents with the `wanted` largest sums into `promising`; how many they are (fewer if fewer have any).
+
+    Blocks are read one after another into the sums of the first, which stay in the first caches.
+    """
+    part, tops, done = sums[: BLOCK + 1], peaks[: (BLOCK + 1) // STRIPES], np.zeros(m, np.int64)
+    n, low, buried = 0, np.uint16(1), 0
+    for block in range(levels.shape[1]):
+        _read(m, row, steps, done, taken, starts, levels, postings, block, part)
+        while buried < dead.shape[0] and dead[buried] < (block + 1) * BLOCK:
+            part[dead[buried] - block * BLOCK] = 0
+            buried += 1
+        part[BLOCK] = 0
+        _stripe_maxima(part, tops)
+        if n < wanted:
+            low = max(np.uint16(1), _floor(tops, wanted))
+        reached = _collect(part, tops, low, 65_536, promising)
+        for i in range(reached):
+            number = np.uint64(65_535 - np.int64(part[promising[i]]))
+            keys[n + i] = (number << np.uint64(32)) | np.uint64(promising[i] + block * BLOCK)
+        n += reached
+        if n > wanted:
+            _smallest_first(keys, n, wanted)
+            n, worst = wanted, keys[0]
+            for i in range(1, n):
+                worst = max(worst, keys[i])
+            low = np.uint16(np.uint64(65_535) - (worst >> np.uint64(32)))
+        _clear(part)
+    for i in range(n):
+        promising[i] = np.int64(keys[i] & np.uint64(0xFFFFFFFF))
+    return n
+
+
+@njit()
+def _score_all(n: int, candidates: Any, query: Any, vectors: Any, places: Any, scored: Any) -> int:
     living = 0
     for document in range(n):
         if places[document] >= 0:
             candidates[living] = document
             living += 1
-    return _score_documents(candidates, living, query, vectors, places, products, scored, 0)
+    return _score_documents(candidates, living, query, vectors, places, scored, 0)
 
 
 @njit()
@@ -519,6 +539,7 @@ def _exactly(
     bound: Any,
     listed: Any,
     factor: Any,
+    steps: Any,
     done: Any,
     taken: Any,
     scale: float,
@@ -530,22 +551,25 @@ def _exactly(
     room: Any,
 ) -> int:
     """The keys of documents among which are, for certain, the best k (all that share a term, if fewer)."""
-    starts, _, _, levels, postings, column_of, columns, digests = lists
-    sums, peaks, candidates, query, products, scored, factors = room
+    starts, _, _, totals, levels, postings, column_of, columns = lists
+    sums, peaks, candidates, scored, query = room
     number, total = 0, 0.0
     for j in range(m):
         listed[j] = bound[j] if column_of[row[j]] < 0 else 0.0
         taken[j] = 0
         if listed[j] > 0:
-            number += int(levels[row[j], LEVELS - 1])
+            number += int(totals[row[j], LEVELS - 1])
             total += listed[j]
-    _read_columns(m, row, factor, column_of, columns, sums, places.shape[0])
+    _read_columns(m, row, factor, column_of, columns, sums)
     rest = 0.0 if number <= _SHORT else 0.12 * total
     while True:
-        left = _prefixes_by_price(m, row, listed, levels, rest, taken)
-        _read(m, row, factor, done, taken, starts, levels, postings, sums)
-        for i in range(dead.shape[0]):
-            sums[dead[i]] = 0
+        left = _prefixes_by_price(m, row, listed, totals, rest, taken)
+        for block in range(levels.shape[1]):
+            part = sums[block * (BLOCK + 1) : (block + 1) * (BLOCK + 1)]
+            _read(m, row, steps, done, taken, starts, levels, postings, block, part)
+        for j in range(m):
+            done[j] = max(done[j], taken[j])
+        _drop(dead, sums)
         _stripe_maxima(sums, peaks)
         kth = int(_floor(peaks, k))
         unread = np.int64(np.ceil(left * scale))
@@ -556,7 +580,7 @@ def _exactly(
                 rest = 0.0 if left < 0.02 * total else min(0.5 * left, 0.25 * np.float64(kth) / scale)
                 continue
         reached = _collect(sums, peaks, np.uint16(kth), 65_536, candidates)
-        filled = _score_documents(candidates, reached, query, vectors, places, products, scored, 0)
+        filled = _score_documents(candidates, reached, query, vectors, places, scored, 0)
         bar = np.floor(np.float64(_best(scored, filled, k)) * scale * (1.0 - 1e-6)) - 1.0
         low = max(np.int64(1), np.int64(bar) - unread)
         if left > 0.0 and np.int64(bar) - unread < 1:
@@ -564,11 +588,7 @@ def _exactly(
             continue
         if low < kth:
             reached = _collect(sums, peaks, np.uint16(low), kth, candidates)
-            if left > 0.0:
-                reached = _passing(
-                    candidates, reached, max(0, np.int64(bar)), factors, vectors, digests, scored[filled:]
-                )
-            filled = _score_documents(candidates, reached, query, vectors, places, products, scored, filled)
+            filled = _score_documents(candidates, reached, query, vectors, places, scored, filled)
         return filled
 
 
@@ -580,15 +600,15 @@ def score_again(
     """Score `documents[offsets[q]:offsets[q + 1]]` for the queries `first:last`: as many keys, unsorted, from
     `offsets[q]` on, of which the first `fill[q]` count (the others share no term).
     """
-    query, products = room[3], room[4]
+    query = room[4]
     for q in range(first, last):
         terms = queries[1][queries[0][q] : queries[0][q + 1]]
         values = queries[2][queries[0][q] : queries[0][q + 1]]
         for j in range(terms.shape[0]):
             if rows[terms[j]] >= 0:
-                query[rows[terms[j]]] = values[j]
+                query[0][rows[terms[j]]] = values[j]
         candidates, out = documents[offsets[q] : offsets[q + 1]], keys[offsets[q] : offsets[q + 1]]
-        fill[q] = _score_documents(candidates, candidates.shape[0], query, vectors, places, products, out, 0)
+        fill[q] = _score_documents(candidates, candidates.shape[0], query, vectors, places, out, 0)
         for j in range(terms.shape[0]):
             if rows[terms[j]] >= 0:
-                query[rows[terms[j]]] = 0.0
+                query[0][rows[terms[j]]] = 0.0

@@ -92,7 +92,7 @@ def _score_positives(state: SearchState, queries: SparseSide, candidates: Sparse
             a, b = piece(len(out), part)  # noqa: B023 (called before the next turn)
             kernels.score_pairs(left, place[a:b], right, place[a:b], out[a:b])  # noqa: B023
 
-        spread(share)
+        spread(share, len(out))
 
 
 def _look(
@@ -112,12 +112,13 @@ def _look(
         _look_with(forward, ties, kernels.scan_rows, tile, *share, down, inverted, query_of_row, left)
 
     def down_columns(part: Share) -> None:
-        if backward is not None:
-            share, query_of_row = piece(tile.shape[1], part), backward.query_of[left : left + tile.shape[1]]
-            _look_with(backward, ties, kernels.scan_columns, tile, *share, query_of_row, top)
+        assert backward is not None, "columns are queries of the backward task"
+        share, query_of_row = piece(tile.shape[1], part), backward.query_of[left : left + tile.shape[1]]
+        _look_with(backward, ties, kernels.scan_columns, tile, *share, query_of_row, top)
 
-    spread(across_rows)
-    spread(down_columns)
+    spread(across_rows, len(tile))
+    if backward is not None:
+        spread(down_columns, tile.shape[1])
 
 
 def _look_with(state: SearchState, ties: Ties, kernel: Callable[..., Any], *where: Any) -> None:
@@ -131,7 +132,7 @@ def _look_with(state: SearchState, ties: Ties, kernel: Callable[..., Any], *wher
 def _answers(state: SearchState) -> Answers:
     indices = np.empty((len(state), state.depth), np.int32)
     scores = np.empty((len(state), state.depth), np.float32)
-    spread(lambda part: kernels.finish(*piece(len(state), part), state.depth, state.keys, indices, scores))
+    spread(lambda part: kernels.finish(*piece(len(state), part), state.depth, state.keys, indices, scores), len(state))
     return indices, scores
 
 

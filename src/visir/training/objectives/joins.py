@@ -83,6 +83,11 @@ class Constraint(nn.Module):
         """λ as it stands now."""
         return float(self._bounded())
 
+    @property
+    def unread(self) -> float | Tensor:
+        """`value`, or on a GPU a tensor of it."""
+        return self.value if self.multiplier.device.type == "cpu" else self._bounded()
+
     def forward(self, reconstruction: Tensor) -> Tensor:
         """What is added to the contrastive loss; λ gets no gradient."""
         return self._bounded().to(reconstruction.dtype) * (reconstruction / self.bound - 1)
@@ -90,10 +95,8 @@ class Constraint(nn.Module):
     def ascend(self, reconstruction: float) -> None:
         """One step of λ, on the reconstruction loss of the batch that the weights have just learnt from."""
         gradient = reconstruction / self.bound - 1
-        if int(self.steps) == 0:
-            self.velocity.fill_(gradient)
-        else:
-            self.velocity.mul_(_MOMENTUM).add_(gradient, alpha=1 - _DAMPENING)
+        moving = self.velocity.mul(_MOMENTUM).add(gradient, alpha=1 - _DAMPENING)
+        self.velocity.copy_(torch.where(self.steps == 0, gradient, moving))
         self.multiplier.add_(self.velocity, alpha=_RATE)
         if self.clamp == "step":
             self.multiplier.clamp_(0.0, _CEILING)

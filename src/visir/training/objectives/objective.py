@@ -61,17 +61,21 @@ class Objective(nn.Module):
             if isinstance(join, Constraint):
                 join.ascend(parts[name])
 
-    def facts(self) -> dict[str, float]:
-        """What moves besides the weights, for the log: "temperature", "bias", "ltd multiplier", … when there."""
-        facts = {}
+    def facts(self) -> dict[str, float | Tensor]:
+        """What moves besides the weights, for the log: "temperature", "bias", "ltd multiplier", … when there.
+
+        On a device other than the CPU they are tensors of their own there, which do not move on with the weights: to
+        read them would be to wait for the device.
+        """
+        facts: dict[str, float | Tensor] = {}
         temperature, bias = getattr(self.contrastive, "temperature", None), getattr(self.contrastive, "bias", None)
         if isinstance(temperature, Temperature):
-            facts["temperature"] = temperature.value
+            facts["temperature"] = temperature.unread
         if isinstance(bias, Tensor):
-            facts["bias"] = float(bias.detach())
+            facts["bias"] = float(bias.detach()) if bias.device.type == "cpu" else bias.detach().clone()
         for name, join in self.joins.items():
             if isinstance(join, Constraint):
-                facts[f"{name} multiplier"] = join.value
+                facts[f"{name} multiplier"] = join.unread
         return facts
 
 

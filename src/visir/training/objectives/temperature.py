@@ -51,6 +51,11 @@ class Temperature(nn.Module):
         """τ as it stands now."""
         return math.exp(-float(self.log_scale.detach()))
 
+    @property
+    def unread(self) -> float | Tensor:
+        """`value`, or on a GPU a tensor of it."""
+        return self.value if self.log_scale.device.type == "cpu" else self.log_scale.detach().neg().exp()
+
     def forward(self, cosines: Tensor) -> Tensor:
         """The logits of a softmax: `cosines` / τ."""
         if self.learnt and self.bounded:

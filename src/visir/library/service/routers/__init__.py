@@ -30,7 +30,7 @@ LARGE: dict[int | str, dict[str, Any]] = {
 
 
 # What endpoints depend on is `async`, though nothing waits in it: FastAPI calls a plain function on another thread,
-# which costs more than all that these do.
+# which costs more than all that these do. And there is little of it, because each costs as much as a part of a search.
 
 
 def registry_of(request: Request) -> LibraryRegistry:
@@ -39,22 +39,20 @@ def registry_of(request: Request) -> LibraryRegistry:
     return registry
 
 
-async def handle_of(
-    request: Request, library: Annotated[str, Path(max_length=200, description="A name from `/v1/libraries`.")]
-) -> LibraryHandle:
-    """The library that the path names."""
+LibraryName = Annotated[str, Path(max_length=200, description="A name from `/v1/libraries`.")]
+
+
+async def handle_of(request: Request, library: LibraryName) -> LibraryHandle:
+    """The library that the path names, for a request without unknown parameters."""
+    await known_only(request)
     return registry_of(request).handle(library)
 
 
-async def current_handle_of(handle: Annotated[LibraryHandle, Depends(handle_of)]) -> LibraryHandle:
-    """The library that the path names, if it may be served."""
+async def current_handle_of(request: Request, library: LibraryName) -> LibraryHandle:
+    """The same, if the library may be served."""
+    handle = await handle_of(request, library)
     handle.check_fresh()
     return handle
-
-
-async def item_of(item: Annotated[str, Path(pattern=wire.ITEM, description="32 hexadecimal digits.")]) -> str:
-    """The item that the path names."""
-    return item
 
 
 async def known_only(request: Request) -> None:
@@ -62,7 +60,7 @@ async def known_only(request: Request) -> None:
 
     The page and health checks may have any: the page reads its own, and others are there to go round caches.
     """
-    if not request.query_params or not request.url.path.startswith("/v1/libraries"):
+    if not request.scope["query_string"]:
         return
     known = [str(parameter.alias) for parameter in request.scope["route"].dependant.query_params]
     for name in request.query_params:
@@ -85,4 +83,4 @@ async def admin_only(request: Request) -> None:
 
 InLibrary = Annotated[LibraryHandle, Depends(current_handle_of)]
 ToUpdate = Annotated[LibraryHandle, Depends(handle_of)]
-OfItem = Annotated[str, Depends(item_of)]
+OfItem = Annotated[str, Path(pattern=wire.ITEM, description="32 hexadecimal digits.")]

@@ -8,11 +8,11 @@ from hashlib import sha256
 from importlib.resources import files
 
 import orjson
-from fastapi import APIRouter, Request, Response
+from fastapi import APIRouter, Depends, Request, Response
 
 from visir.library.service import wire
 from visir.library.service.errors import HttpError, not_found
-from visir.library.service.routers import REFUSALS, has_already, registry_of
+from visir.library.service.routers import REFUSALS, has_already, known_only, registry_of
 from visir.version import __version__
 
 router = APIRouter(tags=["about"])
@@ -66,7 +66,12 @@ def metrics(request: Request) -> Response:
     return Response(request.app.state.metrics.text(), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-@router.get("/v1/libraries", response_model=list[wire.LibraryInfo], responses=REFUSALS)
+@router.get(
+    "/v1/libraries",
+    response_model=list[wire.LibraryInfo],
+    responses=REFUSALS,
+    dependencies=[Depends(known_only)],
+)
 def libraries(request: Request) -> Response:
     """What is served, and what each library offers."""
     return _json([handle.info() for handle in registry_of(request).handles.values()])
