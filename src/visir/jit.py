@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, TypeVar
 
@@ -15,6 +16,8 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 FEW = 2**25
 """Multiplications that NumPy does in a tenth of a second."""
 _lock = threading.RLock()
+_compilers: set[int] = set()
+"""The threads that are `compiling`."""
 
 
 def njit(*relaxed: str, nogil: bool = True) -> Callable[[Function], Function]:
@@ -81,7 +84,19 @@ class CompiledLoop:
 def pays(numbers: int) -> bool:
     """Whether so many multiplications are worth the import of numba, or it is imported already.
 
-    Where it is not, the same is computed in NumPy (`visir.retrieval.few`): the first answer of a new process then comes
-    half a second earlier.
+    Where it is not, or another thread is `compiling`, the same is computed in NumPy (`visir.retrieval.few`): the first
+    answer of a new process then comes half a second earlier, and none waits for the compiler.
     """
-    return numbers > FEW or "numba" in sys.modules
+    ready = threading.get_ident() in _compilers if _compilers else "numba" in sys.modules
+    return numbers > FEW or ready
+
+
+@contextmanager
+def compiling() -> Iterator[None]:
+    """For a thread that compiles loops ahead by calling them; meanwhile `pays` spares other threads the wait for it."""
+    thread = threading.get_ident()
+    _compilers.add(thread)
+    try:
+        yield
+    finally:
+        _compilers.discard(thread)

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -139,3 +142,55 @@ def test_on_a_gpu_it_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
     assert not text_network.runs_on_processor("cuda")
     assert not text_network.runs_on_processor("openvino")
     assert text_network.runs_on_processor("cpu")
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_one_in_another_arithmetic_leaves_that_of_the_same_weights_open(dtype: str, tmp_path: Path) -> None:
+    encoder = _model("clip", tmp_path / "model")
+    assert not keep_text_network(load(tmp_path / "model", device="cpu", dtype=dtype))
+    assert keep_text_network(encoder)
+
+
+def test_one_on_another_device_leaves_that_of_the_processor_open(tmp_path: Path) -> None:
+    encoder, other = _model("clip", tmp_path / "model"), load(tmp_path / "model", device="cpu")
+    other.pretrained_tower("text").network.to("meta")  # type: ignore[attr-defined]
+    assert not keep_text_network(other)
+    assert keep_text_network(encoder)
+
+
+def test_a_full_disk_leaves_nothing_behind_and_it_is_tried_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    encoder = _model("clip", tmp_path / "model")
+    usage = shutil.disk_usage(tmp_path)
+    with monkeypatch.context() as patch:
+        patch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=10_000))
+        with pytest.warns(UserWarning, match="its text tower is not kept: .*No space left on device"):
+            assert not keep_text_network(encoder)
+    assert not [path for path in (tmp_path / "cache").rglob("*") if path.is_file()]
+    assert keep_text_network(encoder)
+
+
+def test_a_damaged_one_that_cannot_be_renamed_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = _model("clip", tmp_path / "model")
+    assert keep_text_network(encoder)
+    folder = ContentStore(TEXT_NETWORKS).path(key_of(encoder.card))
+    (folder / "network.onnx").write_bytes(b"cut")
+
+    def refuse(path: Path, target: Path) -> Path:
+        raise OSError(errno.EROFS, os.strerror(errno.EROFS), str(path))
+
+    monkeypatch.setattr(Path, "rename", refuse)
+    with pytest.warns(UserWarning, match=r"it is not used, and cannot be renamed \(Read-only file system\)"):
+        assert text_network.text_network(encoder.card) is None
+
+
+def test_what_a_library_offers_is_known_without_its_model(tmp_path: Path) -> None:
+    _model("clip", tmp_path / "model")
+    (tmp_path / "photos").mkdir()
+    tiny.photos()[0].convert("RGB").save(tmp_path / "photos" / "0.png")
+    update(tmp_path / "photos", tmp_path / "own.visir", model=str(tmp_path / "model"), device="cpu")
+    (tmp_path / "model").rename(tmp_path / "moved")
+    with Searcher.open(tmp_path / "own.visir", device="cpu") as searcher:
+        assert not searcher.has_cross_encoder
+        assert searcher.takes_texts

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
 
-from visir.retrieval import few, kernels
+from visir.jit import FEW, compiling, pays
+from visir.records import Embeddings, EncoderCard
+from visir.retrieval import few, kernels, vectors
 
 
 def test_lengths_and_quotients_are_those_of_the_loops() -> None:
@@ -37,6 +40,7 @@ def test_equal_scores_come_in_the_order_of_the_rows() -> None:
 def test_a_first_search_imports_no_compiler_and_answers_the_same(similarity: str) -> None:
     program = f"""
 import sys
+from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval.dense.flat import FlatIndex
@@ -54,3 +58,24 @@ assert (first.indices == second.indices).all() and (first.scores == second.score
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
+
+
+def test_while_a_thread_compiles_the_others_do_without() -> None:
+    before = pays(1)
+    with compiling():
+        assert pays(1)
+        with ThreadPoolExecutor(1) as pool:
+            assert not pool.submit(pays, 1).result()
+            assert pool.submit(pays, FEW + 1).result()
+    assert pays(1) == before
+
+
+def test_a_search_of_few_vectors_waits_for_no_thread_that_compiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*arguments: object) -> None:
+        raise AssertionError("other threads are used")
+
+    monkeypatch.setattr(vectors, "spread", refuse)
+    monkeypatch.setattr(vectors, "pays", lambda numbers: False)
+    card, rows = EncoderCard("a", "own", revision="1"), np.eye(3, dtype=np.float32)
+    side = vectors.Side(Embeddings("image", ["0", "1", "2"], 2 * rows, card), np.arange(3), "cosine")
+    np.testing.assert_array_equal(side.block(0, 3), rows)

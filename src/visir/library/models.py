@@ -109,8 +109,8 @@ class LibraryModels:
 
     @property
     def has_cross_encoder(self) -> bool:
-        """Whether the model has a matching head to re-rank with (loads it)."""
-        return bool(self.model) and self.encoder.cross_encoder is not None
+        """Whether the model has a matching head to re-rank with (loads it; one whose text tower is kept has none)."""
+        return bool(self.model) and self.dense_texts is None and self.encoder.cross_encoder is not None
 
     @property
     def takes_texts(self) -> bool:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import visir.library.explain as explain
 from visir.errors import VisirError
+from visir.jit import compiling
 from visir.library.categories import Category, require_category
 from visir.library.filters import Field
 from visir.library.models import LibraryModels
@@ -209,10 +210,11 @@ class Searcher:
             return self._search(self._state, queries)
 
     def _compile(self, queries: Sequence[Query]) -> None:
-        """Answer queries again with compiled loops (`visir.jit.pays`), which compiles them."""
-        import numba  # noqa: F401
-
-        with suppress(VisirError):  # another generation of the library has come meanwhile, and this one was closed
+        """Answer queries again with compiled loops, which compiles them."""
+        with (
+            compiling(),
+            suppress(VisirError),
+        ):  # another generation of the library has come meanwhile, and this one was closed
             self.search_each(queries)
 
     def _search(

@@ -97,7 +97,10 @@ class Side:
                 loops.lengths(vectors[a:b], lengths[a:b])
                 loops.divide_rows(vectors[a:b], lengths[a:b])
 
-        spread(share, n)
+        if loops is few:
+            share((0.0, 1.0))  # the other threads may be busy with compiling
+        else:
+            spread(share, n)
         if self.similarity == "cosine":
             self._check(rows, lengths == 0, "are zero; they have no cosine", "search by dot product (--similarity dot)")
             self._check(rows, ~np.isfinite(lengths), "are too large for float32", "scale the vectors down")

@@ -59,13 +59,22 @@ class ContentStore:
         return None
 
     def put_aside(self, key: str, reason: str) -> None:
-        """Rename a damaged entry: what is not as it was written is not visir's to remove."""
+        """Rename a damaged entry: what is not as it was written is not visir's to remove.
+
+        Where it cannot be renamed (the cache is read only), that is said in the warning, and it stays unused.
+        """
         path, number = self.path(key), 1
         while (place := path.with_name(f"{path.name}.damaged-{number}")).exists():
             number += 1
-        with contextlib.suppress(FileNotFoundError):
+        try:
             path.rename(place)
-            warnings.warn(f"{path}: damaged ({reason}); it is made again. The damaged one is {place}", stacklevel=3)
+        except FileNotFoundError:
+            return
+        except OSError as fault:
+            outcome = f"it is not used, and cannot be renamed ({fault.strerror})"
+        else:
+            outcome = f"it is made again. The damaged one is {place}"
+        warnings.warn(f"{path}: damaged ({reason}); {outcome}", stacklevel=3)
 
     @contextlib.contextmanager
     def writing(self, key: str, *, waiting: str, resume: bool = True) -> Iterator[FolderChange]:

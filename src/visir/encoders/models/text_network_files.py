@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import shutil
 import warnings
 from collections.abc import Callable
 from typing import Any
@@ -59,27 +62,32 @@ def keep_text_network(encoder: Encoder, begins: Callable[[], None] = lambda: Non
     begins()
     store, key = ContentStore(TEXT_NETWORKS), key_of(encoder.card)
     try:
-        with store.writing(key, waiting="another process keeps the same text tower; waiting for it") as change:
+        waiting = "another process keeps the same text tower; waiting for it"
+        with store.writing(key, waiting=waiting, resume=False) as change:
             if change.manifest.generation:
                 return False
             change.content = _made(tower, encoder, change)
             if change.content["refused"]:
                 change.keep_only()
             return not change.content["refused"]
-    except (OSError, VisirError) as fault:
-        reason = fault.message if isinstance(fault, VisirError) else f"{store.path(key)}: {fault.strerror}"
+    except (OSError, MemoryError, VisirError) as fault:
+        reason = fault.message if isinstance(fault, VisirError) else f"{store.path(key)}: {fault or 'no memory left'}"
         warnings.warn(f"{encoder.card.name}: its text tower is not kept: {reason}", stacklevel=2)
         return False
 
 
 def _text_tower(encoder: Encoder) -> Any:
-    """The tower, where it is of a kind that can be kept."""
+    """The tower, where it is of a kind that can be kept: on the CPU in float32, as it is compared with its network."""
     from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
     from visir.encoders.models.token_tower import TokenTower
 
     if not isinstance(encoder, PretrainedTowersEncoder) or "text" not in encoder.modalities:
         return None
+    if encoder.cross_encoder is not None or encoder.card.dtype != "float32":
+        return None
     tower = encoder.pretrained_tower("text")
+    if any(weights.device.type != "cpu" for weights in tower.network.parameters()):
+        return None
     return tower if isinstance(tower, TokenTower) and tower.tokens.fast_tokenizer() is not None else None
 
 
@@ -97,6 +105,8 @@ def _made(tower: Any, encoder: Encoder, change: FolderChange) -> dict[str, Any]:
         difference = np.max(
             [difference_of(network.embed_texts(texts), np.asarray(encoder.embed_texts(texts))) for texts in groups]
         )
+    except (OSError, MemoryError):  # says nothing about the network: another time there may be room
+        raise
     except Exception as fault:  # whatever another library raises over a network that it does not know
         return {"refused": str(fault).strip().splitlines()[-1] if str(fault).strip() else type(fault).__name__}
     if not difference <= LARGEST_DIFFERENCE:
@@ -112,6 +122,9 @@ def _export(tower: Any, rules: TextRules, change: FolderChange) -> None:
     from visir.encoders.models.compiled import positional, tensors
     from visir.encoders.models.forward import inference
 
+    weights = sum(tensor.nbytes for tensor in tower.network.parameters())
+    if shutil.disk_usage(change.folder).free < 2.2 * weights:  # of two files at once; they fail in many ways
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(change.folder))
     inputs = tower.collate(tower.prepare(_TEXTS[:3]))
     traced = change.file("traced.onnx", counts=False, fresh=True)
     with inference(), warnings.catch_warnings():
