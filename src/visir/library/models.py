@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
@@ -31,6 +32,8 @@ class LibraryModels:
         cards: From "dense" and "sparse" to the card of the encoder that made the library's vectors; another is refused.
         loaded: Encoders in memory, by name; if it is a dict, new ones are added.
         folder: The library's folder, for messages.
+        threads: Of one matrix product, whichever thread asks for it: what a text's vector is, to the last bit, may
+            depend on their number; 0 leaves it to each library.
         keeps_texts: Whether the text tower may be kept, and be used instead of the model.
     """
 
@@ -44,8 +47,9 @@ class LibraryModels:
         loaded: Mapping[str, Encoder] | None = None,
         folder: Path | None = None,
         keeps_texts: bool = True,
+        threads: int = 0,
     ) -> None:
-        self.model, self.head, self._keeps_texts = model, head, keeps_texts
+        self.model, self.head, self._keeps_texts, self._threads = model, head, keeps_texts, threads
         self._device, self._cards = device, cards or {}
         self._loaded = loaded if isinstance(loaded, dict) else dict(loaded or {})
         self._folder = folder
@@ -87,7 +91,7 @@ class LibraryModels:
         card = self._cards.get("dense")
         if not self._keeps_texts or not card or not runs_on_processor(self._device):
             return None
-        return text_network(EncoderCard(**card))
+        return text_network(EncoderCard(**card), self._threads)
 
     def keep_texts(self, begins: Callable[[], None] = lambda: None) -> None:
         """Keep the text tower of the dense encoder, where it is loaded, that can be done and was not yet.
@@ -152,6 +156,8 @@ class LibraryModels:
                 allow=f"load it before you open the library: visir.load({name!r})",
                 device=self._device,
             )
+        if self._threads and (torch := sys.modules.get("torch")) is not None:
+            torch.set_num_threads(self._threads)
         return self._loaded[name]
 
     def _check_same_model(self, system: str, encoder: Encoder) -> None:

@@ -42,6 +42,7 @@ class Searcher:
         device: Of its models: "cpu", "cuda", "mps"; None for the best there is.
         deterministic: The same answers to the bit, alone and in any company; up to twice the work for each text.
         loaded: Encoders in memory, by the names that the library knows them by. Those that it loads are added.
+        threads: Of one matrix product of a model; 0 leaves it to each library.
 
     Example:
         >>> from PIL import Image
@@ -63,8 +64,9 @@ class Searcher:
         device: str | None = None,
         loaded: dict[str, Encoder] | None = None,
         deterministic: bool = False,
+        threads: int = 0,
     ) -> None:
-        self._device, self._loaded, self._deterministic = device, loaded, deterministic
+        self._device, self._loaded, self._deterministic, self._threads = device, loaded, deterministic, threads
         self._state = LibraryState(library, self._encoder(library))
         self._reloading = threading.Lock()
         self._compiling: threading.Thread | None = None
@@ -156,8 +158,6 @@ class Searcher:
 
     def close(self) -> None:
         """Close the library."""
-        if self._compiling is not None:
-            self._compiling.join()
         self.library.close()
 
     def __enter__(self) -> Searcher:
@@ -211,10 +211,7 @@ class Searcher:
 
     def _compile(self, queries: Sequence[Query]) -> None:
         """Answer queries again with compiled loops, which compiles them."""
-        with (
-            compiling(),
-            suppress(VisirError),
-        ):  # another generation of the library has come meanwhile, and this one was closed
+        with compiling(), suppress(VisirError):  # another generation has come meanwhile, and this one was closed
             self.search_each(queries)
 
     def _search(
@@ -284,6 +281,7 @@ class Searcher:
             loaded=self._loaded,
             folder=library.folder,
             keeps_texts=not self._deterministic,
+            threads=self._threads,
         )
         if fresh:
             models.load_as_made()

@@ -78,11 +78,12 @@ class TextNetwork(Encoder):
         folder: Holds the network and its tokenizer.
         card: That of the model.
         rules: What happens to texts.
+        threads: Of one product; 0 takes every core.
     """
 
     modalities: frozenset[Modality] = frozenset({"text"})
 
-    def __init__(self, folder: Path, card: EncoderCard, rules: TextRules) -> None:
+    def __init__(self, folder: Path, card: EncoderCard, rules: TextRules, threads: int = 0) -> None:
         import onnxruntime
         from tokenizers import Tokenizer
 
@@ -92,7 +93,7 @@ class TextNetwork(Encoder):
         self._tokenizer.no_padding()
         self._tokenizer.enable_truncation(rules.limit)
         options = onnxruntime.SessionOptions()
-        options.intra_op_num_threads = cores()
+        options.intra_op_num_threads = threads or cores()
         options.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle threads leave the cores free
         options.log_severity_level = 3
         self._session = onnxruntime.InferenceSession(str(folder / NETWORK), options, providers=["CPUExecutionProvider"])
@@ -110,7 +111,7 @@ class TextNetwork(Encoder):
         return vectors
 
 
-def text_network(card: EncoderCard) -> TextNetwork | None:
+def text_network(card: EncoderCard, threads: int = 0) -> TextNetwork | None:
     """The kept text tower of the model with this card; None where there is none, or it cannot be used here."""
     if card.weights is None or not all(map(is_installed, PACKAGES)):
         return None
@@ -120,7 +121,9 @@ def text_network(card: EncoderCard) -> TextNetwork | None:
         return None
     facts, folder = manifest.content, store.path(key)
     try:
-        network = TextNetwork(folder, card, TextRules(**{**facts["rules"], "inputs": tuple(facts["rules"]["inputs"])}))
+        network = TextNetwork(
+            folder, card, TextRules(**{**facts["rules"], "inputs": tuple(facts["rules"]["inputs"])}), threads
+        )
         difference = float(difference_of(network.embed_texts([PROBE]), np.asarray(facts["probe"])[None]))
     except Exception as fault:  # whatever another library raises over a file that it cannot read
         store.put_aside(key, str(fault).strip().splitlines()[0])

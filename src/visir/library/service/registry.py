@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import gc
-import os
-import sys
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -23,6 +21,7 @@ from visir.library.service.periodic import PeriodicTask
 from visir.library.service.responses import ItemCards, library_path, results_json
 from visir.library.service.settings import ServiceSettings
 from visir.progress import quiet
+from visir.threads import cores, one_blas_thread_from_now
 
 if TYPE_CHECKING:
     from visir.encoders.base import Encoder
@@ -76,7 +75,13 @@ class LibraryHandle:
             hint = f"give it another one: visir library update {folder} --name NAME"
             raise LibraryError(f"{folder}: {fault.message}", hint=hint) from fault
         self._path = library_path(library.name)
-        self.searcher = Searcher(library, device=settings.device, loaded=loaded, deterministic=settings.deterministic)
+        self.searcher = Searcher(
+            library,
+            device=settings.device,
+            loaded=loaded,
+            deterministic=settings.deterministic,
+            threads=settings.threads or cores(),
+        )
         loading = "" if not library.model or library.model in loaded else f"; loading the model {library.model}"
         callback(f"{library.name}: {len(library):,} {library.card.unit}{loading}")
         self.searcher.load()
@@ -316,7 +321,7 @@ class LibraryRegistry:
         loaded: dict[str, Encoder] | None = None,
         callback: Callable[[str], object] = lambda message: None,
     ) -> None:
-        _pin(settings.threads)
+        one_blas_thread_from_now()
         self.handles: dict[str, LibraryHandle] = {}
         self._watching: list[PeriodicTask] = []
         faults, encoders = [], {} if loaded is None else loaded
@@ -372,17 +377,3 @@ def _generation(folder: Path) -> int | None:
         return LibraryCard.read(folder).generation
     except (VisirError, OSError):
         return None
-
-
-def _pin(threads: int) -> None:
-    """Matrix products of models run on so many threads, whichever thread asks for them: what a text's vector is, to the
-    last bit, may depend on their number. Those of searches, and of models in NumPy, run on one.
-    """
-    from visir.threads import cores, one_blas_thread_from_now
-
-    one_blas_thread_from_now()
-    torch = sys.modules.get("torch")
-    if torch is not None:
-        torch.set_num_threads(threads or cores())
-    else:  # which reads it when it is imported, if a query needs it
-        os.environ["OMP_NUM_THREADS"] = str(threads or cores())
