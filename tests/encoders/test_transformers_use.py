@@ -162,7 +162,7 @@ def test_looking_levels_up_gives_the_processors_own_bits(tmp_path: Path) -> None
         (folder / "config.json").write_text('{"model_type": "clip"}')
         processor = image_processor(folder, "pil")
         # EfficientNet's also divides by the deviation at the end, table or not: there the plain call stays.
-        assert (processor._table is None) == (name == "EfficientNetImageProcessor")
+        assert (processor.levels is None) == (name == "EfficientNetImageProcessor")
         for photo in tiny.photos():
             expected = processor._plain_call(to_rgb(photo))
             assert np.array_equal(processor.pixels(to_rgb(photo)), expected), name

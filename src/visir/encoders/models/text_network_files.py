@@ -88,7 +88,10 @@ def _text_tower(encoder: Encoder) -> Any:
     tower = encoder.pretrained_tower("text")
     if any(weights.device.type != "cpu" for weights in tower.network.parameters()):
         return None
-    return tower if isinstance(tower, TokenTower) and tower.tokens.fast_tokenizer() is not None else None
+    kind = getattr(tower, "kind", None)
+    if not isinstance(tower, TokenTower) or (kind is not None and kind.is_foreign):
+        return None  # code that comes with a model runs by its user's word alone, also where it could be left out
+    return tower if tower.tokens.fast_tokenizer() is not None else None
 
 
 def _made(tower: Any, encoder: Encoder, change: FolderChange) -> dict[str, Any]:
