@@ -20,13 +20,12 @@ _compilers: set[int] = set()
 """The threads that are `compiling`."""
 
 
-def njit(*relaxed: str, nogil: bool = True) -> Callable[[Function], Function]:
+def njit(*relaxed: str) -> Callable[[Function], Function]:
     """Decorate a loop: compiled with its first call and kept on disk; the interpreter's lock is free while it runs.
 
     Args:
         relaxed: What the compiler may do with sums: "reassoc" (another order, as vector units like it; one order, fixed
             when compiled) and "contract" (multiply and add in one rounding).
-        nogil: Whether the interpreter's lock is released.
 
     Example:
         >>> import numpy as np
@@ -38,7 +37,7 @@ def njit(*relaxed: str, nogil: bool = True) -> Callable[[Function], Function]:
     """
 
     def decorate(function: Function) -> Function:
-        return CompiledLoop(function, frozenset(relaxed), nogil)  # type: ignore[return-value]  # called like the function
+        return CompiledLoop(function, frozenset(relaxed))  # type: ignore[return-value]  # called like the function
 
     return decorate
 
@@ -49,11 +48,10 @@ class CompiledLoop:
     Args:
         function: The function.
         relaxed: As of `njit`.
-        nogil: As of `njit`.
     """
 
-    def __init__(self, function: Callable[..., Any], relaxed: frozenset[str], nogil: bool) -> None:
-        self.function, self.relaxed, self.nogil = function, relaxed, nogil
+    def __init__(self, function: Callable[..., Any], relaxed: frozenset[str]) -> None:
+        self.function, self.relaxed = function, relaxed
         self.__doc__, self.__name__, self.__module__ = function.__doc__, function.__name__, function.__module__
 
     def __call__(self, *arguments: Any) -> Any:
@@ -76,7 +74,7 @@ class CompiledLoop:
         import numba
 
         compiled: Callable[..., Any] = numba.njit(
-            cache=True, nogil=self.nogil, error_model="numpy", fastmath=set(self.relaxed) or False
+            cache=True, nogil=True, error_model="numpy", fastmath=set(self.relaxed) or False
         )(self.function)
         return compiled
 

@@ -48,10 +48,10 @@ def _near(own: np.ndarray, reference: np.ndarray) -> bool:
 @pytest.mark.parametrize("kind", ["clip", "siglip", "altclip", "groupvit", "align", "chinese_clip", "siglip2", "flava"])
 def test_vectors_are_those_of_pytorch(kind: str, tmp_path: Path) -> None:
     encoder = _model(kind, tmp_path / "model")
-    kept = keep_text_network(encoder)
+    is_kept = keep_text_network(encoder)
     network = text_network.text_network(encoder.card)
-    assert kept == (network is not None)
-    assert kept == (kind != "siglip"), _reason(encoder)  # whose tokenizer is code in Python
+    assert is_kept == (network is not None)
+    assert is_kept == (kind != "siglip"), _reason(encoder)  # whose tokenizer is code in Python
     if network is not None:
         for texts in (TEXTS, TEXTS[:1], TEXTS[2:3], TEXTS[::-1]):
             assert _near(network.encode_texts(texts), encoder.encode_texts(texts))

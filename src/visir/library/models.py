@@ -107,11 +107,6 @@ class LibraryModels:
             self.__dict__.pop("dense_texts", None)
 
     @property
-    def loaded(self) -> Mapping[str, Encoder]:
-        """Those that are in memory, by name."""
-        return self._loaded
-
-    @property
     def has_cross_encoder(self) -> bool:
         """Whether the model has a matching head to re-rank with (loads it; one whose text tower is kept has none)."""
         return bool(self.model) and self.dense_texts is None and self.encoder.cross_encoder is not None

@@ -232,8 +232,13 @@ class SentenceEncoder(Encoder):
         if self._parts:
             return self._compiled.vectors(modality, self.card, self._parts[modality].tensors(features))
         with inference():
-            vectors = self._model(to_model(features, self._model.device), task=self._role)["sentence_embedding"]
-            return to_vectors(vectors[:, : self.dimension or self._model.truncate_dim])
+            return self._taken(
+                self._model(to_model(features, self._model.device), task=self._role)["sentence_embedding"]
+            )
+
+    def _taken(self, vectors: Any) -> Embedded:
+        """What is given of the vectors of the modules."""
+        return to_vectors(vectors[:, : self.dimension or self._model.truncate_dim])
 
     def _encoded(self, inputs: Sequence[Any]) -> Embedded:
         if not len(inputs):

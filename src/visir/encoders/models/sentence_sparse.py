@@ -14,7 +14,7 @@ from visir.encoders.inputs import Pixels
 from visir.encoders.models.forward import inference
 from visir.encoders.models.model_files import loading
 from visir.encoders.models.sentence_encoder import SentenceEncoder
-from visir.encoders.models.sentence_inputs import SentencePictures, to_model
+from visir.encoders.models.sentence_inputs import SentencePictures
 from visir.encoders.models.sentence_loading import SentenceRequest
 from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
@@ -50,16 +50,6 @@ class WeightedTerms(SentenceEncoder):
     def text_lengths(self, texts: Sequence[str]) -> None:
         """None: the same terms come out in any company."""
         return
-
-    def embed_images(self, batch: Sequence[Pixels]) -> TokenVectors:
-        """The terms of n preprocessed images."""
-        if self._pictures is None:
-            raise self.cannot("image")
-        if not len(batch) or not self._pictures.one_by_one:
-            return self._encoded(self._pictures.pictures(batch) if len(batch) else [])
-        with inference():
-            features = to_model(self._pictures.features(batch), self._model.device)
-            return self._taken(self._model(features, task=self._role)["sentence_embedding"])
 
     def embed_texts(self, texts: Sequence[str]) -> TokenVectors:
         """The terms of n texts: as the library encodes them, which may keep the heaviest only."""

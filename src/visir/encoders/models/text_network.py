@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
+from visir.encoders.models.tokens import padded_rows
 from visir.errors import is_installed
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Modality
@@ -63,12 +64,9 @@ class TextRules:
 
     def collated(self, ids: Sequence[Sequence[int]]) -> dict[str, NDArray[np.int64]]:
         """The inputs of the network, each (n, length), from the token ids of each text."""
-        width = self.limit if self.padded else max(map(len, ids))
-        rows, mask = np.full((len(ids), width), self.padding, np.int64), np.zeros((len(ids), width), np.int64)
-        for row, tokens in enumerate(ids):
-            columns = slice(0, len(tokens)) if self.side == "right" else slice(width - len(tokens), width)
-            rows[row, columns], mask[row, columns] = tokens, 1
-        return {name: {"input_ids": rows, "attention_mask": mask}[name] for name in self.inputs}
+        length = self.limit if self.padded else None
+        padded = padded_rows(ids, token=self.padding, side=self.side, length=length)
+        return {name: padded[name] for name in self.inputs}
 
 
 class TextNetwork(Encoder):

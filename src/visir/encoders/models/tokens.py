@@ -186,12 +186,20 @@ def pad(
     """
     import torch
 
+    padded = padded_rows(ids, token=token, side=side, length=length)
+    return {name: torch.from_numpy(rows) for name, rows in padded.items()}
+
+
+def padded_rows(
+    ids: Sequence[Sequence[int] | NDArray[np.int32]], *, token: int, side: str, length: int | None
+) -> dict[str, NDArray[np.int64]]:
+    """What `pad` gives, as arrays."""
     width = max(map(len, ids)) if length is None else length
     rows, mask = np.full((len(ids), width), token, np.int64), np.zeros((len(ids), width), np.int64)
     for row, tokens in enumerate(ids):
         columns = slice(0, len(tokens)) if side == "right" else slice(width - len(tokens), width)
         rows[row, columns], mask[row, columns] = tokens, 1
-    return {"input_ids": torch.from_numpy(rows), "attention_mask": torch.from_numpy(mask)}
+    return {"input_ids": rows, "attention_mask": mask}
 
 
 def token_counts(tokenizer: Any, texts: Sequence[str], *, special: bool = True) -> list[int]:

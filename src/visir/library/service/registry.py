@@ -207,7 +207,6 @@ class LibraryHandle:
         # A generation is closed when nothing uses it any more. Errors that were answered refer to themselves by their
         # frames, and would hold old generations open, with their files, until some collection comes by.
         gc.collect()
-        self._loaded |= self.searcher.encoder.models.loaded
         self._metrics.holds(self.name, len(library), library.generation)
         self._log.write("info", "reload", library=self.name, generation=library.generation, items=len(library))
         return True
