@@ -22,7 +22,7 @@ def required(code: str) -> list[str]:
     arguments = [call for call in calls if ast.unparse(call.func).endswith("add_argument")]
     faults = []
     for call in arguments:
-        name = ast.unparse(call.args[0]).lstrip("f").strip("'")
+        name = ast.unparse(call.args[0]).strip("f'\"")  # in quotes; a name may be put together from parts
         options = {keyword.arg: ast.unparse(keyword.value) for keyword in call.keywords}
         optional = options.get("nargs") in ("'?'", "'*'") or name.startswith("-")
         if not optional or options.get("required") == "True":
