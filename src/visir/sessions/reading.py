@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.sessions.definition import events_sql, rows_sql
-from visir.sessions.dialect import path_literal
 from visir.sessions.engine import without_query
 from visir.sessions.log_repair import REJECTED_LINES, check_heads, repaired_files
 from visir.sessions.mapping import LogMapping
 from visir.sessions.source import arrival_sql, table_sql
+from visir.sessions.sql import path_literal
 from visir.storage import Scratch
 
 if TYPE_CHECKING:

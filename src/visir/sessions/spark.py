@@ -251,12 +251,13 @@ def _text_of(counts: Counter[str]) -> str:
 
 
 def _counted(frame: DataFrame) -> LogCounts:
-    from pyspark.errors import PythonException
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
 
     total: Counter[str] = Counter()
     try:
         rows = frame.collect()
-    except PythonException as fault:
+    except (PySparkException, Py4JJavaError) as fault:
         raise _worker_error(str(fault)) from fault
     for row in rows:
         total.update(json.loads(row["counts"]))
