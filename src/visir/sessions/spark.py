@@ -305,6 +305,7 @@ def _session(spark: SparkSession) -> SparkSession:
     session.conf.set("spark.sql.ansi.enabled", "true")
     session.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
     session.conf.set("spark.sql.adaptive.enabled", "false")  # which would merge partitions: their number is known
+    session.conf.set("spark.sql.shuffle.partitions", "8")  # for counts of rows; `_by_visitor` sets its own
     return session
 
 
