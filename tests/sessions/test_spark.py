@@ -148,6 +148,8 @@ def test_spark_finds_what_duckdb_finds(tmp_path: Path, spark: SparkSession, monk
     assert min(mine.flags["late"], mine.flags["unknown_action"], mine.identified) > 0
     same_folders(tmp_path / "duckdb", tmp_path / "spark")
     same_features(tmp_path / "duckdb", tmp_path / "spark")
+    for path in (tmp_path / "spark").iterdir():  # nobody else may write there, once it is done
+        assert path.stat().st_mode == (tmp_path / "duckdb" / path.name).stat().st_mode
     names = [sorted(path.name for path in (tmp_path / "spark" / part).iterdir()) for part in ("sessions", "events")]
     assert names[0] == names[1] == ["part-00000.parquet", "part-00001.parquet"]  # a visitor in files of one name
     assert sorted(path.name for path in (tmp_path / "spark").iterdir()) == [
@@ -215,8 +217,8 @@ def test_mistakes_are_named_before_spark_begins(tmp_path: Path, spark: SparkSess
     wrong = replace(MAPPING, events={**MAPPING.events, "page": "pgae"})
     with pytest.raises(VisirError, match=r"mapping 'events' cannot be applied to the log: .*pgae"):
         sessionise_spark(spark, log, wrong, tmp_path / "out")
-    wrong = replace(MAPPING, events={**MAPPING.events, "visitor": "regexp_extract_all(visitor, 'v', [1])"})
-    with pytest.raises(ConfigurationError, match=r"Spark cannot read coalesce\(CAST\(regexp_extract_all"):
+    wrong = replace(MAPPING, events={**MAPPING.events, "visitor": "lower(visitr)"})
+    with pytest.raises(VisirError, match=r"cannot be applied to the log: .*visitr"):
         sessionise_spark(spark, log, wrong, tmp_path / "out")
     (tmp_path / "out").mkdir()
     (tmp_path / "out" / "mine.txt").write_text("mine")
@@ -224,6 +226,69 @@ def test_mistakes_are_named_before_spark_begins(tmp_path: Path, spark: SparkSess
         sessionise_spark(spark, log, MAPPING, tmp_path / "out", replace=True)
     assert (tmp_path / "out" / "mine.txt").read_text() == "mine"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "out"]
+
+
+def small_log(visitors: list[Any] | pa.Array, **columns: Any) -> pa.Table:
+    """Events seven minutes apart, of these visitors in turn."""
+    times = pa.array([SPRING + k * 7 * MINUTE for k in range(len(visitors))])
+    actions = ["order" if k % 4 == 3 else "page" for k in range(len(visitors))]
+    return pa.table({"visitor": visitors, "time": times, "action": actions, **columns})
+
+
+def test_visitors_are_those_of_duckdb_whatever_spark_would_make_of_the_sql(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visir.sessions.spark.ROWS_PER_PARTITION", 4)
+    # For DuckDB substring(…, 0, 3) has two letters, for Spark three.
+    pq.write_table(small_log([f"{'ab' if k % 5 else 'cd'}{k % 9}" for k in range(24)]), tmp_path / "log.parquet")
+    events = {**preset("events").events, "visitor": "substring(visitor, 0, 3)"}
+    mapping = replace(preset("events"), events=events)
+    counts = sessionise(tmp_path / "log.parquet", mapping, tmp_path / "duckdb")
+    assert sessionise_spark(spark, tmp_path / "log.parquet", mapping, tmp_path / "spark") == counts
+    assert pq.read_table(tmp_path / "spark" / "events")["visitor"].unique().to_pylist() in (["ab", "cd"], ["cd", "ab"])
+    same_folders(tmp_path / "duckdb", tmp_path / "spark")
+
+
+def test_names_of_files_and_columns_that_spark_gives_a_meaning(tmp_path: Path, spark: SparkSession) -> None:
+    log = tmp_path / "log"
+    log.mkdir()
+    awkward = {name: ["x", None] * 4 for name in ("arrival", "a.b`c", "arrival_in_log", "file_of_row", "nes ted")}
+    files = [log / "a 50%25 #ä.parquet", log / "[1] {b}.parquet"]
+    for file in files:
+        pq.write_table(small_log(["v", "w"] * 4, **awkward), file)
+    mapping = replace(preset("events"), raw={**preset("events").raw, "customer": ("a.b`c",)})
+    source = [*files, files[0]]  # a file twice
+    counts = sessionise(source, mapping, tmp_path / "duckdb")
+    assert sessionise_spark(spark, source, mapping, tmp_path / "spark") == counts
+    assert (counts.read, counts.rejected["duplicate"]) == (24, 16)
+    same_folders(tmp_path / "duckdb", tmp_path / "spark")
+
+
+def test_logs_that_spark_reads_otherwise_are_refused(tmp_path: Path, spark: SparkSession) -> None:
+    def refused(match: str, **files: pa.Table) -> None:
+        for name, table in files.items():
+            (tmp_path / "log" / name).parent.mkdir(parents=True, exist_ok=True)
+            pq.write_table(table, tmp_path / "log" / name)
+        with pytest.raises(VisirError, match=match):
+            sessionise_spark(spark, tmp_path / "log", preset("events"), tmp_path / "out")
+        shutil.rmtree(tmp_path / "log")
+        assert list(tmp_path.iterdir()) == []
+
+    whole = [1, 2] * 4
+    mixed = {"a.parquet": small_log(pa.array(whole, pa.int32())), "b.parquet": small_log(pa.array(whole, pa.int64()))}
+    refused("Spark cannot read the log: .*MERGE", **mixed)
+    refused(r'names begin with "." or "_"[\s\S]*_a.parquet', **{"_a.parquet": small_log(whole)})
+    refused("device: VARCHAR for DuckDB, not seen by Spark", **{"device=pc/a.parquet": small_log(whole)})
+
+
+def test_times_of_int96_are_read_as_duckdb_reads_them(tmp_path: Path, spark: SparkSession) -> None:
+    log = small_log(["v", "w"] * 4)
+    log = log.set_column(1, "time", log["time"].cast(pa.timestamp("us")))
+    pq.write_table(log, tmp_path / "log.parquet", use_deprecated_int96_timestamps=True)
+    mapping = replace(preset("events"), unit="iso")
+    counts = sessionise(tmp_path / "log.parquet", mapping, tmp_path / "duckdb")
+    assert sessionise_spark(spark, tmp_path / "log.parquet", mapping, tmp_path / "spark") == counts
+    same_folders(tmp_path / "duckdb", tmp_path / "spark")
 
 
 def test_workers_without_visir_are_named(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -103,10 +103,10 @@ def rows_sql(
         )
     columns = [] if arrival is None else [f"{arrival} AS arrival"]
     columns += [
-        f"{_first(columns_of_name, present)} AS {_quoted(name)}" for name, columns_of_name in mapping.raw.items()
+        f"{_first(columns_of_name, present)} AS {quoted(name)}" for name, columns_of_name in mapping.raw.items()
     ]
     if mapping.unnest is not None:
-        columns.append(f"unnest({_quoted(mapping.unnest)}) AS item")
+        columns.append(f"unnest({quoted(mapping.unnest)}) AS item")
     rows = f"SELECT {', '.join(columns)} FROM {source}"
     return rows if arrival is not None else f"SELECT *, row_number() OVER () AS arrival FROM ({rows})"
 
@@ -355,7 +355,7 @@ def _no_offset(mapping: LogMapping) -> str:
 
 
 def _first(columns: tuple[str, ...], present: Collection[str]) -> str:
-    names = [_quoted(column) for column in columns if column in present]
+    names = [quoted(column) for column in columns if column in present]
     if not names:
         return "NULL"
     return names[0] if len(names) == 1 else f"coalesce({', '.join(names)})"
@@ -369,5 +369,6 @@ def _microseconds(moment: datetime) -> int:
     return round(moment.timestamp() * 1_000_000)
 
 
-def _quoted(name: str) -> str:
+def quoted(name: str) -> str:
+    """A name of a column as SQL, quotes included."""
     return '"' + name.replace('"', '""') + '"'

@@ -2,7 +2,11 @@
 
 Spark reads the log and brings the rows of each visitor together: one shuffle. In each partition DuckDB, on the worker,
 finds the sessions as it does on one machine (`bucket`): nothing in the definition joins two visitors. So there is one
-definition and one engine, and the rows are the same to the last bit. Spark's own SQL was tried: its windows sort the
+definition and one engine, and the rows are the same to the last bit. Spark evaluates no SQL of the mapping: it gives
+some of it another meaning (`substring(visitor, 0, 3)`), and a visitor that is one for DuckDB and two for Spark would
+be in two partitions.
+
+This file has more than 400 lines: what Spark needs to be told about a log stands beside what is done with it. Spark's own SQL was tried: its windows sort the
 rows once for each order, and its plans read the log several times.
 
 The Python of the workers needs visir with the extra "sessions". What Spark reads is Parquet, one event a row.
@@ -25,16 +29,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from urllib.parse import unquote
 
-from visir.errors import ConfigurationError, VisirError, require
+from visir.errors import ConfigurationError, VisirError, raise_faults, require
 from visir.sessions.advice import advice
 from visir.sessions.bucket import PARTS, write_bucket
 from visir.sessions.counts import LogCounts, counts_document
-from visir.sessions.definition import IDLE_MINUTES, events_sql, rows_sql
+from visir.sessions.definition import IDLE_MINUTES, events_sql, quoted, rows_sql
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import SESSIONS
 from visir.sessions.mapping import LogMapping
 from visir.sessions.reading import reading_error
-from visir.sessions.source import log_files, passed_over
+from visir.sessions.source import log_files, passed_over, table_sql
 from visir.storage import Scratch, new_folder
 
 if TYPE_CHECKING:
@@ -47,7 +51,8 @@ ROWS_PER_PARTITION = 500_000
 MEMORY = "2GB"
 """What DuckDB may hold in one task; more is spilled to the worker's disk."""
 
-_ARRIVAL = "arrival_in_log"
+_ARRIVAL = "number of the row in the log"  # beside the log's own columns
+_VISITOR = "visitor_of_row"
 _PURPOSE = "Finding sessions with Spark"
 
 
@@ -97,15 +102,14 @@ def sessionise_spark(
     work = _Work(_suits(mapping), _positive(idle_minutes), memory)
     with Scratch.beside(out) as scratch:
         files = [file.absolute() for file in log_files(source, mapping, scratch)]
+        work.expected = _types_of_files(files, mapping)
         with new_folder(out, SESSIONS, replace=replace) as change, _python_of_workers(spark):
             rows, partitions = _by_visitor(spark, files, work)
             for part in PARTS:
                 for number in range(partitions):
                     change.file(f"{part}/{_name(number)}")
-            for folder in (change.folder, change.folder.parent, *(change.folder / part for part in PARTS)):
-                folder.chmod(0o777)  # the workers may be other users
-            written = rows.mapInArrow(partial(_written, work, change.folder), "counts string")
-            counts = _counted(written)
+            with _writable((change.folder, change.folder.parent, *(change.folder / part for part in PARTS))):
+                counts = _counted(rows.mapInArrow(partial(_written, work, change.folder), "counts string"))
             counts = dataclasses.replace(counts, passed_over=passed_over(source, mapping, scratch))
             signs = advice(change.folder, mapping, counts)
             engine = f"spark {pyspark.__version__}"
@@ -163,22 +167,36 @@ class _Work:
         mapping: How rows become events.
         idle_minutes: More minutes than this without a request end a session.
         memory: What DuckDB may hold.
+        expected: The columns of the mapping that the log has, with the types that DuckDB reads; empty if unknown.
         log: The columns of the rows, which an empty partition does not know; set by `learn`.
+        rows: SQL of `rows_sql` over the table `log`; set by `learn`.
         schemas: The columns of each of `PARTS`; set by `learn`.
     """
 
     mapping: LogMapping
     idle_minutes: float
     memory: str
+    expected: dict[str, str] = dataclasses.field(default_factory=dict)
     log: pa.Schema | None = None
+    rows: str = ""
     schemas: dict[str, pa.Schema] = dataclasses.field(default_factory=dict)
 
-    def learn(self, log: pa.Schema) -> None:
-        """Find the sessions of no rows: mistakes in the mapping are found before Spark has begun."""
+    def learn(self, log: pa.Schema, names: Sequence[str]) -> None:
+        """Find the sessions of no rows: mistakes in the mapping are found before Spark has begun.
+
+        Args:
+            log: The columns of the rows as Spark gives them.
+            names: Their names in the log.
+        """
         import duckdb
+        import pyarrow as pa
         import pyarrow.parquet as pq
 
-        self.log = log
+        self.log = pa.schema([field.with_name(name) for field, name in zip(log, names, strict=True)])
+        columns = [quoted(_ARRIVAL), *self._columns_as_duckdb_reads_them()]
+        present = [name for name in names if name != _ARRIVAL]
+        source = f"(SELECT {', '.join(columns)} FROM log)"
+        self.rows = rows_sql(self.mapping, source, present, arrival=quoted(_ARRIVAL))
         with Scratch.temporary("sessions") as scratch:
             try:
                 self.write(iter(()), scratch, "none.parquet")
@@ -196,11 +214,57 @@ class _Work:
             Scratch.temporary("sessions-spill") as spill,
             duckdb_engine(scratch.path, _PURPOSE, scratch=spill, threads=1, memory=self.memory) as engine,
         ):
-            engine.register("log", pa.RecordBatchReader.from_batches(self.log, batches))
-            engine.execute(f"CREATE TABLE bucket AS {events_sql(self.mapping, 'SELECT * FROM log')}")
+            log = (pa.RecordBatch.from_arrays(batch.columns, schema=self.log) for batch in batches)
+            engine.register("log", pa.RecordBatchReader.from_batches(self.log, log))
+            engine.execute(f"CREATE TABLE bucket AS {events_sql(self.mapping, self.rows)}")
             return write_bucket(
                 engine, "bucket", name, scratch.path, idle_minutes=self.idle_minutes, zone=self.mapping.zone
             )
+
+    def visitor_column(self) -> str | None:
+        """The column of the log that is the visitor as it is; None where it must be computed."""
+        present = [] if self.log is None else self.log.names
+        columns = [name for name in self.mapping.raw.get(self.mapping.events["visitor"], ()) if name in present]
+        return columns[0] if len(columns) == 1 else None
+
+    def with_visitor(self, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """On a worker: these rows, with the visitor. Those that have none are spread: they could be most of a log."""
+        import pyarrow as pa
+
+        visitor = f"nullif(CAST({self.mapping.events['visitor']} AS STRING), '')"
+        query = f"SELECT coalesce({visitor}, CAST(arrival AS STRING)) AS visitor FROM ({self.rows})"
+        with duckdb_engine(Path("log"), _PURPOSE, threads=1, memory=self.memory) as engine:
+            for batch in batches:
+                engine.register("log", pa.Table.from_arrays(batch.columns, schema=self.log))
+                texts = pa.array([row[0] for row in engine.execute(query).fetchall()], pa.string())
+                yield pa.RecordBatch.from_arrays([*batch.columns, texts], names=[*batch.schema.names, _VISITOR])
+
+    def _columns_as_duckdb_reads_them(self) -> list[str]:
+        import duckdb
+
+        assert self.log is not None
+        with duckdb.connect() as engine:
+            engine.register("log", self.log.empty_table())
+            types = {row[0]: row[1] for row in engine.execute("DESCRIBE log").fetchall()}
+        del types[_ARRIVAL]
+        pairs = {
+            name: (types.get(name), self.expected.get(name, type)) for name, type in (types | self.expected).items()
+        }
+        faults = [
+            f"{name}: {type} for DuckDB, {f'{of_spark} for Spark' if of_spark else 'not seen by Spark'}"
+            for name, (of_spark, type) in pairs.items()
+            if of_spark is None or not (type == of_spark or _same_value(of_spark, type))
+        ]
+        raise_faults(
+            ConfigurationError,
+            "Spark reads columns of the log otherwise than DuckDB",
+            faults,
+            hint="write these columns as texts or numbers into the files, or use sessionise, on one machine",
+        )
+        return [
+            f"CAST({quoted(name)} AS {type}) AS {quoted(name)}" if type != of_spark else quoted(name)
+            for name, (of_spark, type) in pairs.items()
+        ]
 
 
 def _written(work: _Work, folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -278,35 +342,56 @@ def _worker_error(trace: str) -> VisirError:
 
 def _by_visitor(spark: SparkSession, files: Sequence[str | Path], work: _Work) -> tuple[DataFrame, int]:
     """The rows of the log, those of a visitor in one partition, and how many partitions there are."""
-    from pyspark.errors import AnalysisException, ParseException
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as f
+    from pyspark.sql.types import StringType
 
     session = _session(spark)
-    log, count = _numbered_rows(session, files)
-    partitions = max(1, -(-count // ROWS_PER_PARTITION))
-    session.conf.set("spark.sql.shuffle.partitions", partitions)
-    log.createOrReplaceTempView("log")
-    rows = rows_sql(work.mapping, "log", log.columns, arrival=_ARRIVAL)
-    # Rows without a visitor are spread, because one partition of all of them could be most of a log.
-    visitor = f"coalesce(CAST({work.mapping.events['visitor']} AS STRING), CAST(arrival AS STRING))"
     try:
-        frame = session.sql(f"SELECT * FROM ({rows}) DISTRIBUTE BY {visitor}")
-        work.learn(frame.limit(0).toArrow().schema)
-    except (AnalysisException, ParseException) as fault:
-        raise ConfigurationError(
-            f"mapping {work.mapping.name!r}: Spark cannot read {visitor}: {str(fault).splitlines()[0]}",
-            hint="write the visitor in SQL that DuckDB and Spark share, such as coalesce(a, b)",
+        rows, names, count = _numbered_rows(session, files, work.mapping)
+        work.learn(rows.limit(0).toArrow().schema, names)
+    except (PySparkException, Py4JJavaError) as fault:
+        raise VisirError(
+            f"Spark cannot read the log: {_reason(str(fault))}",
+            hint="the same column must have the same type in all files, and a type that Spark has",
         ) from fault
-    return frame, partitions
+    partitions = max(1, -(-count // ROWS_PER_PARTITION))
+    column = work.visitor_column()
+    if column is None:
+        rows = rows.mapInArrow(work.with_visitor, rows.schema.add(_VISITOR, StringType()))
+        return rows.repartition(partitions, _VISITOR).drop(_VISITOR), partitions
+    column, arrival = (f.col(rows.columns[names.index(name)]).cast("string") for name in (column, _ARRIVAL))
+    return rows.repartition(partitions, f.coalesce(column, arrival)), partitions
 
 
 def _session(spark: SparkSession) -> SparkSession:
     session = spark.newSession()
     session.conf.set("spark.sql.session.timeZone", "UTC")
     session.conf.set("spark.sql.ansi.enabled", "true")
-    session.conf.set("spark.sql.ansi.doubleQuotedIdentifiers", "true")
+    session.conf.set("spark.sql.caseSensitive", "false")  # as DuckDB
+    session.conf.set("spark.sql.files.ignoreCorruptFiles", "false")  # a log that is read in part has other sessions
+    session.conf.set("spark.sql.files.ignoreMissingFiles", "false")
+    session.conf.set("spark.sql.parquet.binaryAsString", "false")
+    session.conf.set("spark.sql.parquet.inferTimestampNTZ.enabled", "true")
+    for name in ("datetimeRebaseModeInRead", "int96RebaseModeInRead"):
+        session.conf.set(f"spark.sql.parquet.{name}", "CORRECTED")
     session.conf.set("spark.sql.adaptive.enabled", "false")  # which would merge partitions: their number is known
     session.conf.set("spark.sql.shuffle.partitions", "8")  # for counts of rows; `_by_visitor` sets its own
     return session
+
+
+@contextmanager
+def _writable(folders: Sequence[Path]) -> Iterator[None]:
+    """Workers, who may be other users, can write into these folders while the context lasts."""
+    modes = [folder.stat().st_mode & 0o7777 for folder in folders]
+    for folder in folders:
+        folder.chmod(0o777)
+    try:
+        yield
+    finally:
+        for folder, mode in zip(folders, modes, strict=True):
+            folder.chmod(mode)
 
 
 @contextmanager
@@ -339,26 +424,74 @@ def _suits(mapping: LogMapping) -> LogMapping:
     return mapping
 
 
-def _numbered_rows(session: SparkSession, files: Sequence[str | Path]) -> tuple[DataFrame, int]:
-    """The log with the number of each row, from 1 (Parquet knows a row's place in its file), and how many there are."""
+def _numbered_rows(
+    session: SparkSession, files: Sequence[str | Path], mapping: LogMapping
+) -> tuple[DataFrame, list[str], int]:
+    """The mapping's columns with the number of each row, from 1 (Parquet knows a row's place in its file); their names in
+    the log; and how many rows there are.
+
+    Spark's own names are c0, c1, …: PySpark cannot call a column by every name.
+    """
     from pyspark.sql import functions as f
 
-    addresses = [_address(file) if isinstance(file, Path) else file for file in files]
-    log = session.read.option("mergeSchema", "true").parquet(*addresses)
-    file, row = f.col("_metadata.file_path").alias("file_of_row"), f.col("_metadata.row_index").alias("row_of_file")
-    where = log.select("*", file, row)
+    hidden = [f"{file}" for file in files if str(file).rpartition("/")[2].startswith((".", "_"))]
+    hint = "give these files other names, or name the others one by one"
+    raise_faults(VisirError, 'Spark passes over files whose names begin with "." or "_"', hidden, hint=hint)
+    addresses = {str(file): _address(file) if isinstance(file, Path) else file for file in files}  # a file twice: once
+    log = session.read.option("mergeSchema", "true").parquet(*addresses.values())
+    rows_sql(mapping, "log", log.columns)  # names that the log does not have
+    names = dict.fromkeys(name for columns in mapping.raw.values() for name in columns if name in log.columns)
+    columns = [f.col(_quoted_for_spark(name)).alias(f"c{number}") for number, name in enumerate(names)]
+    place = (f.col("_metadata.file_path").alias("file_of_row"), f.col("_metadata.row_index").alias("row_of_file"))
+    where = log.select(*columns, *place)
     rows = {_plain(unquote(row["file_of_row"])): row for row in where.groupBy("file_of_row").count().collect()}
-    # A file without rows is in no row.
-    counts = [rows[_plain(address)] for address in addresses if _plain(address) in rows]
+    plain = [_plain(f"file://{file.absolute()}" if isinstance(file, Path) else file) for file in files]
+    counts = [rows[file] for file in plain if file in rows]  # a file without rows is in no row
     before = list(accumulate((count["count"] for count in counts), initial=0))
     starts = [(count["file_of_row"], start) for count, start in zip(counts, before, strict=False)]
     table = session.createDataFrame(starts, "file_of_row string, rows_before bigint")
-    joined = where.join(f.broadcast(table), "file_of_row")
-    return joined.select(*log.columns, (f.col("rows_before") + f.col("row_of_file") + 1).alias(_ARRIVAL)), before[-1]
+    joined = where.join(f.broadcast(table), "file_of_row")  # a file that the log has twice is in the table twice
+    arrival = f.col("rows_before") + f.col("row_of_file") + 1
+    own = [f"c{number}" for number in range(len(columns))]
+    return joined.select(*own, arrival.alias(f"c{len(own)}")), [*names, _ARRIVAL], before[-1]
+
+
+def _types_of_files(files: Sequence[Path], mapping: LogMapping) -> dict[str, str]:
+    """The columns of the mapping that the files have, with the types that DuckDB reads."""
+    import duckdb
+
+    wanted = {name for columns in mapping.raw.values() for name in columns}
+    with duckdb.connect() as engine:
+        try:
+            rows = engine.execute(f"DESCRIBE SELECT * FROM {table_sql(files, mapping)}").fetchall()
+        except duckdb.Error as fault:
+            raise reading_error(mapping, fault) from fault
+    return {row[0]: row[1] for row in rows if row[0] in wanted}
+
+
+def _same_value(of_spark: str, of_duckdb: str) -> bool:
+    """Whether a value that Spark read as one type is, cast to the other, what DuckDB reads."""
+    whole = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(20,0\)")
+    if whole.fullmatch(of_spark) and whole.fullmatch(of_duckdb):
+        return True
+    as_they_are = (("TIMESTAMP WITH TIME ZONE", "TIMESTAMP"), ("VARCHAR", "JSON"))  # INT96; times are in UTC here
+    return of_spark == '"NULL"' or (of_spark, of_duckdb) in as_they_are
+
+
+def _quoted_for_spark(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _reason(message: str) -> str:
+    """The line of a message of Spark that tells most: the last cause, without Java's lines."""
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
+    return (causes or lines)[-1 if causes else 0]
 
 
 def _address(path: Path) -> str:
-    return f"file://{path.absolute()}"  # as it is: what Spark is given, it does not decode
+    """A path as Spark reads it: it is not decoded, but *, ?, [, { are patterns."""
+    return "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(path.absolute()))
 
 
 def _plain(address: str) -> str:
