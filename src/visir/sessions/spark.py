@@ -6,8 +6,9 @@ definition and one engine, and the rows are the same to the last bit. Spark eval
 some of it another meaning (`substring(visitor, 0, 3)`), and a visitor that is one for DuckDB and two for Spark would
 be in two partitions.
 
-This file has more than 400 lines: what Spark needs to be told about a log stands beside what is done with it. Spark's own SQL was tried: its windows sort the
-rows once for each order, and its plans read the log several times.
+Spark's own SQL was tried: its windows sort the rows once for each order, and its plans read the log several times.
+
+This file has more than 400 lines: what Spark needs to be told about a log stands beside what is done with it.
 
 The Python of the workers needs visir with the extra "sessions". What Spark reads is Parquet, one event a row.
 """
@@ -345,7 +346,7 @@ def _by_visitor(spark: SparkSession, files: Sequence[str | Path], work: _Work) -
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
     from pyspark.sql import functions as f
-    from pyspark.sql.types import StringType
+    from pyspark.sql.types import StringType, StructField, StructType
 
     session = _session(spark)
     try:
@@ -359,7 +360,9 @@ def _by_visitor(spark: SparkSession, files: Sequence[str | Path], work: _Work) -
     partitions = max(1, -(-count // ROWS_PER_PARTITION))
     column = work.visitor_column()
     if column is None:
-        rows = rows.mapInArrow(work.with_visitor, rows.schema.add(_VISITOR, StringType()))
+        rows = rows.mapInArrow(
+            work.with_visitor, StructType([*rows.schema.fields, StructField(_VISITOR, StringType())])
+        )
         return rows.repartition(partitions, _VISITOR).drop(_VISITOR), partitions
     column, arrival = (f.col(rows.columns[names.index(name)]).cast("string") for name in (column, _ARRIVAL))
     return rows.repartition(partitions, f.coalesce(column, arrival)), partitions
@@ -427,8 +430,8 @@ def _suits(mapping: LogMapping) -> LogMapping:
 def _numbered_rows(
     session: SparkSession, files: Sequence[str | Path], mapping: LogMapping
 ) -> tuple[DataFrame, list[str], int]:
-    """The mapping's columns with the number of each row, from 1 (Parquet knows a row's place in its file); their names in
-    the log; and how many rows there are.
+    """The mapping's columns with the number of each row, from 1 (Parquet knows a row's place in its file); their names
+    in the log; and how many rows there are.
 
     Spark's own names are c0, c1, …: PySpark cannot call a column by every name.
     """
