@@ -4,6 +4,7 @@
 - `claims.py`: the log of file names that a writer has begun, and its lock
 - `change.py`, `folder.py`: a folder that is changed in place, in one step
 - `creation.py`: a folder or a file that appears at once
+- `shared.py`: a folder in which many machines write without locks
 - `scratch.py`: unfinished work, removed when its writer is done or dead
 - `removal.py`: the only code of visir that removes files
 - `disk.py`: what a disk refuses, as errors
@@ -21,6 +22,7 @@ from visir.storage.folder import changing, counted, put, recover, remove_folder,
 from visir.storage.locks import locked, locked_or
 from visir.storage.manifest import MANIFEST, FileRecord, FolderError, FolderKind, Manifest, is_made_by_visir
 from visir.storage.scratch import Scratch, sweep
+from visir.storage.shared import SharedFolder
 from visir.storage.store import ContentStore
 from visir.storage.versions import check_version
 
@@ -33,6 +35,7 @@ __all__ = [
     "FolderKind",
     "Manifest",
     "Scratch",
+    "SharedFolder",
     "changing",
     "check_new_file",
     "check_new_folder",
