@@ -229,7 +229,7 @@ def remote_files(url: str) -> tuple[str, dict[str, tuple[int, str]]]:
             root, entries = path, files.find(path, detail=True)
         place = files.unstrip_protocol(root)
     about = {
-        entry[len(root) :].lstrip("/"): (int(info.get("size") or 0), _tag(info))
+        entry[len(root) :].lstrip("/"): _state(info)
         for entry, info in entries.items()
         if info.get("type") != "directory"
     }
@@ -245,7 +245,7 @@ def remote_state(url: str) -> tuple[int, str] | None:
             info = files.info(path)
         except FileNotFoundError:
             return None
-    return int(info.get("size") or 0), _tag(info)
+    return _state(info)
 
 
 @contextlib.contextmanager
@@ -300,6 +300,12 @@ def _is_taken(fault: OSError) -> bool:
 
 def _tag(info: Mapping[str, Any]) -> str:
     return next((str(info[name]) for name in _TAGS if info.get(name) is not None), "")
+
+
+def _state(info: Mapping[str, Any]) -> tuple[int, str]:
+    """The size of a file and what changes when it does: listings have times as text, where files have them as times."""
+    written = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in info.items()}
+    return int(info.get("size") or 0), _tag(written)
 
 
 def _time(info: Mapping[str, Any]) -> int:

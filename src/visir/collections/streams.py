@@ -107,6 +107,13 @@ class InputFiles:
                 hint="photos in a folder: visir encode without --parts; or pack them into tars, some 10,000 in each",
             )
 
+    def holds(self, place: str | Path) -> bool:
+        """Whether a place is below the folder whose files are listed."""
+        if self._remote or is_url(place):
+            return f"{str(place).rstrip('/')}/".startswith(f"{self.source.rstrip('/')}/")
+        source = Path(self.source).expanduser()
+        return source.is_dir() and Path(place).expanduser().resolve().is_relative_to(source.resolve())
+
     def place(self, name: str) -> str:
         """The path or address of a file."""
         return f"{self.root}/{name}" if self._remote else str(Path(self.root, name))
@@ -152,8 +159,16 @@ def _first_of_each(pictures: Iterator[StreamedPicture]) -> Iterator[StreamedPict
 
 def _of_tar(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
     """The first picture of each sample, whose files stand together; ids as `visir.open` has them."""
-    endings, last = picture_endings(), ""
-    with tarfile.open(fileobj=stream, mode="r|*") as opened:
+    endings, last, ended = picture_endings(), "", False
+
+    class Header(tarfile.TarInfo):
+        @classmethod
+        def frombuf(cls, buf: bytes, encoding: str, errors: str) -> Header:
+            nonlocal ended
+            ended = len(buf) == tarfile.BLOCKSIZE and not buf.strip(b"\0")
+            return super().frombuf(buf, encoding, errors)  # type: ignore[return-value]
+
+    with tarfile.open(fileobj=stream, mode="r|*", tarinfo=Header) as opened:
         for member in opened:
             opened.members = []  # type: ignore[attr-defined]  # it would remember them all
             name = escaped(member.name)
@@ -172,6 +187,8 @@ def _of_tar(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
                 if len(data) != member.size:
                     raise tarfile.ReadError(f"it ends within {name!r}")
             yield StreamedPicture(key, f"{place}: {name}", data)
+    if not ended:  # `tarfile` takes a header that is cut, or is none, for the end
+        raise tarfile.ReadError("the mark of its end is missing")
 
 
 def _of_zip(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
@@ -199,9 +216,9 @@ def _of_parquet(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
     schema = parquet.schema_arrow
     columns = image_columns(schema)
     if len(columns) != 1:
-        number = "several columns" if columns else "no column"
+        held = "several columns" if columns else "no column"
         raise CollectionError(
-            f"{place}: {number} of pictures; there are {', '.join(schema.names)}.",
+            f"{place}: {held} of pictures; there are {', '.join(schema.names)}.",
             hint="a column of the bytes of pictures, one; name the files that have it: 'FOLDER/*.parquet'",
         )
     usual = [name for name in ID_COLUMNS if name in schema.names]

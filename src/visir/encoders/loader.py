@@ -151,7 +151,7 @@ def prepared_ahead(
     try:
         while True:
             while len(waiting) < _BATCHES_AHEAD and (batch := next(coming, None)) is not None:
-                waiting.append((batch, [executor.submit(work, each) for each in batch]))  # type: ignore[arg-type]
+                waiting.append((batch, [executor.submit(work, each) for each in batch]))
             if not waiting:
                 return
             batch, futures = waiting.popleft()

@@ -200,7 +200,12 @@ class _PartWriter:
         schema = pa.schema([("image_id", pa.large_string()), ("vector", pa.list_(pa.float32(), size))])
         if self._writer is None:
             self._writer = pq.ParquetWriter(
-                self._path, schema, compression="none", use_dictionary=False, write_page_checksum=True
+                self._path,
+                schema,
+                compression="none",
+                use_dictionary=False,
+                write_statistics=False,  # they would stand where no checksum is
+                write_page_checksum=True,
             )
         flat = np.concatenate([np.zeros((0, size), np.float32), *self._vectors]).reshape(-1)
         vectors = pa.FixedSizeListArray.from_arrays(pa.array(flat), size)

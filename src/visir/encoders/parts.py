@@ -25,11 +25,12 @@ from visir.encoders.leases import Lease, SharedPlace, about_lease, lease_states,
 from visir.encoders.loading import load
 from visir.encoders.part_file import LostError, card_of, read_part, write_part
 from visir.encoders.part_list import FOLDER, PartOf, agreed_parts, agreed_plan, listed_parts, read_plan
-from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError, nearest, raise_faults
+from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError, VisirError, nearest, raise_faults
 from visir.progress import Progress
 from visir.records import Embeddings, EncoderCard
 from visir.remote import UnreachableError
 from visir.storage import Scratch
+from visir.storage.disk import disk_faults
 
 T = TypeVar("T")
 LEASE_SECONDS = 120.0
@@ -213,7 +214,8 @@ def encode_parts(
     started = time.monotonic()
     encoder = _encoder_of_images(model)
     inputs = InputFiles(source)
-    _check_apart(inputs, parts)
+    if inputs.holds(parts):
+        raise EmbeddingError(f"{parts}: lies in the source, {source}.", hint="name a folder elsewhere (--parts)")
     place = open_place(parts)
     settings = {"batch size": batch_size, "ids": ids, "lease": lease}
     if ids not in (None, "file", "key"):
@@ -305,7 +307,7 @@ class _Worker:
     def _encode(self, part: PartOf, lease: Lease, advance: Progress) -> None:
         source = {"name": part.file.name, "size": part.file.size, "tag": part.file.tag}
         prefix = f"{part.file.name}/" if self.prefixed else ""
-        with Scratch.temporary("part") as scratch:
+        with Scratch.temporary("part") as scratch, disk_faults(scratch.path, VisirError):
             path = scratch.file("part.parquet")
             pictures = self.inputs.pictures(part.file)
             images, broken = write_part(
@@ -349,14 +351,3 @@ def _encoder_of_images(model: Encoder | str | Path) -> Encoder:
         )
     encoder.check_versioned("parts are made by several processes")
     return encoder
-
-
-def _check_apart(inputs: InputFiles, parts: str | Path) -> None:
-    root, place = (str(text).rstrip("/") for text in (inputs.root, parts))
-    if "://" not in root and "://" not in place:
-        root, place = str(Path(root).resolve()), str(Path(place).resolve())
-    if f"{place}/".startswith(f"{root}/"):
-        raise EmbeddingError(
-            f"{parts}: lies in the source, {inputs.root}, whose files are encoded.",
-            hint="name a folder elsewhere (--parts)",
-        )
