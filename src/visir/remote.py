@@ -303,8 +303,8 @@ def _tag(info: Mapping[str, Any]) -> str:
 
 
 def _state(info: Mapping[str, Any]) -> tuple[int, str]:
-    """The size of a file and what changes when it does: listings have times as text, where files have them as times."""
-    written = {name: value.isoformat() if isinstance(value, datetime) else value for name, value in info.items()}
+    """The size of a file and what changes when it does: some listings have times as numbers where files have dates."""
+    written = {name: value.timestamp() if isinstance(value, datetime) else value for name, value in info.items()}
     return int(info.get("size") or 0), _tag(written)
 
 
