@@ -40,9 +40,7 @@ if TYPE_CHECKING:
     from visir.library.service.registry import LibraryHandle
     from visir.library.snapshot import LibrarySnapshot
 
-router = APIRouter(
-    prefix="/v1/libraries/{library}", tags=["items"], responses=REFUSALS, route_class=DirectRoute
-)
+router = APIRouter(prefix="/v1/libraries/{library}", tags=["items"], responses=REFUSALS, route_class=DirectRoute)
 
 SHOWN = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp", "image/avif", "image/bmp"})
 """Media types of originals that are handed out: pictures that a browser shows, and none that can hold a script."""
