@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Coroutine
 from functools import partial
-from inspect import iscoroutinefunction
+from inspect import iscoroutinefunction, signature
 from typing import Any
 
 from fastapi import Request, Response
@@ -30,12 +30,16 @@ class DirectRoute(APIRoute):
         """What answers a request."""
         solved, endpoint = super().get_route_handler(), self.endpoint
         call = endpoint if iscoroutinefunction(endpoint) else partial(run_in_threadpool, endpoint)
+        takes_request = "request" in signature(endpoint).parameters
 
         async def direct(request: Request) -> Response:
-            library, *items = request.path_params.values()
-            if request.scope["query_string"] or len(library) > LONGEST_NAME or not all(map(_is_item, items)):
+            path = dict(request.path_params)
+            library = path.pop("library")
+            if request.scope["query_string"] or len(library) > LONGEST_NAME or not all(map(_is_item, path.values())):
                 return await solved(request)
-            answer: Response = await call(request, await current_handle_of(request, library), *items)
+            if takes_request:
+                path["request"] = request
+            answer: Response = await call(handle=await current_handle_of(request, library), **path)
             return answer
 
         return direct
