@@ -4,12 +4,12 @@
     python benchmarks/page_replay.py replay --library Photos.visir --requests visit.jsonl [--clients 1 8 64]
 
 The visit: open the page, search, scroll twice, open a photo, look at the next one, "More like this", add a filter, go
-back twice. The browser's cache is empty at first. A line of the file is a request: method, path, body, and the ETag that
-the browser had (304 answers it). The file fits the library that it was recorded with: it names its items.
+back twice. The browser's cache is empty at first. A line of the file is a request: method, path, body, and the ETag
+that the browser had (304 answers it). The file fits the library that it was recorded with: it names its items.
 
-A client replays visits over one connection, a request as soon as the one before is answered; a person waits between, and
-a browser has six connections. Texts are other ones in each visit, so that no cache answers. "cpu ms" is the processor
-time of the service for a visit.
+A client replays visits over one connection, a request as soon as the one before is answered; a person waits between,
+and a browser has six connections. Texts are other ones in each visit, so that no cache answers. "cpu ms" is the
+processor time of the service for a visit.
 """
 
 from __future__ import annotations
