@@ -265,7 +265,11 @@ def test_a_path_alone_is_answered_as_with_its_defaults(service: Service) -> None
         alone, solved = (service.ask("GET", f"{AT}{path}{more}") for more in ("", f"?{defaults}"))
         assert alone.status_code == solved.status_code == 200
         assert alone.json() | {"seconds": {}} == solved.json() | {"seconds": {}}
-    for path in (f"{AT}/items/{item}0/similar", f"{AT}/items/{item.upper()}x/similar", f"/v1/libraries/{'x' * 201}/items"):
+    for path in (
+        f"{AT}/items/{item}0/similar",
+        f"{AT}/items/{item.upper()}x/similar",
+        f"/v1/libraries/{'x' * 201}/items",
+    ):
         assert service.refused("GET", path)[0] == service.refused("GET", f"{path}?k=3")[0] == 422
     assert service.refused("GET", "/v1/libraries/photo/items")[0] == 404
     assert service.refused("GET", f"{AT}/items/{item}/similar?colour=red")[0] == 422
