@@ -92,13 +92,13 @@ class _BlasLimit:
         self._before: list[tuple[Any, int]] = []
 
     def enter(self) -> None:
-        """Set one thread, unless another thread has done so."""
+        """Set one thread; also where somebody else has set more meanwhile."""
         with self._lock:
+            more = [(library, threads) for library in _blas() if (threads := library.get_num_threads()) != 1]
             if self._inside == 0:
-                self._before = [(library, library.get_num_threads()) for library in _blas()]
-                for library, threads in self._before:
-                    if threads != 1:
-                        _set_threads(library, 1)
+                self._before = more
+            for library, _ in more:
+                _set_threads(library, 1)
             self._inside += 1
 
     def leave(self) -> None:
@@ -106,8 +106,7 @@ class _BlasLimit:
         with self._lock:
             if self._inside == 1:
                 for library, threads in self._before:
-                    if threads != 1:
-                        _set_threads(library, threads)
+                    _set_threads(library, threads)
             self._inside = max(0, self._inside - 1)  # 0 before: this process was forked inside
 
 
