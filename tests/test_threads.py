@@ -2,66 +2,77 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Iterator
-from typing import Any
+import os
+import subprocess
+import sys
 
-import numpy  # noqa: F401  # its BLAS is what is looked at
 import pytest
-from threadpoolctl import ThreadpoolController, threadpool_limits
 
-from visir.threads import one_blas_thread
+COMMON = """
+import threading
+import numpy
+from threadpoolctl import ThreadpoolController
+from visir.threads import one_blas_thread, one_blas_thread_from_now
 
+libraries = ThreadpoolController().select(user_api="blas").lib_controllers
 
-def counts() -> list[int]:
-    """The threads of each BLAS library, as it tells them itself."""
-    return [library.get_num_threads() for library in ThreadpoolController().select(user_api="blas").lib_controllers]
+def counts():
+    return {library.get_num_threads() for library in libraries}
 
+def inside():
+    with one_blas_thread():
+        return counts()
 
-@pytest.fixture
-def two_threads() -> Iterator[None]:
-    """Products are spread over two threads."""
-    with threadpool_limits(2, user_api="blas"):
-        if not counts() or set(counts()) != {2}:
-            pytest.skip("this BLAS has no number of threads")
-        yield
-
-
-def in_thread(work: Callable[[], Any]) -> Any:
-    """What `work` returns on a thread of its own."""
-    results: list[Any] = []
+def in_thread(work):
+    results = []
     thread = threading.Thread(target=lambda: results.append(work()))
     thread.start()
     thread.join(20)
     return results[0]
 
-
-def inside() -> list[int]:
-    """What is told inside."""
+def stay(entered, leave):
     with one_blas_thread():
-        return counts()
+        entered.set()
+        leave.wait(20)
+
+for library in libraries:
+    library.set_num_threads(2)
+if counts() != {2}:
+    print("this BLAS has no number of threads")
+    raise SystemExit
+"""
+ANY_THREAD = """
+for ask in (inside, lambda: in_thread(inside), inside, lambda: in_thread(inside)):
+    assert ask() == {1}
+    assert counts() == {2}
+"""
+STILL_INSIDE = """
+entered, leave = threading.Event(), threading.Event()
+thread = threading.Thread(target=stay, args=(entered, leave))
+thread.start()
+assert entered.wait(20)
+assert inside() == {1} and counts() == {1}
+leave.set()
+thread.join(20)
+assert counts() == {2}
+"""
+FROM_NOW = """
+entered, leave = threading.Event(), threading.Event()
+thread = threading.Thread(target=stay, args=(entered, leave))
+thread.start()
+assert entered.wait(20)
+in_thread(one_blas_thread_from_now)
+leave.set()
+thread.join(20)
+assert counts() == {1} == inside() == counts()
+"""
 
 
-@pytest.mark.usefixtures("two_threads")
-def test_any_thread_may_ask_after_another_has() -> None:
-    for ask in (inside, lambda: in_thread(inside), inside, lambda: in_thread(inside)):
-        assert set(ask()) == {1}
-        assert set(counts()) == {2}
-
-
-@pytest.mark.usefixtures("two_threads")
-def test_a_thread_that_leaves_takes_nothing_from_one_that_is_inside() -> None:
-    entered, leave = threading.Event(), threading.Event()
-
-    def stay() -> None:
-        with one_blas_thread():
-            entered.set()
-            leave.wait(20)
-
-    thread = threading.Thread(target=stay)
-    thread.start()
-    assert entered.wait(20)
-    assert set(inside()) == {1} and set(counts()) == {1}
-    leave.set()
-    thread.join(20)
-    assert set(counts()) == {2}
+@pytest.mark.parametrize("case", [ANY_THREAD, STILL_INSIDE, FROM_NOW], ids=["any thread", "still inside", "from now"])
+def test_one_thread_while_somebody_is_inside(case: str) -> None:
+    """In a process of its own: the number is the process's, and other tests leave threads that search."""
+    environment = {name: value for name, value in os.environ.items() if name != "OMP_NUM_THREADS"}
+    ran = subprocess.run([sys.executable, "-c", COMMON + case], capture_output=True, text=True, env=environment)
+    assert ran.returncode == 0, ran.stderr
+    if ran.stdout:
+        pytest.skip(ran.stdout.strip())

@@ -80,7 +80,7 @@ def one_blas_thread() -> Iterator[None]:
 
 def one_blas_thread_from_now() -> None:
     """The same for the rest of the process, and all its threads: for services, which search all the time."""
-    _limit.enter()
+    _limit.stay()
 
 
 class _BlasLimit:
@@ -108,6 +108,13 @@ class _BlasLimit:
                 for library, threads in self._before:
                     _set_threads(library, threads)
             self._inside = max(0, self._inside - 1)  # 0 before: this process was forked inside
+
+    def stay(self) -> None:
+        """Set one thread, which whoever leaves does not set back."""
+        with self._lock:
+            self._before = []
+            for library in _blas():
+                _set_threads(library, 1)
 
 
 _limit = _BlasLimit()
