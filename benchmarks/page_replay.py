@@ -1,11 +1,14 @@
 """What a visit of the search page costs the service: a real page's requests, recorded in Chromium and replayed.
 
+    visir library make 'scenes:300?size=224' --out scenes.visir --model MODEL
+    python benchmarks/page_replay.py replay --library scenes.visir [--clients 1 8 64]
     python benchmarks/page_replay.py record --library Photos.visir --requests visit.jsonl
-    python benchmarks/page_replay.py replay --library Photos.visir --requests visit.jsonl [--clients 1 8 64]
+    python benchmarks/page_replay.py replay --library Photos.visir --requests visit.jsonl
 
 The visit: open the page, search, scroll twice, open a photo, look at the next one, "More like this", add a filter, go
 back twice. The browser's cache is empty at first. A line of the file is a request: method, path, body, and the ETag
-that the browser had (304 answers it). The file fits the library that it was recorded with: it names its items.
+that the browser had (304 answers it). The file fits the library that it was recorded with: it names its items;
+`page_visit.jsonl`, beside this script, fits 300 generated scenes.
 
 A client replays visits over one connection, a request as soon as the one before is answered; a person waits between,
 and a browser has six connections. Texts are other ones in each visit, so that no cache answers. "cpu ms" is the
@@ -39,7 +42,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("do", choices=("record", "replay", "drive"))
     parser.add_argument("--library", type=Path)
-    parser.add_argument("--requests", type=Path, required=True)
+    parser.add_argument("--requests", type=Path, default=Path(__file__).with_name("page_visit.jsonl"))
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 64])
     parser.add_argument("--seconds", type=float, default=10)
     parser.add_argument("--port", type=int, help=argparse.SUPPRESS)
