@@ -114,7 +114,7 @@ def about_lease(place: SharedPlace, state: LeaseState) -> Mapping[str, str]:
     return values if isinstance(values, dict) else {}
 
 
-class Lease:
+class PartLease:
     """A claim that this process holds. As a context it is renewed until the end of the block.
 
     Args:
@@ -131,7 +131,7 @@ class Lease:
         self._thread = threading.Thread(target=self._renew, name="lease", daemon=True)
 
     @classmethod
-    def take(cls, place: SharedPlace, part: str, last: LeaseState | None, seconds: float) -> Lease | None:
+    def take(cls, place: SharedPlace, part: str, last: LeaseState | None, seconds: float) -> PartLease | None:
         """Claim a part that nobody holds.
 
         Args:
@@ -166,7 +166,7 @@ class Lease:
         """Give the part up: "failed" for a `reason`, or "released"."""
         self.place.create(f"{self.state.name}.{ending}", _about(reason=reason))
 
-    def __enter__(self) -> Lease:
+    def __enter__(self) -> PartLease:
         self._thread.start()
         return self
 

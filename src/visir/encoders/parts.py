@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from visir.collections.streams import InputFiles
 from visir.encoders.base import Encoder
 from visir.encoders.compute import ForwardOptions
-from visir.encoders.leases import Lease, SharedPlace, about_lease, lease_states, open_place
+from visir.encoders.leases import PartLease, SharedPlace, about_lease, lease_states, open_place
 from visir.encoders.loading import load
 from visir.encoders.part_file import LostError, card_of, read_part, write_part
 from visir.encoders.part_list import FOLDER, PartOf, agreed_parts, agreed_plan, listed_parts, read_plan
@@ -213,7 +213,7 @@ def encode_parts(
     """
     started = time.monotonic()
     encoder = _encoder_of_images(model)
-    inputs = InputFiles(source)
+    inputs = patiently(lambda: InputFiles(source))
     if inputs.holds(parts):
         raise EmbeddingError(f"{parts}: lies in the source, {source}.", hint="name a folder elsewhere (--parts)")
     place = open_place(parts)
@@ -222,8 +222,9 @@ def encode_parts(
         raise EncoderError(f"ids={ids!r}: no way to make ids.", hint=nearest(str(ids), ("file", "key")))
     usual = {"batch size": encoder.batch_size, "ids": "file", "lease": LEASE_SECONDS}
     given = {name: value for name, value in settings.items() if value is not None}
-    plan = agreed_plan(place, {"encoder": encoder.stored_card.to_dict(), **usual, **given}, given)
-    todo = agreed_parts(place, inputs, replace=replace)
+    own = {"encoder": encoder.stored_card.to_dict(), **usual, **given}
+    plan = patiently(lambda: agreed_plan(place, own, given))
+    todo = patiently(lambda: agreed_parts(place, inputs, replace=replace))
     options = ForwardOptions(int(plan["batch size"]), workers, skip_broken)
     worker = _Worker(place, inputs, encoder, options, plan, PartsEncoding(Parts(place)))
     worker.work(todo)
@@ -278,7 +279,7 @@ class _Worker:
                 continue
             if state is not None and state.is_held(self.seconds):
                 continue
-            lease = patiently(lambda part=part, state=state: Lease.take(self.place, part.part, state, self.seconds))  # type: ignore[misc]
+            lease = patiently(lambda part=part, state=state: PartLease.take(self.place, part.part, state, self.seconds))  # type: ignore[misc]
             if lease is None:
                 if time.monotonic() - listed > _LISTED_SECONDS:
                     return True
@@ -287,7 +288,7 @@ class _Worker:
             worked = True
         return worked
 
-    def _make(self, part: PartOf, lease: Lease, advance: Progress) -> None:
+    def _make(self, part: PartOf, lease: PartLease, advance: Progress) -> None:
         with lease:
             try:
                 for generation in range(1, lease.state.generation):
@@ -304,7 +305,7 @@ class _Worker:
                     lease.end("released")
                 raise
 
-    def _encode(self, part: PartOf, lease: Lease, advance: Progress) -> None:
+    def _encode(self, part: PartOf, lease: PartLease, advance: Progress) -> None:
         source = {"name": part.file.name, "size": part.file.size, "tag": part.file.tag}
         prefix = f"{part.file.name}/" if self.prefixed else ""
         with Scratch.temporary("part") as scratch, disk_faults(scratch.path, VisirError):
