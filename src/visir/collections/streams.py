@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from lzma import LZMAError
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, Self
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -163,10 +163,10 @@ def _of_tar(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
 
     class Header(tarfile.TarInfo):
         @classmethod
-        def frombuf(cls, buf: bytes, encoding: str, errors: str) -> Header:
+        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
             nonlocal ended
             ended = len(buf) == tarfile.BLOCKSIZE and not buf.strip(b"\0")
-            return super().frombuf(buf, encoding, errors)  # type: ignore[return-value]
+            return super().frombuf(buf, encoding, errors)
 
     with tarfile.open(fileobj=stream, mode="r|*", tarinfo=Header) as opened:
         for member in opened:

@@ -6,7 +6,7 @@ when, where or by whom it was made: the same input gives the same bytes.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
@@ -95,7 +95,7 @@ def write_part(
         except ImageError as fault:
             return fault
 
-    def prepared() -> Iterator[_Prepared]:
+    def prepared() -> Generator[_Prepared, None, None]:
         with closing(prepared_ahead(prepare, iter(lambda: list(islice(pictures, size)), []), options.workers)) as ahead:
             for batch, results in ahead:
                 if lost():

@@ -142,8 +142,8 @@ class Parts:
             else:
                 (running if state.is_held(seconds) else expired)[part.file.name] = who
         rate = self._rate({part: finished[f"{part.part}.parquet"] for part in made})
-        order = (dict(sorted(group.items())) for group in (running, expired, failed))
-        return PartsStatus(len(parts), len(made), *order, rate)
+        running, expired, failed = (dict(sorted(group.items())) for group in (running, expired, failed))
+        return PartsStatus(len(parts), len(made), running, expired, failed, rate)
 
     def _rate(self, made: Mapping[PartOf, float]) -> float | None:
         last = sorted(made.items(), key=lambda item: item[1])[-_MEASURED:]
