@@ -118,6 +118,50 @@ def test_arithmetic_that_it_does_not_have(dtype: str, said: str, tmp_path: Path)
         load(tmp_path / "model", device="openvino", dtype=dtype).encode_texts(["a"])
 
 
+def test_int8_is_near_and_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.save("clip", tmp_path / "model")
+    exact, rounded = (load(tmp_path / "model", device="openvino", dtype=dtype) for dtype in ("float32", "int8"))
+    assert rounded.card.dtype == "int8 (openvino)"
+    assert rounded.card.is_same_model(exact.card)
+    assert rounded.card.identity("text") != exact.card.identity("text")
+    for expected, vectors in (
+        (exact.encode_texts(TEXTS), rounded.encode_texts(TEXTS)),
+        (exact.encode_images(tiny.photos()), rounded.encode_images(tiny.photos())),
+    ):
+        lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(expected, axis=1)
+        difference = 1 - (vectors * expected).sum(1) / lengths
+        assert 1e-7 < difference.max() < 0.02
+    root = ContentStore(COMPILED).root
+    assert len(list(root.rglob("network.xml"))) == 4  # two towers, each in float32 and in int8
+    monkeypatch.setattr(compiled, "_converted", lambda *of: pytest.fail("compiled again"))
+    again = load(tmp_path / "model", device="openvino", dtype="int8")
+    assert np.array_equal(again.encode_texts(TEXTS), rounded.encode_texts(TEXTS))
+
+
+def test_pictures_in_int8_do_not_depend_on_their_company(tmp_path: Path) -> None:
+    tiny.save("clip", tmp_path / "model")
+    encoder, photos = load(tmp_path / "model", device="openvino", dtype="int8"), tiny.photos()
+    together = encoder.encode_images(photos)
+    for place, photo in enumerate(photos):
+        assert np.allclose(encoder.encode_images([photo])[0], together[place], atol=1e-5 * np.abs(together).max())
+
+
+def test_int8_is_refused_where_it_changes_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.save("clip", tmp_path / "model")
+    monkeypatch.setattr(compiled, "LARGEST_INT8_DIFFERENCE", 1e-9)
+    with pytest.raises(EncoderError, match="in int8 the text tower gives other vectors") as fault:
+        load(tmp_path / "model", device="openvino", dtype="int8").encode_texts(TEXTS)
+    assert "leave --dtype out" in str(fault.value)
+    assert not list(ContentStore(COMPILED).root.rglob("network.xml"))
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_int8_by_pytorch_is_refused(device: str | None, tmp_path: Path) -> None:
+    tiny.save("clip", tmp_path / "model")
+    with pytest.raises(EncoderError, match="--device openvino --dtype int8"):
+        load(tmp_path / "model", device=device, dtype="int8")
+
+
 def test_models_that_cannot_be_compiled_say_which_can() -> None:
     with pytest.raises(EncoderError):
         load("bow", device="openvino")

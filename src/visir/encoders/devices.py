@@ -7,6 +7,8 @@ from visir.launched import launched_here
 
 COMPILED = "openvino"
 """The device name of towers that OpenVINO compiles for the CPU."""
+INT8 = "int8"
+"""The arithmetic that only compiled towers have."""
 
 
 def pick_device(device: str | None) -> str:

@@ -15,6 +15,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.composed.encoder import ComposedEncoder
 from visir.encoders.composed.rule import split_rule
 from visir.encoders.cross_encoder import CrossEncoder
+from visir.encoders.devices import COMPILED, INT8
 from visir.encoders.families import Family, family_of
 from visir.encoders.known_models import named_like, where_to_begin
 from visir.encoders.own_code import check_code, name_model
@@ -23,7 +24,7 @@ from visir.files import is_there, nearest_folder
 from visir.options import split_mark
 from visir.remote import local_path
 
-Precision = Literal["float32", "bfloat16", "float16"]
+Precision = Literal["float32", "bfloat16", "float16", "int8"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 _BEING_LOADED: ContextVar[tuple[str, ...]] = ContextVar("models being loaded", default=())
 """The model that is being loaded, and those over which it is loaded: the outermost first."""
@@ -49,8 +50,9 @@ def load(
 
     Args:
         name: As above. An encoder is given back as it is.
-        device: "cpu", "cuda", "cuda:1", "mps"; None takes the fastest there is.
-        dtype: The arithmetic of the forward pass. Vectors come out as float32 in any case.
+        device: "cpu", "cuda", "cuda:1", "mps"; None takes the fastest there is; "openvino" compiles for the CPU.
+        dtype: The arithmetic of the forward pass; "int8" with "openvino" alone. Vectors come out as float32 in any
+            case.
         revision: A commit or tag of a model on the hub.
 
     Raises:
@@ -217,6 +219,8 @@ def check_usable(name: str, family: Family, device: str | None, dtype: str, revi
         faults.append(f"dtype {dtype!r}: unknown; {nearest(dtype, PRECISIONS)}")
     elif dtype not in family.dtypes:
         faults.append(f"dtype {dtype!r}: it computes in {' or '.join(family.dtypes)}")
+    elif dtype == INT8 and device != COMPILED:
+        faults.append(f"dtype {dtype!r}: OpenVINO alone computes in it: --device {COMPILED} --dtype {dtype}")
     if revision is not None and not family.revisions:
         faults.append(f"revision {revision!r}: a name of this family has no revisions")
     raise_faults(EncoderError, f"{name} ({family.name}) cannot be loaded with", faults, hint="leave these options out")
