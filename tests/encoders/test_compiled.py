@@ -162,6 +162,18 @@ def test_int8_by_pytorch_is_refused(device: str | None, tmp_path: Path) -> None:
         load(tmp_path / "model", device=device, dtype="int8")
 
 
+def test_the_device_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.save("clip", tmp_path / "model")
+    monkeypatch.setenv("VISIR_DEVICE", "openvino")
+    assert load(tmp_path / "model").card.dtype == "float32 (openvino)"
+    assert load(tmp_path / "model", dtype="int8").card.dtype == "int8 (openvino)"
+    assert load(tmp_path / "model", device="cpu").card.dtype == "float32"
+    assert load("bow:8").encode_texts(["a"]).shape == (1, 8)  # not of a family that can be compiled
+    monkeypatch.setenv("VISIR_DEVICE", "nowhere")
+    with pytest.raises(EncoderError, match="'nowhere' cannot be used"):
+        load(tmp_path / "model")
+
+
 def test_models_that_cannot_be_compiled_say_which_can() -> None:
     with pytest.raises(EncoderError):
         load("bow", device="openvino")
