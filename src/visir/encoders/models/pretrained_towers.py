@@ -60,6 +60,7 @@ class PretrainedTowersEncoder(Encoder):
         self.dimension = next(iter(pretrained_towers.values())).outputs
         self._pretrained_towers, self._device = dict(pretrained_towers), device
         self.computes_ahead = device.startswith("cuda")
+        self.is_slow_here = device == "cpu" and card.dtype == "float32"
         self._compiled = CompiledTowers(self.pretrained_tower)
         self._temperature, self._bias = temperature, bias
         for pretrained_tower in pretrained_towers.values():

@@ -78,6 +78,7 @@ class SentenceEncoder(Encoder):
     ) -> None:
         self.card, self._model, self._folder, self._max_length = card, model, folder, max_length
         self.modalities = modalities_of(model)
+        self.is_slow_here = not compiled and model.device.type == "cpu" and card.dtype == "float32"
         self._template = str(card.text_preprocessing.get("template", "{}"))
         self._prompts = dict(prompts)
         self._role: Role = "document"
