@@ -16,10 +16,12 @@ import tiny_dual
 import tiny_openclip
 import tiny_transformers as tiny
 
+from visir.cli import encoding_report
 from visir.encoders import load
 from visir.encoders.models import compiled
 from visir.encoders.models.compiled import COMPILED
 from visir.errors import EncoderError
+from visir.records import Items
 from visir.storage import ContentStore
 
 TEXTS = ["a dog", "two children run along the beach", "", "word " * 100, "A"]
@@ -172,6 +174,17 @@ def test_the_device_of_the_environment(tmp_path: Path, monkeypatch: pytest.Monke
     monkeypatch.setenv("VISIR_DEVICE", "nowhere")
     with pytest.raises(EncoderError, match="'nowhere' cannot be used"):
         load(tmp_path / "model")
+
+
+def test_long_work_with_pytorch_is_told_what_is_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny.save("clip", tmp_path / "model")
+    monkeypatch.setitem(encoding_report._MANY, "text", 3)
+    many, few = (Items.of_texts({text: text for text in TEXTS[:count]}, title="texts") for count in (3, 2))
+    for device, items, lines in (("cpu", many, 1), ("cpu", few, 0), ("openvino", many, 0)):
+        encoding_report.advise(load(tmp_path / "model", device=device), items, "document")
+        assert capsys.readouterr().out.count("--device openvino is about 1.2 times as fast") == lines
 
 
 def test_models_that_cannot_be_compiled_say_which_can() -> None:
