@@ -123,7 +123,7 @@ class ReducedEncoder(Encoder):
         from visir.encoders.models.text_side import FirstValues, text_side_of
 
         side = None if self.quantise is not None else text_side_of(self.whole)
-        return side and side.then(FirstValues(self.dimension))
+        return None if side is None else side.then(FirstValues(self.dimension))
 
     def text_limit(self) -> TextLimit | None:
         """As the encoder reads."""

@@ -219,7 +219,7 @@ class SentenceEncoder(Encoder):
         part = self._text_part()
         names = tuple(part.collate(["a"]))
         reader = sentence_inputs_of(self._model, self._prompt, self._template, names)
-        return reader and TextSide(part.network, reader, lambda texts: part.collate(list(texts)))
+        return None if reader is None else TextSide(part.network, reader, part.collate)
 
     def own_temperature(self) -> None:
         """None: these encoders are published without the temperature of their training."""

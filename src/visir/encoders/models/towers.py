@@ -225,7 +225,7 @@ class TowersEncoder(Encoder):
         if base_encoder is None:
             return side_of_tower(self.pretrained_tower("text"))
         side = text_side_of(base_encoder)
-        return side and side.then(self.towers["text"].head)
+        return None if side is None else side.then(self.towers["text"].head)
 
     def own_temperature(self) -> float | None:
         """The temperature that the objective stood at when the towers were kept; None for an objective without one."""
