@@ -49,14 +49,14 @@ class IvfSettings:
     similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
     lists: int = setting(0, "lists of near vectors; 0: about 4 times the root of all vectors, up to 16,384", least=0)
     piece: int = setting(
-        4, "numbers of a vector that share a code of 4 bits: fewer find better and take more memory", least=1
+        2, "numbers of a vector that share a code of 4 bits: fewer find better and take more memory", least=1
     )
     probes: int = setting(
         0, "lists read for each query: more find better, and cost more; 0: a little more than the root of all lists",
         least=0, search=True,
     )  # fmt: skip
     rescore: int = setting(
-        200, "candidates whose vectors are read from disk and scored exactly: more find better", least=1, search=True
+        100, "candidates whose vectors are read from disk and scored exactly: more find better", least=1, search=True
     )
 
 
@@ -76,7 +76,7 @@ class Lists:
 class IvfIndex(StoredIndex[Embeddings]):
     """Kind "ivf": for many vectors in little memory. Codes in memory find candidates, vectors on disk score them.
 
-    Memory holds a short code of each vector (64 bytes for 512 dimensions), sorted into lists of near vectors. A query
+    Memory holds a short code of each vector (128 bytes for 512 dimensions), sorted into lists of near vectors. A query
     reads the codes of its nearest `probes` lists. The vectors of the best `rescore` codes (or `k`, if that is more) are
     read from disk, in the precision that they were given in (float16, say), and scored as in exact search, ties by id.
     So a pair has the same score as in every search of visir, and a run differs from the exact one only by documents
