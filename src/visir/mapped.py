@@ -29,8 +29,9 @@ def expect_single_rows(array: Any) -> None:
 
 
 def _advise(array: Any, advice: str) -> None:
+    while array is not None and not isinstance(getattr(array, "_mmap", None), mmap.mmap):
+        array = getattr(array, "base", None)
     # Pages of a map that was written to ("c") would lose what was written.
-    pages = getattr(array, "_mmap", None)
-    if isinstance(pages, mmap.mmap) and getattr(array, "mode", "") == "r" and hasattr(mmap, advice):
+    if array is not None and array.mode == "r" and hasattr(mmap, advice):
         with contextlib.suppress(OSError, ValueError):  # a file system that takes no advice, a map that was closed
-            pages.madvise(getattr(mmap, advice))
+            array._mmap.madvise(getattr(mmap, advice))

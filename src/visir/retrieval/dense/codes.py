@@ -41,13 +41,8 @@ def usual_lists(vectors: int) -> int:
 
 
 def usual_probes(lists: int) -> int:
-    """Return how many of so many lists a search reads: about √lists, and 8 more.
-
-    Example:
-        >>> usual_probes(1), usual_probes(4096), usual_probes(16384)
-        (1, 72, 136)
-    """
-    return min(lists, round(math.sqrt(lists)) + 8)
+    """Return how many of so many lists a search reads: at most 128."""
+    return min(lists, 128)
 
 
 def trained(sample: NDArray[np.float32], lists: int, numbers: int, *, unit: bool) -> Any:
