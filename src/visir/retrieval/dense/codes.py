@@ -105,8 +105,8 @@ def nearest_codes(
         dead: (rows,) the rows that are passed over.
     """
     faiss = load_faiss(PURPOSE)
-    asked = _padded(queries, codes.d)
-    rows = np.empty((len(asked), wanted), np.int64)
+    padded = _padded(queries, codes.d)
+    rows = np.empty((len(padded), wanted), np.int64)
     options: dict[str, Any] = {}
     if isinstance(faiss.downcast_index(codes.quantizer), faiss.IndexHNSWFlat):
         options["quantizer_params"] = faiss.SearchParametersHNSW(efSearch=max(_COARSE, 2 * probes))
@@ -116,14 +116,14 @@ def nearest_codes(
     parameters = faiss.SearchParametersIVF(nprobe=probes, **options)
 
     def share(part: Share) -> None:
-        first, last = piece(len(asked), part)
+        first, last = piece(len(padded), part)
         distances = np.empty((1, wanted), np.float32)
         with faiss_threads(faiss, 1):
             for query in range(first, last):
                 alone = slice(query, query + 1)
-                codes.search(asked[alone], wanted, params=parameters, D=distances, I=rows[alone])
+                codes.search(padded[alone], wanted, params=parameters, D=distances, I=rows[alone])
 
-    spread(share, len(asked))
+    spread(share, len(padded))
     return rows
 
 

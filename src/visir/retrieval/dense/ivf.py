@@ -61,8 +61,8 @@ class IvfSettings:
 
 
 @dataclass(frozen=True, eq=False)
-class Lists:
-    """Lists of codes of all rows.
+class CodedRows:
+    """CodedRows of codes of all rows.
 
     Attributes:
         codes: The FAISS index; row r has the number r.
@@ -165,24 +165,24 @@ class IvfIndex(StoredIndex[Embeddings]):
                 with change.replacing(file, counts=False) as path:
                     faiss.write_index(codes, str(path))
         rows = Rows(self.form, tuple(parts), np.zeros(len(documents), np.bool_))
-        return IndexState(rows, Lists(codes, len(documents)), tuple(names))
+        return IndexState(rows, CodedRows(codes, len(documents)), tuple(names))
 
-    def _construct(self, rows: Rows[Embeddings]) -> Lists:
+    def _construct(self, rows: Rows[Embeddings]) -> CodedRows:
         codes = self._trained(self._sample(rows), len(rows))
         return self._grown(codes, rows, len(rows))
 
-    def _extend(self, built: Lists, before: Rows[Embeddings], after: Rows[Embeddings]) -> Lists:
+    def _extend(self, built: CodedRows, before: Rows[Embeddings], after: Rows[Embeddings]) -> CodedRows:
         if len(after) == len(before):
             return built
         if len(after) >= _GROWTH * built.rows:
             return self._construct(after)
         return self._grown(copied(built.codes), after, built.rows)
 
-    def _grown(self, codes: Any, rows: Rows[Embeddings], trained_rows: int) -> Lists:
+    def _grown(self, codes: Any, rows: Rows[Embeddings], trained_rows: int) -> CodedRows:
         """Add all rows to the codes that are not in them."""
         for block in self._blocks(rows, codes.ntotal):
             append(codes, block)
-        return Lists(codes, trained_rows)
+        return CodedRows(codes, trained_rows)
 
     def _trained(self, sample: NDArray[np.float32], rows: int) -> Any:
         lists = min(self.settings.lists or usual_lists(rows), len(sample))
@@ -212,24 +212,24 @@ class IvfIndex(StoredIndex[Embeddings]):
                 vectors[begin:end] = side.block(0, len(side))
         return vectors
 
-    def _has_file(self, built: Lists) -> bool:
+    def _has_file(self, built: CodedRows) -> bool:
         return True
 
-    def _write(self, built: Lists, path: Path) -> None:
+    def _write(self, built: CodedRows, path: Path) -> None:
         load_faiss(PURPOSE).write_index(built.codes, str(path))
 
-    def _facts(self, built: Lists) -> dict[str, Any]:
+    def _facts(self, built: CodedRows) -> dict[str, Any]:
         return {"trained": built.rows}
 
-    def _read(self, rows: Rows[Embeddings], path: Path | None, facts: Mapping[str, Any]) -> Lists:
+    def _read(self, rows: Rows[Embeddings], path: Path | None, facts: Mapping[str, Any]) -> CodedRows:
         codes = load_faiss(PURPOSE).read_index(str(path))
         if codes.ntotal != len(rows):
             raise ValueError(f"codes of {codes.ntotal} vectors for {len(rows)} rows")
         for part in rows.parts:
             expect_single_rows(part.vectors)
-        return Lists(codes, int(facts["trained"]))
+        return CodedRows(codes, int(facts["trained"]))
 
-    def _find(self, rows: Rows[Embeddings], built: Lists, queries: Embeddings, k: int, settings: IvfSettings) -> Hits:
+    def _find(self, rows: Rows[Embeddings], built: CodedRows, queries: Embeddings, k: int, settings: IvfSettings) -> Hits:
         asking = Side(queries, np.arange(len(queries)), self.settings.similarity).block(0, len(queries))
         wanted = max(k, settings.rescore)
         if wanted >= len(rows.live):
@@ -257,7 +257,7 @@ class IvfIndex(StoredIndex[Embeddings]):
             kernels.score_pairs(asking, query[some], self._vectors(rows, needed), place, scores[some])
         return Hits(query, rows.places[row], scores)
 
-    def _details(self, rows: Rows[Embeddings], built: Lists) -> dict[str, Any]:
+    def _details(self, rows: Rows[Embeddings], built: CodedRows) -> dict[str, Any]:
         codes = built.codes
         lists = int(codes.nlist)
         return {
