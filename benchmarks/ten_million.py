@@ -221,7 +221,9 @@ def faiss_search(folder: Path, size: int, name: str, probes: int, rescore: int) 
         index.hnsw.efSearch = probes
         about = f"efSearch {probes}"
     else:
-        faiss.extract_index_ivf(index).nprobe = probes
+        lists = faiss.extract_index_ivf(index)
+        lists.nprobe = probes
+        faiss.downcast_index(lists.quantizer).hnsw.efSearch = 2 * probes  # as kind "ivf" does
         index.k_factor = rescore / DEPTH
         about = f"nprobe {probes}, k_factor {rescore / DEPTH:g}"
     result = measured(lambda: index.search(queries, DEPTH)[1], folder, size)

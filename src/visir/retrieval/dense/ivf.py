@@ -62,7 +62,7 @@ class IvfSettings:
 
 @dataclass(frozen=True, eq=False)
 class CodedRows:
-    """CodedRows of codes of all rows.
+    """The codes of all rows, in lists.
 
     Attributes:
         codes: The FAISS index; row r has the number r.
@@ -229,7 +229,9 @@ class IvfIndex(StoredIndex[Embeddings]):
             expect_single_rows(part.vectors)
         return CodedRows(codes, int(facts["trained"]))
 
-    def _find(self, rows: Rows[Embeddings], built: CodedRows, queries: Embeddings, k: int, settings: IvfSettings) -> Hits:
+    def _find(
+        self, rows: Rows[Embeddings], built: CodedRows, queries: Embeddings, k: int, settings: IvfSettings
+    ) -> Hits:
         asking = Side(queries, np.arange(len(queries)), self.settings.similarity).block(0, len(queries))
         wanted = max(k, settings.rescore)
         if wanted >= len(rows.live):
