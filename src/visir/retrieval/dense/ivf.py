@@ -36,8 +36,8 @@ from visir.retrieval.stored import IndexState, StoredIndex
 from visir.retrieval.vectors import BLOCK, Side
 from visir.storage import FolderChange, changing
 
-_PAIRS = 2**14
-"""Candidates that are read from disk at once: 32 MiB of 512 dimensions."""
+_PAIRS = 2**12
+"""Candidates that are read from disk at once: where the system maps 64 kB around each, 256 MiB."""
 _GROWTH = 4
 """With so many times the vectors it was trained for, the quantiser is trained anew."""
 
@@ -52,7 +52,7 @@ class IvfSettings:
         2, "numbers of a vector that share a code of 4 bits: fewer find better and take more memory", least=1
     )
     probes: int = setting(
-        0, "lists read for each query: more find better, and cost more; 0: a little more than the root of all lists",
+        0, "lists read for each query: more find better, and cost more; 0: 4 times the root of all lists",
         least=0, search=True,
     )  # fmt: skip
     rescore: int = setting(
