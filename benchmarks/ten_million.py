@@ -7,10 +7,10 @@ Vectors are generated, seeded, block by block, into a file of float16: clusters 
 fall by a power law as those of text and image encoders do, 2 % equal and 2 % nearly equal to another vector. Queries
 are new draws. The truth is exact search over what the file holds, in the same pass. A size is the first so many
 vectors. Each build and each search is a process of its own: builds use all cores, searches one thread. Memory is the
-highest resident set, mapped pages included, less what the process had before. With --probes and --rescore, kind "ivf" is
-searched with other settings too.
+highest resident set, mapped pages included, less what the process had before. With --probes and --rescore, kind "ivf"
+is searched with other settings too.
 
-Ten million vectors of 512 dimensions take 10.2 GB for the file and 12 GB for the index.
+Ten million vectors of 512 dimensions take 10.2 GB for the file, and up to 15 GB for the index while it is built.
 """
 
 from __future__ import annotations
