@@ -81,6 +81,15 @@ for _kind in (
         packages=("faiss",),
     ),
     Kind(
+        name="ivf",
+        title="short codes in memory find candidates (FAISS), vectors on disk score them: many vectors, little memory",
+        exact=False,
+        vectors="dense",
+        module="visir.retrieval.dense.ivf:IvfIndex",
+        extra="hnsw",
+        packages=("faiss",),
+    ),
+    Kind(
         name="inverted",
         title="visir's own inverted index, memory-mapped; exact unless a search asks for less",
         exact=True,

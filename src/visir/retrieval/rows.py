@@ -22,14 +22,17 @@ FEW = 16
 SHARE = 200
 """More are as well where the index has so many times more ids: Arrow puts all of these into a hash table."""
 
+LARGEST = 2**20
+"""Parts are not merged into one of more rows: a merged part is made in memory."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rows(Generic[Vectors]):
     """The rows of an index. The object is immutable; a change makes a new one that shares the unchanged parts.
 
-    A new part is merged with the parts before it that are not larger. So n additions leave about log n parts, and each
-    vector is copied about log n times. In a merged part a deleted row keeps its vector but not its id, because the id
-    may have been added again.
+    A new part is merged with the parts before it that are not larger, up to `LARGEST` rows. So n additions leave about
+    log n parts, and one for each million rows; each vector is copied about log n times. In a merged part a deleted row
+    keeps its vector but not its id, because the id may have been added again.
 
     Attributes:
         form: How vectors are joined and written: dense or sparse.
@@ -95,7 +98,7 @@ class Rows(Generic[Vectors]):
         check_not_indexed(documents.ids, self.ids)
         parts = list(self.parts)
         merged = [documents]
-        while parts and len(parts[-1]) <= sum(map(len, merged)):
+        while parts and len(parts[-1]) <= sum(map(len, merged)) <= LARGEST - len(parts[-1]):
             merged.insert(0, parts.pop())
         dead = np.concatenate([self.dead, np.zeros(len(documents), np.bool_)])
         if len(merged) > 1:
