@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 
 from visir.errors import ConfigurationError
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.families import Family, family_of
+from visir.retrieval.remote.families import EngineFamily, family_of
 
 _named: set[tuple[str, str, int]] = set()
 
@@ -100,7 +100,7 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _trusted(family: Family) -> set[tuple[str, str, int]]:
+def _trusted(family: EngineFamily) -> set[tuple[str, str, int]]:
     servers = set()
     for url in os.environ.get(family.addresses, "").split():
         try:
@@ -111,7 +111,7 @@ def _trusted(family: Family) -> set[tuple[str, str, int]]:
     return servers
 
 
-def _server(url: str, family: Family) -> tuple[str, str, int]:
+def _server(url: str, family: EngineFamily) -> tuple[str, str, int]:
     """Which server an address leads to: how it is asked, its host and its port."""
     parts = urlsplit(url)
     scheme = parts.scheme if len({*family.schemes} & {"http", "https"}) else family.name

@@ -161,8 +161,8 @@ class RemoteEngine(Engine):
         """
 
     @abstractmethod
-    def mark(self, mark: Mark) -> None:
-        """Say on the server that the collection is complete as of this change."""
+    def mark(self, mark: Mark) -> Mark:
+        """Say on the server that the collection is complete as of this change, and return what is said."""
 
     @abstractmethod
     def destroy(self) -> None:

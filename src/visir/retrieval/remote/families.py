@@ -7,18 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 from visir.errors import ConfigurationError
 
-if TYPE_CHECKING:
-    from visir.retrieval.remote.engine import RemoteEngine
-    from visir.retrieval.remote.settings import Server
-
 
 @dataclass(frozen=True)
-class Family:
+class EngineFamily:
     """One engine.
 
     Attributes:
@@ -60,14 +56,14 @@ class Family:
         """The environment variable with a PEM file of certificates to trust, for servers with one of their own."""
         return f"{self.prefix}_CERTIFICATE"
 
-    def engine(self) -> type[RemoteEngine]:
-        """The class that asks a server of this family."""
-        engine: type[RemoteEngine] = _named(self.engine_class)
+    def engine(self) -> type[Any]:
+        """The `RemoteEngine` that asks a server of this family."""
+        engine: type[Any] = _named(self.engine_class)
         return engine
 
-    def place(self) -> type[Server]:
+    def place(self) -> type[Any]:
         """The settings that say where a server of this family is."""
-        place: type[Server] = _named(self.place_class)
+        place: type[Any] = _named(self.place_class)
         return place
 
     def check_address(self, url: str) -> None:
@@ -100,7 +96,7 @@ class Family:
             )
 
 
-QDRANT = Family(
+QDRANT = EngineFamily(
     name="qdrant",
     title="Qdrant",
     schemes=("http", "https"),
@@ -111,7 +107,7 @@ QDRANT = Family(
     engine_class="visir.retrieval.remote.server:ServerEngine",
     place_class="visir.retrieval.remote.settings:Place",
 )
-PGVECTOR = Family(
+PGVECTOR = EngineFamily(
     name="pgvector",
     title="PostgreSQL",
     schemes=("postgresql", "postgres"),
@@ -120,13 +116,13 @@ PGVECTOR = Family(
     prefix="VISIR_PGVECTOR",
     secret="PASSWORD",
     engine_class="visir.retrieval.remote.postgres:PostgresEngine",
-    place_class="visir.retrieval.remote.settings:Database",
+    place_class="visir.retrieval.remote.settings:DatabasePlace",
     takes_user=True,
 )
 FAMILIES = (QDRANT, PGVECTOR)
 
 
-def family_of(url: str) -> Family:
+def family_of(url: str) -> EngineFamily:
     """The family of the server at this address, by its scheme.
 
     Raises:

@@ -173,7 +173,7 @@ class HybridCollection:
         deep, best = min(depth, len(state.documents)), min(k, len(state.documents))
         _check_same_ids(ordered, in_order(SPARSE, sparse, self._sparse, len(state.documents), k), "query")
         words = sparse.select(ordered.ids)
-        hits, found = [], state.documents.found()
+        hits, answers = [], state.documents.begin_search()
         for first in range(0, len(ordered), _QUERIES):
             last = min(first + _QUERIES, len(ordered))
             vectors = RemoteDenseIndex._outgoing(ordered, first, last, settings)
@@ -185,12 +185,12 @@ class HybridCollection:
             ]
             of_each = [weights[: len(several)] for several in searches]
             for at, answer in enumerate(state.engine.fuse(searches, of_each, best, constant), first):
-                places = found.places([hit.key for hit in answer])
+                places = answers.places([hit.key for hit in answer])
                 scores = np.array([hit.score for hit in answer], np.float32)
                 hits.append(Hits(np.full(len(answer), at), places, scores))
         about = {"search": self._kind, "depth": depth, "constant": constant, "weights": weights, **asdict(settings)}
         by = (ordered.modality, ordered.encoder)
-        documents, fused = found.finish(Hits.joined(hits))
+        documents, fused = answers.finish(Hits.joined(hits))
         return run_of(fused, ordered.ids, by, state.documents.gallery, k, self._dense.encoder, about, documents)
 
 

@@ -31,7 +31,7 @@ LISTED = 100_000
 """Up to this many documents of an engine with transactions are listed in the gallery of a run; of more, the number."""
 
 
-class Found(Protocol):
+class SearchPlaces(Protocol):
     """The documents of one search, while it is made."""
 
     def places(self, keys: Sequence[Key]) -> NDArray[np.int64]:
@@ -54,7 +54,7 @@ class Documents(Protocol):
 
     def __len__(self) -> int: ...
 
-    def found(self) -> Found:
+    def begin_search(self) -> SearchPlaces:
         """For a search that begins."""
 
     def check_not_indexed(self, ids: pa.StringArray) -> None:
@@ -94,7 +94,7 @@ class IdIndex:
         """From points to places among the ids."""
         return Places(self.ids)
 
-    def found(self) -> Found:
+    def begin_search(self) -> SearchPlaces:
         """For a search that begins: places are those among all ids."""
         return self
 
@@ -165,7 +165,7 @@ class EngineIds:
             return Gallery.stated(self.modality, self.size, about)
         return Gallery.of(self.modality, self.ids, about)
 
-    def found(self) -> Found:
+    def begin_search(self) -> SearchPlaces:
         """For a search that begins: places are those among all ids where these are listed."""
         return _FoundIds(self.ids if self.size <= LISTED else None)
 

@@ -313,7 +313,7 @@ class RemoteIndex(Index[Vectors]):
         outgoing = self._outgoing(queries, 0, len(queries), settings)
         among = None if allowed is None else allowed.to_pylist()
         whole = self._compares_all(settings) or (allowed is not None and len(allowed) <= SCANNED)
-        found = state.documents.found()
+        results = state.documents.begin_search()
         engine, own = state.engine, None if self.settings.url else self._arrays(state.own)
         step = max(1, min(_QUERIES, _ANSWERED // ((wanted + 1) * max(self._width(), 1))))
         hits = []
@@ -327,7 +327,7 @@ class RemoteIndex(Index[Vectors]):
                 again, query, places = [], [], []
                 raw: list[Vector] = []
                 for (at, limit, exact), answer in zip(waiting, answers, strict=True):
-                    place = found.places([hit.key for hit in answer])
+                    place = results.places([hit.key for hit in answer])
                     scores = [hit.score for hit, known in zip(answer, place >= 0, strict=True) if known]
                     if len(answer) >= limit and not _settled(scores, answer[-1].score, wanted):
                         again.append((at, 4 * limit, exact))
@@ -349,7 +349,7 @@ class RemoteIndex(Index[Vectors]):
                         scored = self._scored(queries, of_query, own, of_document, settings)
                     hits.append(Hits(of_query, of_document, scored))
                 waiting = again
-        return found.finish(Hits.joined(hits))
+        return results.finish(Hits.joined(hits))
 
     _falls_short: ClassVar[bool] = False
     """Whether the engine may find fewer documents than asked for though there are more."""

@@ -21,7 +21,7 @@ from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest,
 from visir.retrieval.remote.points import Point, Vector
 from visir.retrieval.remote.postgres_client import LEAST, Binary, PostgresClient
 from visir.retrieval.remote.postgres_format import HEADER, TRAILER, array, packed, row, unpacked
-from visir.retrieval.remote.settings import Database
+from visir.retrieval.remote.settings import DatabasePlace
 
 _OPERATORS = {"vector": "vector_ip_ops", "halfvec": "halfvec_ip_ops", "sparsevec": "sparsevec_ip_ops"}
 _DEEPEST = 1_000
@@ -33,7 +33,7 @@ Columns = dict[str, tuple[str, int]]
 class PostgresEngine(Transactional):
     """A table in a database. A search sees the rows up to the generation `seen`."""
 
-    def __init__(self, collection: str, place: Database) -> None:
+    def __init__(self, collection: str, place: DatabasePlace) -> None:
         self.collection, self.place = collection, place
         self.seen = 0
         self._client = PostgresClient(place)
@@ -121,7 +121,7 @@ class PostgresEngine(Transactional):
                 )
             self._execute(connection, "ANALYZE {table}")
 
-    def mark(self, mark: Mark) -> None:
+    def mark(self, mark: Mark) -> Mark:
         """Write the mark, and make the change visible."""
         mark = with_values(mark, documents=self._mark.documents + self._changed)
         comment = json.dumps({"visir": {**asdict(mark), "columns": self._columns}})
@@ -130,6 +130,7 @@ class PostgresEngine(Transactional):
             self._execute(connection, "COMMIT")
         self._mark, self.seen = mark, mark.generation
         self._end(broken=False)
+        return mark
 
     def undo(self) -> None:
         """Take back what was done since the last mark."""
@@ -346,8 +347,8 @@ class PostgresEngine(Transactional):
     def _array(self, items: Sequence[bytes | None], type_: str) -> Binary:
         if type_ not in self._numbers:
             statement = "SELECT %s::regtype::oid"
-            found = self._client.read("look at the types", lambda c: c.execute(statement, (type_,)).fetchone())
-            self._numbers[type_] = found[0]
+            number = self._client.read("look at the types", lambda c: c.execute(statement, (type_,)).fetchone())
+            self._numbers[type_] = number[0]
         return Binary(array(items, self._numbers[type_]))
 
     def _execute(self, connection: Any, statement: str, **values: Any) -> None:
@@ -369,8 +370,8 @@ class PostgresEngine(Transactional):
 def _read_comment(described: tuple[str | None]) -> tuple[Mark, Columns]:
     """The mark and the columns; an empty mark for a table of somebody else."""
     try:
-        told = dict(json.loads(described[0] or "")["visir"])
-        columns = {name: (str(type_), int(size)) for name, (type_, size) in told.pop("columns").items()}
-        return Mark(**told), columns
+        comment = dict(json.loads(described[0] or "")["visir"])
+        columns = {name: (str(type_), int(size)) for name, (type_, size) in comment.pop("columns").items()}
+        return Mark(**comment), columns
     except (ValueError, TypeError, KeyError, AttributeError):
         return Mark(), {}

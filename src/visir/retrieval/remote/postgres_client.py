@@ -15,7 +15,7 @@ from visir.errors import require
 from visir.retrieval.remote.addresses import check_named, is_loopback, secret_for, why_no_key
 from visir.retrieval.remote.engine import EngineError
 from visir.retrieval.remote.families import PGVECTOR
-from visir.retrieval.remote.settings import Database
+from visir.retrieval.remote.settings import DatabasePlace
 
 T = TypeVar("T")
 _PAUSE = 0.5
@@ -35,7 +35,7 @@ class PostgresClient:
     knows the password too (SCRAM), or to ask for none.
     """
 
-    def __init__(self, place: Database) -> None:
+    def __init__(self, place: DatabasePlace) -> None:
         require("psycopg", extra="pgvector", purpose="an index in PostgreSQL")
         check_named(place.url)
         self.place = place
@@ -138,7 +138,7 @@ class PostgresClient:
     def _arguments(self) -> dict[str, Any]:
         parts, secret = urlsplit(self.place.url), secret_for(self.place.url)
         certificate = os.environ.get(PGVECTOR.certificate)
-        found: dict[str, Any] = {
+        arguments: dict[str, Any] = {
             "host": parts.hostname,
             "port": parts.port or PGVECTOR.port,
             "dbname": unquote(parts.path.strip("/")) or "postgres",
@@ -151,10 +151,10 @@ class PostgresClient:
             "options": f"-c statement_timeout={self.place.timeout}s -c plan_cache_mode=force_custom_plan",
         }
         if certificate:
-            found |= {"sslmode": "verify-full", "sslrootcert": certificate}
+            arguments |= {"sslmode": "verify-full", "sslrootcert": certificate}
         elif not is_loopback(parts.hostname or ""):
-            found["require_auth"] = "scram-sha-256,none"
-        return {name: value for name, value in found.items() if value is not None}
+            arguments["require_auth"] = "scram-sha-256,none"
+        return {name: value for name, value in arguments.items() if value is not None}
 
     def explained(self, what: str, fault: Exception) -> EngineError:
         """The error that says what was asked, and what to do next."""

@@ -68,18 +68,19 @@ class ServerEngine(RemoteEngine):
         )
         return engine
 
-    def mark(self, mark: Mark) -> None:
+    def mark(self, mark: Mark) -> Mark:
         """Say on the server that the collection is complete as of this change."""
         metadata = {"visir": {"index": mark.index, "generation": mark.generation, "complete": True}}
         self._sent("mark the collection", lambda client: client.update_collection(self.collection, metadata=metadata))
+        return mark
 
     def read_mark(self) -> Mark:
         """What the collection's metadata says of the index."""
         info = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
-        told = (info.config.metadata or {}).get("visir", {})
-        if not isinstance(told, dict):
+        mark = (info.config.metadata or {}).get("visir", {})
+        if not isinstance(mark, dict):
             return Mark()
-        return Mark(str(told.get("index", "")), int(told.get("generation", 0)), bool(told.get("complete")))
+        return Mark(str(mark.get("index", "")), int(mark.get("generation", 0)), bool(mark.get("complete")))
 
     def exists(self) -> bool:
         """Whether there is a collection of this name."""

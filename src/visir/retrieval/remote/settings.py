@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from visir.errors import ConfigurationError
-from visir.retrieval.remote.families import PGVECTOR, QDRANT, Family
+from visir.retrieval.remote.families import PGVECTOR, QDRANT, EngineFamily
 from visir.retrieval.settings import setting
 
 
@@ -14,7 +14,7 @@ from visir.retrieval.settings import setting
 class Server:
     """Which server, and how patient visir is with it."""
 
-    family: ClassVar[Family]
+    family: ClassVar[EngineFamily]
 
     url: str = setting("", "address of the server")
     collection: str = setting("", "name of the collection on the server; by default made from the folder's name")
@@ -95,7 +95,7 @@ class SparseSettings(Place):
 
 
 @dataclass(frozen=True)
-class Database(Server):
+class DatabasePlace(Server):
     """Where a table of PostgreSQL is. Each index has a table of its own, and touches no other."""
 
     family = PGVECTOR
@@ -142,7 +142,7 @@ class Database(Server):
 
 
 @dataclass(frozen=True)
-class PgvectorSettings(Database, Scored):
+class PgvectorSettings(DatabasePlace, Scored):
     """An index of dense vectors in PostgreSQL."""
 
     precision: str = setting(
@@ -153,7 +153,7 @@ class PgvectorSettings(Database, Scored):
 
 
 @dataclass(frozen=True)
-class PgvectorSparseSettings(Database):
+class PgvectorSparseSettings(DatabasePlace):
     """An index of sparse vectors in PostgreSQL (type sparsevec).
 
     A graph is left out by default: it takes vectors of up to 1,000 terms, and finds less than one of dense vectors.

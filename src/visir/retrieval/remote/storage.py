@@ -223,12 +223,14 @@ class RemoteStorage:
         self._publish(change, self.state.documents, engine, now)
         try:
             _drop(engine, touched) if put is None else _fill(engine, put(), len(touched))
-            engine.mark(Mark(mark.index, mark.generation + 1, True, number))
+            written = engine.mark(Mark(mark.index, mark.generation + 1, True, number))
         except BaseException:
             engine.undo()
             raise
         now.pop("pending")
-        self._publish(change, documents, engine, {**now, "changes": mark.generation + 1})
+        self._publish(
+            change, replace(documents, size=written.documents), engine, {**now, "changes": written.generation}
+        )
 
     def _change_embedded(
         self,
