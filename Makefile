@@ -41,10 +41,12 @@ lint: $(VENV)/.dev ## ruff and mypy --strict
 docs: $(VENV)/.dev ## build the documentation into site/
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
-BENCHMARKS := $(filter-out benchmarks/gpu.py benchmarks/flickr8k_% benchmarks/finetuning_objectives.py benchmarks/shortcuts_% benchmarks/sparse_tables.py,$(wildcard benchmarks/*.py))
+BENCHMARKS := search_and_measure million read_coco scenes encoding training_throughput scenes_training startup index_kinds \
+	sparse_search maxsim filtered_search second_stage sparsify_speed perturbation_speed stress_overhead library_updates \
+	page_load service_load service_cost shard_tail scale_plan calibration parity
 
-bench: $(VENV)/.dev ## run the benchmarks and print their tables (by hand, as they need trained models: benchmarks/flickr8k_*, finetuning_objectives, shortcuts_*, sparse_tables)
-	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+bench: $(VENV)/.dev ## run the benchmarks that need no argument, and print their tables (the others say what they need: --help)
+	@for script in $(BENCHMARKS); do echo "== $$script"; $(BIN)/python benchmarks/$$script.py || exit 1; done
 
 gpu: $(VENV)/.dev ## on a machine with a GPU: its vectors beside the CPU's; encoding, training and search measured (ten minutes)
 	@$(BIN)/python benchmarks/gpu.py

@@ -3,15 +3,16 @@
     python benchmarks/sessions_engines.py 1e6 10e6 [--threads 2] [--driver-memory 4g] [--folder …]
 
 The log is the generated one; Spark is `local[threads]`, started for each log, because that is what one pays. Each
-engine is a process of its own; processor time is of it and what it started (Java), memory what one process held at
-most. Then the thesis's examples are drawn from both folders, and the features of all steps compared, bit by bit. Needs
-Java and `pip install 'visir[sessions,spark]'`.
+engine is a process of its own; processor time is of it and what it started (Java, the workers' Python), memory what
+one process held at most. Then the thesis's examples are drawn from both folders, and the features of all steps
+compared, bit by bit. Needs Java and `pip install 'visir[spark]'`.
 """
 
 from __future__ import annotations
 
 import argparse
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 
 from sessions_scale import EVENTS_PER_SESSION, STAGES, run_stage
@@ -20,6 +21,7 @@ from visir.sessions.features import LearntFeatures, features_of
 
 SAMPLES: tuple[tuple[Setting, int], ...] = (("anonymous", 22_982), ("identified", 6_319))
 STAGES["spark"] = """
+import subprocess
 from pyspark.sql import SparkSession
 from visir.sessions import load_mapping
 from visir.sessions.spark import sessionise_spark
@@ -27,6 +29,9 @@ builder = SparkSession.builder.master(f"local[{options['threads']}]").config("sp
 builder = builder.config("spark.ui.enabled", "false").config("spark.ui.showConsoleProgress", "false")
 spark = builder.config("spark.sql.shuffle.partitions", 4 * options["threads"]).getOrCreate()
 sessionise_spark(spark, folder / "log/events", load_mapping(folder / "log/mapping.toml"), folder / "spark")
+workers = subprocess.run(["ps", "-eo", "cputimes=,args="], capture_output=True, text=True).stdout.splitlines()
+seconds = sum(int(line.split()[0]) for line in workers if line.split()[2:4] == ["-m", "pyspark.daemon"])
+(folder / "workers-seconds").write_text(str(seconds))
 java = spark.sparkContext._gateway.proc
 spark.stop()
 java.stdin.close()  # which ends it; what it took is known when it has ended
@@ -66,6 +71,9 @@ def main() -> None:
                 options: dict[str, object] = {"threads": arguments.threads}
                 options |= {"memory": arguments.driver_memory} if engine == "spark" else {}
                 cost = run_stage(stage, folder, sessions, options)
+                if engine == "spark":  # the workers' Python is ended by Java, which does not wait for it
+                    workers = float((folder / "workers-seconds").read_text())
+                    cost = replace(cost, processor=cost.processor + workers)
                 print(
                     f"{events:12,.0f}  {engine:<9} {cost.processor:11.1f} {cost.wall:8.1f} {cost.memory / 1e6:8,.0f}",
                     flush=True,

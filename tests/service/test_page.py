@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import BytesIO
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -139,10 +140,12 @@ def test_typing_searches_and_the_address_follows(watched: Watched) -> None:
     expect(page.locator("#text")).to_be_focused()
     expect(page.get_by_role("status").first).to_have_text("90 pictures")
     browsed = watched.items()
+    page.evaluate("times = []; document.querySelector('#text').addEventListener('input', () => times.push(Date.now()))")
     with page.expect_response(lambda response: response.url.endswith("/search")):
         page.keyboard.type("a red sheep", delay=15)
     expect(page.get_by_role("status").first).to_contain_text(re.compile(r"90 pictures, best first · \d+ ms|1 ms"))
-    assert watched.searches() == 1, "one search for a text typed without a pause"
+    pauses = sum(after - before > 200 for before, after in pairwise(page.evaluate("times")))  # of a busy machine
+    assert watched.searches() <= 1 + pauses, "one search for a text typed without a pause"
     assert page.url.endswith("/?q=a+red+sheep") and page.title() == "a red sheep · visir"
     found = watched.items()
     assert found != browsed

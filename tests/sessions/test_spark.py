@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import shutil
+import sys
+import types
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -17,9 +19,10 @@ import pytest
 
 from visir.errors import ConfigurationError, VisirError
 from visir.sessions import preset, sessionise
+from visir.sessions import spark as sessions_of_spark
 from visir.sessions.examples import Sample, draw, earlier_sql, examples_sql
 from visir.sessions.features import LearntFeatures, features_of
-from visir.sessions.spark import sessionise_spark
+from visir.sessions.spark import sessionise_spark, spark_sessions
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -135,7 +138,8 @@ def same_features(one: Path, other: Path, n: int = 500) -> None:
             assert learnt.matrix(mine, step).tobytes() == again.matrix(theirs, step).tobytes()
 
 
-def test_spark_finds_what_duckdb_finds(tmp_path: Path, spark: SparkSession) -> None:
+def test_spark_finds_what_duckdb_finds(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("visir.sessions.spark.ROWS_PER_PARTITION", 2000)
     log = dirty_log(tmp_path / "log", 4000, 60)
     mine = sessionise(log, MAPPING, tmp_path / "duckdb")
     theirs = sessionise_spark(spark, log, MAPPING, tmp_path / "spark")
@@ -159,7 +163,7 @@ def test_spark_finds_what_duckdb_finds(tmp_path: Path, spark: SparkSession) -> N
 
 
 def test_spark_refuses_what_only_duckdb_reads(tmp_path: Path, spark: SparkSession) -> None:
-    with pytest.raises(ConfigurationError, match=r"'ga-sessions' reads parquet .* and lists"):
+    with pytest.raises(ConfigurationError, match=r"'ga-sessions' reads parquet and lists"):
         sessionise_spark(spark, tmp_path, preset("ga-sessions"), tmp_path / "out")
     log = dirty_log(tmp_path / "log", 10, 3)
     with pytest.raises(VisirError, match="0 idle minutes"):
@@ -167,9 +171,105 @@ def test_spark_refuses_what_only_duckdb_reads(tmp_path: Path, spark: SparkSessio
     assert not (tmp_path / "out").exists()
 
 
+def test_spark_gives_frames_for_logs_and_results_elsewhere(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visir.sessions.spark.ROWS_PER_PARTITION", 700)
+    log = dirty_log(tmp_path / "log", 2000, 30)
+    counts = sessionise(log, MAPPING, tmp_path / "duckdb")
+    files = [f"file://{file}" for file in sorted(log.glob("*.parquet"))]
+    orders = {"sessions": ["visitor", "session"], "events": ["visitor", "place"], "rejected": ["arrival"]}
+    with spark_sessions(spark, files, MAPPING) as frames:
+        assert frames.counts == counts
+        for part, order in orders.items():
+            expected = rows(tmp_path / "duckdb", part, order)
+            frame = getattr(frames, part).toArrow().sort_by([(name, "ascending") for name in order])
+            assert frame.cast(expected.schema).equals(expected), part
+
+
+@pytest.mark.parametrize("unit", ["s", "iso", "local"])
+def test_spark_reads_times_as_duckdb_does(unit: str, tmp_path: Path, spark: SparkSession) -> None:
+    clocks = ["2025-03-30 01:59:59", "2025-03-30 02:30:00", "2025-10-26 02:30:00", "yesterday", None, "2024-01-01"]
+    times = pa.array(clocks * 4) if unit != "s" else pa.array([1.7e9, 1_743_300_000.25, None, -1.0, 3e11, 5.0] * 4)
+    log = pa.table({"visitor": [f"v{k % 5}" for k in range(24)], "time": times, "action": ["page", "order"] * 12})
+    pq.write_table(log, tmp_path / "log.parquet")
+    mapping = replace(preset("events"), unit=unit, time_zone="Europe/Amsterdam", zone="Europe/Amsterdam")
+    counts = sessionise(tmp_path / "log.parquet", mapping, tmp_path / "duckdb")
+    assert sessionise_spark(spark, tmp_path / "log.parquet", mapping, tmp_path / "spark") == counts
+    assert 0 < counts.accepted < counts.read
+    same_folders(tmp_path / "duckdb", tmp_path / "spark")
+
+
+def test_spark_finds_nothing_in_a_log_without_rows(tmp_path: Path, spark: SparkSession) -> None:
+    log = dirty_log(tmp_path / "log", 100, 3)
+    empty = pq.read_table(log).slice(0, 0)
+    pq.write_table(empty, tmp_path / "empty.parquet")
+    counts = sessionise_spark(spark, tmp_path / "empty.parquet", MAPPING, tmp_path / "spark")
+    assert counts == sessionise(tmp_path / "empty.parquet", MAPPING, tmp_path / "duckdb")
+    assert (counts.read, counts.sessions) == (0, 0)
+    same_folders(tmp_path / "duckdb", tmp_path / "spark")
+
+
+def test_mistakes_are_named_before_spark_begins(tmp_path: Path, spark: SparkSession) -> None:
+    log = dirty_log(tmp_path / "log", 10, 3)
+    wrong = replace(MAPPING, events={**MAPPING.events, "page": "pgae"})
+    with pytest.raises(VisirError, match=r"mapping 'events' cannot be applied to the log: .*pgae"):
+        sessionise_spark(spark, log, wrong, tmp_path / "out")
+    wrong = replace(MAPPING, events={**MAPPING.events, "visitor": "regexp_extract_all(visitor, 'v', [1])"})
+    with pytest.raises(ConfigurationError, match=r"Spark cannot read coalesce\(CAST\(regexp_extract_all"):
+        sessionise_spark(spark, log, wrong, tmp_path / "out")
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "mine.txt").write_text("mine")
+    with pytest.raises(VisirError, match="out"):
+        sessionise_spark(spark, log, MAPPING, tmp_path / "out", replace=True)
+    assert (tmp_path / "out" / "mine.txt").read_text() == "mine"
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["log", "out"]
+
+
+def test_workers_without_visir_are_named(tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    for path in Path(pa.__file__).parent.parent.iterdir():
+        if "visir" not in path.name:
+            (packages / path.name).symlink_to(path)
+    python = tmp_path / "python"
+    python.write_text(f'#!/bin/sh\nPYTHONPATH={packages} exec {sys.executable} -S "$@"\n')
+    python.chmod(0o755)
+    monkeypatch.setenv("PYSPARK_PYTHON", str(python))
+    monkeypatch.setattr(spark.sparkContext, "pythonExec", str(python))
+    log = dirty_log(tmp_path / "log", 10, 3)
+    with pytest.raises(VisirError, match=r"No module named 'visir'.*\n.*PYSPARK_PYTHON"):
+        sessionise_spark(spark, log, MAPPING, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_task_that_is_tried_again_replaces_what_it_wrote(tmp_path: Path, spark: SparkSession) -> None:
+    log = dirty_log(tmp_path / "log", 300, 9)
+    sessionise_spark(spark, log, MAPPING, tmp_path / "out")
+    work = sessions_of_spark._Work(MAPPING, 30, "1GB")
+    table = sessions_of_spark._by_visitor(spark, sorted(log.glob("*.parquet")), work)[0].toArrow()
+    before = {path: path.read_bytes() for path in (tmp_path / "out").rglob("part-*")}
+    again = tmp_path / "again"
+    for part in ("sessions", "events", "rejected"):
+        (again / part).mkdir(parents=True)
+        (again / part / "part-00000.parquet").write_bytes(b"half of a file")
+    monkey = pytest.MonkeyPatch()
+    with monkey.context() as patch:
+        patch.setattr("pyspark.TaskContext.get", lambda: types.SimpleNamespace(partitionId=lambda: 0))
+        (counts,) = sessions_of_spark._written(work, again, iter(table.to_batches()))
+    assert counts.num_rows == 1
+    assert {path.relative_to(again): path.read_bytes() for path in again.rglob("part-*")} == {
+        path.relative_to(tmp_path / "out"): data for path, data in before.items()
+    }
+
+
 @pytest.mark.slow
-def test_a_cluster_of_two_workers_finds_the_same_in_a_million_events(tmp_path: Path) -> None:
+def test_a_cluster_of_two_workers_finds_the_same_in_a_million_events(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     from spark_cluster import standalone_cluster
+
+    monkeypatch.setenv("PYSPARK_PYTHON", sys.executable)
 
     log = dirty_log(tmp_path / "log", 1_000_000, 40_000, files=3)
     mine = sessionise(log, MAPPING, tmp_path / "duckdb")

@@ -21,7 +21,7 @@ FUNCTIONS = {
 }
 ALLOWED = {
     "library/index_migration.py": "moves the folder of an index inside its library; visir made both",
-    "sessions/spark.py": "names the files that Spark wrote into a claimed folder of a scratch folder",
+    "sessions/spark.py": "moves what a worker wrote in a scratch folder to the claimed names beside it",
 }
 
 

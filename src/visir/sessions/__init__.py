@@ -1,8 +1,8 @@
 """Sessions of shop logs (thesis chapter 6): raw events in, sessions out.
 
 This application needs nothing of images or captions. `mapping` declares how the columns of a log become events;
-`definition` says what a session is, as SQL text in the `dialect` of an engine; `source` finds the files of a log;
-`sessionisation` runs the definition in bounded memory, `bucket` by bucket; `spark` runs it on a cluster. On the
+`definition` says what a session is, as SQL text; `source` finds the files of a log;
+`sessionisation` runs the definition in bounded memory, `bucket` by bucket; `spark` spreads them over a cluster. On the
 sessions build `description` (what distinguishes sessions that buy), `prediction` (predicting a purchase) and
 `simulator` (logs with known causes). Names are imported when first used.
 

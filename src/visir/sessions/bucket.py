@@ -25,7 +25,7 @@ from visir.sessions.definition import (
     sessions_sql,
     timed_sql,
 )
-from visir.sessions.dialect import path_literal
+from visir.sessions.sql import path_literal
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection

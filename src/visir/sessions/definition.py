@@ -16,9 +16,7 @@ count.
 The other reading of a login, that it makes all of that visitor's anonymous sessions the customer's, is not taken: the
 thesis assigns "the session to the customer".
 
-From `timed_sql` on the text is common SQL (windows, filtered aggregates, `min_by`), and engines differ in a `Dialect`
-of a few words. Reading a log's own columns (`rows_sql`, `events_sql`) is common SQL too where times are microseconds;
-other times are read with DuckDB's functions.
+The text is DuckDB's SQL, which runs it everywhere: on one machine, and on the workers of Spark.
 
 Most events are no duplicate, not late, and no login of another customer. These rare events are searched among the few
 moments and visitors where they can be, as sets of arrivals, so that all the others need two sorts of a few numbers.
@@ -30,8 +28,8 @@ from collections.abc import Collection
 from datetime import datetime
 
 from visir.errors import ConfigurationError, nearest, raise_faults
-from visir.sessions.dialect import DUCKDB, Dialect
 from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, LogMapping
+from visir.sessions.sql import local_sql, text_literal, weekday_sql
 
 IDLE_MINUTES = 30
 
@@ -113,19 +111,18 @@ def rows_sql(
     return rows if arrival is not None else f"SELECT *, row_number() OVER () AS arrival FROM ({rows})"
 
 
-def events_sql(mapping: LogMapping, rows: str, dialect: Dialect = DUCKDB) -> str:
+def events_sql(mapping: LogMapping, rows: str) -> str:
     """SQL of one event per row, with `reason` (null for an accepted event) and its flags.
 
     Args:
         mapping: How rows become events.
         rows: SQL of `rows_sql`.
-        dialect: Of the engine that runs the SQL.
     """
     texts = [f"nullif(CAST({mapping.events.get(name, 'NULL')} AS STRING), '') AS {name}" for name in _TEXTS]
     price = mapping.events.get("price", "NULL")
     price = f"TRY_CAST({price} AS DOUBLE)"
     price = f"CASE WHEN abs({price}) < CAST('infinity' AS DOUBLE) THEN {price} END"  # not a number is not less
-    meaning = "".join(f" WHEN {dialect.literal(name)} THEN '{action}'" for name, action in mapping.actions.items())
+    meaning = "".join(f" WHEN {text_literal(name)} THEN '{action}'" for name, action in mapping.actions.items())
     meaning = f"CASE action_text{meaning} END" if meaning else "CAST(NULL AS STRING)"
     limits = [
         ("no_visitor", "visitor IS NULL"),
@@ -134,8 +131,8 @@ def events_sql(mapping: LogMapping, rows: str, dialect: Dialect = DUCKDB) -> str
         ("early", "false" if mapping.since is None else f"time < {_microseconds(mapping.since)}"),
         ("future", "false" if mapping.until is None else f"time >= {_microseconds(mapping.until)}"),
         ("bot", "coalesce(bot, false)"),
-        ("location", _outside("location", mapping.locations, dialect)),
-        ("device", _outside("device", mapping.devices, dialect)),
+        ("location", _outside("location", mapping.locations)),
+        ("device", _outside("device", mapping.devices)),
     ]
     reason = "".join(f" WHEN {condition} THEN '{name}'" for name, condition in limits)
     return f"""
@@ -279,7 +276,7 @@ SELECT visitor, arrival, late, repeated_order, CAST(row_number() OVER ({_IN_ORDE
 FROM marked"""
 
 
-def sessions_sql(bounded: str, zone: str, dialect: Dialect = DUCKDB) -> str:
+def sessions_sql(bounded: str, zone: str) -> str:
     """SQL of one row per session.
 
     Hour (0–23) and weekday (1 Monday – 7 Sunday) are those of the session's start in `zone`.
@@ -287,11 +284,10 @@ def sessions_sql(bounded: str, zone: str, dialect: Dialect = DUCKDB) -> str:
     Args:
         bounded: A table of accepted events with `place` and `session`.
         zone: A time zone, such as "Europe/Amsterdam".
-        dialect: Of the engine that runs the SQL.
     """
     counts = ", ".join(f"count(*) FILTER (WHERE action = '{action}') AS {_plural(action)}" for action in ACTIONS)
     length = ", ".join(f"'{action}'" for action in COUNTED)
-    local = dialect.local("began", zone)
+    local = local_sql("began", zone)
     return f"""
 WITH grouped AS (
   SELECT visitor, session, min(customer) AS customer, min(time) AS began, max(time) AS ended,
@@ -302,7 +298,7 @@ WITH grouped AS (
   FROM {bounded} GROUP BY visitor, session
 )
 SELECT visitor, session, customer, began, ended, CAST(hour({local}) AS TINYINT) AS hour,
-  CAST({dialect.weekday(local)} AS TINYINT) AS weekday, length, events, {", ".join(map(_plural, ACTIONS))},
+  CAST({weekday_sql(local)} AS TINYINT) AS weekday, length, events, {", ".join(map(_plural, ACTIONS))},
   unique_queries, purchase, device, devices, channel
 FROM grouped"""
 
@@ -315,11 +311,11 @@ def _no_duplicate(duplicates: str) -> str:
     return f"NOT EXISTS (SELECT 1 FROM {duplicates} copies WHERE copies.arrival = timed.arrival)"
 
 
-def _outside(column: str, accepted: tuple[str, ...], dialect: Dialect) -> str:
+def _outside(column: str, accepted: tuple[str, ...]) -> str:
     """SQL of whether a column is none of the accepted values; where none are declared, all are accepted."""
     if not accepted:
         return "false"
-    return f"coalesce({column} NOT IN ({', '.join(map(dialect.literal, accepted))}), true)"
+    return f"coalesce({column} NOT IN ({', '.join(map(text_literal, accepted))}), true)"
 
 
 def _wall(mapping: LogMapping) -> str:
@@ -338,7 +334,7 @@ def _utc(mapping: LogMapping) -> str:
     """`time` in UTC, null where the wall clock never showed it; and whether it showed it twice."""
     if mapping.unit != "local":
         return "wall AS time, false AS ambiguous_time"
-    zone = DUCKDB.literal(mapping.time_zone)
+    zone = text_literal(mapping.time_zone)
 
     def shows(moment: str) -> str:
         return f"coalesce(epoch_us(timezone({zone}, make_timestamptz({moment}))) = wall, false)"

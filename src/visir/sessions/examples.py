@@ -31,10 +31,10 @@ import numpy as np
 
 from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.files import read_json
-from visir.sessions.dialect import DUCKDB
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import parts_of, table_of
 from visir.sessions.records import NEVER, STEPS, CodedTexts, EarlierSessions, SessionExamples, Texts
+from visir.sessions.sql import text_literal
 
 if TYPE_CHECKING:
     from duckdb import DuckDBPyConnection
@@ -318,7 +318,7 @@ def slices(engine: DuckDBPyConnection, folder: Path) -> Iterator[tuple[str, str]
             f"SELECT DISTINCT min(visitor) AS first FROM (SELECT visitor, {numbered} // {EVENTS_AT_ONCE} AS slice "
             f"FROM {sessions}) GROUP BY slice ORDER BY first"
         ).fetchall()
-        bounds = [DUCKDB.literal(row[0]) for row in first[1:]]
+        bounds = [text_literal(row[0]) for row in first[1:]]
         for begin, end in pairwise([None, *bounds, None]):
             limits = [f"visitor >= {begin}"] * (begin is not None) + [f"visitor < {end}"] * (end is not None)
             where = f" WHERE {' AND '.join(limits)}" if limits else ""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from visir.sessions.dialect import path_literal
+from visir.sessions.sql import path_literal
 from visir.storage import FolderKind, Manifest
 
 SESSIONS = FolderKind("sessions", "a folder of sessions", remedy="make one of a log: visir sessions make LOG")

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from visir.errors import ConfigurationError, VisirError, raise_faults
 from visir.sessions.definition import events_sql, rows_sql
-from visir.sessions.dialect import path_literal
 from visir.sessions.engine import without_query
 from visir.sessions.log_repair import REJECTED_LINES, check_heads, repaired_files
 from visir.sessions.mapping import LogMapping
 from visir.sessions.source import arrival_sql, table_sql
+from visir.sessions.sql import path_literal
 from visir.storage import Scratch
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ def read_events(
     except ConfigurationError:
         raise
     except duckdb.Error as fault:
-        cause = _error_of(mapping, fault)
+        cause = reading_error(mapping, fault)
         if _is_of_mapping(fault):
             raise cause from fault
     if mapping.format == "parquet":
@@ -71,7 +71,7 @@ def read_events(
     try:
         tables = _read(engine, mapping, readable, scratch, buckets)
     except duckdb.Error as fault:
-        raise _error_of(mapping, fault) from fault
+        raise reading_error(mapping, fault) from fault
     place = _merged_lines(engine)
     if place:
         raise VisirError(f"{place}: a quoted field that does not end as it should.", hint="mend or remove that line")
@@ -188,7 +188,8 @@ def _is_of_mapping(fault: Error) -> bool:
     return isinstance(fault, of_sql) and "json_read expected records" not in str(fault)
 
 
-def _error_of(mapping: LogMapping, fault: Error) -> VisirError:
+def reading_error(mapping: LogMapping, fault: Error) -> VisirError:
+    """What DuckDB raised while it read a log by a mapping, as an error that says what to do."""
     import duckdb
 
     if isinstance(fault, (duckdb.OutOfMemoryException, duckdb.IOException)):

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from visir.errors import VisirError
-from visir.sessions.dialect import DUCKDB, path_literal
 from visir.sessions.log_archive import is_archive, unpack, unpacked_folder
 from visir.sessions.mapping import LogMapping
+from visir.sessions.sql import path_literal, text_literal
 from visir.storage import Scratch
 
 if TYPE_CHECKING:
@@ -87,7 +87,7 @@ def table_sql(files: Sequence[Path], mapping: LogMapping) -> str:
         return (
             f"read_json({names}, format = 'newline_delimited', records = true, union_by_name = true, sample_size = -1)"
         )
-    options = f"all_varchar = true, header = true, delim = {DUCKDB.literal(mapping.delimiter)}, "
+    options = f"all_varchar = true, header = true, delim = {text_literal(mapping.delimiter)}, "
     options += "quote = '\"', escape = '\"', store_rejects = true"
     tables = [f"SELECT * FROM read_csv({path_literal(file)}, {options})" for file in files]
     return f"({' UNION ALL BY NAME '.join(tables)})"  # the reader's own union by name loses rejected lines

@@ -14,7 +14,7 @@ from visir.evaluation.significance import corrected
 from visir.sessions.description.differences import GroupDifference, difference_of, pair_of
 from visir.sessions.description.session_log import SessionLog
 from visir.sessions.description.switches import STEPS
-from visir.sessions.dialect import DUCKDB
+from visir.sessions.sql import text_literal, weekday_sql
 
 PAIRS_UP_TO = 3
 EVENING = (18, 20)
@@ -50,7 +50,7 @@ def _comparisons(log: SessionLog) -> Iterator[GroupDifference]:
     median = int(log.value(f"SELECT quantile_disc(length, 0.5) FROM {log.sessions}"))
     what = f"share of sessions longer than {median:,} action{'' if median == 1 else 's'}, the median of all sessions"
     yield difference_of("length", (WITH, WITHOUT), what, pair_of(log, *outcomes, f"length > {median}"))
-    days = log.value(f"SELECT count(DISTINCT {DUCKDB.weekday(log.clock)}) FROM {log.sessions}")
+    days = log.value(f"SELECT count(DISTINCT {weekday_sql(log.clock)}) FROM {log.sessions}")
     if days == 7:
         pair = pair_of(log, "weekday <= 5", "weekday > 5", "purchase")
         yield difference_of("time", ("from Monday to Friday", "at the weekend"), BUYING, pair)
@@ -77,8 +77,8 @@ def _comparisons(log: SessionLog) -> Iterator[GroupDifference]:
 def _conversions(log: SessionLog, section: str, column: str) -> Iterator[GroupDifference]:
     names = log.names(column)
     for first, second in _groups(names):
-        literal = DUCKDB.literal(first)
-        other = f"<> {literal}" if second is None else f"= {DUCKDB.literal(second)}"
+        literal = text_literal(first)
+        other = f"<> {literal}" if second is None else f"= {text_literal(second)}"
         pair = pair_of(log, f"{column} = {literal}", f"{column} {other}", "purchase", where=f"{column} IS NOT NULL")
         yield difference_of(section, (first, second or f"all other {section}"), BUYING, pair)
 

@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Any, Literal
 from visir.errors import ConfigurationError, raise_faults
 from visir.files import read_json
 from visir.sessions.description.intervals import Moments
-from visir.sessions.dialect import DUCKDB, path_literal
 from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import parts_of, table_of
 from visir.sessions.mapping import zone_fault
+from visir.sessions.sql import local_sql, path_literal, weekday_sql
 from visir.storage import Scratch
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class SessionLog:
     @property
     def clock(self) -> str:
         """SQL of the wall clock of the zone at which a session began."""
-        return DUCKDB.local("began", self.zone)
+        return local_sql("began", self.zone)
 
     @property
     def sessions(self) -> str:
@@ -186,7 +186,7 @@ class SessionLog:
             return self.scratch.path / by
         target = self.scratch.folder(by, "part=*/*.parquet")
         count = max(1, -(-int(self.counts["sessions"]) // SESSIONS_PER_BUCKET))
-        clock = f"CAST(hour({self.clock}) AS TINYINT) AS hour, CAST({DUCKDB.weekday(self.clock)} AS TINYINT) AS weekday"
+        clock = f"CAST(hour({self.clock}) AS TINYINT) AS hour, CAST({weekday_sql(self.clock)} AS TINYINT) AS weekday"
         columns = f"visitor, session, began, length, queries, {clock}, purchase, device, channel"
         if by == "customers":
             query = f"SELECT customer AS unit, {columns} FROM {self.sessions} WHERE customer IS NOT NULL"

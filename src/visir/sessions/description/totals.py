@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from visir.sessions.description.session_log import SessionLog
 from visir.sessions.description.statistic import Statistic, StatisticCell
-from visir.sessions.dialect import DUCKDB
+from visir.sessions.sql import local_sql
 
 
 def totals(log: SessionLog) -> Statistic:
@@ -16,7 +16,7 @@ def totals(log: SessionLog) -> Statistic:
     """
     name = ("table-6-1", "What the log holds", "Table 6.1")
     known_counts = log.known_counts
-    first, last = (f"strftime({DUCKDB.local(end, log.zone)}, '%Y-%m-%d %H:%M')" for end in ("min(began)", "max(ended)"))
+    first, last = (f"strftime({local_sql(end, log.zone)}, '%Y-%m-%d %H:%M')" for end in ("min(began)", "max(ended)"))
     sessions, customers, purchases, orders, queries, start, end, hours, days, visitors = log.rows(
         "SELECT count(*), count(DISTINCT customer), count(*) FILTER (WHERE purchase), sum(orders), sum(queries), "
         f"{first}, {last}, (max(ended) - min(began)) / 3600e6, count(DISTINCT CAST({log.clock} AS DATE)), "

@@ -5,7 +5,7 @@ from __future__ import annotations
 from visir.sessions.description.outcome_shares import OUTCOMES
 from visir.sessions.description.session_log import SessionLog
 from visir.sessions.description.statistic import Statistic, StatisticCell, StatisticRow, percent
-from visir.sessions.dialect import path_literal
+from visir.sessions.sql import path_literal
 
 TOTAL = "Total"
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from visir.sessions.description.outcome_shares import StatisticHeading, shares_by_outcome
 from visir.sessions.description.session_log import SessionLog
 from visir.sessions.description.statistic import Statistic, StatisticCell
-from visir.sessions.dialect import DUCKDB
+from visir.sessions.sql import weekday_sql
 
 DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
@@ -21,7 +21,7 @@ def weekdays(log: SessionLog) -> Statistic:
     about = StatisticHeading("figure-6-3", "On which days sessions begin", "Figure 6.3", "day")
     statistic = shares_by_outcome(log, about, "weekday", range(1, 8), lambda day: DAYS[day - 1])
     day = f"CAST({log.clock} AS DATE)"
-    covered = dict(log.rows(f"SELECT {DUCKDB.weekday(day)}, count(DISTINCT {day}) FROM {log.sessions} GROUP BY 1"))
+    covered = dict(log.rows(f"SELECT {weekday_sql(day)}, count(DISTINCT {day}) FROM {log.sessions} GROUP BY 1"))
     days = [int(covered.get(day, 0)) for day in range(1, 8)]
     if sum(map(bool, days)) < 2:
         return Statistic.without(about.name, about.title, about.source, "the log covers a single day of the week")
