@@ -85,13 +85,10 @@ class EngineFamily:
             raise ConfigurationError(
                 f"url: {url!r} is no address of a server of {self.title}.", hint="without spaces, on one line"
             )
-        secrets = ["a user"] if parts.username and not self.takes_user else []
-        secrets += ["a password"] if parts.password else []
-        secrets += ["a query"] if parts.query else []
-        if secrets:
+        if (parts.username and not self.takes_user) or parts.password or parts.query:
+            secrets = "a password or a query" if self.takes_user else "a user, a password or a query"
             raise ConfigurationError(
-                f"url: the address of {parts.hostname} holds {' and '.join(secrets)}, which would be written into the "
-                "index's folder.",
+                f"url: the address of {parts.hostname} holds {secrets}, which would be written into the index's folder.",
                 hint=f"leave it out of the address and set the environment variable {self.key}",
             )
 
