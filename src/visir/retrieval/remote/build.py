@@ -32,7 +32,7 @@ def forget(fact: dict[str, Any], *, timeout: int = 60, retries: int = 3) -> bool
     where = {name: value for name, value in fact.items() if name != "index"}
     server = family.engine()(fact["collection"], family.place()(**where, timeout=timeout, retries=retries))
     try:
-        mine = server.exists() and server.read_mark().index == fact["index"]
+        mine: bool = server.exists() and server.read_mark().index == fact["index"]
         if mine:
             server.destroy()
         return mine
