@@ -12,7 +12,7 @@ import numpy as np
 
 from visir.errors import require
 from visir.files import next_data
-from visir.retrieval.remote.engine import Engine, EngineHit, Nearest, Space, as_given
+from visir.retrieval.remote.engine import Engine, EngineHit, Nearest, Space
 from visir.retrieval.remote.points import Point, Vector, key_of
 from visir.storage import Scratch
 from visir.storage.removal import files_below
@@ -149,12 +149,12 @@ class EdgeEngine(Engine):
     def fuse(
         self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
     ) -> list[list[EngineHit]]:
-        """Reciprocal rank fusion inside the engine (which counts ranks from 0)."""
+        """Reciprocal rank fusion inside the engine (which counts ranks from 0), every list alike."""
         q = _package()
         requests = [
             q.QueryRequest(
                 limit=limit,
-                query=q.Fusion.Rrf(k=constant + 1, weights=as_given(of_each)),
+                query=q.Fusion.Rrf(k=constant + 1),
                 prefetches=[
                     q.Prefetch(
                         limit=question.limit,
@@ -164,7 +164,7 @@ class EdgeEngine(Engine):
                     for question in several
                 ],
             )
-            for several, of_each in zip(questions, weights, strict=True)
+            for several in questions
         ]
         answers = self._shard.query_batch(q.QueryBatchRequest(requests))
         return [[EngineHit(hit.id, hit.score) for hit in answer] for answer in answers]

@@ -104,11 +104,6 @@ class Engine(ABC):
         """Let go of it."""
 
 
-def as_given(weights: Sequence[float]) -> list[float] | None:
-    """Weights of fused lists; None where all are 1, which older servers understand too."""
-    return None if all(weight == 1 for weight in weights) else list(weights)
-
-
 @dataclass(frozen=True)
 class Mark:
     """What a collection says of itself, so that a folder never works with one that is not its own.

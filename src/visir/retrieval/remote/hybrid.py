@@ -28,6 +28,8 @@ from visir.retrieval.validate_queries import in_order
 
 ENGINES: dict[str, type[RemoteDenseIndex]] = {"qdrant": QdrantIndex, "pgvector": PgvectorIndex}
 """The engines that hold both forms, and their kind of dense index, whose settings a collection has."""
+_WEIGHTED = ("pgvector",)
+"""Those that weight the lists of a fusion as the formula says."""
 _ENDING = "-hybrid"
 """`visir.json` calls such a folder qdrant-hybrid. It is no kind of `visir.retrieval.kinds`: those hold one form."""
 _QUERIES = 64
@@ -158,13 +160,18 @@ class HybridCollection:
             k: The number of documents per query, from 1.
             depth: The length of the two lists that are fused.
             constant: The constant of reciprocal rank fusion.
-            weights: How much the dense and the sparse list count; greater than 0.
+            weights: How much the dense and the sparse list count; greater than 0. Qdrant takes equal ones only.
             options: Settings that may change from search to search.
 
         Raises:
             EmbeddingError: Queries have only one of the two vectors, or are of another space than the documents.
             RunError: `k`, `depth` or `weights` are wrong, or there is no query or no document.
         """
+        if weights != (1.0, 1.0) and self._kind.removesuffix(_ENDING) not in _WEIGHTED:
+            raise RunError(
+                f"weights={weights}: Qdrant weights lists by a formula of its own.",
+                hint="leave them out, or build the collection with engine='pgvector'",
+            )
         state, settings = self._storage.state, searching(self._kind, self._storage.settings, options)
         check_depth(depth, "depth")
         if len(weights) != 2 or not all(0 < weight < np.inf for weight in weights):

@@ -12,7 +12,7 @@ import numpy as np
 
 from visir.errors import require
 from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, trust, why_no_key
-from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space, as_given
+from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space
 from visir.retrieval.remote.families import QDRANT
 from visir.retrieval.remote.points import Point, Vector, key_of
 from visir.retrieval.remote.settings import Place
@@ -137,7 +137,7 @@ class ServerEngine(RemoteEngine):
     def fuse(
         self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
     ) -> list[list[EngineHit]]:
-        """Reciprocal rank fusion by the server (which counts ranks from 0)."""
+        """Reciprocal rank fusion by the server (which counts ranks from 0), every list alike."""
         models = _models()
         requests = [
             models.QueryRequest(
@@ -150,10 +150,10 @@ class ServerEngine(RemoteEngine):
                     )
                     for question in several
                 ],
-                query=models.RrfQuery(rrf=models.Rrf(k=constant + 1, weights=as_given(of_each))),
+                query=models.RrfQuery(rrf=models.Rrf(k=constant + 1)),
                 limit=limit,
             )
-            for several, of_each in zip(questions, weights, strict=True)
+            for several in questions
         ]
         answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
         return [[EngineHit(UUID(str(hit.id)), hit.score) for hit in answer.points] for answer in answers]
