@@ -88,7 +88,8 @@ class EngineFamily:
         if (parts.username and not self.takes_user) or parts.password or parts.query:
             secrets = "a password or a query" if self.takes_user else "a user, a password or a query"
             raise ConfigurationError(
-                f"url: the address of {parts.hostname} holds {secrets}, which would be written into the index's folder.",
+                f"url: the address of {parts.hostname} holds {secrets}, which would be written into the index's "
+                "folder.",
                 hint=f"leave it out of the address and set the environment variable {self.key}",
             )
 
