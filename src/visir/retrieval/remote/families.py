@@ -23,8 +23,9 @@ class EngineFamily:
         schemes: With what its addresses begin.
         port: Of a server whose address names none.
         example: An address.
-        prefix: With what its environment variables begin.
-        secret: What the secret of a server is called there.
+        addresses: The environment variable with the servers that the user trusts, and that the secret is for.
+        key: The environment variable with the secret. It is read when connecting and never written anywhere.
+        certificate: The environment variable with a PEM file of certificates to trust.
         engine_class: "package.module:Class" of its `RemoteEngine`.
         place_class: "package.module:Class" of the settings that say where a server is.
         takes_user: Whether an address may name a user.
@@ -35,26 +36,12 @@ class EngineFamily:
     schemes: tuple[str, ...]
     port: int
     example: str
-    prefix: str
-    secret: str
+    addresses: str
+    key: str
+    certificate: str
     engine_class: str
     place_class: str
     takes_user: bool = False
-
-    @property
-    def addresses(self) -> str:
-        """The environment variable with the servers that the user trusts, and that the secret is for."""
-        return f"{self.prefix}_URL"
-
-    @property
-    def key(self) -> str:
-        """The environment variable with the secret. It is read when connecting and never written anywhere."""
-        return f"{self.prefix}_{self.secret}"
-
-    @property
-    def certificate(self) -> str:
-        """The environment variable with a PEM file of certificates to trust, for servers with one of their own."""
-        return f"{self.prefix}_CERTIFICATE"
 
     def engine(self) -> type[Any]:
         """The `RemoteEngine` that asks a server of this family."""
@@ -100,8 +87,9 @@ QDRANT = EngineFamily(
     schemes=("http", "https"),
     port=6333,
     example="http://localhost:6333 or https://host:6333",
-    prefix="VISIR_QDRANT",
-    secret="API_KEY",
+    addresses="VISIR_QDRANT_URL",
+    key="VISIR_QDRANT_API_KEY",
+    certificate="VISIR_QDRANT_CERTIFICATE",
     engine_class="visir.retrieval.remote.server:ServerEngine",
     place_class="visir.retrieval.remote.settings:Place",
 )
@@ -111,8 +99,9 @@ PGVECTOR = EngineFamily(
     schemes=("postgresql", "postgres"),
     port=5432,
     example="postgresql://user@localhost:5432/database",
-    prefix="VISIR_PGVECTOR",
-    secret="PASSWORD",
+    addresses="VISIR_PGVECTOR_URL",
+    key="VISIR_PGVECTOR_PASSWORD",
+    certificate="VISIR_PGVECTOR_CERTIFICATE",
     engine_class="visir.retrieval.remote.postgres:PostgresEngine",
     place_class="visir.retrieval.remote.settings:DatabasePlace",
     takes_user=True,
