@@ -21,6 +21,10 @@ OWN = {
     "VISIR_QDRANT_URL": "The addresses of Qdrant servers that you trust, with spaces between them.",
     "VISIR_QDRANT_API_KEY": "The API key of these servers. It is never written to a file.",
     "VISIR_QDRANT_CERTIFICATE": "A PEM file with certificates to trust for these servers.",
+    "VISIR_PGVECTOR_URL": "The addresses of PostgreSQL servers that you trust, with spaces between them.",
+    "VISIR_PGVECTOR_PASSWORD": "The password for these servers. It is never written to a file.",
+    "VISIR_PGVECTOR_CERTIFICATE": "A PEM file with certificates to trust for these servers; without one, a password is "
+    "never sent to another machine in clear.",
 }
 OTHERS = {
     "OMP_NUM_THREADS": "How many threads PyTorch and NumPy use. Set it to the cores that you want visir to use.",
