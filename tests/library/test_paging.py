@@ -29,6 +29,7 @@ from visir.retrieval.kinds import build_index
 DOCUMENTS = 1500
 COARSE: dict[str, dict[str, Any]] = {
     "hnsw": {"m": 2, "ef_construction": 2, "ef_search": 1},
+    "ivf": {"lists": 40, "piece": 12, "probes": 1, "rescore": 1},
     "maxsim-ivf": {"probes": 1, "candidates": 10},
     "seismic": {},
 }
@@ -59,6 +60,7 @@ def _several(role: Any, n: int, draw: np.random.Generator) -> MultiVectorEmbeddi
 
 VECTORS: dict[str, Callable[[Any, int, np.random.Generator], Any]] = {
     "hnsw": _dense,
+    "ivf": _dense,
     "maxsim-ivf": _several,
     "seismic": _sparse,
 }

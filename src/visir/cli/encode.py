@@ -89,7 +89,7 @@ def encode(
 
     More than one machine can open: --parts PLACE, in as many processes as there are, each with the same command.
     """
-    from visir.cli.encoding_report import print_encoding
+    from visir.cli.encoding_report import advise, print_encoding
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
     from visir.encoders.exported import check_new_place, export
@@ -149,6 +149,7 @@ def encode(
             from visir.encoders.shards import join_shards
 
             join_shards(encoder, items, side_role, place=shards)
+        advise(encoder, items, side_role)
         encoding = encode_detailed(
             encoder, items, side_role, batch_size=batch_size, workers=workers, skip_broken=skip_broken
         )
