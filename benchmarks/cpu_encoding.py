@@ -200,26 +200,26 @@ def ours(name: str, device: str, dtype: str = "float32") -> Contender:
     return Contender(images if "image" in encoder.modalities else None, encoder.encode_texts)  # type: ignore[arg-type]
 
 
-def contenders(model: str, *, bfloat16: bool) -> dict[str, Contender]:
-    """All that can run here, by name."""
+def contenders(model: str, *, dtypes: Sequence[str], libraries: bool) -> dict[str, Contender]:
+    """All that can run here, by name; without `libraries` the plain loop and visir."""
     folder = str(packaged_model()) if model == "minilm" else model
     name = "st:all-MiniLM-L6-v2" if model == "minilm" else model
     model_type = transformers.AutoConfig.from_pretrained(folder).model_type
     found = loops(folder, model_type)
-    if find_spec("sentence_transformers"):
+    if libraries and find_spec("sentence_transformers"):
         try:
             found["sentence-transformers"] = sentence_transformers(folder, model_type)
         except Exception as fault:  # a kind of model that it does not read
             print(f"sentence-transformers: {type(fault).__name__}: {fault}")
-    if find_spec("optimum") is None:
+    if libraries and find_spec("optimum") is None:
         print("sentence-transformers with backend onnx or openvino: optimum is not installed")
-    if model_type in OPEN_CLIP and find_spec("open_clip"):
+    if libraries and model_type in OPEN_CLIP and find_spec("open_clip"):
         found["open_clip, other weights"] = open_clip_loop(OPEN_CLIP[model_type])
     found["visir, PyTorch"] = ours(name, "cpu")
     if find_spec("openvino"):
         found["visir, OpenVINO"] = ours(name, "openvino")
-        if bfloat16:
-            found["visir, OpenVINO bfloat16"] = ours(name, "openvino", "bfloat16")
+        for dtype in dtypes:
+            found[f"visir, OpenVINO {dtype}"] = ours(name, "openvino", dtype)
     return found
 
 
@@ -231,11 +231,12 @@ def main() -> None:
     parser.add_argument("--texts", type=int, default=100, help="texts that are encoded at once")
     parser.add_argument("--alone", type=int, default=10, help="texts that are encoded one by one")
     parser.add_argument("--rounds", type=int, default=2)
-    parser.add_argument("--bfloat16", action="store_true", help="visir compiled in bfloat16 too")
+    parser.add_argument("--dtypes", nargs="*", default=["int8"], help="visir compiled in these too: bfloat16, int8")
+    parser.add_argument("--no-libraries", action="store_true", help="the plain loops and visir alone")
     chosen = parser.parse_args()
     paths = sorted(chosen.photos.rglob("*.jpg"))[: chosen.limit] if chosen.photos else []
     queries = [f"{TEXTS[number % len(TEXTS)]}, {number}" for number in range(chosen.texts)]
-    found = contenders(chosen.model, bfloat16=chosen.bfloat16)
+    found = contenders(chosen.model, dtypes=chosen.dtypes, libraries=not chosen.no_libraries)
     works: dict[str, dict[str, Callable[[], Vectors]]] = {"photos": {}, "texts at once": {}, "texts, one by one": {}}
     for name, contender in found.items():
         if contender.images is not None and paths:

@@ -10,6 +10,8 @@ OWN = {
     "VISIR_DATA": "The folder where recipes, studies and `visir demo` look for data sets and model files. No default.",
     "VISIR_CACHE": "The folder for vectors that were computed before, and other files that can be made again. "
     "Default: the user's cache folder (`~/.cache/visir` on Linux). It must be on a local disk.",
+    "VISIR_DEVICE": "Where models compute for which no device is named: `cpu`, `cuda:1`, `openvino`. A model that cannot "
+    "be compiled computes with PyTorch then, and a warning says so. Without it: the fastest device there is.",
     "VISIR_MAX_PIXELS": "The largest picture that is read, in pixels: `300e6`. Larger ones are refused, because a small "
     "file can hold a picture that fills the memory.",
     "VISIR_QUIET": "`1`: commands print results only, no progress and no notes, as `--quiet` does.",
@@ -19,6 +21,10 @@ OWN = {
     "VISIR_QDRANT_URL": "The addresses of Qdrant servers that you trust, with spaces between them.",
     "VISIR_QDRANT_API_KEY": "The API key of these servers. It is never written to a file.",
     "VISIR_QDRANT_CERTIFICATE": "A PEM file with certificates to trust for these servers.",
+    "VISIR_PGVECTOR_URL": "The addresses of PostgreSQL servers that you trust, with spaces between them.",
+    "VISIR_PGVECTOR_PASSWORD": "The password for these servers. It is never written to a file.",
+    "VISIR_PGVECTOR_CERTIFICATE": "A PEM file with certificates to trust for these servers; without one, a password is "
+    "never sent to another machine in clear.",
 }
 OTHERS = {
     "OMP_NUM_THREADS": "How many threads PyTorch and NumPy use. Set it to the cores that you want visir to use.",

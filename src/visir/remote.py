@@ -1,19 +1,22 @@
 """Places that are not on this machine, `s3://bucket/folder` and the like, through `fsspec`.
 
-What lies there is copied, not streamed: vectors are memory-mapped and pictures are read at offsets, which takes local
-files. So a source is copied into the cache once (`local_copy`), and results are written here and then put there
-(`RemoteFolder.put`). The store itself needs locks and renames that object stores do not have: it stays local.
+Vectors are memory-mapped and pictures are read at offsets, which takes local files. So a source is copied into the
+cache once (`local_copy`), and results are written here and then put there (`RemoteFolder.put`). The store itself needs
+locks and renames that object stores do not have: it stays local. What is read once, from its beginning to its end, is
+streamed (`remote_files`, `open_remote`).
 """
 
 from __future__ import annotations
 
 import contextlib
+import inspect
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from visir.errors import VisirError, require
 from visir.fingerprint import hash_json
@@ -32,11 +35,20 @@ def is_url(place: object) -> bool:
     return _URL.match(str(place)) is not None
 
 
+class UnreachableError(VisirError):
+    """A place elsewhere does not answer, or not as it should: a later try may succeed."""
+
+
 class RemoteFolder:
-    """A folder of folders elsewhere. Nothing need exist there before the first `put`."""
+    """A folder elsewhere. Nothing need exist there before the first `put`.
+
+    What `visir.storage.SharedFolder` offers on a disk it offers too: files that many machines make without locks. An
+    object appears whole.
+    """
 
     def __init__(self, url: str) -> None:
         self.url = url.rstrip("/")
+        self.place = self.url
         self._files, self._path = _file_system(self.url)
 
     def names(self) -> list[str]:
@@ -57,6 +69,81 @@ class RemoteFolder:
             except FileNotFoundError:
                 return None
         return data
+
+    def listing(self, folder: str = "") -> dict[str, float]:
+        """The names of the files in a folder below it, with the time of their last change in seconds since 1970."""
+        with _reaching(self.url):
+            self._files.invalidate_cache()
+            try:
+                entries = self._files.ls(f"{self._path}/{folder}".rstrip("/"), detail=True)
+            except FileNotFoundError:
+                return {}
+        now = time.time()  # of a store that tells no times, nothing is old
+        return {
+            entry["name"].rpartition("/")[2]: _time(entry) / 1e9 or now
+            for entry in entries
+            if entry.get("type") != "directory" and not entry["name"].endswith("/")
+        }
+
+    def exists(self, name: str) -> bool:
+        """Whether there is a file of this name."""
+        with _reaching(f"{self.url}/{name}"):
+            self._files.invalidate_cache()
+            return bool(self._files.exists(f"{self._path}/{name}"))
+
+    def open(self, name: str) -> IO[bytes]:
+        """A file, to be read at any place in it."""
+        with _reaching(f"{self.url}/{name}"):
+            stream: IO[bytes] = self._files.open(f"{self._path}/{name}", "rb")
+        return stream
+
+    def create(self, name: str, data: bytes) -> bool:
+        """Write a new small file; False where there is one of this name already.
+
+        Of several processes only one succeeds, where the store has conditional writes and fsspec knows them (S3, Google
+        Cloud Storage); elsewhere it is looked whether there is a file, and two at the same moment may both succeed.
+        """
+        path = f"{self._path}/{name}"
+        with _reaching(f"{self.url}/{name}"):
+            self._files.makedirs(path.rpartition("/")[0], exist_ok=True)
+            try:
+                if self._creates_alone:
+                    self._files.pipe_file(path, data, mode="create")
+                elif self.exists(name):
+                    return False
+                else:
+                    self._files.pipe_file(path, data)
+            except FileExistsError:
+                return False
+            except OSError as fault:
+                if not _is_taken(fault):
+                    raise
+                return False
+        return True
+
+    def touch(self, name: str) -> None:
+        """Give a file the time of this moment, by writing it anew."""
+        data = self.read(name)
+        if data is not None:
+            with _reaching(f"{self.url}/{name}"):
+                self._files.pipe_file(f"{self._path}/{name}", data)
+
+    def publish(self, file: Path, name: str, writer: str) -> bool:
+        """Copy a local file here, in one step; False where there is a file of this name already."""
+        if self.exists(name):
+            return False
+        with _reaching(f"{self.url}/{name}"):
+            self._files.makedirs(f"{self._path}/{name}".rpartition("/")[0], exist_ok=True)
+            self._files.put_file(str(file), f"{self._path}/{name}")
+        return True
+
+    def clear(self, folder: str, writer: str) -> None:
+        """Nothing: what was not copied whole is not there."""
+
+    @property
+    def _creates_alone(self) -> bool:
+        call = getattr(self._files, "_pipe_file", self._files.pipe_file)
+        return "mode" in inspect.signature(call).parameters
 
     def folders_with(self, file: str) -> list[str]:
         """The names of the folders in it that hold this file, sorted; found by one listing."""
@@ -124,6 +211,52 @@ def local_copy(url: str) -> Path:
     return store.path(key) / name
 
 
+def remote_files(url: str) -> tuple[str, dict[str, tuple[int, str]]]:
+    """The files of a folder elsewhere, of a pattern (`s3://bucket/laion/*.tar`), or a single one. Nothing is opened.
+
+    Returns:
+        The address of the folder, and for each name below it the size and what changes when the file does.
+    """
+    with _reaching(url):
+        files, path = _file_system(url)
+        files.invalidate_cache()
+        plain = path.partition("*")[0].partition("?")[0].partition("[")[0]
+        if plain != path:
+            root, entries = plain.rpartition("/")[0], files.glob(path, detail=True)
+        elif files.isfile(path):
+            root, entries = path.rpartition("/")[0], {path: files.info(path)}
+        else:
+            root, entries = path, files.find(path, detail=True)
+        place = files.unstrip_protocol(root)
+    about = {
+        entry[len(root) :].lstrip("/"): _state(info)
+        for entry, info in entries.items()
+        if info.get("type") != "directory"
+    }
+    return place, about
+
+
+def remote_state(url: str) -> tuple[int, str] | None:
+    """The size of a file elsewhere, and what changes when it does; None where there is none."""
+    with _reaching(url):
+        files, path = _file_system(url)
+        files.invalidate_cache()
+        try:
+            info = files.info(path)
+        except FileNotFoundError:
+            return None
+    return _state(info)
+
+
+@contextlib.contextmanager
+def open_remote(url: str) -> Iterator[IO[bytes]]:
+    """A file elsewhere, to be read in blocks from its beginning on; faults on the way are `UnreachableError`."""
+    with _reaching(url):
+        files, path = _file_system(url)
+        with files.open(path, "rb") as stream:
+            yield stream
+
+
 def local_path(place: str) -> str:
     """The text itself, or the path of the local copy when it names a place elsewhere."""
     return str(local_copy(place)) if is_url(place) else place
@@ -151,15 +284,28 @@ def _reaching(url: str) -> Iterator[None]:
     except ValueError as fault:
         raise VisirError(f"{url}: {fault}", hint="an address begins with s3://, gs://, https://, …") from fault
     except Exception as fault:  # the file systems of fsspec raise what their drivers raise: no common base
-        raise VisirError(
+        raise UnreachableError(
             f"{url}: cannot be reached ({type(fault).__name__}: {fault}).",
             hint="check address, permissions and credentials (for S3: AWS_PROFILE, AWS_ENDPOINT_URL); run the same "
             "again: it goes on from what is finished",
         ) from fault
 
 
+def _is_taken(fault: OSError) -> bool:
+    """Whether a store refused a conditional write because somebody else's file is there, or was written meanwhile."""
+    cause = getattr(fault.__cause__, "response", None) or {}
+    code = str(cause.get("Error", {}).get("Code", ""))
+    return code in ("PreconditionFailed", "ConditionalRequestConflict", "412", "409")
+
+
 def _tag(info: Mapping[str, Any]) -> str:
     return next((str(info[name]) for name in _TAGS if info.get(name) is not None), "")
+
+
+def _state(info: Mapping[str, Any]) -> tuple[int, str]:
+    """The size of a file and what changes when it does: some listings have times as numbers where files have dates."""
+    written = {name: value.timestamp() if isinstance(value, datetime) else value for name, value in info.items()}
+    return int(info.get("size") or 0), _tag(written)
 
 
 def _time(info: Mapping[str, Any]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -67,26 +68,68 @@ def one_blas_thread() -> Iterator[None]:
     """Keep matrix products on the thread that asks for them, while every core asks for its own.
 
     A BLAS that spreads a product itself leaves its threads spinning for some milliseconds after each, in the way of
-    whatever comes next.
+    whatever comes next. The number of threads is one for the whole process: the first thread that enters sets it, and
+    the last that leaves sets it back.
     """
-    before = [(library, threads) for library in _blas() if (threads := library.get_num_threads()) != 1]
-    for library, _ in before:
-        library.set_num_threads(1)
+    _limit.enter()
     try:
         yield
     finally:
-        for library, threads in before:
-            library.set_num_threads(threads)
+        _limit.leave()
 
 
 def one_blas_thread_from_now() -> None:
-    """The same for the rest of the process, and all its threads; call it on the main thread.
+    """The same for the rest of the process, and all its threads: for services, which search all the time."""
+    _limit.stay()
 
-    For services, which search on threads of their own. OpenBLAS 0.3.31 takes a number from such a thread, tells it when
-    it is asked, and works with the number that the main thread set before.
+
+class _BlasLimit:
+    """One BLAS thread while at least one thread of the process is inside."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._before: list[tuple[Any, int]] = []
+
+    def enter(self) -> None:
+        """Set one thread; also where somebody else has set more meanwhile."""
+        with self._lock:
+            more = [(library, threads) for library in _blas() if (threads := library.get_num_threads()) != 1]
+            if self._inside == 0:
+                self._before = more
+            for library, _ in more:
+                _set_threads(library, 1)
+            self._inside += 1
+
+    def leave(self) -> None:
+        """Set back what was there, unless another thread is still inside."""
+        with self._lock:
+            if self._inside == 1:
+                for library, threads in self._before:
+                    _set_threads(library, threads)
+            self._inside = max(0, self._inside - 1)  # 0 before: this process was forked inside
+
+    def stay(self) -> None:
+        """Set one thread, which whoever leaves does not set back."""
+        with self._lock:
+            self._before = []
+            for library in _blas():
+                _set_threads(library, 1)
+
+
+_limit = _BlasLimit()
+
+
+def _set_threads(library: Any, threads: int) -> None:
+    """Set the number of a BLAS's threads.
+
+    threadpoolctl 3.8 takes numbers for OpenBLAS from the first thread that set one, until this is cleared; from any
+    other thread it takes none, and says nothing.
     """
-    for library in _blas():
-        library.set_num_threads(1)
+    clear = getattr(library, "clear_controlling_thread", lambda *, force: None)
+    clear(force=True)
+    library.set_num_threads(threads)
+    clear(force=True)
 
 
 @cache
@@ -119,4 +162,6 @@ def _pool(workers: int) -> ThreadPoolExecutor:
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_pool.cache_clear)  # a forked process has no threads but its own
+    # A forked process has no threads but its own, and nobody inside.
+    os.register_at_fork(after_in_child=_pool.cache_clear)
+    os.register_at_fork(after_in_child=_limit.__init__)  # type: ignore[misc]

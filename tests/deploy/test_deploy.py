@@ -84,15 +84,14 @@ def test_the_compose_file_fits_the_container_and_the_service() -> None:
     assert said["networks"]["engine"]["internal"] and qdrant["networks"] == ["engine"]
     assert visir["user"] == dict(instructions())["USER"]
     assert visir["depends_on"]["qdrant"]["condition"] == "service_healthy" and qdrant["healthcheck"]
-    from visir.retrieval.remote.addresses import ADDRESSES, CERTIFICATE
-    from visir.retrieval.remote.settings import KEY
+    from visir.retrieval.remote.families import QDRANT
 
-    assert visir["environment"][KEY] == qdrant["environment"]["QDRANT__SERVICE__API_KEY"]
-    assert visir["environment"][KEY].startswith("${QDRANT_API_KEY:?")  # asked for, not written down
-    assert visir["environment"][ADDRESSES] == "https://qdrant:6333" and "qdrant" in said["services"]
+    assert visir["environment"][QDRANT.key] == qdrant["environment"]["QDRANT__SERVICE__API_KEY"]
+    assert visir["environment"][QDRANT.key].startswith("${QDRANT_API_KEY:?")  # asked for, not written down
+    assert visir["environment"][QDRANT.addresses] == "https://qdrant:6333" and "qdrant" in said["services"]
     assert qdrant["environment"]["QDRANT__SERVICE__ENABLE_TLS"] == "true"
     mounts = {mount.split(":")[1]: mount.split(":")[0] for one in (visir, qdrant) for mount in one["volumes"]}
-    certificate = mounts[visir["environment"][CERTIFICATE]]
+    certificate = mounts[visir["environment"][QDRANT.certificate]]
     tls = {name: Path(qdrant["environment"][f"QDRANT__TLS__{name}"]) for name in ("CERT", "KEY")}
     assert mounts[str(tls["CERT"].parent)] + f"/{tls['CERT'].name}" == certificate == "./tls/qdrant.pem"
     made = (DEPLOY / "compose.yaml").read_text() + (DEPLOY.parent / "docs/how-to/deploy-the-service.md").read_text()

@@ -16,10 +16,12 @@ import tiny_dual
 import tiny_openclip
 import tiny_transformers as tiny
 
+from visir.cli import encoding_report
 from visir.encoders import load
 from visir.encoders.models import compiled
 from visir.encoders.models.compiled import COMPILED
 from visir.errors import EncoderError
+from visir.records import Items
 from visir.storage import ContentStore
 
 TEXTS = ["a dog", "two children run along the beach", "", "word " * 100, "A"]
@@ -116,6 +118,73 @@ def test_arithmetic_that_it_does_not_have(dtype: str, said: str, tmp_path: Path)
     tiny.save("clip", tmp_path / "model")
     with pytest.raises(EncoderError, match=said):
         load(tmp_path / "model", device="openvino", dtype=dtype).encode_texts(["a"])
+
+
+def test_int8_is_near_and_kept_apart(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.save("clip", tmp_path / "model")
+    exact, rounded = (load(tmp_path / "model", device="openvino", dtype=dtype) for dtype in ("float32", "int8"))
+    assert rounded.card.dtype == "int8 (openvino)"
+    assert rounded.card.is_same_model(exact.card)
+    assert rounded.card.identity("text") != exact.card.identity("text")
+    for expected, vectors in (
+        (exact.encode_texts(TEXTS), rounded.encode_texts(TEXTS)),
+        (exact.encode_images(tiny.photos()), rounded.encode_images(tiny.photos())),
+    ):
+        lengths = np.linalg.norm(vectors, axis=1) * np.linalg.norm(expected, axis=1)
+        difference = 1 - (vectors * expected).sum(1) / lengths
+        assert 1e-7 < difference.max() < 0.02
+    root = ContentStore(COMPILED).root
+    assert len(list(root.rglob("network.xml"))) == 4  # two towers, each in float32 and in int8
+    monkeypatch.setattr(compiled, "_converted", lambda *of: pytest.fail("compiled again"))
+    again = load(tmp_path / "model", device="openvino", dtype="int8")
+    assert np.array_equal(again.encode_texts(TEXTS), rounded.encode_texts(TEXTS))
+
+
+def test_pictures_in_int8_do_not_depend_on_their_company(tmp_path: Path) -> None:
+    tiny.save("clip", tmp_path / "model")
+    encoder, photos = load(tmp_path / "model", device="openvino", dtype="int8"), tiny.photos()
+    together = encoder.encode_images(photos)
+    for place, photo in enumerate(photos):
+        assert np.allclose(encoder.encode_images([photo])[0], together[place], atol=1e-5 * np.abs(together).max())
+
+
+def test_int8_is_refused_where_it_changes_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.save("clip", tmp_path / "model")
+    monkeypatch.setattr(compiled, "LARGEST_INT8_DIFFERENCE", 1e-9)
+    with pytest.raises(EncoderError, match="in int8 the text tower gives other vectors") as fault:
+        load(tmp_path / "model", device="openvino", dtype="int8").encode_texts(TEXTS)
+    assert "leave --dtype out" in str(fault.value)
+    assert not list(ContentStore(COMPILED).root.rglob("network.xml"))
+
+
+@pytest.mark.parametrize("device", [None, "cpu"])
+def test_int8_by_pytorch_is_refused(device: str | None, tmp_path: Path) -> None:
+    tiny.save("clip", tmp_path / "model")
+    with pytest.raises(EncoderError, match="--device openvino --dtype int8"):
+        load(tmp_path / "model", device=device, dtype="int8")
+
+
+def test_the_device_of_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tiny.save("clip", tmp_path / "model")
+    monkeypatch.setenv("VISIR_DEVICE", "openvino")
+    assert load(tmp_path / "model").card.dtype == "float32 (openvino)"
+    assert load(tmp_path / "model", dtype="int8").card.dtype == "int8 (openvino)"
+    assert load(tmp_path / "model", device="cpu").card.dtype == "float32"
+    assert load("bow:8").encode_texts(["a"]).shape == (1, 8)  # not of a family that can be compiled
+    monkeypatch.setenv("VISIR_DEVICE", "nowhere")
+    with pytest.raises(EncoderError, match="'nowhere' cannot be used"):
+        load(tmp_path / "model")
+
+
+def test_long_work_with_pytorch_is_told_what_is_faster(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    tiny.save("clip", tmp_path / "model")
+    monkeypatch.setitem(encoding_report._MANY, "text", 3)
+    many, few = (Items.of_texts({text: text for text in TEXTS[:count]}, title="texts") for count in (3, 2))
+    for device, items, lines in (("cpu", many, 1), ("cpu", few, 0), ("openvino", many, 0)):
+        encoding_report.advise(load(tmp_path / "model", device=device), items, "document")
+        assert capsys.readouterr().out.count("--device openvino is about 1.2 times as fast") == lines
 
 
 def test_models_that_cannot_be_compiled_say_which_can() -> None:

@@ -153,6 +153,24 @@ def test_models_that_cannot_be_compiled_say_which_can(save: Any, reason: str, tm
     assert "--device cpu" in str(fault.value) and "can" in str(fault.value)
 
 
+def test_the_device_of_the_environment_is_left_where_nothing_can_be_compiled(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tiny_sentence.save_splade(tmp_path / "model")
+    monkeypatch.setenv("VISIR_DEVICE", "openvino")
+    with pytest.warns(UserWarning, match="VISIR_DEVICE=openvino, but this model cannot be compiled.* PyTorch computes"):
+        assert load(folder).card.dtype == "float32"
+    with pytest.raises(EncoderError, match="cannot be compiled"):
+        load(folder, device="openvino")
+
+
+def test_a_text_tower_in_int8(tmp_path: Path) -> None:
+    folder = tiny_sentence.save(tmp_path / "model")
+    reference, encoder = load(folder, device="cpu"), load(folder, device="openvino", dtype="int8")
+    assert encoder.card.dtype == "int8 (openvino)" and encoder.card.is_same_model(reference.card)
+    assert np.max(np.abs(encoder.encode_texts(TEXTS) - reference.encode_texts(TEXTS))) < 0.1
+
+
 def test_vectors_of_tokens_are_not_compiled(tmp_path: Path) -> None:
     folder = tiny_sentence.save(tmp_path / "model")
     with pytest.raises(EncoderError, match="one vector for each input"):

@@ -24,6 +24,7 @@ from visir.encoders.models import text_network, text_network_files
 from visir.encoders.models.text_network import TEXT_NETWORKS, key_of
 from visir.encoders.models.text_network_files import keep_text_network
 from visir.library import update
+from visir.library.layout import LibraryError
 from visir.library.searcher import Searcher
 from visir.storage import ContentStore
 
@@ -51,7 +52,7 @@ def test_vectors_are_those_of_pytorch(kind: str, tmp_path: Path) -> None:
     is_kept = keep_text_network(encoder)
     network = text_network.text_network(encoder.card)
     assert is_kept == (network is not None)
-    assert is_kept == (kind != "siglip"), _reason(encoder)  # whose tokenizer is code in Python
+    assert is_kept, _reason(encoder)
     if network is not None:
         for texts in (TEXTS, TEXTS[:1], TEXTS[2:3], TEXTS[::-1]):
             assert _near(network.encode_texts(texts), encoder.encode_texts(texts))
@@ -121,6 +122,7 @@ def test_a_library_is_searched_without_pytorch(tmp_path: Path) -> None:
     program = f"""
 import sys
 from PIL import Image
+from visir.library.layout import LibraryError
 from visir.library.searcher import Searcher
 with Searcher.open({str(tmp_path / "own.visir")!r}, device="cpu") as searcher:
     page = searcher.find(text="two dogs", k=3)
@@ -194,3 +196,93 @@ def test_what_a_library_offers_is_known_without_its_model(tmp_path: Path) -> Non
     with Searcher.open(tmp_path / "own.visir", device="cpu") as searcher:
         assert not searcher.has_cross_encoder
         assert searcher.takes_texts
+
+
+def test_a_refusal_holds_for_the_packages_of_its_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = _model("clip", tmp_path / "model")
+    with monkeypatch.context() as patch:
+        patch.setattr(text_network_files, "LARGEST_DIFFERENCE", -1.0)
+        assert not keep_text_network(encoder)
+    assert not keep_text_network(encoder) and _reason(encoder)
+    with monkeypatch.context() as patch:
+        patch.setattr(text_network, "package_versions", lambda: {"torch": "0.1"})
+        assert keep_text_network(encoder)
+    assert _reason(encoder) == ""
+    assert text_network.text_network(encoder.card) is not None
+    assert not keep_text_network(encoder)  # what is kept stays, with whatever packages
+
+
+def test_kept_and_opened_in_any_order(tmp_path: Path) -> None:
+    encoder = _model("clip", tmp_path / "model")
+    assert text_network.text_network(encoder.card) is None
+    assert keep_text_network(encoder)
+    first = text_network.text_network(encoder.card)
+    shutil.rmtree(tmp_path / "cache")
+    assert first is not None and first.encode_texts(["a dog"]).shape == (1, encoder.dimension)
+    assert text_network.text_network(encoder.card) is None
+    assert keep_text_network(encoder)
+    assert text_network.text_network(encoder.card) is not None
+
+
+def test_without_onnx_runtime_pytorch_encodes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = _model("clip", tmp_path / "model")
+    for module in (text_network, text_network_files):
+        monkeypatch.setattr(module, "is_installed", lambda package: package != "onnxruntime")
+    assert not keep_text_network(encoder)
+    assert not (tmp_path / "cache").exists()
+    monkeypatch.undo()
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "cache"))
+    assert keep_text_network(encoder)
+    monkeypatch.setattr(text_network, "is_installed", lambda package: package != "onnxruntime")
+    assert text_network.text_network(encoder.card) is None
+
+
+def test_a_cache_that_takes_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    encoder = _model("clip", tmp_path / "model")
+    (tmp_path / "file").write_text("")
+    monkeypatch.setenv("VISIR_CACHE", str(tmp_path / "file" / "cache"))
+    with pytest.warns(UserWarning, match="its text tower is not kept"):
+        assert not keep_text_network(encoder)
+    assert text_network.text_network(encoder.card) is None
+
+
+def test_two_makers_at_once_keep_one_tower(tmp_path: Path) -> None:
+    encoder = _model("clip", tmp_path / "model")
+    program = f"""
+from visir.encoders import load
+from visir.encoders.models.text_network_files import keep_text_network
+print("ready", flush=True)
+encoder = load({str(tmp_path / "model")!r}, device="cpu")
+input()
+print(keep_text_network(encoder))
+"""
+    makers = [
+        subprocess.Popen([sys.executable, "-c", program], text=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        for _ in range(2)
+    ]
+    answers = [maker.communicate("\n")[0].split() for maker in makers]
+    assert sorted(answers) == [["ready", "False"], ["ready", "True"]]
+    network = text_network.text_network(encoder.card)
+    assert network is not None and _near(network.encode_texts(TEXTS), encoder.encode_texts(TEXTS))
+
+
+def test_of_a_library_that_is_moved_and_a_model_that_is_replaced(tmp_path: Path) -> None:
+    _model("clip", tmp_path / "model")
+    (tmp_path / "photos").mkdir()
+    for number, photo in enumerate(tiny.photos()):
+        photo.convert("RGB").save(tmp_path / "photos" / f"{number}.png")
+    update(tmp_path / "photos", tmp_path / "own.visir", model=str(tmp_path / "model"), device="cpu")
+
+    def hits_of(library: str) -> list[tuple[str, float]]:
+        with Searcher.open(tmp_path / library, device="cpu") as searcher:
+            return [(hit.id, hit.score) for hit in searcher.find(text="two dogs", k=3).hits]
+
+    before = hits_of("own.visir")
+    (tmp_path / "own.visir").rename(tmp_path / "moved.visir")
+    assert hits_of("moved.visir") == before
+    shutil.rmtree(tmp_path / "model")
+    _model("groupvit", tmp_path / "model")  # other weights under the same name: the vectors are those of the first
+    assert hits_of("moved.visir") == before
+    shutil.rmtree(tmp_path / "cache")
+    with pytest.raises(LibraryError, match="not the model that this library was made with"):
+        hits_of("moved.visir")

@@ -11,21 +11,25 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 import visir
-from visir.library.lists import DEEPEST_LIST, STEPS, lists_in_steps
+from visir.library.lists import DEEPEST_LIST, STEPS, fused_step, lists_in_steps
 from visir.library.query import Query
 from visir.library.searcher import Searcher
 from visir.library.updating import update
-from visir.records import Embeddings, EncoderCard, MultiVectorEmbeddings, SparseEmbeddings, Vocabulary
+from visir.records import Embeddings, EncoderCard, Gallery, MultiVectorEmbeddings, Run, SparseEmbeddings, Vocabulary
 from visir.retrieval.filtered import FilteredIndex
+from visir.retrieval.fusion import fuse
 from visir.retrieval.kinds import build_index
 
 DOCUMENTS = 1500
 COARSE: dict[str, dict[str, Any]] = {
     "hnsw": {"m": 2, "ef_construction": 2, "ef_search": 1},
+    "ivf": {"lists": 40, "piece": 12, "probes": 1, "rescore": 1},
     "maxsim-ivf": {"probes": 1, "candidates": 10},
     "seismic": {},
 }
@@ -56,6 +60,7 @@ def _several(role: Any, n: int, draw: np.random.Generator) -> MultiVectorEmbeddi
 
 VECTORS: dict[str, Callable[[Any, int, np.random.Generator], Any]] = {
     "hnsw": _dense,
+    "ivf": _dense,
     "maxsim-ivf": _several,
     "seismic": _sparse,
 }
@@ -98,6 +103,43 @@ def test_a_graph_that_is_asked_deeper_begins_otherwise() -> None:
     assert any(first.answer(query) != deep.answer(query)[:12] for query in first)
 
 
+@settings(max_examples=300, deadline=None)
+@given(seed=st.integers(0, 10**6), step=st.sampled_from([3, 8, 40]), alike=st.booleans(), data=st.data())
+def test_a_first_step_of_joined_lists_is_settled(seed: int, step: int, alike: bool, data: st.DataObject) -> None:
+    """Against the fusion of whole lists: what is behind, how far scores are off, and where the order is the same."""
+    draw = np.random.default_rng(seed)
+    gallery = Gallery.of("image", [f"d{number:03}" for number in range(120)])
+    first = draw.permutation(gallery.ids.to_pylist()).tolist()
+    second = sorted(first, key=lambda item: first.index(item) + 6 * draw.random()) if alike else draw.permutation(first)
+    whole = {"a": first[: data.draw(st.integers(1, 120))], "b": list(second)[: data.draw(st.integers(1, 120))]}
+
+    def joined(depth: int) -> list[tuple[str, float]]:
+        runs = {
+            name: Run.ranked(name, "t2i", ["q"] * len(listed[:depth]), listed[:depth], -np.arange(len(listed[:depth])),
+                             gallery)
+            for name, listed in whole.items()
+        }  # fmt: skip
+        return fuse(runs, depth=240).answer("q")
+
+    deep, ends = joined(120), {name: listed[:step] for name, listed in whole.items()}
+    settled = fused_step(joined(step), map(len, ends.values()), step)
+    if all(len(listed) < step - 1 for listed in whole.values()):
+        assert settled == deep  # nothing was left out
+    scores = dict(deep)
+    for item in set(scores) - {item for listed in ends.values() for item in listed}:
+        assert all(scores[item] < score for _, score in settled)
+    most = {
+        item: score + sum(item not in own for own in ends.values()) / (60 + step + 1) for item, score in joined(step)
+    }
+    for item, score in settled:
+        assert score <= scores[item] + 1e-12 and scores[item] <= most[item] + 1e-12
+    for place, (item, score) in enumerate(settled):  # as far as no deeper list can change the order
+        later = [most[other] for other in most if other not in {before for before, _ in settled[: place + 1]}]
+        if most[item] > score or max(later, default=0.0) >= score:
+            break
+        assert deep[place] == (item, score)
+
+
 def _encoded(texts: list[str]) -> NDArray[np.float32]:
     """(n, 16) A vector for each word, summed."""
     rows = [sum(np.random.default_rng([*word.encode()]).standard_normal(16) for word in text.split()) for text in texts]
@@ -129,12 +171,14 @@ def _searcher(folder: Path) -> Searcher:
     return Searcher(LibrarySnapshot.open(folder), loaded={encoder.card.name: encoder})
 
 
-@pytest.mark.parametrize("by", ["words", "vectors", "both", "like"])
+@pytest.mark.parametrize("by", ["words", "vectors", "both", "joined by ranks", "like"])
 @pytest.mark.parametrize("where", [(), ("price < 330",), ("brand = A",)])
 def test_pages_of_a_library_are_one_list(shop: Path, by: str, where: tuple[str, ...]) -> None:
     searcher, draw = _searcher(shop), random.Random(f"{by} {where}")
     item = searcher.library.ids()[draw.randrange(400)]
     ask: dict[str, Any] = {"like": item} if by == "like" else {"text": "red hat warm", "by": by}
+    if by == "joined by ranks":
+        ask |= {"by": "both", "fusion": "rrf"}
     whole = searcher.find(Query(**ask, where=where, k=1000))
     assert len({hit.id for hit in whole.hits}) == len(whole.hits)
     if by in ("vectors", "like"):
@@ -149,3 +193,21 @@ def test_pages_of_a_library_are_one_list(shop: Path, by: str, where: tuple[str, 
             offset = answer.next_offset
         assert tuple(hit for hits in pages for hit in hits) == whole.hits
     assert [hit.rank for hit in whole.hits] == list(range(1, len(whole.hits) + 1))
+
+
+def test_joined_lists_are_as_deep_as_the_page_needs(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    searcher, depths = _searcher(shop), []
+    index = searcher.library.indexes["dense"]
+    search = index.search
+
+    def counted(queries: Any, k: int) -> Run:
+        depths.append(k)
+        return search(queries, k)
+
+    monkeypatch.setattr(index, "search", counted)
+    for offset, expected in ((0, [128]), (20, [128]), (150, [128, 1002])):
+        searcher.find(text="red hat warm", by="both", fusion="rrf", k=10, offset=offset)
+        assert depths == expected
+        depths.clear()
+    searcher.find(text="red hat warm", by="both", fusion="weighted", k=10)
+    assert depths == [1002]  # its scores are not bounded by ranks

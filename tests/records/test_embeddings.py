@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse
 import torch
 
-from visir.errors import EmbeddingError
-from visir.records import Embeddings, EncoderCard
+from visir.errors import CollectionError, EmbeddingError
+from visir.records import Embeddings, EncoderCard, strings
 
 CARD = EncoderCard("toy", "test")
 
@@ -134,3 +134,11 @@ def test_another_preprocessing_is_a_difference_of_its_modality_alone() -> None:
     assert card.differences(other, "image") == []
     assert card.identity("image") == other.identity("image")
     assert card.identity() != other.identity()
+
+
+def test_more_ids_than_a_record_holds_are_refused_with_the_way_on() -> None:
+    size = 2**31 + 10  # the pages of these zeros are never touched
+    offsets, data = pa.py_buffer(np.array([0, size], np.int64)), pa.py_buffer(np.zeros(size, np.uint8))
+    with pytest.raises(CollectionError, match=r"1 ids or texts .*too large(.|\n)*visir encode --parts"):
+        strings(pa.Array.from_buffers(pa.large_string(), 1, [None, offsets, data]))
+    assert strings(pa.array(["a"], pa.large_string())).type == pa.string()

@@ -22,13 +22,14 @@ from visir.errors import ConfigurationError
 from visir.retrieval.kinds import build_index, open_index
 from visir.retrieval.remote import addresses
 from visir.retrieval.remote import server as server_module
-from visir.retrieval.remote.addresses import ADDRESSES, CERTIFICATE, is_loopback
+from visir.retrieval.remote.addresses import is_loopback
 from visir.retrieval.remote.build import COLLECTION
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.settings import KEY
+from visir.retrieval.remote.families import QDRANT
 from visir.storage import Scratch, sweep
 from visir.storage.locks import release
 
+KEY, ADDRESSES, CERTIFICATE = QDRANT.key, QDRANT.addresses, QDRANT.certificate
 pytestmark = pytest.mark.filterwarnings("ignore:Api key is used with an insecure connection")
 
 

@@ -48,6 +48,17 @@ def test_a_run_is_that_of_search_however_the_documents_came_in(
     assert found.scores.dtype == expected.scores.dtype and found.indices.dtype == expected.indices.dtype
 
 
+@pytest.mark.parametrize("n", [2, 3, 8, 16, 17, 33])
+def test_queries_together_are_answered_as_alone(n: int) -> None:
+    # 16 queries of 160 dimensions take 700 documents in four pieces; 33 take them at once.
+    documents, queries = random_dense("image", 700, 1, 160, 600), random_dense("text", n, 2, 160)
+    index = FlatIndex.build(documents)
+    together = index.search(queries, 50)
+    for query in queries.ids.to_pylist():
+        alone = index.search(queries.select([query]), 50)
+        assert together.answer(query) == alone.answer(query)
+
+
 def test_captions_are_found_by_images_too() -> None:
     captions, images = random_dense("text", 40, 1), random_dense("image", 6, 2)
     found = FlatIndex.build(captions).search(images, 5)

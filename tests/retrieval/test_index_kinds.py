@@ -19,11 +19,21 @@ from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirErro
 from visir.records import Embeddings, EncoderCard, SparseEmbeddings
 from visir.retrieval.exact import search
 from visir.retrieval.folder import IndexFolderError
-from visir.retrieval.kinds import KINDS, build_index, form_of, kinds_for, open_index, settings_of_kind
+from visir.retrieval.kinds import KINDS, Kind, build_index, form_of, kinds_for, open_index, settings_of_kind
 from visir.retrieval.settings import settings_of
 from visir.storage import MANIFEST, Manifest
 
-EVERY = [name for name, kind in KINDS.items() if all(map(find_spec, kind.packages))]
+
+def lies_in_a_folder(kind: Kind) -> bool:
+    """Whether an index of this kind needs no server; `test_engines.py` has the others."""
+    settings = getattr(kind.described(), "settings_type", None)
+    try:
+        return settings is None or settings() is not None
+    except ConfigurationError:
+        return False
+
+
+EVERY = [name for name, kind in KINDS.items() if all(map(find_spec, kind.packages)) and lies_in_a_folder(kind)]
 EXACT = [name for name in EVERY if KINDS.get(name).exact]
 
 

@@ -255,6 +255,26 @@ def test_unknown_items(service: Service) -> None:
     assert service.refused("POST", f"{AT}/items/{'0' * 32}/explain", json={"text": "a"})[0] == 404
 
 
+def test_a_path_alone_is_answered_as_with_its_defaults(service: Service) -> None:
+    """Without a question mark FastAPI's solver is passed by (`routers/direct.py`)."""
+    item = service.search(text="a red kite", k=1)["hits"][0]["id"]
+    for path, defaults in (
+        (f"/items/{item}/similar", "k=10&offset=0"), ("/items", "k=50&offset=0&category=&where=[]"),
+        ("/facets", "category=&where=[]"),
+    ):  # fmt: skip
+        alone, solved = (service.ask("GET", f"{AT}{path}{more}") for more in ("", f"?{defaults}"))
+        assert alone.status_code == solved.status_code == 200
+        assert alone.json() | {"seconds": {}} == solved.json() | {"seconds": {}}
+    for path in (
+        f"{AT}/items/{item}0/similar",
+        f"{AT}/items/{item.upper()}x/similar",
+        f"/v1/libraries/{'x' * 201}/items",
+    ):
+        assert service.refused("GET", path)[0] == service.refused("GET", f"{path}?k=3")[0] == 422
+    assert service.refused("GET", "/v1/libraries/photo/items")[0] == 404
+    assert service.refused("GET", f"{AT}/items/{item}/similar?colour=red")[0] == 422
+
+
 def test_headers_of_every_answer(service: Service) -> None:
     for path in ("/", "/v1/health", "/nothing", f"{AT}/items", "/static/page.css"):
         headers = service.ask("GET", path, headers={"x-request-id": "abc-1"}).headers

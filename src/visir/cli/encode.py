@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 @examples(
     "visir encode photos/ --model openai/clip-vit-base-patch32",
     "visir encode scenes:100 --model pixels --out vectors",
+    "visir encode 's3://bucket/laion/*.tar' --model openai/clip-vit-base-patch32 --parts s3://bucket/parts",
 )
 def encode(
     collection: SourceArgument,
@@ -57,6 +58,18 @@ def encode(
         str | None, typer.Option(help="The folder or URL where shards lie. Default: the store.", show_default=False)
     ] = None,
     merge: Annotated[bool, typer.Option("--merge", help="Join the finished shards; encode nothing.")] = False,
+    parts: Annotated[
+        str | None,
+        typer.Option(
+            metavar="PLACE",
+            help="A folder or URL with a part for each tar, zip or Parquet file of pictures; the source is streamed.",
+            show_default=False,
+        ),
+    ] = None,
+    key_ids: Annotated[
+        bool, typer.Option("--key-ids", help="In parts, ids are the keys of pictures alone, without the file's name.")
+    ] = False,
+    status: Annotated[bool, typer.Option("--status", help="How far the parts are; nothing is touched.")] = False,
     role: Annotated[
         str | None,
         typer.Option(
@@ -73,8 +86,10 @@ def encode(
     encode goes on where it stopped when the same command is run again.
 
     Several processes: torchrun --nproc-per-node 4 -m visir encode … Each encodes its part, the last one joins them.
+
+    More than one machine can open: --parts PLACE, in as many processes as there are, each with the same command.
     """
-    from visir.cli.encoding_report import print_encoding
+    from visir.cli.encoding_report import advise, print_encoding
     from visir.collections import open_collection
     from visir.encoders import encode_detailed, load
     from visir.encoders.exported import check_new_place, export
@@ -82,6 +97,21 @@ def encode(
     from visir.encoders.shard_folder import Shard
     from visir.errors import VisirError
 
+    if parts is None and (key_ids or status):
+        raise VisirError("--key-ids and --status are about parts.", hint="name their folder: --parts PLACE")
+    if parts is not None:
+        from visir.cli.encode_parts import encode_into_parts, print_status
+        from visir.encoders.compute import ForwardOptions
+        from visir.encoders.parts import Parts
+
+        _check_parts(split, modality, images, out, shard, shards, merge, role)
+        if status:
+            print_status(parts, Parts(parts).status())
+            return
+        encoder = load(model, device=device, dtype=dtype, revision=revision)
+        options = ForwardOptions(batch_size, workers, skip_broken)
+        encode_into_parts(encoder, collection, parts, options, key_ids=key_ids, replace=replace)
+        return
     chosen, roles = _chosen(modality), _roles(role)
     part = Shard.of(shard) if shard is not None else None if merge else Shard.launched()
     _check_contradictions(part, shards, merge, out)
@@ -119,6 +149,7 @@ def encode(
             from visir.encoders.shards import join_shards
 
             join_shards(encoder, items, side_role, place=shards)
+        advise(encoder, items, side_role)
         encoding = encode_detailed(
             encoder, items, side_role, batch_size=batch_size, workers=workers, skip_broken=skip_broken
         )
@@ -186,6 +217,20 @@ def _check_contradictions(part: Shard | None, shards: str | None, merge: bool, o
     if out is not None and part is not None:
         faults.append("--out for a part: the same command without a launcher writes the whole, encoding nothing again")
     raise_faults(ConfigurationError, "encode", faults, hint="visir encode --help")
+
+
+def _check_parts(*given: object) -> None:
+    from visir.errors import ConfigurationError, raise_faults
+
+    names = ("--split", "--modality", "--images", "--out", "--shard", "--shards", "--merge", "--role")
+    faults = [
+        f"{name} does not go with --parts"
+        for name, value in zip(names, given, strict=True)
+        if value not in (None, False, "image" if name == "--modality" else None)
+    ]
+    raise_faults(
+        ConfigurationError, "encode", faults, hint="parts are made of all pictures of the files, and nothing else"
+    )
 
 
 def _print_card(card: EncoderCard) -> None:

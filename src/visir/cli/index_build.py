@@ -49,7 +49,9 @@ def build_command(
 ) -> None:
     """Encode a collection (or take its vectors from the store) and index it.
 
-    Killed, it leaves no folder; the vectors that were encoded are kept, and the same command goes on from them.
+    Killed, it leaves no folder; the vectors that were encoded are kept, and the same command goes on from them. More
+    than a million vectors of kind ivf are indexed part by part: that leaves an unfinished folder, and the same command
+    goes on in it.
     """
     from visir.collections import open_collection
     from visir.encoders import encode_items, load

@@ -202,7 +202,10 @@ ComposeOption = Annotated[
 ]
 DtypeOption = Annotated[
     str,
-    typer.Option(help="Arithmetic of the forward pass: float32, bfloat16, float16.", rich_help_panel=COMPUTE),
+    typer.Option(
+        help="Arithmetic of the forward pass: float32, bfloat16, float16; int8 with --device openvino.",
+        rich_help_panel=COMPUTE,
+    ),
 ]
 BatchSizeOption = Annotated[
     int | None,

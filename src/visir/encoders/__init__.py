@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from visir.encoders.known_models import ModelList, recommended
     from visir.encoders.loading import load, load_cross_encoder
     from visir.encoders.model_facts import KnownModel
+    from visir.encoders.parts import Parts, encode_parts
     from visir.encoders.store import Store
 
 __getattr__, __dir__ = lazy(
@@ -36,6 +37,8 @@ __getattr__, __dir__ = lazy(
         "encode_detailed": "visir.encoders.encoding",
         "encode_items": "visir.encoders.encoding",
         "Encoding": "visir.encoders.encoding",
+        "encode_parts": "visir.encoders.parts",
+        "Parts": "visir.encoders.parts",
         "Store": "visir.encoders.store",
         "FAMILIES": "visir.encoders.families",
         "Family": "visir.encoders.families",
@@ -53,12 +56,14 @@ __all__ = [
     "Family",
     "KnownModel",
     "ModelList",
+    "Parts",
     "Store",
     "compose",
     "encode",
     "encode_dense",
     "encode_detailed",
     "encode_items",
+    "encode_parts",
     "load",
     "load_cross_encoder",
     "recommended",

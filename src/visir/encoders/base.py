@@ -89,6 +89,8 @@ class Encoder(KnownDimension, ReadsWhole, ABC):
     """Whether it embeds queries and documents in different ways (`for_role`)."""
     computes_ahead: bool = False
     """Whether `begin_images` returns before the vectors are there: the next batch is begun before they are read."""
+    is_slow_here: bool = False
+    """Whether PyTorch computes it on the CPU, in float32, where OpenVINO may be faster (`--device openvino`)."""
     precomputed: bool = False
     """Whether its vectors exist already (`existing_vectors`); then it embeds nothing new."""
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Protocol, runtime_checkable
 
 from visir.encoders.base import Encoder
+from visir.encoders.devices import COMPILED
 from visir.encoders.families import KINDS, family_of
 from visir.encoders.loading import load, load_recorded
 from visir.encoders.own_code import TRUSTED, check_code, trusting_folder
@@ -161,7 +162,7 @@ def load_part(folder: Path, entry: dict[str, Any], device: str | None, dtype: st
     family = family_of(name)
     return load(
         name,
-        device=device if family.devices else None,
+        device=device if family.devices and (device != COMPILED or family.compiles) else None,
         dtype=dtype if dtype in family.dtypes else "float32",
         revision=entry["revision"] if family.revisions else None,
     )

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from visir.records import Items, Modality, TokenVectors
 from visir.records.items import PLURALS
 from visir.shortcuts.view import endings, plain_texts
 
+Batch = TypeVar("Batch")
 _WINDOW = 8
 """Batches of texts that are sorted by length together, so that a batch is padded to little more than its content."""
 
@@ -158,14 +159,29 @@ def _image_parts(
     batches = load_images(
         items, encoder, start=start, batch_size=size, workers=options.workers, skip_broken=options.skip_broken
     )
-    begun: deque[tuple[Loaded, Callable[[], Embedded]]] = deque()
     with closing(batches):
-        for batch in batches:
-            begun.append((batch, _begin(encoder, items, batch)))
-            if len(begun) > encoder.computes_ahead:
-                yield _ended(*begun.popleft())
-        while begun:
-            yield _ended(*begun.popleft())
+        for batch, vectors in computed(encoder, batches, lambda batch: _begin(encoder, items, batch)):
+            yield _Part(batch.stop, vectors, batch.broken)
+
+
+def computed(
+    encoder: Encoder, batches: Iterable[Batch], begin: Callable[[Batch], Callable[[], Embedded]]
+) -> Generator[tuple[Batch, Embedded], None, None]:
+    """Batches with their vectors, in order; the next one is begun first where the encoder computes ahead.
+
+    Args:
+        encoder: The encoder.
+        batches: Its inputs.
+        begin: Begins to compute a batch; what it returns waits for the vectors.
+    """
+    begun: deque[tuple[Batch, Callable[[], Embedded]]] = deque()
+    for batch in batches:
+        begun.append((batch, begin(batch)))
+        if len(begun) > encoder.computes_ahead:
+            first, wait = begun.popleft()
+            yield first, wait()
+    for last, wait in begun:
+        yield last, wait()
 
 
 def _begin(encoder: Encoder, items: Items, batch: Loaded) -> Callable[[], Embedded]:
@@ -178,10 +194,6 @@ def _begin(encoder: Encoder, items: Items, batch: Loaded) -> Callable[[], Embedd
     texts = _texts_of(encoder, items, batch.start, batch.stop)
     paired = [text for name, text in zip(ids, texts, strict=True) if name not in batch.broken]
     return partial(encoder.embed_texts_with_images, paired, batch.pixels)
-
-
-def _ended(batch: Loaded, wait: Callable[[], Embedded]) -> _Part:
-    return _Part(batch.stop, wait(), batch.broken)
 
 
 def _text_parts(encoder: Encoder, items: Items, start: int, size: int) -> Generator[_Part, None, None]:

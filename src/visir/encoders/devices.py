@@ -2,11 +2,28 @@
 
 from __future__ import annotations
 
+import os
+
 from visir.errors import EncoderError
 from visir.launched import launched_here
 
 COMPILED = "openvino"
 """The device name of towers that OpenVINO compiles for the CPU."""
+INT8 = "int8"
+"""The arithmetic that only compiled towers have."""
+
+
+DEFAULT = "VISIR_DEVICE"
+"""The environment variable with the device of models for which none is named."""
+
+
+class NotCompiledError(EncoderError):
+    """A model that OpenVINO cannot compile."""
+
+
+def default_device() -> str | None:
+    """The user's, where no device is named; None for the fastest there is."""
+    return os.environ.get(DEFAULT) or None
 
 
 def pick_device(device: str | None) -> str:
@@ -22,7 +39,7 @@ def pick_device(device: str | None) -> str:
     import torch
 
     if device == COMPILED:
-        raise EncoderError(
+        raise NotCompiledError(
             "this model cannot be compiled by OpenVINO: image and text towers of transformers, of open_clip and of "
             "sentence-transformers (one vector for each input) can, and towers that visir trained.",
             hint="leave --device out, or --device cpu",

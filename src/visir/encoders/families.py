@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
+from visir.encoders.devices import INT8
 from visir.errors import EncoderError, nearest
 from visir.files import is_there, nearest_folder
 from visir.options import split_mark
@@ -52,9 +53,14 @@ class Family:
     extra: str = ""
     packages: tuple[str, ...] = ()
     devices: bool = True
-    dtypes: tuple[str, ...] = ("float32", "bfloat16", "float16")
+    dtypes: tuple[str, ...] = ("float32", "bfloat16", "float16", INT8)
     revisions: bool = False
     takes: tuple[str, ...] = ("image", "text")
+
+    @property
+    def compiles(self) -> bool:
+        """Whether OpenVINO may compile models of it; some of them are refused for what they compute."""
+        return INT8 in self.dtypes
 
     def matches(self, name: str) -> bool:
         """Whether `name` is of this family. Looks at the file system for folders, never at the network."""

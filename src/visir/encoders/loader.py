@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from visir.collections.images import ImageReader
 from visir.encoders.base import Encoder
@@ -22,6 +22,8 @@ from visir.threads import usable_cores
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+Input = TypeVar("Input")
+Batch = TypeVar("Batch", bound=Sequence[Any])
 _BATCHES_AHEAD = 3
 
 
@@ -65,60 +67,94 @@ def load_images(
     ids = items.ids.to_pylist()
 
     def prepare(row: int) -> Pixels | ImageError:
-        try:
-            with reader.opened(row) as image:
-                return preprocess(row, image)
-        except ImageError as fault:
-            return fault
-
-    def preprocess(row: int, image: Image) -> Pixels | ImageError:
-        try:
+        def work(image: Image) -> Pixels:
             pixels: Pixels = stamp(row, encoder.preprocess(spoil(row, image)))
             return pixels
-        except ImageError as fault:  # a picture that this model cannot take: a sliver of 10,000 × 1 pixels
-            return ImageError(f"{reader.where(row)}: {fault.message}", hint=fault.hint)
-        except VisirError:
-            raise
-        except Exception as fault:
-            # The preprocessing is a library's code; what it raises does not say which image it was.
-            raise EncoderError(
-                f"{reader.where(row)}: the preprocessing of {encoder.card.name} failed on {image.size}: {fault!r}"
-            ) from fault
+
+        try:
+            with reader.opened(row) as image:
+                return preprocessed(work, image, lambda: reader.where(row), encoder.card.name)
+        except ImageError as fault:
+            return fault
 
     bounds = [
         (begin, min(begin + batch_size, len(ids)))
         for begin in range(start - start % batch_size, len(ids), batch_size)
     ]  # fmt: skip
     # Closed explicitly: after an error the traceback would keep the generator, and so its threads, alive.
-    with closing(_ahead(prepare, [(max(a, start), b) for a, b in bounds], workers)) as batches:
-        for begin, stop, prepared in batches:
-            pixels: list[Pixels] = []
-            broken: dict[str, str] = {}
-            for row, result in enumerate(prepared, begin):
-                if not isinstance(result, ImageError):
-                    pixels.append(result)
-                elif skip_broken:
-                    broken[ids[row]] = result.message
-                else:
-                    raise ImageError(
-                        result.message, hint=f"{result.hint}; or set broken images aside, counted: --skip-broken"
-                    ) from result
-            yield Loaded(begin, stop, pixels, broken)
+    with closing(prepared_ahead(prepare, (range(max(a, start), b) for a, b in bounds), workers)) as batches:
+        for rows, prepared in batches:
+            pixels, broken = sorted_out((ids[row] for row in rows), prepared, skip_broken)
+            yield Loaded(rows.start, rows.stop, pixels, broken)
 
 
-def _ahead(
-    work: Callable[[int], Pixels | ImageError], bounds: list[tuple[int, int]], workers: int | None
-) -> Generator[tuple[int, int, list[Pixels | ImageError]], None, None]:
+def preprocessed(
+    work: Callable[[Image], Pixels], image: Image, where: Callable[[], str], name: str
+) -> Pixels | ImageError:
+    """A picture as the input of a model, or why it cannot be one.
+
+    Args:
+        work: The preprocessing of the model.
+        image: The picture, upright RGB.
+        where: Tells its place, for errors.
+        name: What the model is called.
+
+    Raises:
+        EncoderError: The preprocessing fails for a reason that is not the picture's.
+    """
+    try:
+        return work(image)
+    except ImageError as fault:  # a picture that this model cannot take: a sliver of 10,000 × 1 pixels
+        return ImageError(f"{where()}: {fault.message}", hint=fault.hint)
+    except VisirError:
+        raise
+    except Exception as fault:
+        # The preprocessing is a library's code; what it raises does not say which image it was.
+        raise EncoderError(f"{where()}: the preprocessing of {name} failed on {image.size}: {fault!r}") from fault
+
+
+def sorted_out(
+    ids: Iterable[str], prepared: Iterable[Pixels | ImageError], skip_broken: bool
+) -> tuple[list[Pixels], dict[str, str]]:
+    """The usable pictures of a batch, and from the id of each other one to the reason.
+
+    Raises:
+        ImageError: One is broken, and `skip_broken` is false.
+    """
+    pixels: list[Pixels] = []
+    broken: dict[str, str] = {}
+    for name, result in zip(ids, prepared, strict=True):
+        if not isinstance(result, ImageError):
+            pixels.append(result)
+        elif skip_broken:
+            broken[name] = result.message
+        else:
+            raise ImageError(
+                result.message, hint=f"{result.hint}; or set broken images aside, counted: --skip-broken"
+            ) from result
+    return pixels, broken
+
+
+def prepared_ahead(
+    work: Callable[[Input], Pixels | ImageError], batches: Iterable[Batch], workers: int | None
+) -> Generator[tuple[Batch, list[Pixels | ImageError]], None, None]:
+    """Batches with what `work` makes of their inputs in threads, in order, at most a few batches ahead.
+
+    Args:
+        work: From an input to what the model takes.
+        batches: Sequences of inputs; they are asked for one by one.
+        workers: Threads; None for one per core.
+    """
     executor = ThreadPoolExecutor(workers or usable_cores(), thread_name_prefix="load")
-    waiting: deque[tuple[int, int, list[Future[Pixels | ImageError]]]] = deque()
-    coming = iter(bounds)
+    waiting: deque[tuple[Batch, list[Future[Pixels | ImageError]]]] = deque()
+    coming = iter(batches)
     try:
         while True:
-            while len(waiting) < _BATCHES_AHEAD and (bound := next(coming, None)) is not None:
-                waiting.append((*bound, [executor.submit(work, row) for row in range(*bound)]))
+            while len(waiting) < _BATCHES_AHEAD and (batch := next(coming, None)) is not None:
+                waiting.append((batch, [executor.submit(work, each) for each in batch]))
             if not waiting:
                 return
-            begin, stop, futures = waiting.popleft()
-            yield begin, stop, [future.result() for future in futures]
+            batch, futures = waiting.popleft()
+            yield batch, [future.result() for future in futures]
     finally:
         executor.shutdown(wait=True, cancel_futures=True)

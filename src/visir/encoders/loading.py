@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+import warnings
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from importlib import import_module
@@ -15,6 +16,7 @@ from visir.encoders.base import Encoder
 from visir.encoders.composed.encoder import ComposedEncoder
 from visir.encoders.composed.rule import split_rule
 from visir.encoders.cross_encoder import CrossEncoder
+from visir.encoders.devices import COMPILED, DEFAULT, INT8, NotCompiledError, default_device
 from visir.encoders.families import Family, family_of
 from visir.encoders.known_models import named_like, where_to_begin
 from visir.encoders.own_code import check_code, name_model
@@ -23,7 +25,7 @@ from visir.files import is_there, nearest_folder
 from visir.options import split_mark
 from visir.remote import local_path
 
-Precision = Literal["float32", "bfloat16", "float16"]
+Precision = Literal["float32", "bfloat16", "float16", "int8"]
 PRECISIONS: tuple[str, ...] = get_args(Precision)
 _BEING_LOADED: ContextVar[tuple[str, ...]] = ContextVar("models being loaded", default=())
 """The model that is being loaded, and those over which it is loaded: the outermost first."""
@@ -49,8 +51,10 @@ def load(
 
     Args:
         name: As above. An encoder is given back as it is.
-        device: "cpu", "cuda", "cuda:1", "mps"; None takes the fastest there is.
-        dtype: The arithmetic of the forward pass. Vectors come out as float32 in any case.
+        device: "cpu", "cuda", "cuda:1", "mps"; "openvino" compiles for the CPU; None takes that of the environment
+            variable VISIR_DEVICE, or the fastest there is.
+        dtype: The arithmetic of the forward pass; "int8" with "openvino" alone. Vectors come out as float32 in any
+            case.
         revision: A commit or tag of a model on the hub.
 
     Raises:
@@ -105,10 +109,20 @@ def _load(text: str, device: str | None, dtype: str, revision: str | None) -> En
         return ComposedEncoder(_load(text, device, dtype, revision), rule)
     name = local_path(text)
     family = family_named(name)
-    check_usable(name, family, device, dtype, revision)
+    own = default_device() if device is None and family.devices and not _BEING_LOADED.get() else None
+    if own == COMPILED and not family.compiles:
+        own = None
+    check_usable(name, family, device or own, dtype, revision)
     require_packages(family)
     with _not_over_itself(name):
-        return import_module(family.module).load_family(name, device, dtype, revision)  # type: ignore[no-any-return]
+        load_family: Callable[..., Encoder] = import_module(family.module).load_family
+        try:
+            return load_family(name, device or own, dtype, revision)
+        except NotCompiledError as fault:
+            if own is None or dtype == INT8:
+                raise
+            warnings.warn(f"{DEFAULT}={own}, but {fault.message} PyTorch computes {name}.", stacklevel=4)
+            return load_family(name, None, dtype, revision)
 
 
 @contextmanager
@@ -217,6 +231,8 @@ def check_usable(name: str, family: Family, device: str | None, dtype: str, revi
         faults.append(f"dtype {dtype!r}: unknown; {nearest(dtype, PRECISIONS)}")
     elif dtype not in family.dtypes:
         faults.append(f"dtype {dtype!r}: it computes in {' or '.join(family.dtypes)}")
+    elif dtype == INT8 and device != COMPILED:
+        faults.append(f"dtype {dtype!r}: OpenVINO alone computes in it: --device {COMPILED} --dtype {dtype}")
     if revision is not None and not family.revisions:
         faults.append(f"revision {revision!r}: a name of this family has no revisions")
     raise_faults(EncoderError, f"{name} ({family.name}) cannot be loaded with", faults, hint="leave these options out")

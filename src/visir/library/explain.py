@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from visir.errors import ImageError
 from visir.library.layout import LibraryError
-from visir.library.query import Query
+from visir.library.query import DEEPEST, Query
 from visir.library.query_encoding import EncodedQuery
 from visir.library.query_state import WORDS, LibraryState, QueryState, StageTimer
 from visir.library.ranking import NORMALISATION, rank
@@ -29,6 +29,8 @@ def explain_hit(state: LibraryState, query: Query, item: str, *, captions: int, 
     state.library.item(item)
     query_state = QueryState(query.model_copy(update={"rerank": 0}))
     query_state.prepare(state)
+    if len(query_state.rankings) > 1:  # the item may be on any page
+        query_state.query = query_state.query.model_copy(update={"k": DEEPEST, "offset": 0})
     rank(state, [query_state], StageTimer())
     if query_state.error is not None:
         raise query_state.error
@@ -103,9 +105,10 @@ def _system_score(
     state: LibraryState, query_state: QueryState, encoded: EncodedQuery, system: str, item: str
 ) -> SystemScore:
     label = state.library.label(system)
-    for position, (listed, score) in enumerate(query_state.lists.get(system, ()), 1):
-        if listed == item:
-            return SystemScore(position, score, _contribution(query_state, system, position, score), label)
+    hit = next((hit for hit in query_state.hits if hit.id == item), None)
+    if hit is not None and system in hit.parts:
+        position, score = hit.parts[system]
+        return SystemScore(position, score, _contribution(query_state, system, position, score), label)
     if system == WORDS:
         score = _score_of_words(state, query_state, item)
     else:

@@ -86,11 +86,14 @@ def _is_complete(new: Path, system: str, plan: LibraryCard, ids: list[str]) -> b
 
 
 def collections_of(folder: Path) -> dict[tuple[str, str], str]:
-    """(address, collection) of every index that lies on a server, and which it is."""
+    """(address, collection) of every index that lies on a server, and the command by which a person deletes it."""
+    from visir.retrieval.remote.families import family_of
+
     collections = {}
     for system in INDEXES:
         if is_made_by_visir(folder / system, INDEX.name):
             settings = read_index(folder / system).content.get("settings", {})
             if settings.get("url"):
-                collections[settings["url"], settings["collection"]] = system
+                url, collection = settings["url"], settings["collection"]
+                collections[url, collection] = family_of(url).engine().removal(url, collection, settings)
     return collections

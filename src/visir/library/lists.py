@@ -9,13 +9,14 @@ list: no item is on two pages or on none, whoever answers, before and after a re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, TypeAlias
 
 import pyarrow as pa
 
 from visir.library.query import DEEPEST
 from visir.records import Run, Vectors
+from visir.retrieval.fusion import K
 
 RankedList: TypeAlias = Sequence[tuple[str, float]]
 """(item, score), best first. Behind the end of a step of an approximate index scores may rise once."""
@@ -53,3 +54,21 @@ def lists_in_steps(search: Callable[[Any, int], Run], queries: Vectors, depth: i
             for item, score in listed:
                 lists[query].setdefault(item, score)
     return {query: list(items.items()) for query, items in lists.items()}
+
+
+def fused_step(fused: RankedList, lengths: Iterable[int], step: int) -> RankedList:
+    """What lists that end with rank `step` settle of their reciprocal rank fusion (`visir.retrieval.fusion`).
+
+    An item that none of them lists has ranks behind their ends. So it has no more than the sum of the reciprocals of
+    those ranks, and comes behind all items with a higher score. These are the first part of the joined list: no item is
+    missing between them. With two lists they are 34 at least, where these have as many. One that a list does not reach
+    gets nothing from it, where deeper lists would give it up to 1 / (60 + 129).
+
+    Args:
+        fused: The items of all lists, with their fused scores.
+        lengths: Of each list, how many items it has: fewer than `step` in one that ended by itself, or without the item
+            that the query is to be like.
+        step: How deep the lists were asked for.
+    """
+    highest = sum(1 / (K + length + 1) for length in lengths if length >= step - 1)
+    return [(item, score) for item, score in fused if score > highest]

@@ -239,8 +239,9 @@ def _settings(
             own["collection"] = f"{own['collection']}-{system}"
         stated = getattr(KINDS.get(kind).described(), "settings_type", None)
         named = {**current.get(system, {}), **own}
+        if stated is not None:
+            read = settings_of(kind, stated, named)  # also where none is named: some kinds need an address
         if named and stated is not None:
-            read = settings_of(kind, stated, named)
             result[system] = {name: getattr(read, name) for name in named}
             if own.get("url"):
                 name_address(own["url"])

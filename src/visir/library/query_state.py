@@ -22,7 +22,6 @@ from visir.errors import VisirError
 from visir.library.categories import Category, tree_of
 from visir.library.database import CATEGORIES
 from visir.library.filters import satisfying
-from visir.library.lists import DEEPEST_LIST, RankedList
 from visir.library.price_words import ReadWords, read_prices
 from visir.library.query import By, Query, QueryError, System, WordsState
 from visir.library.query_encoding import EncodedQuery, QueryEncoder
@@ -156,8 +155,7 @@ class QueryState:
         total: How many items it may find.
         encoded: Its vectors.
         name: Its id in these runs.
-        runs: Of lists that were joined: from ranking to the run that has its answers (with those of others).
-        lists: From ranking to (item, score), best first.
+        runs: Of lists that were joined last: from ranking to the run that has its answers (with those of others).
         hits: The ranked answers.
         error: Why it cannot be answered.
         read: Words of the text that became conditions.
@@ -175,7 +173,6 @@ class QueryState:
     encoded: EncodedQuery | None = None
     name: str = ""
     runs: Mapping[str, Run] = field(default_factory=dict)
-    lists: Mapping[str, RankedList] = field(default_factory=dict)
     hits: list[RankedItem] = field(default_factory=list)
     error: VisirError | None = None
     read: tuple[ReadWords, ...] = ()
@@ -267,12 +264,11 @@ class QueryState:
 
     @property
     def search_depth(self) -> int:
-        """How deep the systems' lists go.
+        """How deep the list of one system goes, with the item that the query is to be like.
 
-        It depends on this query alone. Where lists are joined it is the same for each of its pages, because the order
-        depends on it: what one list ends before gets nothing from it.
+        It depends on this query alone. Lists that are joined go as deep as the steps of `visir.library.lists`.
         """
-        return DEEPEST_LIST if len(self.rankings) > 1 else self.list_length + (self.query.like is not None)
+        return self.list_length + (self.query.like is not None)
 
 
 def is_exact(library: LibrarySnapshot, system: str) -> bool:

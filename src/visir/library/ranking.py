@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from visir.errors import VisirError
-from visir.library.lists import RankedList, lists_in_steps, lists_of
+from visir.library.lists import DEEPEST_LIST, STEPS, RankedList, fused_step, lists_in_steps, lists_of
 from visir.library.query import QueryError
 from visir.library.query_encoding import EncodedQuery
 from visir.library.query_state import WORDS, LibraryState, QueryState, StageTimer, is_exact
@@ -28,7 +28,7 @@ NORMALISATION: Normalisation = "maximum"
 
 
 def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTimer) -> None:
-    """Fill `encoded`, `lists` and `hits` of the queries without an error."""
+    """Fill `encoded` and `hits` of the queries without an error."""
     sound = [query_state for query_state in query_states if query_state.error is None]
     with timer.timed("encode"):
         encoded = state.encoder.encode(
@@ -61,50 +61,61 @@ def rank(state: LibraryState, query_states: Sequence[QueryState], timer: StageTi
 def _rank_group(state: LibraryState, group: Sequence[QueryState], timer: StageTimer) -> None:
     """Rank queries of the same rankings, filter, depth and fusion."""
     first, depth = group[0], group[0].search_depth
+    if len(first.rankings) > 1:
+        for step in STEPS if first.fusion == "rrf" else (DEEPEST_LIST,):
+            if short := [each for each in group if len(each.hits) < min(each.list_length, each.total)]:
+                _join(state, short, step, timer)
+        return
+    [name] = first.rankings
     with timer.timed("search"):
-        if len(first.rankings) > 1:
-            runs = {name: _without_query_items(_run(state, group, name, depth), group) for name in first.rankings}
-        else:
-            [name] = first.rankings
-            lists = _lists(state, group, name, depth)
+        lists = _lists(state, group, name, depth)
     with timer.timed("fuse"):
         for position, query_state in enumerate(group):
             query_state.name = f"{position:06}"
-        if len(first.rankings) > 1:
-            _fuse(group, runs, depth)
-            return
-        for query_state in group:
             listed, like = lists[query_state.name], query_state.query.like
             if like is not None:  # it would always be the best answer to itself
                 listed = [(item, score) for item, score in listed if item != like]
-            query_state.lists = {name: listed}
             query_state.hits = [
                 RankedItem(item, rank, score, {name: (rank, score)})
                 for rank, (item, score) in enumerate(listed[: query_state.list_length], 1)
             ]
 
 
-def _fuse(group: Sequence[QueryState], runs: Mapping[str, Run], depth: int) -> None:
-    """Join what several rankings list for each query."""
+def _join(state: LibraryState, group: Sequence[QueryState], step: int, timer: StageTimer) -> None:
+    """Join rankings that end with rank `step`, and append what is new to the hits of each query."""
     first = group[0]
-    # What a killed update left behind can be in one index only; they are one gallery all the same.
-    base = next(iter(runs.values()))
-    fused = fuse(
-        {name: replace(run, task=base.task, gallery=base.gallery) for name, run in runs.items()},
-        fusion=first.fusion, weights=first.weights, normalisation=NORMALISATION, depth=depth,
-    )  # fmt: skip
-    best, lists = lists_of(fused), {name: lists_of(run) for name, run in runs.items()}
-    for query_state in group:
-        own = {name: of_queries[query_state.name] for name, of_queries in lists.items()}
-        ranks = {name: {item: rank for rank, (item, _) in enumerate(listed, 1)} for name, listed in own.items()}
-        query_state.runs, query_state.lists = runs, own
-        query_state.hits = [
-            RankedItem(
-                item, rank, score,
-                {name: (of[item], own[name][of[item] - 1][1]) for name, of in ranks.items() if item in of},
-            )
-            for rank, (item, score) in enumerate(best[query_state.name][: query_state.list_length], 1)
-        ]  # fmt: skip
+    with timer.timed("search"):
+        runs = {name: _without_query_items(_run(state, group, name, step), group) for name in first.rankings}
+    with timer.timed("fuse"):
+        # What a killed update left behind can be in one index only; they are one gallery all the same.
+        base = next(iter(runs.values()))
+        fused = fuse(
+            {name: replace(run, task=base.task, gallery=base.gallery) for name, run in runs.items()},
+            fusion=first.fusion, weights=first.weights, normalisation=NORMALISATION, depth=DEEPEST_LIST,
+        )  # fmt: skip
+        best, lists = lists_of(fused), {name: lists_of(run) for name, run in runs.items()}
+        for position, query_state in enumerate(group):
+            query_state.name = f"{position:06}"
+            own = {name: of_queries[query_state.name] for name, of_queries in lists.items()}
+            listed = best[query_state.name]
+            if step < DEEPEST_LIST:
+                listed = fused_step(listed, map(len, own.values()), step)
+            query_state.runs = runs
+            _append(query_state, listed, own)
+
+
+def _append(query_state: QueryState, listed: RankedList, lists: Mapping[str, RankedList]) -> None:
+    """Append the items of a joined list that are not among the hits yet; `lists` are those that were joined."""
+    ranks = {name: {item: rank for rank, (item, _) in enumerate(own, 1)} for name, own in lists.items()}
+    held = {hit.id for hit in query_state.hits}
+    new = [(item, score) for item, score in listed if item not in held]
+    query_state.hits += [
+        RankedItem(
+            item, rank, score,
+            {name: (of[item], lists[name][of[item] - 1][1]) for name, of in ranks.items() if item in of},
+        )
+        for rank, (item, score) in enumerate(new[: query_state.list_length - len(held)], len(held) + 1)
+    ]  # fmt: skip
 
 
 def _lists(state: LibraryState, group: Sequence[QueryState], name: str, depth: int) -> dict[str, RankedList]:

@@ -13,15 +13,26 @@ from visir.errors import CollectionError, EmbeddingError
 
 
 def strings(values: object) -> pa.StringArray:
-    """Return a list, a NumPy array, a chunked array or a dictionary array as one contiguous `pa.StringArray`."""
-    if isinstance(values, pa.ChunkedArray):
-        values = values.combine_chunks()
-        if isinstance(values, pa.ChunkedArray):  # pyarrow keeps a chunked array when there is no chunk at all
-            values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
-    if isinstance(values, pa.DictionaryArray):
-        values = values.dictionary_decode()
-    if isinstance(values, pa.Array):
-        return values.cast(pa.string())
+    """Return a list, a NumPy array, a chunked array or a dictionary array as one contiguous `pa.StringArray`.
+
+    Raises:
+        CollectionError: They are no text, or more than 2 GiB of it.
+    """
+    try:
+        if isinstance(values, pa.ChunkedArray):
+            values = values.combine_chunks()
+            if isinstance(values, pa.ChunkedArray):  # pyarrow keeps a chunked array when there is no chunk at all
+                values = pa.concat_arrays(values.chunks) if values.num_chunks else pa.array([], values.type)
+        if isinstance(values, pa.DictionaryArray):
+            values = values.dictionary_decode()
+        if isinstance(values, pa.Array):
+            return values.cast(pa.string())
+    except (pa.ArrowInvalid, pa.ArrowCapacityError) as fault:
+        raise CollectionError(
+            f"{len(values):,} ids or texts ({fault}).",  # type: ignore[arg-type]
+            hint="a record holds 2 GiB of them at most (offsets of 32 bits); take a larger collection part by part: "
+            "visir encode --parts, and each part into the index (visir.encoders.Parts)",
+        ) from fault
     try:
         return pa.array(list(values), pa.string())  # type: ignore[call-overload]
     except (pa.ArrowTypeError, pa.ArrowInvalid, UnicodeEncodeError) as fault:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from visir.display import Columnar, Displayed, brief, counted, listed
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_json
+from visir.mapped import release
 from visir.records.arrays import as_array
 from visir.records.columns import check_unique, rows_of, strings
 from visir.records.items import Modality
@@ -202,6 +203,7 @@ class Embeddings(Columnar, view="visir.reports.views.embeddings"):
         check_unique(self.ids, where)
         for start in range(0, len(self.vectors), _BLOCK):
             bad = ~np.isfinite(self.vectors[start : start + _BLOCK]).all(axis=1)
+            release(self.vectors)
             if bad.any():
                 named = [self.ids[start + int(i)].as_py() for i in np.flatnonzero(bad)[:5]]
                 raise EmbeddingError(

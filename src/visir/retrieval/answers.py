@@ -62,6 +62,7 @@ def run_of(
     k: int,
     held_by: EncoderCard,
     about: Any,
+    documents: pa.StringArray | None = None,
 ) -> Run:
     """Return the best `k` documents of each query as a run: by falling score, ties by id.
 
@@ -71,10 +72,11 @@ def run_of(
         hits: The results; no document may occur twice for one query.
         queries: (n,) the ids of the queries.
         by: The modality and the encoder of the queries.
-        gallery: The candidates; positions in `hits` are rows of its ids.
+        gallery: The candidates.
         k: The number of documents per query.
         held_by: The encoder of the documents.
         about: Facts about the search, for the provenance.
+        documents: Sorted ids; positions in `hits` are rows of them. Default: those of the gallery.
 
     Raises:
         EmbeddingError: A score does not fit into float32.
@@ -92,7 +94,7 @@ def run_of(
         task=task_name(modality, gallery.modality),
         queries=queries,
         offsets=np.concatenate([[0], np.cumsum(np.minimum(counts, k))]).astype(np.int64),
-        documents=gallery.ids,
+        documents=gallery.ids if documents is None else documents,
         indices=place[within].astype(np.int32),
         scores=score[within],
         gallery=gallery,

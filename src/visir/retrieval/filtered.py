@@ -26,7 +26,13 @@ _SPARE = 1.5
 
 @runtime_checkable
 class Filters(Protocol):
-    """An index that can filter by itself (a remote engine); `FilteredIndex` then uses its filter."""
+    """An index that can filter by itself (an engine behind an address); `FilteredIndex` then uses its filter.
+
+    Attributes:
+        filters_up_to: With how many allowed documents it does.
+    """
+
+    filters_up_to: int
 
     def search_among(self, queries: Any, allowed: pa.StringArray, k: int = 10, **options: Any) -> Run:
         """Return the best `k` documents among `allowed` for each query."""
@@ -69,19 +75,22 @@ class FilteredIndex:
         ids = strings(allowed)
         ascending = len(ids) < 2 or pc.all(pc.less(ids[:-1], ids[1:])).as_py()
         self.allowed: pa.StringArray = ids if ascending else ids.take(pc.sort_indices(ids))
-        indexed_ids = index.ids
-        is_indexed = pc.is_in(self.allowed, indexed_ids) if rows is None else pa.array(rows >= 0)
-        self.indexed: pa.StringArray = self.allowed.filter(is_indexed)
-        self._rows = None if rows is None else rows[rows >= 0]
-        self.size = len(indexed_ids)
-        self.index_filters = isinstance(index, Filters)
-        few = len(self.indexed) <= SCANNED or (len(self.indexed) <= SELECTED and len(self.indexed) * 20 <= self.size)
         self._selected: Vectors | None = None
-        if few and len(self.indexed) and not self.index_filters:
-            self._selected = index.select(self.indexed)
         self._similarity: Any = getattr(getattr(index, "settings", None), "similarity", None)
         self._mask: tuple[Any, NDArray[np.bool_]] | None = None
         self._gallery: Gallery | None = None
+        self.index_filters = isinstance(index, Filters) and len(ids) <= index.filters_up_to
+        if self.index_filters:  # it passes over ids that it does not have, and is not asked for all that it has
+            self.indexed: pa.StringArray = self.allowed
+            return
+        indexed_ids = index.ids
+        is_indexed = pc.is_in(self.allowed, indexed_ids) if rows is None else pa.array(rows >= 0)
+        self.indexed = self.allowed.filter(is_indexed)
+        self._rows = None if rows is None else rows[rows >= 0]
+        self.size = len(indexed_ids)
+        few = len(self.indexed) <= SCANNED or (len(self.indexed) <= SELECTED and len(self.indexed) * 20 <= self.size)
+        if few and len(self.indexed):
+            self._selected = index.select(self.indexed)
 
     @property
     def gallery(self) -> Gallery:

@@ -6,7 +6,16 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 
 from visir.errors import VisirError
-from visir.storage import FolderChange, FolderKind, Manifest, changing, check_new_folder, new_folder
+from visir.storage import (
+    MANIFEST,
+    FolderChange,
+    FolderKind,
+    Manifest,
+    changing,
+    check_new_folder,
+    is_begun,
+    new_folder,
+)
 
 
 class IndexFolderError(VisirError):
@@ -87,12 +96,18 @@ def new_index(folder: Path) -> AbstractContextManager[FolderChange]:
 
 
 def check_new_index(folder: Path) -> None:
-    """Check that an index can be written into this folder.
+    """Check that an index can be written into this folder: a new or an empty one, or one that a killed build left.
 
     Raises:
-        IndexFolderError: The folder is neither new nor empty.
+        IndexFolderError: The folder holds something else.
     """
-    check_new_folder(folder, INDEX)
+    if not is_unfinished(folder):
+        check_new_folder(folder, INDEX)
+
+
+def is_unfinished(folder: Path) -> bool:
+    """Whether a build in parts was killed here, which the same build may go on from."""
+    return folder.is_dir() and not (folder / MANIFEST).exists() and is_begun(folder)
 
 
 def bytes_of(manifest: Manifest) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Generic
@@ -22,14 +23,17 @@ FEW = 16
 SHARE = 200
 """More are as well where the index has so many times more ids: Arrow puts all of these into a hash table."""
 
+LARGEST = 2**20
+"""Parts are not merged into one of more rows: a merged part is made in memory."""
+
 
 @dataclass(frozen=True, eq=False)
 class Rows(Generic[Vectors]):
     """The rows of an index. The object is immutable; a change makes a new one that shares the unchanged parts.
 
-    A new part is merged with the parts before it that are not larger. So n additions leave about log n parts, and each
-    vector is copied about log n times. In a merged part a deleted row keeps its vector but not its id, because the id
-    may have been added again.
+    A new part is merged with the parts before it that are not larger, up to `LARGEST` rows. So n additions leave about
+    log n parts, and one for each million rows; each vector is copied about log n times. In a merged part a deleted row
+    keeps its vector but not its id, because the id may have been added again.
 
     Attributes:
         form: How vectors are joined and written: dense or sparse.
@@ -95,7 +99,7 @@ class Rows(Generic[Vectors]):
         check_not_indexed(documents.ids, self.ids)
         parts = list(self.parts)
         merged = [documents]
-        while parts and len(parts[-1]) <= sum(map(len, merged)):
+        while parts and len(parts[-1]) <= sum(map(len, merged)) <= LARGEST - len(parts[-1]):
             merged.insert(0, parts.pop())
         dead = np.concatenate([self.dead, np.zeros(len(documents), np.bool_)])
         if len(merged) > 1:
@@ -173,20 +177,37 @@ def check_not_indexed(ids: pa.StringArray, held: pa.StringArray) -> None:
     """
     duplicates = ids.filter(pc.is_in(ids, held))
     if len(duplicates):
-        raise EmbeddingError(
-            f"{len(duplicates)} ids are in the index already: {_named(duplicates)}.",
-            hint="delete them first, or add the others only",
-        )
+        raise already_indexed(duplicates)
+
+
+def already_indexed(ids: pa.StringArray) -> EmbeddingError:
+    """Return the error about ids that are in an index already."""
+    return EmbeddingError(
+        f"{len(ids)} ids are in the index already: {_named(ids)}.", hint="delete them first, or add the others only"
+    )
+
+
+def not_indexed(ids: pa.StringArray) -> EmbeddingError:
+    """Return the error about ids that are unknown to an index."""
+    return EmbeddingError(
+        f"{len(ids)} ids are not in the index: {_named(ids)}.",
+        hint="ids are those of the collection (visir data inspect shows some); a deleted one is gone",
+    )
 
 
 def _searched(ids: pa.StringArray, held: pa.StringArray) -> NDArray[np.int64] | None:
     """Return the position of each id in the sorted `held`, by bisection; None if an id is unknown."""
-    places = np.empty(len(ids), np.int64)
-    for position, identifier in enumerate(ids.to_pylist()):
+    places = bisected(ids.to_pylist(), held)
+    return None if (places < 0).any() else places
+
+
+def bisected(ids: Sequence[str], held: pa.StringArray) -> NDArray[np.int64]:
+    """Return the (n,) position of each id in the sorted `held`, by bisection; -1 for an unknown one."""
+    places = np.full(len(ids), -1, np.int64)
+    for position, identifier in enumerate(ids):
         place = bisect_left(range(len(held)), identifier, key=lambda row: held[row].as_py())
-        if place == len(held) or held[place].as_py() != identifier:
-            return None
-        places[position] = place
+        if place < len(held) and held[place].as_py() == identifier:
+            places[position] = place
     return places
 
 
@@ -199,11 +220,7 @@ def places_of(ids: object, held: pa.StringArray) -> NDArray[np.int64]:
     requested = strings(ids)
     positions = pc.index_in(requested, held)
     if positions.null_count:
-        missing = requested.filter(pc.is_null(positions))
-        raise EmbeddingError(
-            f"{len(missing)} ids are not in the index: {_named(missing)}.",
-            hint="ids are those of the collection (visir data inspect shows some); a deleted one is gone",
-        )
+        raise not_indexed(requested.filter(pc.is_null(positions)))
     places: NDArray[np.int64] = positions.to_numpy().astype(np.int64)
     return places
 

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.jit import pays
+from visir.mapped import release
 from visir.records import Embeddings, MultiVectorEmbeddings
 from visir.retrieval import few, kernels
 from visir.threads import Share, piece, spread
@@ -101,6 +102,7 @@ class Side:
             share((0.0, 1.0))  # the other threads may be busy with compiling
         else:
             spread(share, n)
+        release(source)
         if self.similarity == "cosine":
             self._check(rows, lengths == 0, "are zero; they have no cosine", "search by dot product (--similarity dot)")
             self._check(rows, ~np.isfinite(lengths), "are too large for float32", "scale the vectors down")

@@ -4,6 +4,7 @@
 - `claims.py`: the log of file names that a writer has begun, and its lock
 - `change.py`, `folder.py`: a folder that is changed in place, in one step
 - `creation.py`: a folder or a file that appears at once
+- `shared.py`: a folder in which many machines write without locks
 - `scratch.py`: unfinished work, removed when its writer is done or dead
 - `removal.py`: the only code of visir that removes files
 - `disk.py`: what a disk refuses, as errors
@@ -16,11 +17,13 @@ link, and never in a folder that held something before visir made it.
 """
 
 from visir.storage.change import FolderChange
+from visir.storage.claims import is_begun
 from visir.storage.creation import check_new_file, check_new_folder, new_file, new_folder, write_new
 from visir.storage.folder import changing, counted, put, recover, remove_folder, remove_own_folders
 from visir.storage.locks import locked, locked_or
 from visir.storage.manifest import MANIFEST, FileRecord, FolderError, FolderKind, Manifest, is_made_by_visir
 from visir.storage.scratch import Scratch, sweep
+from visir.storage.shared import SharedFolder
 from visir.storage.store import ContentStore
 from visir.storage.versions import check_version
 
@@ -33,11 +36,13 @@ __all__ = [
     "FolderKind",
     "Manifest",
     "Scratch",
+    "SharedFolder",
     "changing",
     "check_new_file",
     "check_new_folder",
     "check_version",
     "counted",
+    "is_begun",
     "is_made_by_visir",
     "locked",
     "locked_or",

@@ -106,7 +106,7 @@ def new_file(target: str | Path, *, replace: bool = False) -> Iterator[Path]:
             check_new_file(target, replace=True)
             path.replace(target)
         else:
-            _renamed(path, target)
+            move_to_new(path, target)
 
 
 def check_new_file(target: str | Path, *, replace: bool = False) -> None:
@@ -131,8 +131,14 @@ def write_new(target: str | Path, data: bytes, *, replace: bool = False) -> None
         path.write_bytes(data)
 
 
-def _renamed(path: Path, target: Path) -> None:
-    """Give a file its name unless that is taken by now: a link fails where a rename would replace."""
+def move_to_new(path: Path, target: Path) -> None:
+    """Give a file its name unless that is taken by now: a link fails where a rename would replace.
+
+    Where the system has links, the file keeps its old name too; whoever made it removes that.
+
+    Raises:
+        FolderError: The name is taken.
+    """
     try:
         os.link(path, target)
     except FileExistsError:

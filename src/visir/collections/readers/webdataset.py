@@ -54,7 +54,7 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
         archive, place = TarArchive(shard), relative(shard, root)
         split = SPLITS.get(shard.parent.name.lower(), "")
         for key, parts in _samples(archive):
-            picture = next((name for end, name in parts.items() if f".{end.rsplit('.', 1)[-1]}" in endings), None)
+            picture = next((name for end, name in parts.items() if is_picture_ending(end, endings)), None)
             texts = _captions(draft, archive, f"{place}: {key}", parts, newline == "separates", caption)
             if picture is None:
                 if texts:
@@ -72,6 +72,11 @@ def read(path: Path, *, newline: str = "separates", caption: str | None = None) 
     if labels:
         _set_classes(draft, labels, root)
     return draft
+
+
+def is_picture_ending(ending: str, endings: frozenset[str]) -> bool:
+    """Whether a member with this ending ("seg.png") is a picture, by its last part."""
+    return f".{ending.rpartition('.')[2]}" in endings
 
 
 def _set_classes(draft: Draft, labels: dict[str, str], root: Path) -> None:
@@ -125,11 +130,22 @@ def _samples(archive: TarArchive) -> Iterator[tuple[str, dict[str, str]]]:
     """(key, {ending: member}) in the order of the tar; a sample's files need not stand together."""
     samples: dict[str, dict[str, str]] = {}
     for name in archive.names():
-        folder, slash, base = name.removeprefix("./").rpartition("/")
-        stem, dot, ending = base.partition(".")
-        if stem and dot:
-            samples.setdefault(f"{folder}{slash}{stem}", {})[ending.lower()] = name
+        key, ending = sample_key(name)
+        if key:
+            samples.setdefault(key, {})[ending] = name
     yield from samples.items()
+
+
+def sample_key(name: str) -> tuple[str, str]:
+    """The key of a member of a shard (its path up to the first dot of the last part), and its ending.
+
+    Example:
+        >>> sample_key("./00/0001.seg.PNG"), sample_key("README")
+        (('00/0001', 'seg.png'), ('', ''))
+    """
+    folder, slash, base = name.removeprefix("./").rpartition("/")
+    stem, dot, ending = base.partition(".")
+    return (f"{folder}{slash}{stem}", ending.lower()) if stem and dot else ("", "")
 
 
 def _captions(

@@ -10,9 +10,11 @@ from __future__ import annotations
 import hashlib
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from io import BytesIO
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import pyarrow as pa
@@ -21,10 +23,16 @@ from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
 from visir.encoders.checkpoints import read_description, write_description
+from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.unspaced import pieces
 from visir.errors import EncoderError
 from visir.fingerprint import hash_columns
 from visir.records import EncoderCard
+
+if TYPE_CHECKING:
+    import torch
+
+    from visir.encoders.models.text_side import TextSide
 
 HASHED_DIMENSION = 4096
 _WORD = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
@@ -115,13 +123,64 @@ class BagOfWords(Encoder):
         """All equal: nothing is padded here."""
         return np.zeros(len(texts), np.int64)
 
+    def text_side(self) -> TextSide:
+        """See `visir.encoders.models.text_side`: the vectors are inputs already, of a head behind them."""
+        import torch
+
+        from visir.encoders.models.text_side import OneInput, TextSide
+
+        def inputs(texts: Sequence[str]) -> dict[str, torch.Tensor]:
+            return {"words": torch.from_numpy(self.embed_texts(texts))}
+
+        return TextSide(OneInput("words"), WordInputs(self._columns, self._idf, self.dimension), inputs)
+
     def save(self, folder: Path) -> None:
         """Write the vocabulary (Parquet: word, idf) and `visir.json` into `folder`."""
         if self._columns is None or self._idf is None:
             write_description(folder, "bag-of-words", {"dimension": self.dimension})
             return
-        pq.write_table(pa.table({"word": list(self._columns), "idf": self._idf}), folder / _TABLE)
+        table = WordInputs(self._columns, self._idf, self.dimension).files()[_TABLE]
+        (folder / _TABLE).write_bytes(table)
         write_description(folder, "bag-of-words", {"vocabulary": _TABLE, "dimension": self.dimension})
+
+
+class WordInputs(TextInputs):
+    """The vectors of a bag of words, as inputs of a text network: "words" (n, dimension).
+
+    Args:
+        vocabulary, weights, dimension: As of `BagOfWords`.
+    """
+
+    kind = "words"
+    names = ("words",)
+
+    def __init__(self, vocabulary: Iterable[str] | None, weights: NDArray[np.float32] | None, dimension: int) -> None:
+        self._vocabulary = None if vocabulary is None else list(vocabulary)
+        self._weights, self._dimension = weights, dimension
+        self._bag = BagOfWords(self._vocabulary, weights, dimension)
+
+    def __call__(self, texts: Sequence[str]) -> dict[str, NDArray[np.float32]]:
+        """The vectors of n texts."""
+        return {"words": self._bag.embed_texts(texts)}
+
+    def values(self) -> dict[str, Any]:
+        """The dimension, and whether there is a vocabulary."""
+        return {"dimension": self._dimension, "fitted": self._vocabulary is not None}
+
+    def files(self) -> dict[str, bytes]:
+        """The vocabulary."""
+        if self._vocabulary is None or self._weights is None:
+            return {}
+        stream = BytesIO()
+        pq.write_table(pa.table({"word": self._vocabulary, "idf": self._weights}), stream)
+        return {_TABLE: stream.getvalue()}
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any], folder: Path) -> Self:
+        """From values and vocabulary."""
+        if not values["fitted"]:
+            return cls(None, None, int(values["dimension"]))
+        return cls(*_read_table(folder / _TABLE))
 
 
 def load_family(name: str, device: str | None, dtype: str, revision: str | None) -> BagOfWords:
@@ -137,8 +196,12 @@ def load_checkpoint(folder: Path, device: str | None, dtype: str) -> BagOfWords:
     description = read_description(folder)
     if "vocabulary" not in description:
         return BagOfWords(None, None, int(description["dimension"]))
-    table = pq.read_table(folder / description["vocabulary"])
-    return BagOfWords(table["word"].to_pylist(), table["idf"].to_numpy(), table.num_rows)
+    return BagOfWords(*_read_table(folder / description["vocabulary"]))
+
+
+def _read_table(path: Path) -> tuple[list[str], NDArray[np.float32], int]:
+    table = pq.read_table(path)
+    return table["word"].to_pylist(), table["idf"].to_numpy(), table.num_rows
 
 
 @lru_cache(maxsize=1 << 18)

@@ -1,7 +1,8 @@
 """Towers compiled by OpenVINO for the processor: the vectors of PyTorch, in less time.
 
 A tower is traced, converted and compared with PyTorch once; the result is kept in the cache (`VISIR_CACHE`/compiled)
-under a key over its weights and the packages' versions. It can be deleted at any time.
+under a key over its weights and the packages' versions. It can be deleted at any time. In int8 (`compiled_int8`) it is
+another one.
 """
 
 from __future__ import annotations
@@ -16,6 +17,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.encoders.devices import INT8
+from visir.encoders.models.compiled_int8 import GROUP, LARGEST_INT8_DIFFERENCE, quantise
 from visir.encoders.models.forward import inference, to_vectors
 from visir.encoders.models.text_network import LARGEST_DIFFERENCE, difference_of
 from visir.errors import EncoderError, VisirError, require
@@ -30,7 +33,12 @@ if TYPE_CHECKING:
 
 COMPILED = FolderKind("compiled", "a folder of a compiled network", remedy="delete it: the network is compiled again")
 MODEL, WEIGHTS = "network.xml", "network.bin"
-_TYPES = {"float32": "f32", "bfloat16": "bf16"}
+_SETTINGS: Mapping[str, dict[str, Any]] = {
+    "float32": {"INFERENCE_PRECISION_HINT": "f32"},
+    "bfloat16": {"INFERENCE_PRECISION_HINT": "bf16"},
+    INT8: {"INFERENCE_PRECISION_HINT": "f32", "DYNAMIC_QUANTIZATION_GROUP_SIZE": GROUP},
+}
+"""Of the arithmetics; in int8, all but the products is float32."""
 _TEXTS = (
     "a",
     "a dog on the beach",
@@ -64,13 +72,13 @@ class CompiledTower:
 
     Args:
         model: An OpenVINO model, or the path of one.
-        dtype: The arithmetic: "float32" or "bfloat16".
+        dtype: The arithmetic: "float32", "bfloat16"; "int8" of a model whose weights are so.
     """
 
     def __init__(self, model: Any, dtype: str) -> None:
         import torch
 
-        settings = {"INFERENCE_PRECISION_HINT": _TYPES[dtype], "INFERENCE_NUM_THREADS": torch.get_num_threads()}
+        settings = {**_SETTINGS[dtype], "INFERENCE_NUM_THREADS": torch.get_num_threads()}
         self._network = _core().compile_model(model, "CPU", settings)
         self._lock = threading.Lock()
 
@@ -98,25 +106,26 @@ def compiled_tower(tower: Compilable, card: EncoderCard, dtype: str) -> Compiled
     Args:
         tower: The tower, on the CPU in float32.
         card: That of the encoder; without a version the result is not kept.
-        dtype: The arithmetic: "float32" or "bfloat16".
+        dtype: The arithmetic: "float32", "bfloat16" or "int8".
 
     Raises:
         EncoderError: OpenVINO cannot compile the network, or gives other vectors than PyTorch.
     """
     require("openvino", extra="openvino", purpose="--device openvino")
-    if dtype not in _TYPES:
+    if dtype not in _SETTINGS:
         raise EncoderError(
-            f"{card.name}: OpenVINO computes in {' or '.join(_TYPES)} on the CPU, not in {dtype}.",
+            f"{card.name}: OpenVINO computes in {' or '.join(_SETTINGS)} on the CPU, not in {dtype}.",
             hint="leave --dtype out, or choose one of these",
         )
     if not card.is_versioned:
-        return CompiledTower(_converted(tower, card.name), dtype)
+        return CompiledTower(_converted(tower, card.name, dtype), dtype)
     packages = {name: version(name) for name in ("openvino", "torch", "visir")}
     identity = {name: value for name, value in card.identity(tower.modality).items() if name != "dtype"}
-    key = hash_json({"tower": identity, "modality": tower.modality, "packages": packages})
+    weights = {"weights": INT8} if dtype == INT8 else {}
+    key = hash_json({"tower": identity, "modality": tower.modality, "packages": packages, **weights})
     store = ContentStore(COMPILED)
     if store.find(key, hashed=lambda name: False) is None:
-        model = _converted(tower, card.name)
+        model = _converted(tower, card.name, dtype)
         try:
             _write(store, key, model)
         except (OSError, VisirError) as fault:
@@ -136,8 +145,8 @@ def _write(store: ContentStore, key: str, model: Any) -> None:
             openvino.save_model(model, path, compress_to_fp16=False)
 
 
-def _converted(tower: Compilable, name: str) -> Any:
-    """The network as an OpenVINO model that gives PyTorch's vectors."""
+def _converted(tower: Compilable, name: str, dtype: str) -> Any:
+    """The network as an OpenVINO model that gives PyTorch's vectors; with rounded weights for int8."""
     import torch
     from openvino.frontend import FrontEndManager
     from openvino.frontend.pytorch.ts_decoder import TorchScriptPythonDecoder
@@ -174,6 +183,19 @@ def _converted(tower: Compilable, name: str) -> Any:
             f"{difference:.1e}, allowed {LARGEST_DIFFERENCE:.0e}).",
             hint="--device cpu computes it with PyTorch",
         )
+    if dtype == INT8:
+        hint = "leave --dtype out: OpenVINO then computes it in float32"
+        if not quantise(model):
+            raise EncoderError(
+                f"{name}: the {tower.modality} tower computes mostly convolutions, not in int8.", hint=hint
+            )
+        difference = _difference(map(CompiledTower(model, INT8), batches), expected)
+        if not difference <= LARGEST_INT8_DIFFERENCE:
+            raise EncoderError(
+                f"{name}: in int8 the {tower.modality} tower gives other vectors than in float32 (1 - cosine is "
+                f"{difference:.1e}, allowed {LARGEST_INT8_DIFFERENCE:.0e}).",
+                hint=hint,
+            )
     return model
 
 

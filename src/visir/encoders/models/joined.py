@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from copy import copy
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,9 @@ from visir.encoders.forms import one_each
 from visir.errors import EncoderError
 from visir.fingerprint import hash_json
 from visir.records import EncoderCard, Role
+
+if TYPE_CHECKING:
+    from visir.encoders.models.text_side import TextSide
 
 _LONGER_THAN_ANY = 1 << 16
 """Tokens of a text, at most: so the lengths of two parts fit into one number."""
@@ -88,6 +92,13 @@ class JoinedTexts(Encoder):
                 return None
             joined = joined * _LONGER_THAN_ANY + lengths
         return joined
+
+    def text_side(self) -> TextSide | None:
+        """See `visir.encoders.models.text_side`: those of the parts side by side, where each has one."""
+        from visir.encoders.models.text_side import joined_sides, text_side_of
+
+        sides = [side for part in self.encoders if (side := text_side_of(part)) is not None]
+        return joined_sides(sides) if len(sides) == len(self.encoders) else None
 
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """Cut for the part that reads least: every part is given the same text."""

@@ -17,7 +17,9 @@ from torch import nn
 from visir.encoders.models.grey_levels import GreyLevels, ramp
 from visir.encoders.models.image_processors import check_sliver
 from visir.encoders.models.model_files import loading
+from visir.encoders.models.openclip_inputs import openclip_inputs
 from visir.encoders.models.pretrained_towers import no_checkpointing, part, random_weights, recompute_activations
+from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.models.tokens import token_counts, vocabulary_hash
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
@@ -151,6 +153,10 @@ class OpenClipTextTower(_OpenClipTower):
         """The texts, cut where f"{text} {ending}" would be truncated: the context length counts both end tokens."""
         limit = self.text_limit()
         return truncate_texts(texts, ending, limit.fits, limit=limit.tokens)
+
+    def text_inputs(self) -> TextInputs | None:
+        """As the tokenizer: its cleaning, its pieces and its padding."""
+        return openclip_inputs(self._tokenizer, self._template)
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """(n, context length) int64."""

@@ -22,6 +22,7 @@ from visir.encoders.devices import COMPILED
 from visir.encoders.inputs import Pixels
 from visir.encoders.models.compiled_towers import CompiledTowers
 from visir.encoders.models.forward import begin_vectors, inference, no_vectors, stacked, to_vectors
+from visir.encoders.models.text_side import TextSide, side_of_tower
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.truncation import TextLimit
@@ -60,6 +61,7 @@ class PretrainedTowersEncoder(Encoder):
         self.dimension = next(iter(pretrained_towers.values())).outputs
         self._pretrained_towers, self._device = dict(pretrained_towers), device
         self.computes_ahead = device.startswith("cuda")
+        self.is_slow_here = device == "cpu" and card.dtype == "float32"
         self._compiled = CompiledTowers(self.pretrained_tower)
         self._temperature, self._bias = temperature, bias
         for pretrained_tower in pretrained_towers.values():
@@ -106,6 +108,10 @@ class PretrainedTowersEncoder(Encoder):
         if modality not in self._pretrained_towers:
             raise self.cannot(modality)
         return self._pretrained_towers[modality]
+
+    def text_side(self) -> TextSide | None:
+        """See `visir.encoders.models.text_side`."""
+        return side_of_tower(self.pretrained_tower("text"))
 
     def own_temperature(self) -> float | None:
         """See `visir.encoders.towers.pretrained_backbone.own_temperature`."""

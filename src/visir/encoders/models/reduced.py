@@ -25,6 +25,8 @@ from visir.records import EncoderCard, Modality, Role
 if TYPE_CHECKING:
     from PIL.Image import Image
 
+    from visir.encoders.models.text_side import TextSide
+
 Quantisation = Literal["int8", "binary"]
 QUANTISED: dict[str, str] = {
     "int8": "int8: 255 steps from the negative to the positive of a vector's largest value",
@@ -115,6 +117,13 @@ class ReducedEncoder(Encoder):
     def embed_texts_with_images(self, texts: Sequence[str], batch: Sequence[Pixels]) -> NDArray[np.float32]:
         """(n, dimension) vectors of n texts with their pictures."""
         return self.project("text+image", one_each(self.whole.embed_texts_with_images(texts, batch), self.whole.label))
+
+    def text_side(self) -> TextSide | None:
+        """See `visir.encoders.models.text_side`; None for quantised vectors: a last bit decides there."""
+        from visir.encoders.models.text_side import FirstValues, text_side_of
+
+        side = None if self.quantise is not None else text_side_of(self.whole)
+        return None if side is None else side.then(FirstValues(self.dimension))
 
     def text_limit(self) -> TextLimit | None:
         """As the encoder reads."""

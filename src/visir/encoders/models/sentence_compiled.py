@@ -7,8 +7,8 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from visir.encoders.devices import NotCompiledError
 from visir.encoders.models.sentence_inputs import Features
-from visir.errors import EncoderError
 from visir.records import Modality, Role
 
 
@@ -48,7 +48,7 @@ class SentencePart:
         """What the network takes of a batch's features.
 
         Raises:
-            EncoderError: What is no tensor differs from batch to batch: a compiled network would not see it.
+            NotCompiledError: What is no tensor differs from batch to batch: a compiled network would not see it.
         """
         if self._constant(features) != self.network.constant:
             raise cannot_compile(self._name, self.modality, "it takes more than tensors")
@@ -85,7 +85,7 @@ def leaves_out_prompts(model: Any) -> bool:
 
 
 def check_compilable(name: str, model: Any, prompts: Mapping[Role, str], *, routes: bool, mixed: bool) -> None:
-    """Raise `EncoderError` for a model of which no single network makes all vectors of a modality.
+    """Raise `NotCompiledError` for a model of which no single network makes all vectors of a modality.
 
     Args:
         name: What was asked for.
@@ -100,10 +100,10 @@ def check_compilable(name: str, model: Any, prompts: Mapping[Role, str], *, rout
         raise cannot_compile(name, None, "it computes queries in another way than documents")
 
 
-def cannot_compile(name: str, modality: Modality | None, reason: str) -> EncoderError:
+def cannot_compile(name: str, modality: Modality | None, reason: str) -> NotCompiledError:
     """The error for a model that OpenVINO cannot compile."""
     what = "it" if modality is None else f"its {modality} tower"
-    return EncoderError(
+    return NotCompiledError(
         f"{name}: OpenVINO cannot compile {what}: {reason}.",
         hint="--device cpu computes it with PyTorch; models with one network for texts, or for pictures of one size, "
         "can be compiled",

@@ -25,12 +25,20 @@ from visir.encoders.models.sentence_inputs import (
     SentencePictures,
     as_texts,
     check_marks,
+    has_marks,
     modalities_of,
     takes_messages,
     to_model,
 )
 from visir.encoders.models.sentence_loading import SentenceRequest
-from visir.encoders.models.sentence_tower import SentenceTower, limit_of, sentence_limit, sentence_room
+from visir.encoders.models.sentence_tower import (
+    SentenceTower,
+    limit_of,
+    sentence_inputs_of,
+    sentence_limit,
+    sentence_room,
+)
+from visir.encoders.models.text_side import TextSide
 from visir.encoders.models.tokens import token_counts
 from visir.encoders.truncation import TextLimit
 from visir.errors import EncoderError
@@ -78,6 +86,7 @@ class SentenceEncoder(Encoder):
     ) -> None:
         self.card, self._model, self._folder, self._max_length = card, model, folder, max_length
         self.modalities = modalities_of(model)
+        self.is_slow_here = not compiled and model.device.type == "cpu" and card.dtype == "float32"
         self._template = str(card.text_preprocessing.get("template", "{}"))
         self._prompts = dict(prompts)
         self._role: Role = "document"
@@ -204,6 +213,15 @@ class SentenceEncoder(Encoder):
             self._model, self._folder, outputs=self.dimension, template=self._template, max_length=self._max_length
         )
 
+    def text_side(self) -> TextSide | None:
+        """See `visir.encoders.models.text_side`: all modules, behind the tokens with the prompt of the role."""
+        if takes_messages(self._model) or has_routes(self._model) or has_marks(self._model):
+            return None
+        part = self._text_part()
+        names = tuple(part.collate(["a"]))
+        reader = sentence_inputs_of(self._model, self._prompt, self._template, names)
+        return None if reader is None else TextSide(part.network, reader, part.collate)
+
     def own_temperature(self) -> None:
         """None: these encoders are published without the temperature of their training."""
         return
@@ -254,20 +272,23 @@ class SentenceEncoder(Encoder):
             )
         return np.asarray(vectors, dtype=np.float32)
 
+    def _text_part(self) -> SentencePart:
+        return SentencePart(
+            self.card.name,
+            "text",
+            self._model,
+            outputs=self.dimension,
+            prepare=list,
+            features=self._text_features,
+            sample=self._text_features(["a"]),
+        )
+
     def _found_parts(self) -> dict[Modality, SentencePart]:
         from PIL import Image as images
 
         parts: dict[Modality, SentencePart] = {}
         if "text" in self.modalities:
-            parts["text"] = SentencePart(
-                self.card.name,
-                "text",
-                self._model,
-                outputs=self.dimension,
-                prepare=list,
-                features=self._text_features,
-                sample=self._text_features(["a"]),
-            )
+            parts["text"] = self._text_part()
         if self._pictures is not None:
             parts["image"] = SentencePart(
                 self.card.name,

@@ -46,6 +46,12 @@ def check_marks(texts: Sequence[str], model: Any) -> None:
             check_no_marks(texts, mark, "picture" if kind == "image" else kind)
 
 
+def has_marks(model: Any) -> bool:
+    """Whether there are marks that `check_marks` refuses."""
+    marks = (getattr(model.processor, f"{kind}_token", None) for kind in ("image", "video"))
+    return any(isinstance(mark, str) and mark for mark in marks)
+
+
 def as_texts(texts: Sequence[str], model: Any) -> list[Any]:
     """Texts as the library takes them: one that looks like an address, or names a file, stays a text.
 

@@ -22,7 +22,9 @@ from visir.encoders.models.model_files import (
 )
 from visir.encoders.models.pretrained_towers import part, random_weights, recompute_activations
 from visir.encoders.models.sentence_inputs import as_texts
-from visir.encoders.models.tokens import pad, token_counts, vocabulary_hash
+from visir.encoders.models.text_inputs import TextInputs
+from visir.encoders.models.text_tokens import TokenRules
+from visir.encoders.models.tokens import inputs_of_tokenizer, pad, token_counts, vocabulary_hash
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
 from visir.encoders.truncation import TextLimit, truncate_texts
@@ -85,6 +87,11 @@ class SentenceTower(PretrainedTower):
         """ "input_ids" and "attention_mask", padded to the longest."""
         tokenizer = self.network.model.tokenizer
         return pad(prepared, token=int(tokenizer.pad_token_id), side=tokenizer.padding_side)
+
+    def text_inputs(self) -> TextInputs | None:
+        """As the tokenizer, under the prompt of every text."""
+        model = self.network.model
+        return sentence_inputs_of(model, default_prompt(model), self._template, ("input_ids", "attention_mask"))
 
     def values(self) -> dict[str, Any]:
         """The tokenizer's settings, and the names of the modules."""
@@ -169,6 +176,31 @@ def sentence_values(model: Any, template: str, prompt: str | Mapping[str, str]) 
         "max_length": limit_of(model),
         "padding": "longest",
     }
+
+
+def sentence_inputs_of(model: Any, prompt: str, template: str, names: tuple[str, ...]) -> TextInputs | None:
+    """What the model's first module takes of texts, without the library; None where that cannot be told.
+
+    Args:
+        model: The `SentenceTransformer`.
+        prompt: What stands before each text in its template.
+        template: The text around each text.
+        names: The tensors that the model's `preprocess` gives.
+    """
+    tokenizer = model.tokenizer
+    if not hasattr(tokenizer, "pad_token_id") or not {*names} <= {"input_ids", "attention_mask", "token_type_ids"}:
+        return None
+    if "{}" in prompt or tokenizer.pad_token_id is None:
+        return None
+    rules = TokenRules(
+        names=names,
+        limit=limit_of(model),
+        padded=False,
+        side=tokenizer.padding_side,
+        padding=int(tokenizer.pad_token_id),
+        template=prompt + template,
+    )
+    return inputs_of_tokenizer(tokenizer, rules)
 
 
 def sentence_room(model: Any, prompt: str, template: str, texts: Sequence[str], ending: str) -> list[str]:

@@ -6,29 +6,34 @@ import errno
 import os
 import shutil
 import warnings
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from visir.encoders.base import Encoder
+from visir.encoders.forms import one_each
+from visir.encoders.models.text_inputs import described, read_inputs
 from visir.encoders.models.text_network import (
     LARGEST_DIFFERENCE,
     NETWORK,
-    PACKAGES,
     PROBE,
     TEXT_NETWORKS,
-    TOKENIZER,
     WEIGHTS,
     TextNetwork,
-    TextRules,
     difference_of,
     facts_of,
     is_decided,
+    is_settled,
     key_of,
+    refusal,
 )
-from visir.errors import VisirError, is_installed
+from visir.errors import EncoderError, VisirError, is_installed
 from visir.storage import ContentStore, FolderChange
+
+if TYPE_CHECKING:
+    from visir.encoders.models.text_side import TextSide
 
 _TEXTS = (
     PROBE,
@@ -38,7 +43,11 @@ _TEXTS = (
     "word " * 40,
     "many more words than are read " * 80,
     "<|endoftext|> [SEP] </s> <unk>",
+    "\u3000it's  Jane's; they'LL say: don't_do_this -- 3.14 & 1,000\t<start_of_text><end_of_text>\u00a0",
+    "&lt;b&gt; schÃ¶n \ufb01ne \u201cquotes\u201d \uff21\uff22 İstanbul Straße ΣΊΣΥΦΟΣ",
+    "ภาษาไทย हिन्दी العربية עִבְרִית 👩‍👩‍👧 \u200b▁ \x07 \u2126 ½ ²",
 )
+"""Difficult for tokenizers: cut, empty, marks of their own, spaces and letters of many kinds, broken encodings."""
 
 
 def keep_text_network(encoder: Encoder, begins: Callable[[], None] = lambda: None) -> bool:
@@ -47,26 +56,31 @@ def keep_text_network(encoder: Encoder, begins: Callable[[], None] = lambda: Non
     Made into ONNX by tracing, and compared with PyTorch: the tokens of difficult texts, their vectors alone and
     together. Where anything differs, that is noted, and the tower is not tried again.
 
+    What is kept encodes texts as queries. A refusal holds as long as the packages stay as they are.
+
     Args:
-        encoder: One with a text tower that reads the tokens of a fast tokenizer of transformers.
+        encoder: Any; one without a text side (`text_side`) keeps nothing.
         begins: Called before work that takes seconds.
 
     Returns:
         Whether the tower is kept now; False also where it was before.
     """
-    tower = _text_tower(encoder)
-    if tower is None or not all(map(is_installed, PACKAGES)) or encoder.card.weights is None:
+    if not is_installed("onnxruntime") or encoder.card.weights is None or is_decided(encoder.card):
         return False
-    if is_decided(encoder.card):
+    from visir.encoders.models.text_side import text_side_of
+
+    encoder = encoder.for_role("query")
+    side = text_side_of(encoder)
+    if side is None or not any(True for _ in side.network.parameters()):  # no network: it needs no PyTorch anyway
         return False
     begins()
     store, key = ContentStore(TEXT_NETWORKS), key_of(encoder.card)
     try:
         waiting = "another process keeps the same text tower; waiting for it"
         with store.writing(key, waiting=waiting, resume=False) as change:
-            if change.manifest.generation:
+            if change.manifest.generation and is_settled(change.manifest.content):
                 return False
-            change.content = _made(tower, encoder, change)
+            change.content = _made(side, encoder, change)
             if change.content["refused"]:
                 change.keep_only()
             return not change.content["refused"]
@@ -76,70 +90,63 @@ def keep_text_network(encoder: Encoder, begins: Callable[[], None] = lambda: Non
         return False
 
 
-def _text_tower(encoder: Encoder) -> Any:
-    """The tower, where it is of a kind that can be kept: on the CPU in float32, as it is compared with its network."""
-    from visir.encoders.models.pretrained_towers import PretrainedTowersEncoder
-    from visir.encoders.models.token_tower import TokenTower
-
-    if not isinstance(encoder, PretrainedTowersEncoder) or "text" not in encoder.modalities:
-        return None
-    if encoder.cross_encoder is not None or encoder.card.dtype != "float32":
-        return None
-    tower = encoder.pretrained_tower("text")
-    if any(weights.device.type != "cpu" for weights in tower.network.parameters()):
-        return None
-    kind = getattr(tower, "kind", None)
-    if not isinstance(tower, TokenTower) or (kind is not None and kind.is_foreign):
-        return None  # code that comes with a model runs by its user's word alone, also where it could be left out
-    return tower if tower.tokens.fast_tokenizer() is not None else None
-
-
-def _made(tower: Any, encoder: Encoder, change: FolderChange) -> dict[str, Any]:
+def _made(side: TextSide, encoder: Encoder, change: FolderChange) -> dict[str, Any]:
     """Write the files of a tower; what is known of it, or why it is refused."""
-    rules = TextRules(outputs=tower.outputs, **tower.tokens.rules())
-    change.write(TOKENIZER, tower.tokens.fast_tokenizer().to_str().encode())
     try:
-        _export(tower, rules, change)
-        network = TextNetwork(change.folder, encoder.card, rules)
-        expected = [ids.tolist() for ids in tower.prepare(_TEXTS)]
-        if network.token_ids(_TEXTS) != expected:
-            return {"refused": "the library tokenizers gives other tokens than transformers"}
+        for texts in ([text] for text in _TEXTS):
+            _check_inputs(side, texts)
+        _check_inputs(side, _TEXTS)
+        for name, content in side.reader.files().items():
+            change.write(name, content)
+        _export(side, change)
+        inputs = read_inputs(described(side.reader), change.folder)
+        network = TextNetwork(change.folder, encoder.card, inputs, encoder.dimension)
         groups = [_TEXTS, *([text] for text in _TEXTS), _TEXTS[:2]]
-        difference = np.max(
-            [difference_of(network.embed_texts(texts), np.asarray(encoder.embed_texts(texts))) for texts in groups]
-        )
+        difference = np.max([difference_of(network.embed_texts(texts), _expected(encoder, texts)) for texts in groups])
     except (OSError, MemoryError):  # says nothing about the network: another time there may be room
         raise
     except Exception as fault:  # whatever another library raises over a network that it does not know
-        return {"refused": str(fault).strip().splitlines()[-1] if str(fault).strip() else type(fault).__name__}
+        return refusal(str(fault).strip().splitlines()[-1] if str(fault).strip() else type(fault).__name__)
     if not difference <= LARGEST_DIFFERENCE:
-        return {"refused": f"other vectors than PyTorch: 1 - cosine is {difference:.1e}"}
-    return facts_of(rules, np.asarray(encoder.embed_texts([PROBE]))[0])
+        return refusal(f"other vectors than PyTorch: 1 - cosine is {difference:.1e}")
+    return facts_of(side.reader, _expected(encoder, [PROBE])[0])
 
 
-def _export(tower: Any, rules: TextRules, change: FolderChange) -> None:
+def _expected(encoder: Encoder, texts: Sequence[str]) -> NDArray[np.float32]:
+    return one_each(encoder.embed_texts(texts), encoder.label)
+
+
+def _check_inputs(side: TextSide, texts: Sequence[str]) -> None:
+    """Raise `EncoderError` where the inputs of texts are not those that the encoder makes."""
+    own, theirs = side.reader(texts), {name: tensor.numpy() for name, tensor in side.inputs(texts).items()}
+    if own.keys() != theirs.keys() or not all(np.array_equal(own[name], theirs[name]) for name in own):
+        raise EncoderError("its tokens without PyTorch differ from those of its own tokenizer")
+
+
+def _export(side: TextSide, change: FolderChange) -> None:
     """Write the network, its weights beside it, so that they are mapped into memory and not read."""
     import onnxruntime
     import torch
 
-    from visir.encoders.models.compiled import positional, tensors
+    from visir.encoders.models.compiled import positional
     from visir.encoders.models.forward import inference
 
-    weights = sum(tensor.nbytes for tensor in tower.network.parameters())
+    names = side.reader.names
+    weights = sum(tensor.nbytes for tensor in side.network.parameters())
     if shutil.disk_usage(change.folder).free < 2.2 * weights:  # of two files at once; they fail in many ways
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), str(change.folder))
-    inputs = tower.collate(tower.prepare(_TEXTS[:3]))
+    inputs = side.inputs(_TEXTS[:3])
     traced = change.file("traced.onnx", counts=False, fresh=True)
     with inference(), warnings.catch_warnings():
         warnings.simplefilter("ignore")
         # dynamo=False: the newer exporter needs a further package (onnxscript), and gives the same network.
         torch.onnx.export(
-            positional(tower.network.eval(), rules.inputs),
-            tuple(tensors({name: inputs[name] for name in rules.inputs})),
+            positional(side.network.eval(), names),
+            tuple(inputs[name] for name in names),
             str(traced),
-            input_names=list(rules.inputs),
+            input_names=list(names),
             output_names=["vectors"],
-            dynamic_axes={name: {0: "texts", 1: "tokens"} for name in rules.inputs},
+            dynamic_axes={name: {0: "texts", 1: f"{name} of a text"} for name in names},
             opset_version=18,
             dynamo=False,
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.models.tokens import Tokens
 from visir.encoders.towers.base import Inputs
 from visir.encoders.towers.pretrained_tower import PretrainedTower
@@ -29,6 +30,10 @@ class TokenTower(PretrainedTower):
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would lose a token (or a word, where words are counted)."""
         return self.tokens.truncate(texts, ending)
+
+    def text_inputs(self) -> TextInputs | None:
+        """As the tokenizer, where another library can do what it does."""
+        return self.tokens.text_inputs()
 
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """The tokenizer's outputs that the model takes, (n, L): "input_ids" and, of most, "attention_mask"."""

@@ -12,6 +12,9 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
+from visir.encoders.models.text_inputs import TextInputs
+from visir.encoders.models.text_pieces import SiglipPieces
+from visir.encoders.models.text_tokens import FastTokens, TokenRules, padded_rows
 from visir.encoders.truncation import TextLimit, truncate_texts
 from visir.errors import EncoderError
 
@@ -117,28 +120,18 @@ class Tokens:
             "lower_case": self.lower or self._ids("Ä photo OF a Cat") == self._ids("ä photo of a cat"),
         }
 
-    def fast_tokenizer(self) -> Any:
-        """The tokenizer of the library `tokenizers` that does it all; None where code in Python has a part in it."""
-        from transformers import PreTrainedTokenizerFast
-
-        own = [vars(kind) for kind in type(self._tokenizer).__mro__[: -len(PreTrainedTokenizerFast.__mro__)]]
-        if not isinstance(self._tokenizer, PreTrainedTokenizerFast) or self._tokenizer.truncation_side != "right":
-            return None
-        if any(name in members for members in own for name in ("__call__", "_encode_plus", "_batch_encode_plus")):
-            return None
-        return self._tokenizer.backend_tokenizer
-
-    def rules(self) -> dict[str, Any]:
-        """What is done beside the tokenizer, as `visir.encoders.models.text_network.TextRules` has it."""
-        return {
-            "limit": self.limit,
-            "padded": self.padding == "max_length",
-            "side": self._tokenizer.padding_side,
-            "padding": int(self._tokenizer.pad_token_id),
-            "inputs": self.inputs,
-            "template": self.template,
-            "lower": self.lower,
-        }
+    def text_inputs(self) -> TextInputs | None:
+        """The same ids without transformers; None for a tokenizer of which no other library does it all."""
+        rules = TokenRules(
+            names=self.inputs,
+            limit=self.limit,
+            padded=self.padding == "max_length",
+            side=self._tokenizer.padding_side,
+            padding=int(self._tokenizer.pad_token_id),
+            template=self.template,
+            cleaning="lower case" if self.lower else "",
+        )
+        return inputs_of_tokenizer(self._tokenizer, rules)
 
     def _filled(self, texts: Sequence[str]) -> list[str]:
         filled = [self.template.replace("{}", text) for text in texts]
@@ -190,16 +183,42 @@ def pad(
     return {name: torch.from_numpy(rows) for name, rows in padded.items()}
 
 
-def padded_rows(
-    ids: Sequence[Sequence[int] | NDArray[np.int32]], *, token: int, side: str, length: int | None
-) -> dict[str, NDArray[np.int64]]:
-    """What `pad` gives, as arrays."""
-    width = max(map(len, ids)) if length is None else length
-    rows, mask = np.full((len(ids), width), token, np.int64), np.zeros((len(ids), width), np.int64)
-    for row, tokens in enumerate(ids):
-        columns = slice(0, len(tokens)) if side == "right" else slice(width - len(tokens), width)
-        rows[row, columns], mask[row, columns] = tokens, 1
-    return {"input_ids": rows, "attention_mask": mask}
+def inputs_of_tokenizer(tokenizer: Any, rules: TokenRules) -> TextInputs | None:
+    """The ids that a tokenizer of transformers gives, by other libraries alone.
+
+    Args:
+        tokenizer: The tokenizer.
+        rules: What happens beside it.
+
+    Returns:
+        None where code in Python has a part in it that is not known here.
+    """
+    from transformers import PreTrainedTokenizerFast
+
+    if tokenizer.truncation_side != "right" or not type(tokenizer).__module__.startswith("transformers."):
+        return None
+    if type(tokenizer).__name__ == "SiglipTokenizer":
+        return _siglip_pieces(tokenizer, rules)
+    own = [vars(kind) for kind in type(tokenizer).__mro__[: -len(PreTrainedTokenizerFast.__mro__)]]
+    if not isinstance(tokenizer, PreTrainedTokenizerFast):
+        return None
+    if any(name in members for members in own for name in ("__call__", "_encode_plus", "_batch_encode_plus")):
+        return None
+    return FastTokens(tokenizer.backend_tokenizer.to_str().encode(), rules)
+
+
+def _siglip_pieces(tokenizer: Any, rules: TokenRules) -> SiglipPieces | None:
+    added = tokenizer.added_tokens_decoder
+    if tokenizer.sp_model_kwargs or any(token.single_word for token in added.values()):
+        return None
+    return SiglipPieces(
+        tokenizer.sp_model.serialized_model_proto(),
+        rules,
+        marks=[(token.content, number, token.lstrip, token.rstrip) for number, token in added.items()],
+        unknown=str(tokenizer.unk_token),
+        end=int(tokenizer.eos_token_id),
+        lower=bool(tokenizer.do_lower_case),
+    )
 
 
 def token_counts(tokenizer: Any, texts: Sequence[str], *, special: bool = True) -> list[int]:

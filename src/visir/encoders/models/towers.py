@@ -19,6 +19,7 @@ from visir.encoders.intake import Embedded
 from visir.encoders.models.compiled_towers import CompiledTowers
 from visir.encoders.models.forward import inference, no_vectors, to_vectors
 from visir.encoders.models.pretrained_towers import dtype_on_card, of_torch
+from visir.encoders.models.text_side import TextSide, side_of_tower, text_side_of
 from visir.encoders.models.trained_tower import pretrained_tower_of
 from visir.encoders.models.with_whole import WithWhole
 from visir.encoders.towers.base import Tower, own_backbone, to_device
@@ -215,6 +216,16 @@ class TowersEncoder(Encoder):
                 hint=f'tower = "frozen" trains another head over {base_encoder.card.name}',
             )
         return pretrained_tower_of(self.towers[modality])
+
+    def text_side(self) -> TextSide | None:
+        """See `visir.encoders.models.text_side`: the tower's, or that of the frozen encoder with the head behind it."""
+        base_encoder = self.base_encoders["text"]
+        if self.prompts:
+            return None
+        if base_encoder is None:
+            return side_of_tower(self.pretrained_tower("text"))
+        side = text_side_of(base_encoder)
+        return None if side is None else side.then(self.towers["text"].head)
 
     def own_temperature(self) -> float | None:
         """The temperature that the objective stood at when the towers were kept; None for an objective without one."""

@@ -9,6 +9,7 @@ from typing import Any, ClassVar
 import torch
 
 from visir.encoders.models.pretrained_towers import no_checkpointing
+from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.towers.adapted_backbone import merged_tower
 from visir.encoders.towers.base import Backbone, Inputs, Tower, own_backbone
 from visir.encoders.towers.head import Head, HeadSpec
@@ -55,6 +56,10 @@ class TrainedTower(PretrainedTower):
     def collate(self, prepared: Sequence[Any]) -> Inputs:
         """As the backbone does it."""
         return self._backbone.collate(prepared)
+
+    def text_inputs(self) -> TextInputs | None:
+        """As the tower that the backbone is made of, where it is of one."""
+        return self._backbone.source.text_inputs() if isinstance(self._backbone, PretrainedBackbone) else None
 
     def values(self) -> dict[str, Any]:
         """As on the card of the encoder it was taken from."""

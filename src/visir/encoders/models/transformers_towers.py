@@ -20,6 +20,7 @@ from visir.encoders.models.image_processors import ImageProcessor, image_process
 from visir.encoders.models.model_files import SMALL_FILES, loading, read_small_files
 from visir.encoders.models.patch_images import NaFlexProcessor, collate_patches
 from visir.encoders.models.pretrained_towers import moved_inputs, part, random_weights, recompute_activations
+from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.models.token_tower import TokenTower
 from visir.encoders.models.tokens import Tokens
 from visir.encoders.models.tower_families import has_first_token, pooled_image, pooled_text, tower_family_of
@@ -221,6 +222,10 @@ class DualTextTower(TokenTower, _Tower):
             max_length=max_length,
             code=kind.is_foreign,
         )
+
+    def text_inputs(self) -> TextInputs | None:
+        """As of every tower with a tokenizer of transformers, but for a model whose code comes with it."""
+        return None if self.kind.is_foreign else super().text_inputs()
 
     def values(self) -> dict[str, Any]:
         """The tokenizer's settings."""

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Protocol, Self, runtime_checkable
 from torch import nn
 
 from visir.encoders.models.grey_levels import GreyLevels
+from visir.encoders.models.text_inputs import TextInputs
 from visir.encoders.towers.base import Inputs
 from visir.encoders.truncation import TextLimit
 from visir.records import Modality
@@ -64,6 +65,10 @@ class PretrainedTower(ABC):
     def truncate(self, texts: Sequence[str], ending: str) -> list[str]:
         """The texts, cut where f"{text} {ending}" would be truncated; none where nothing is (`Encoder.truncate`)."""
         return list(texts)
+
+    def text_inputs(self) -> TextInputs | None:
+        """What `prepare` and `collate` make of texts, made without PyTorch; None where only PyTorch's libraries can."""
+        return None
 
     @abstractmethod
     def collate(self, prepared: Sequence[Any]) -> Inputs:

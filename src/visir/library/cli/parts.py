@@ -47,8 +47,8 @@ def update_once(folder: Path, source: str | None, **options: Any) -> None:
     report = update(source, folder, **options)
     output.facts(library=folder.absolute(), **output.plain(report))
     print_update(folder, report)
-    for url, collection in before.keys() - collections_of(folder).keys():
-        output.line(f"  no longer used, and left there: curl -X DELETE {url.rstrip('/')}/collections/{collection}")
+    for place in before.keys() - collections_of(folder).keys():
+        output.line(f"  no longer used, and left there: {before[place]}")
 
 
 def watch_on(folder: Path, settle: float, **options: Any) -> None:

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.jit import njit
+from visir.retrieval.clustering import nearest_centroids, train_centroids, usual_count
 from visir.retrieval.folder import DECODING
-from visir.retrieval.multi_vector.clustering import nearest_centroids, train_centroids, usual_count
 
 COMPRESSED_FILES = ("codes.npy", *DECODING)
 _CENTROID_BYTES = 2

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 
 from visir.records import MultiVectorEmbeddings
 from visir.retrieval.answers import Hits
+from visir.retrieval.clustering import nearest_centroids, train_centroids, usual_count
 from visir.retrieval.multi_vector import candidates as compiled
-from visir.retrieval.multi_vector.clustering import nearest_centroids, train_centroids, usual_count
 from visir.retrieval.multi_vector.compression import CompressedVectors
 from visir.retrieval.multi_vector.flat import QUANTISATION, MaxSimIndex, check_lengths, scan_parts
 from visir.retrieval.multi_vector.pairs import score_token_places

@@ -1,9 +1,9 @@
 """Which servers may be asked, and which of them gets the key.
 
 A folder's manifest says where its vectors lie, and whoever made the folder wrote it. So an address counts only when the
-user has named it: in the environment (`VISIR_QDRANT_URL`), or as a setting in this very process (`--set url=…`,
-`build(…, url=…)`). The key goes to the addresses that stand beside it in the environment; where none does, to those
-named in this process; never in clear over a network.
+user has named it: in the environment (`VISIR_QDRANT_URL`, `VISIR_PGVECTOR_URL`), or as a setting in this very process
+(`--set url=…`, `build(…, url=…)`). The key goes to the addresses that stand beside it in the environment; where none
+does, to those named in this process; never in clear over a network.
 """
 
 from __future__ import annotations
@@ -16,21 +16,16 @@ from urllib.parse import urlsplit
 
 from visir.errors import ConfigurationError
 from visir.retrieval.remote.engine import EngineError
-from visir.retrieval.remote.settings import KEY, check_address
+from visir.retrieval.remote.families import EngineFamily, family_of
 
-ADDRESSES = "VISIR_QDRANT_URL"
-"""The environment variable with the servers that the user trusts, and that the key is for; spaces between several."""
-CERTIFICATE = "VISIR_QDRANT_CERTIFICATE"
-"""The environment variable with a PEM file of certificates to trust, for servers with one of their own."""
-PORT = 6333
-"""Of a server whose address names none, whatever its scheme."""
 _named: set[tuple[str, str, int]] = set()
 
 
 def name_address(url: str) -> None:
     """Record that the user has named this server in this process."""
-    check_address(url)
-    _named.add(_server(url))
+    family = family_of(url)
+    family.check_address(url)
+    _named.add(_server(url, family))
 
 
 def check_named(url: str) -> None:
@@ -39,52 +34,61 @@ def check_named(url: str) -> None:
     Raises:
         EngineError: The user has not named it.
     """
-    if _server(url) in _named | _trusted():
+    family = family_of(url)
+    if _server(url, family) in _named | _trusted(family):
         return
     raise EngineError(
         f"{url}: the vectors lie on this server, which nobody has named here; nothing was sent to it.",
-        hint=f"if you trust it, and whoever made the folder: export {ADDRESSES}={shlex.quote(url)}",
+        hint=f"if you trust it, and whoever made the folder: export {family.addresses}={shlex.quote(url)}",
     )
 
 
+def secret_for(url: str) -> str | None:
+    """Return the secret (an API key, a password) for this server, or None."""
+    family = family_of(url)
+    key, trusted = os.environ.get(family.key), _trusted(family)
+    return key if key and _server(url, family) in (trusted or _named) else None
+
+
 def key_for(url: str) -> str | None:
-    """Return the API key for this server, or None.
+    """Return the API key for a server that is asked over HTTP, or None.
 
     Raises:
         EngineError: The key would be sent over a network without encryption.
     """
-    key, trusted = os.environ.get(KEY), _trusted()
-    if not key or _server(url) not in (trusted or _named):
-        return None
+    family, key = family_of(url), secret_for(url)
     parts = urlsplit(url)
-    if parts.scheme != "https" and not is_loopback(parts.hostname or ""):
+    if key is not None and parts.scheme != "https" and not is_loopback(parts.hostname or ""):
         raise EngineError(
-            f"{url}: the key ({KEY}) would be sent there in clear, over plain HTTP.",
-            hint=f"name the server by https:// (a certificate of its own: {CERTIFICATE}=FILE), reach it through a "
-            f"tunnel on 127.0.0.1, or unset {KEY}",
+            f"{url}: the key ({family.key}) would be sent there in clear, over plain HTTP.",
+            hint=f"name the server by https:// (a certificate of its own: {family.certificate}=FILE), reach it through "
+            f"a tunnel on 127.0.0.1, or unset {family.key}",
         )
     return key
 
 
 def why_no_key(url: str) -> str:
-    """Return why a server that requires a key got none, or did not accept it."""
-    if not os.environ.get(KEY):
-        return f"the environment variable {KEY} is not set"
-    if key_for(url) is None:
-        return f"{KEY} goes to {os.environ.get(ADDRESSES)} alone: add this address to {ADDRESSES} if it is for it too"
-    return f"the environment variable {KEY} is set, and is not accepted"
+    """Return why a server that requires a secret got none, or did not accept it."""
+    family = family_of(url)
+    if not os.environ.get(family.key):
+        return f"the environment variable {family.key} is not set"
+    if secret_for(url) is None:
+        where = family.addresses
+        return f"{family.key} goes to {os.environ.get(where)} alone: add this address to {where} if it is for it too"
+    return f"the environment variable {family.key} is set, and is not accepted"
 
 
 def trust(url: str) -> ssl.SSLContext | bool:
     """What the server's certificate is checked against; nothing without TLS (to read all of them takes 25 ms)."""
-    file = os.environ.get(CERTIFICATE)
+    family = family_of(url)
+    file = os.environ.get(family.certificate)
     if urlsplit(url).scheme != "https" or not file:
         return urlsplit(url).scheme == "https"
     try:
         return ssl.create_default_context(cafile=file)
     except (OSError, ssl.SSLError) as fault:
         raise ConfigurationError(
-            f"{CERTIFICATE}: {file}: no certificates can be read there: {fault}", hint="name a PEM file"
+            f"{family.certificate}: {file}: no certificates can be read there: {fault}", hint="name a PEM file"
         ) from fault
 
 
@@ -96,17 +100,19 @@ def is_loopback(host: str) -> bool:
         return host == "localhost"
 
 
-def _trusted() -> set[tuple[str, str, int]]:
+def _trusted(family: EngineFamily) -> set[tuple[str, str, int]]:
     servers = set()
-    for url in os.environ.get(ADDRESSES, "").split():
+    for url in os.environ.get(family.addresses, "").split():
         try:
-            check_address(url)
+            family.check_address(url)
         except ConfigurationError as fault:
-            raise ConfigurationError(f"{ADDRESSES}: {fault.message}", hint=fault.hint) from fault
-        servers.add(_server(url))
+            raise ConfigurationError(f"{family.addresses}: {fault.message}", hint=fault.hint) from fault
+        servers.add(_server(url, family))
     return servers
 
 
-def _server(url: str) -> tuple[str, str, int]:
+def _server(url: str, family: EngineFamily) -> tuple[str, str, int]:
+    """Which server an address leads to: how it is asked, its host and its port."""
     parts = urlsplit(url)
-    return parts.scheme, parts.hostname or "", parts.port or PORT
+    scheme = parts.scheme if len({*family.schemes} & {"http", "https"}) else family.name
+    return scheme, parts.hostname or "", parts.port or family.port

@@ -1,4 +1,4 @@
-"""Dense vectors in Qdrant: a graph of near neighbours (HNSW), embedded or on a server."""
+"""Dense vectors in an engine: a graph of near neighbours (HNSW)."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from visir.errors import EmbeddingError
 from visir.records import Embeddings
 from visir.retrieval import kernels
 from visir.retrieval.dense.flat import check_no_zero_vectors
@@ -17,46 +18,39 @@ from visir.retrieval.parts import DENSE
 from visir.retrieval.remote.engine import Nearest
 from visir.retrieval.remote.index import RemoteIndex
 from visir.retrieval.remote.points import Vector
-from visir.retrieval.remote.settings import DenseSettings
+from visir.retrieval.remote.settings import DenseSettings, PgvectorSettings
 from visir.retrieval.vectors import BLOCK, Side
 
 
-class QdrantIndex(RemoteIndex[Embeddings]):
-    """Kind "qdrant": dense vectors in Qdrant.
+class RemoteDenseIndex(RemoteIndex[Embeddings]):
+    """Dense vectors in an engine.
 
     The engine compares inner products of float32 vectors. Under cosine they are divided by their lengths before they
     are sent (by visir, in float64, as in every search here, rather than by the engine), so `documents` and `select`
     give vectors of length 1; under "dot" they come back as they were.
     """
 
-    kind = "qdrant"
     form = DENSE
-    settings_type = DenseSettings
     space = "dense"
     _falls_short = True  # among many equal vectors most are out of a graph's reach
 
     @classmethod
-    def _check(cls, documents: Embeddings, settings: DenseSettings) -> None:
+    def _check(cls, documents: Embeddings, settings: Any) -> None:
         check_no_zero_vectors(documents, settings.similarity)
-
-    @classmethod
-    def _dimension(cls, documents: Embeddings) -> int:
-        return documents.dimension
 
     @classmethod
     def _size(cls, documents: Embeddings) -> int:
         return len(documents) * documents.dimension
 
     @classmethod
-    def _outgoing(cls, documents: Embeddings, start: int, stop: int, settings: DenseSettings) -> list[Vector]:
-        side = Side(documents, np.arange(start, stop), settings.similarity)  # type: ignore[arg-type]
-        vectors: list[Vector] = side.block(0, stop - start).tolist()
-        return vectors
+    def _outgoing(cls, documents: Embeddings, start: int, stop: int, settings: Any) -> list[Vector]:
+        side = Side(documents, np.arange(start, stop), settings.similarity)
+        return list(side.block(0, stop - start))
 
     @classmethod
-    def _sent(cls, documents: Embeddings, settings: DenseSettings) -> Embeddings:
+    def _sent(cls, documents: Embeddings, settings: Any) -> Embeddings:
         order = pc.sort_indices(documents.ids).to_numpy().astype(np.int64)
-        side = Side(documents, order, settings.similarity)  # type: ignore[arg-type]
+        side = Side(documents, order, settings.similarity)
         blocks = [side.block(start, min(start + BLOCK, len(side))) for start in range(0, len(side), BLOCK)]
         vectors = np.concatenate(blocks) if blocks else np.empty((0, documents.dimension), np.float32)
         ids = documents.ids.take(pa.array(order))
@@ -72,13 +66,44 @@ class QdrantIndex(RemoteIndex[Embeddings]):
         return np.asarray(given.vectors)
 
     def _scored(
-        self, queries: Embeddings, query: NDArray[np.int64], held: Any, rows: NDArray[np.int64], settings: DenseSettings
+        self, queries: Embeddings, query: NDArray[np.int64], held: Any, rows: NDArray[np.int64], settings: Any
     ) -> NDArray[np.float32]:
         first = int(query[0])
-        side = Side(queries, np.arange(first, int(query[-1]) + 1), settings.similarity)  # type: ignore[arg-type]
+        side = Side(queries, np.arange(first, int(query[-1]) + 1), settings.similarity)
         scores = np.empty(len(query), np.float32)
         kernels.score_pairs(side.block(0, len(side)), query - first, held, rows, scores)
         return scores
 
-    def _nearest(self, vector: Vector, limit: int, exact: bool, settings: DenseSettings) -> Nearest:
+    def _nearest(self, vector: Vector, limit: int, exact: bool, settings: Any) -> Nearest:
         return Nearest(self.space, vector, limit, max(settings.ef_search, limit), exact)
+
+
+class QdrantIndex(RemoteDenseIndex):
+    """Kind "qdrant": dense vectors in Qdrant, embedded, or on a server."""
+
+    kind = "qdrant"
+    settings_type = DenseSettings
+
+
+class PgvectorIndex(RemoteDenseIndex):
+    """Kind "pgvector": dense vectors in a table of PostgreSQL."""
+
+    kind = "pgvector"
+    settings_type = PgvectorSettings
+
+    @classmethod
+    def _compares_all(cls, settings: PgvectorSettings) -> bool:
+        return settings.m == 0
+
+    @classmethod
+    def _check(cls, documents: Embeddings, settings: PgvectorSettings) -> None:
+        super()._check(documents, settings)
+        most = {"float32": 2_000, "float16": 4_000}[settings.precision]
+        if settings.m and documents.dimension > most:
+            raise EmbeddingError(
+                f"pgvector builds graphs over vectors of up to {most:,} values ({settings.precision}); these have "
+                f"{documents.dimension:,}.",
+                hint="precision=float16 takes up to 4,000, m=0 (no graph, every vector is compared) up to 16,000",
+            )
+        if documents.dimension > 16_000:
+            raise EmbeddingError(f"pgvector stores vectors of up to 16,000 values; these have {documents.dimension:,}.")

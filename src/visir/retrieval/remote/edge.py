@@ -7,12 +7,13 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
-from uuid import UUID
+
+import numpy as np
 
 from visir.errors import require
 from visir.files import next_data
 from visir.retrieval.remote.engine import Engine, EngineHit, Nearest, Space
-from visir.retrieval.remote.points import Point, Vector
+from visir.retrieval.remote.points import Point, Vector, key_of
 from visir.storage import Scratch
 from visir.storage.removal import files_below
 
@@ -47,15 +48,17 @@ class EdgeEngine(Engine):
         """A new shard in an empty folder."""
         q = _package()
         graph: dict[str, Any] = {}
-        if any(space.dimension for space in spaces):
+        if any(space.form != "sparse" for space in spaces):
             graph["vectors"] = {
                 space.name: q.EdgeVectorParams(
                     size=space.dimension,
                     distance=q.Distance.Dot,
-                    multivector_config=q.MultiVectorConfig(q.MultiVectorComparator.MaxSim) if space.several else None,
+                    multivector_config=q.MultiVectorConfig(q.MultiVectorComparator.MaxSim)
+                    if space.form == "multi-vector"
+                    else None,
                 )
                 for space in spaces
-                if space.dimension
+                if space.form != "sparse"
             }
             graph["hnsw_config"] = q.HnswIndexConfig(
                 m=settings.m,
@@ -63,7 +66,7 @@ class EdgeEngine(Engine):
                 full_scan_threshold=_FULL_SCAN,
                 max_indexing_threads=settings.threads,
             )
-        sparse = {space.name: q.EdgeSparseVectorParams() for space in spaces if not space.dimension}
+        sparse = {space.name: q.EdgeSparseVectorParams() for space in spaces if space.form == "sparse"}
         config = q.EdgeConfig(
             **graph,
             sparse_vectors=sparse or None,
@@ -103,27 +106,33 @@ class EdgeEngine(Engine):
         """Put points in."""
         q = _package()
         made = [
-            q.Point(point.key, {name: _given(vector) for name, vector in point.vectors.items()}, {"id": point.id})
+            q.Point(
+                key_of(point.id), {name: _given(vector) for name, vector in point.vectors.items()}, {"id": point.id}
+            )
             for point in points
         ]
         self._shard.update(q.UpdateOperation.upsert_points(made))
 
-    def drop(self, keys: Sequence[UUID]) -> None:
+    def drop(self, ids: Sequence[str]) -> None:
         """Take points out."""
-        self._shard.update(_package().UpdateOperation.delete_points(list(keys)))
+        self._shard.update(_package().UpdateOperation.delete_points(list(map(key_of, ids))))
 
     def settle(self) -> None:
         """Build the graph and the lists of what was put in, and write everything."""
         self._shard.optimize()
         self._shard.flush()
 
-    def ask(self, questions: Sequence[Nearest], *, vectors: bool) -> list[list[EngineHit]]:
+    def ask(
+        self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
+    ) -> list[list[EngineHit]]:
         """The nearest points, with or without their vectors."""
         q = _package()
+        among = None if allowed is None else q.Filter(must=[q.HasIdCondition(set(map(key_of, allowed)))])
         requests = [
             q.QueryRequest(
                 limit=question.limit,
                 query=q.Query.Nearest(_given(question.vector), using=question.space),
+                filter=among,
                 with_vector=[question.space] if vectors else None,
                 params=q.SearchParams(hnsw_ef=question.ef, exact=question.exact),
             )
@@ -137,8 +146,10 @@ class EdgeEngine(Engine):
             for question, answer in zip(questions, answers, strict=True)
         ]
 
-    def fuse(self, questions: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[EngineHit]]:
-        """Reciprocal rank fusion inside the engine (which counts ranks from 0)."""
+    def fuse(
+        self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
+    ) -> list[list[EngineHit]]:
+        """Reciprocal rank fusion inside the engine (which counts ranks from 0), every list alike."""
         q = _package()
         requests = [
             q.QueryRequest(
@@ -158,11 +169,13 @@ class EdgeEngine(Engine):
         answers = self._shard.query_batch(q.QueryBatchRequest(requests))
         return [[EngineHit(hit.id, hit.score) for hit in answer] for answer in answers]
 
-    def get(self, keys: Sequence[UUID], space: str) -> Mapping[UUID, Vector | None]:
+    def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         """The vectors of these points."""
-        records = self._shard.retrieve(list(keys), with_payload=False, with_vector=[space])
+        wanted = {key_of(id): id for id in ids}
+        records = self._shard.retrieve(list(wanted), with_payload=False, with_vector=[space])
         return {
-            record.id: _taken(record.vector[space]) if space in (record.vector or {}) else None for record in records
+            wanted[record.id]: _taken(record.vector[space]) if space in (record.vector or {}) else None
+            for record in records
         }
 
     def about(self) -> dict[str, Any]:
@@ -196,11 +209,15 @@ def copy_with_holes(source: Path, target: Path) -> None:
 
 
 def _given(vector: Vector) -> Any:
-    return vector if isinstance(vector, list) else _package().SparseVector(*vector)
+    if isinstance(vector, np.ndarray):
+        return vector.tolist()
+    return _package().SparseVector(*(part.tolist() for part in vector))
 
 
 def _taken(vector: Any) -> Vector:
-    return vector if isinstance(vector, list) else (vector.indices, vector.values)
+    if isinstance(vector, list):
+        return np.array(vector, np.float32)
+    return np.array(vector.indices, np.int32), np.array(vector.values, np.float32)
 
 
 def _package() -> Any:

@@ -1,15 +1,17 @@
-"""What visir asks of an engine: points in, near points out. There are two: embedded, and behind an address."""
+"""What visir asks of an engine: documents in, near documents out. One is embedded, the others are behind an address."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
-from uuid import UUID
+from typing import Any, Self
+
+import pyarrow as pa
 
 from visir.errors import VisirError
-from visir.retrieval.remote.points import Point, Vector
+from visir.records import VectorForm
+from visir.retrieval.remote.points import Key, Point, Vector
 
 
 class EngineError(VisirError):
@@ -18,27 +20,38 @@ class EngineError(VisirError):
 
 @dataclass(frozen=True)
 class Space:
-    """One named vector of a collection: "dense" of so many values, "sparse" (whose `dimension` is 0), or `several` of
-    so many values, which are compared with MaxSim.
+    """One named vector of a collection: what it is called, of how many values (or terms of a vocabulary), and its form.
+
+    Several vectors of a document are compared with MaxSim, all others by inner product.
     """
 
     name: str
     dimension: int
-    several: bool = False
+    form: VectorForm = "dense"
 
 
 @dataclass(frozen=True)
 class EngineHit:
-    """A point that was found, and the vector that it was found by (None where none was asked for)."""
+    """A document that was found, under the key of the engine, and the vector that it was found by (None where none was
+    asked for).
+    """
 
-    key: UUID
+    key: Key
     score: float
     vector: Vector | None = None
 
 
 @dataclass(frozen=True)
 class Nearest:
-    """Search by one vector: in which space, how many, and how thoroughly (`ef`; `exact`: every point is looked at)."""
+    """Search by one vector: in which space, how many, and how thoroughly.
+
+    Attributes:
+        space: The name of the space.
+        vector: The vector of the query.
+        limit: The number of documents, from 1.
+        ef: Candidates kept while a graph is searched; None where there is no graph.
+        exact: Whether every document is looked at.
+    """
 
     space: str
     vector: Vector
@@ -52,31 +65,35 @@ class Engine(ABC):
 
     @abstractmethod
     def put(self, points: Sequence[Point]) -> None:
-        """Put points in, in the place of those that are there under the same key."""
+        """Put documents in, in the place of those that are there under the same id."""
 
     @abstractmethod
-    def drop(self, keys: Sequence[UUID]) -> None:
-        """Take points out; those that are not there are passed over."""
+    def drop(self, ids: Sequence[str]) -> None:
+        """Take documents out; those that are not there are passed over."""
 
     @abstractmethod
     def settle(self) -> None:
         """Build what searches need, as far as this engine does so on demand, and put everything on disk."""
 
     @abstractmethod
-    def ask(self, questions: Sequence[Nearest], *, vectors: bool) -> list[list[EngineHit]]:
-        """The nearest points by inner product for each of several searches, in one request; with their `vectors`, or
-        without.
+    def ask(
+        self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
+    ) -> list[list[EngineHit]]:
+        """The nearest documents by inner product for each of several searches, in one request; with their `vectors`, or
+        without; among all documents, or among those `allowed`.
         """
 
     @abstractmethod
-    def fuse(self, questions: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[EngineHit]]:
-        """For each of several lists of searches: the `limit` points with the highest sum of 1 / (constant + rank), rank
-        counted from 1, over the searches that find them. One request; no vectors come back.
+    def fuse(
+        self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
+    ) -> list[list[EngineHit]]:
+        """For each of several lists of searches: the `limit` documents with the highest sum of weight / (constant +
+        rank), rank counted from 1, over the searches that find them. No vectors come back.
         """
 
     @abstractmethod
-    def get(self, keys: Sequence[UUID], space: str) -> Mapping[UUID, Vector | None]:
-        """The vectors of these points in this space (None: it has none there); unknown points are left out."""
+    def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
+        """The vectors of these documents in this space (None: it has none there); unknown ones are left out."""
 
     @abstractmethod
     def about(self) -> dict[str, Any]:
@@ -85,3 +102,142 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """Let go of it."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """What a collection says of itself, so that a folder never works with one that is not its own.
+
+    Attributes:
+        index: The number of the index, drawn once.
+        generation: How many changes it has seen.
+        complete: Whether its build came to an end.
+        change: The number of the last change, drawn for it; "" for engines that keep a list of ids in the folder.
+        documents: How many documents there are; of engines with transactions.
+    """
+
+    index: str = ""
+    generation: int = 0
+    complete: bool = False
+    change: str = ""
+    documents: int = 0
+
+
+class RemoteEngine(Engine):
+    """One collection behind an address.
+
+    An engine with transactions (`Transactional`) makes a change of many documents and its mark visible in one step. For
+    the others the folder lists the ids that count (`IdIndex`).
+    """
+
+    @classmethod
+    @abstractmethod
+    def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> Self:
+        """A new collection, not complete until it is marked.
+
+        Raises:
+            EngineError: There is one of this name.
+        """
+
+    @abstractmethod
+    def __init__(self, collection: str, place: Any) -> None:
+        """Open a connection; nothing is asked yet."""
+
+    @abstractmethod
+    def exists(self) -> bool:
+        """Whether there is a collection of this name."""
+
+    @abstractmethod
+    def read_mark(self) -> Mark:
+        """What the collection says of itself; an empty mark for one that visir has not made.
+
+        Raises:
+            EngineError: There is no collection.
+        """
+
+    @abstractmethod
+    def mark(self, mark: Mark) -> Mark:
+        """Say on the server that the collection is complete as of this change, and return what is said."""
+
+    @abstractmethod
+    def destroy(self) -> None:
+        """Delete the collection: only one whose mark names this index is given to it."""
+
+    @abstractmethod
+    def where(self) -> str:
+        """What the collection is called, and at which address, for messages."""
+
+    @classmethod
+    @abstractmethod
+    def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
+        """The command by which a person deletes a collection."""
+
+    def check(self, index: str, generation: int, change: str = "") -> Mark:
+        """The mark of the collection, which must be that of this index, and know no newer change than its folder.
+
+        Args:
+            index: The number of the index.
+            generation: The changes that the folder knows of.
+            change: The number of a change that was begun, and of which the folder does not know whether it was done.
+
+        Raises:
+            EngineError: The collection is gone, or another's, or was changed through another copy of the folder.
+        """
+        mark = self.read_mark()
+        if mark.index != index or not mark.complete:
+            raise EngineError(
+                f"{self.where()} is not the one that this index's folder was made with.",
+                hint="was it deleted and made anew? build the index again (visir index build), into a new folder",
+            )
+        done = bool(change) and (mark.generation, mark.change) == (generation + 1, change)
+        if mark.generation > generation and not done:
+            raise EngineError(
+                f"{self.where()} was changed through another copy of this index's folder: it knows of "
+                f"{mark.generation} changes, this folder of {generation}.",
+                hint="copy that folder here; only one copy may be changed",
+            )
+        return mark
+
+    def check_no_collection(self) -> None:
+        """Check that there is no collection of this name.
+
+        Raises:
+            EngineError: There is one; the message says whose it is, and what can be done.
+        """
+        if not self.exists():
+            return
+        mark = self.read_mark()
+        delete = f"delete it ({self.removal(self.place.url, self.collection, vars(self.place))})"
+        if mark.index and not mark.complete:
+            raise EngineError(
+                f"{self.where()} is half-made: a build was killed, or is still running.",
+                hint=f"if none is running, {delete}; or name another: collection=NAME",
+            )
+        raise EngineError(
+            f"{self.where()} exists already.", hint=f"name another (collection=NAME), or {delete} if nobody needs it"
+        )
+
+    collection: str
+    place: Any
+
+
+class Transactional(RemoteEngine):
+    """An engine that makes a change of many documents visible in one step.
+
+    The first `put` or `drop` begins a change, `mark` ends it, `undo` takes it back. Documents carry the generation that
+    added them: who searches sees those up to the generation `seen`.
+    """
+
+    seen: int
+
+    @abstractmethod
+    def undo(self) -> None:
+        """Take back what was put in and taken out since the last mark."""
+
+    @abstractmethod
+    def ids(self) -> pa.StringArray:
+        """The ids of all documents that are seen, sorted."""
+
+    @abstractmethod
+    def held(self, ids: pa.StringArray) -> pa.StringArray:
+        """Those of these ids that are there."""

@@ -3,32 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 
-from visir.errors import ConfigurationError, EmbeddingError
+from visir.errors import ConfigurationError, EmbeddingError, RunError, nearest
 from visir.records import Embeddings, EncoderCard, Run, SparseEmbeddings, modality_of
 from visir.retrieval.answers import Hits, run_of
 from visir.retrieval.depth import check_depth
 from visir.retrieval.folder import read_index
 from visir.retrieval.parts import DENSE, SPARSE
 from visir.retrieval.remote.addresses import name_address
-from visir.retrieval.remote.dense import QdrantIndex
+from visir.retrieval.remote.dense import PgvectorIndex, QdrantIndex, RemoteDenseIndex
 from visir.retrieval.remote.engine import Nearest, Space
 from visir.retrieval.remote.index import VALUES
-from visir.retrieval.remote.points import Point, keys_of
-from visir.retrieval.remote.settings import DenseSettings
-from visir.retrieval.remote.sparse import QdrantSparseIndex
+from visir.retrieval.remote.points import Point
+from visir.retrieval.remote.sparse import PgvectorSparseIndex, RemoteSparseIndex
 from visir.retrieval.remote.storage import RemoteStorage
 from visir.retrieval.rows import check_fits_index
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.validate_queries import in_order
 
-KIND = "qdrant-hybrid"
-"""What `visir.json` says of such a folder. It is no kind of `visir.retrieval.kinds`: those hold one form of vectors."""
+ENGINES: dict[str, type[RemoteDenseIndex]] = {"qdrant": QdrantIndex, "pgvector": PgvectorIndex}
+"""The engines that hold both forms, and their kind of dense index, whose settings a collection has."""
+_WEIGHTED = ("pgvector",)
+"""Those that weight the lists of a fusion as the formula says."""
+_ENDING = "-hybrid"
+"""`visir.json` calls such a folder qdrant-hybrid. It is no kind of `visir.retrieval.kinds`: those hold one form."""
 _QUERIES = 64
 
 
@@ -36,9 +39,9 @@ class HybridCollection:
     """One collection whose points have a dense and a sparse vector, embedded or on a server by the setting `url`.
 
     `search` asks for both and lets the engine fuse the two lists by reciprocal rank (Cormack et al., 2009): a document
-    scores the sum of 1 / (constant + rank) over the lists that it stands in, ranks counted from 1. One request instead
-    of two, and no vector comes back; the price is that the engine ranks by its own single-precision scores, so that of
-    documents that score equally, which one stands first is the engine's choice.
+    scores the sum of weight / (constant + rank) over the lists that it stands in, ranks counted from 1. One request
+    instead of two, and no vector comes back; the price is that the engine ranks by its own single-precision scores, so
+    that of documents that score equally, which one stands first is the engine's choice.
     """
 
     def __init__(self, storage: RemoteStorage) -> None:
@@ -46,26 +49,37 @@ class HybridCollection:
         self._dense, self._sparse = storage.state.own
 
     @classmethod
-    def build(cls, dense: Embeddings, sparse: SparseEmbeddings, folder: Path | None = None, **options: Any) -> Self:
+    def build(
+        cls,
+        dense: Embeddings,
+        sparse: SparseEmbeddings,
+        folder: Path | None = None,
+        *,
+        engine: str = "qdrant",
+        **options: Any,
+    ) -> Self:
         """Build a collection of documents with both vectors.
 
         Args:
             dense: The dense vectors.
             sparse: The sparse vectors of the same documents.
             folder: A new or an empty folder; None uses a temporary one.
-            options: The settings of the kind "qdrant".
+            engine: "qdrant" or "pgvector". In PostgreSQL the sparse column has no graph.
+            options: The settings of the kind of this name.
 
         Raises:
             EmbeddingError: There are no documents, or some have only one of the two vectors.
-            ConfigurationError: Settings are wrong.
+            ConfigurationError: Settings are wrong, or there is no such engine.
         """
-        settings = settings_of(KIND, DenseSettings, options)
+        if engine not in ENGINES:
+            raise ConfigurationError(f"engine={engine!r} holds no vectors of both forms ({nearest(engine, ENGINES)}).")
+        settings = settings_of(engine + _ENDING, ENGINES[engine].settings_type, options)
         if settings.url:
             name_address(settings.url)
-        _check(dense, sparse, settings)
+        _check(dense, sparse, settings, ENGINES[engine])
         like = dense.select([]), sparse.select([])
         facts = {
-            "kind": KIND,
+            "kind": engine + _ENDING,
             "modality": dense.modality,
             "encoder": dense.encoder.to_dict(),
             "sparse encoder": sparse.encoder.to_dict(),
@@ -79,7 +93,7 @@ class HybridCollection:
             None if folder is None else Path(folder),
             facts,
             settings,
-            [Space("dense", dense.dimension), Space("sparse", 0)],
+            [Space("dense", dense.dimension), Space("sparse", sparse.dimension, "sparse")],
             dense.ids,
             [*(f"dense/{name}" for name in DENSE.files), *(f"sparse/{name}" for name in SPARSE.files)],
             lambda: _batches(dense, sparse, settings),
@@ -99,18 +113,18 @@ class HybridCollection:
         """
         folder = Path(folder)
         kind = read_index(folder).content["kind"]
-        if kind != KIND:
+        if kind.removesuffix(_ENDING) not in ENGINES or not kind.endswith(_ENDING):
             raise ConfigurationError(
                 f"{folder}: holds an index of kind {kind!r}, no collection of both forms.",
                 hint="visir.retrieval.open_index reads it",
             )
-        return cls(RemoteStorage.load(folder, DenseSettings, _read_space))
+        return cls(RemoteStorage.load(folder, ENGINES[kind.removesuffix(_ENDING)].settings_type, _read_space))
 
     def add(self, dense: Embeddings, sparse: SparseEmbeddings) -> None:
         """Add documents; as `Index.add`."""
         check_fits_index(DENSE, dense, self._dense, added=True)
         check_fits_index(SPARSE, sparse, self._sparse, added=True)
-        _check(dense, sparse, self._storage.settings)
+        _check(dense, sparse, self._storage.settings, ENGINES[self._kind.removesuffix(_ENDING)])
         self._storage.add(dense.ids, lambda: _batches(dense, sparse, self._storage.settings))
 
     def delete(self, ids: object) -> None:
@@ -118,7 +132,12 @@ class HybridCollection:
         self._storage.delete(ids)
 
     def __len__(self) -> int:
-        return len(self._storage.state.id_index)
+        return len(self._storage.state.documents)
+
+    @property
+    def _kind(self) -> str:
+        kind: str = self._storage.content["kind"]
+        return kind
 
     def search(
         self,
@@ -128,6 +147,7 @@ class HybridCollection:
         *,
         depth: int = 100,
         constant: int = 60,
+        weights: tuple[float, float] = (1.0, 1.0),
         **options: Any,
     ) -> Run:
         """Return the best `k` documents of each query by the fused ranks of the dense and the sparse search.
@@ -140,36 +160,45 @@ class HybridCollection:
             k: The number of documents per query, from 1.
             depth: The length of the two lists that are fused.
             constant: The constant of reciprocal rank fusion.
+            weights: How much the dense and the sparse list count; greater than 0. Qdrant takes equal ones only.
             options: Settings that may change from search to search.
 
         Raises:
             EmbeddingError: Queries have only one of the two vectors, or are of another space than the documents.
-            RunError: `k` or `depth` is wrong, or there is no query or no document.
+            RunError: `k`, `depth` or `weights` are wrong, or there is no query or no document.
         """
-        state, settings = self._storage.state, searching(KIND, self._storage.settings, options)
+        if weights != (1.0, 1.0) and self._kind.removesuffix(_ENDING) not in _WEIGHTED:
+            raise RunError(
+                f"weights={weights}: Qdrant weights lists by a formula of its own.",
+                hint="leave them out, or build the collection with engine='pgvector'",
+            )
+        state, settings = self._storage.state, searching(self._kind, self._storage.settings, options)
         check_depth(depth, "depth")
-        ordered = in_order(DENSE, dense, self._dense, len(state.id_index), k)
-        deep, best = min(depth, len(state.id_index)), min(k, len(state.id_index))
-        _check_same_ids(ordered, in_order(SPARSE, sparse, self._sparse, len(state.id_index), k), "query")
+        if len(weights) != 2 or not all(0 < weight < np.inf for weight in weights):
+            raise RunError(f"weights are two numbers greater than 0, of the dense and the sparse list, not {weights}.")
+        ordered = in_order(DENSE, dense, self._dense, len(state.documents), k)
+        deep, best = min(depth, len(state.documents)), min(k, len(state.documents))
+        _check_same_ids(ordered, in_order(SPARSE, sparse, self._sparse, len(state.documents), k), "query")
         words = sparse.select(ordered.ids)
-        hits = []
+        hits, answers = [], state.documents.begin_search()
         for first in range(0, len(ordered), _QUERIES):
             last = min(first + _QUERIES, len(ordered))
-            vectors = QdrantIndex._outgoing(ordered, first, last, settings)
-            terms = QdrantSparseIndex._outgoing(words, first, last, settings)
+            vectors = RemoteDenseIndex._outgoing(ordered, first, last, settings)
+            terms = RemoteSparseIndex._outgoing(words, first, last, settings)
             searches = [
                 [Nearest("dense", vector, deep, max(settings.ef_search, deep))]
-                + ([Nearest("sparse", weights, deep)] if len(weights[0]) else [])  # type: ignore[arg-type]
-                for vector, weights in zip(vectors, terms, strict=True)
+                + ([Nearest("sparse", weighted, deep)] if len(weighted[0]) else [])
+                for vector, weighted in zip(vectors, terms, strict=True)
             ]
-            for at, answer in enumerate(state.engine.fuse(searches, best, constant), first):
-                places = state.id_index.places([hit.key for hit in answer])
+            of_each = [weights[: len(several)] for several in searches]
+            for at, answer in enumerate(state.engine.fuse(searches, of_each, best, constant), first):
+                places = answers.places([hit.key for hit in answer])
                 scores = np.array([hit.score for hit in answer], np.float32)
                 hits.append(Hits(np.full(len(answer), at), places, scores))
-        about = {"search": KIND, "depth": depth, "constant": constant, **asdict(settings)}
-        id_index = state.id_index
+        about = {"search": self._kind, "depth": depth, "constant": constant, "weights": weights, **asdict(settings)}
         by = (ordered.modality, ordered.encoder)
-        return run_of(Hits.joined(hits), ordered.ids, by, id_index.gallery, k, self._dense.encoder, about)
+        documents, fused = answers.finish(Hits.joined(hits))
+        return run_of(fused, ordered.ids, by, state.documents.gallery, k, self._dense.encoder, about, documents)
 
 
 def _read_space(path: Path, manifest: Mapping[str, Any]) -> tuple[Embeddings, SparseEmbeddings]:
@@ -182,26 +211,25 @@ def _read_space(path: Path, manifest: Mapping[str, Any]) -> tuple[Embeddings, Sp
     )
 
 
-def _batches(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSettings) -> Iterator[list[Point]]:
-    ids, keys = dense.ids.to_pylist(), keys_of(dense.ids)
+def _batches(dense: Embeddings, sparse: SparseEmbeddings, settings: Any) -> Iterator[list[Point]]:
+    ids = dense.ids.to_pylist()
     words = sparse.select(dense.ids)
     width = dense.dimension + 2 * len(words.terms) // max(len(words), 1)
     step = max(1, min(4096, VALUES // max(width, 1)))
     for start in range(0, len(ids), step):
         stop = min(start + step, len(ids))
-        vectors = QdrantIndex._outgoing(dense, start, stop, settings)
-        terms = QdrantSparseIndex._outgoing(words, start, stop, settings)
-        yield [
-            Point(keys[start + i], ids[start + i], {"dense": vectors[i], "sparse": terms[i]})
-            for i in range(stop - start)
-        ]
+        vectors = RemoteDenseIndex._outgoing(dense, start, stop, settings)
+        terms = RemoteSparseIndex._outgoing(words, start, stop, settings)
+        yield [Point(ids[start + i], {"dense": vectors[i], "sparse": terms[i]}) for i in range(stop - start)]
 
 
-def _check(dense: Embeddings, sparse: SparseEmbeddings, settings: DenseSettings) -> None:
+def _check(dense: Embeddings, sparse: SparseEmbeddings, settings: Any, kind: type[RemoteDenseIndex]) -> None:
     if len(dense) == 0:
         raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
     _check_same_ids(dense, sparse, "document")
-    QdrantIndex._check(dense, settings)
+    kind._check(dense, settings)
+    if kind is PgvectorIndex:
+        PgvectorSparseIndex._check(sparse, replace(settings, m=0))
 
 
 def _check_same_ids(dense: Embeddings, sparse: SparseEmbeddings, what: str) -> None:

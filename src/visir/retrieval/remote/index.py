@@ -13,15 +13,15 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
-from visir.records import EncoderCard, Run, strings
+from visir.records import EncoderCard, Gallery, Run, VectorForm, strings
 from visir.retrieval.answers import Hits, run_of
 from visir.retrieval.index import Index, IndexInfo, Vectors
 from visir.retrieval.parts import Form
-from visir.retrieval.remote.engine import EngineError, Nearest, Space
-from visir.retrieval.remote.id_index import IdIndex
-from visir.retrieval.remote.points import Point, Vector, keys_of
+from visir.retrieval.remote.engine import Nearest, Space
+from visir.retrieval.remote.id_index import Documents
+from visir.retrieval.remote.points import Point, Vector
 from visir.retrieval.remote.storage import RemoteState, RemoteStorage, WriteSpace
-from visir.retrieval.rows import check_fits_index, places_of
+from visir.retrieval.rows import check_fits_index
 from visir.retrieval.settings import searching, settings_of
 from visir.retrieval.validate_queries import in_order
 
@@ -31,6 +31,10 @@ _ANSWERED = 1_000_000
 """Numbers that come back in one request, about."""
 _QUERIES = 64
 """Queries sent in one request, at most."""
+FILTERED = 50_000
+"""Allowed documents sent to a server with a search, at most; with more, the search goes for more answers instead."""
+SCANNED = 2_000
+"""Up to this many allowed documents are all compared by the engine."""
 
 
 class RemoteIndex(Index[Vectors]):
@@ -52,9 +56,8 @@ class RemoteIndex(Index[Vectors]):
     form: ClassVar[Form[Any]]
     settings_type: ClassVar[type[Any]]
     space: ClassVar[str]
+    vector_form: ClassVar[VectorForm] = "dense"
     exact = False
-    _several: ClassVar[bool] = False
-    """Whether a document has several vectors."""
 
     def __init__(self, storage: RemoteStorage) -> None:
         self._storage = storage
@@ -95,7 +98,7 @@ class RemoteIndex(Index[Vectors]):
             raise EmbeddingError("there is no vector to index.", hint="is the split, or the filter, right?")
         cls._check(documents, settings)
         facts = {"kind": cls.kind, "modality": documents.modality, "encoder": documents.encoder.to_dict()}
-        space = Space(cls.space, cls._dimension(documents), cls._several)
+        space = Space(cls.space, documents.dimension, cls.vector_form)
         storage = RemoteStorage.create(
             None if folder is None else Path(folder),
             facts,
@@ -159,19 +162,42 @@ class RemoteIndex(Index[Vectors]):
             EngineError: The server does not answer.
         """
         state = self._storage.state
-        ordered = in_order(self.form, queries, self._like, len(state.id_index), k)
+        ordered = in_order(self.form, queries, self._like, len(state.documents), k)
         settings = searching(self.kind, self.settings, options)
-        hits = self._find(state, ordered, min(k, len(state.id_index)), settings)
         about = {"search": self.kind, **asdict(settings)}
-        return run_of(
-            hits,
-            ordered.ids,
-            (queries.modality, queries.encoder),
-            state.id_index.gallery,
-            k,
-            self._like.encoder,
-            about,
-        )
+        documents, hits = self._find(state, ordered, min(k, len(state.documents)), settings, None)
+        by = (queries.modality, queries.encoder)
+        return run_of(hits, ordered.ids, by, state.documents.gallery, k, self._like.encoder, about, documents)
+
+    @property
+    def filters_up_to(self) -> int:
+        """How many allowed documents are sent to the engine (`visir.retrieval.filtered`); none to an embedded one, of
+        whose vectors there is a copy here.
+        """
+        return FILTERED if self.settings.url else 0
+
+    def search_among(self, queries: Vectors, allowed: pa.StringArray, k: int = 10, **options: Any) -> Run:
+        """Return the best `k` documents among `allowed` for each query; ids that are not in the index are passed over.
+
+        The engine itself looks at these documents alone; at every one of them where they are few.
+
+        Args:
+            queries: The vectors of the queries.
+            allowed: The ids of the candidates, each once, ascending.
+            k: The number of documents per query, from 1.
+            options: Settings of the search, as for `search`.
+
+        Raises:
+            RunError: No document is allowed, or as `search`.
+        """
+        state = self._storage.state
+        ordered = in_order(self.form, queries, self._like, len(state.documents), k)
+        settings = searching(self.kind, self.settings, options)
+        gallery = Gallery.of(self._like.modality, allowed, "documents that pass the filter")
+        about = {"search": self.kind, **asdict(settings), "filtered": len(allowed)}
+        documents, hits = self._find(state, ordered, min(k, len(allowed)), settings, allowed)
+        by = (queries.modality, queries.encoder)
+        return run_of(hits, ordered.ids, by, gallery, k, self._like.encoder, about, documents)
 
     def info(self) -> IndexInfo:
         """What the index says of itself; of one on a server, `bytes` are those of the folder."""
@@ -180,7 +206,7 @@ class RemoteIndex(Index[Vectors]):
             kind=self.kind,
             exact=self.exact,
             modality=self._like.modality,
-            documents=len(state.id_index),
+            documents=len(state.documents),
             deleted=0,
             dimension=self._like.dimension,
             bytes=state.bytes,
@@ -191,7 +217,7 @@ class RemoteIndex(Index[Vectors]):
     @property
     def ids(self) -> pa.StringArray:
         """The ids of all documents, sorted."""
-        return self._storage.state.id_index.ids
+        return self._storage.state.documents.ids
 
     def documents(self) -> Vectors:
         """Return the vectors of all documents, in order of their ids, as the engine stores them."""
@@ -201,32 +227,23 @@ class RemoteIndex(Index[Vectors]):
         """The vectors of these documents, in this order; unknown ids are an error that names them."""
         state = self._storage.state
         wanted = strings(ids)
-        places_of(wanted, state.id_index.ids)
+        state.documents.check_known(wanted)
         if not self.settings.url:
             held: Vectors = state.own.select(wanted)
             return held
-        keys, raw = keys_of(wanted), []
+        there: dict[str, Vector | None] = {}
         step = max(1, VALUES // max(self._width(), 1))
-        for start in range(0, len(keys), step):
-            there = state.engine.get(keys[start : start + step], self.space)
-            for at, key in enumerate(keys[start : start + step], start):
-                if key not in there:
-                    raise EngineError(
-                        f"{self.folder}: the engine does not hold {wanted[at].as_py()!r}, which the index names.",
-                        hint="was it deleted by another program? delete it here too, or build the index again",
-                    )
-                raw.append(there[key])
-        return self._made(wanted, raw)
+        for start in range(0, len(wanted), step):
+            there.update(state.engine.get(wanted[start : start + step].to_pylist(), self.space))
+        lost = [id for id in wanted.to_pylist() if id not in there]
+        if lost:
+            raise state.documents.lost(str(self.folder), pa.array(lost, pa.string()))
+        return self._made(wanted, [there[id] for id in wanted.to_pylist()])
 
     @classmethod
     @abstractmethod
     def _check(cls, documents: Vectors, settings: Any) -> None:
         """Raise `EmbeddingError` for vectors that this index cannot hold."""
-
-    @classmethod
-    @abstractmethod
-    def _dimension(cls, documents: Vectors) -> int:
-        """As `Space.dimension`."""
 
     @classmethod
     @abstractmethod
@@ -262,12 +279,12 @@ class RemoteIndex(Index[Vectors]):
         if self.settings.url:
             return None
 
-        def write(id_index: IdIndex, path: Path) -> None:
+        def write(documents: Documents, path: Path) -> None:
             own = self._storage.state.own
             if added is not None:
                 some = [own, self._sent(added, self.settings)]
                 own = self.form.join(some, pa.concat_arrays([part.ids for part in some]))
-            self.form.write(own.select(id_index.ids), path)
+            self.form.write(own.select(documents.ids), path)
 
         return write
 
@@ -278,38 +295,39 @@ class RemoteIndex(Index[Vectors]):
     @classmethod
     def _batches(cls, documents: Vectors, settings: Any) -> Iterator[list[Point]]:
         step = max(1, min(4096, VALUES * len(documents) // max(cls._size(documents), 1)))
-        keys = keys_of(documents.ids)
         ids = documents.ids.to_pylist()
         for start in range(0, len(ids), step):
             stop = min(start + step, len(ids))
             vectors = cls._outgoing(documents, start, stop, settings)
-            yield [
-                Point(key, id, {cls.space: vector})
-                for key, id, vector in zip(keys[start:stop], ids[start:stop], vectors, strict=True)
-            ]
+            yield [Point(id, {cls.space: vector}) for id, vector in zip(ids[start:stop], vectors, strict=True)]
 
     @classmethod
     @abstractmethod
     def _size(cls, documents: Vectors) -> int:
         """How many numbers these vectors are."""
 
-    def _find(self, state: RemoteState, queries: Vectors, k: int, settings: Any) -> Hits:
+    def _find(
+        self, state: RemoteState, queries: Vectors, wanted: int, settings: Any, allowed: pa.StringArray | None
+    ) -> tuple[pa.StringArray, Hits]:
+        """Ids, sorted, and the hits of each query by their place among them."""
         outgoing = self._outgoing(queries, 0, len(queries), settings)
-        wanted = min(k, len(state.id_index))
+        among = None if allowed is None else allowed.to_pylist()
+        whole = self._compares_all(settings) or (allowed is not None and len(allowed) <= SCANNED)
+        results = state.documents.begin_search()
         engine, own = state.engine, None if self.settings.url else self._arrays(state.own)
         step = max(1, min(_QUERIES, _ANSWERED // ((wanted + 1) * max(self._width(), 1))))
         hits = []
         for first in range(0, len(queries), step):
             # One more than wanted, to see whether the last ones are equal.
             rows = range(first, min(first + step, len(queries)))
-            waiting = [(at, wanted + 1, False) for at in rows if _has_values(outgoing[at])]
+            waiting = [(at, wanted + 1, whole) for at in rows if _has_values(outgoing[at])]
             while waiting:
                 sent = [self._nearest(outgoing[at], limit, exact, settings) for at, limit, exact in waiting]
-                answers = engine.ask(sent, vectors=own is None)
+                answers = engine.ask(sent, vectors=own is None, allowed=among)
                 again, query, places = [], [], []
                 raw: list[Vector] = []
                 for (at, limit, exact), answer in zip(waiting, answers, strict=True):
-                    place = state.id_index.places([hit.key for hit in answer])
+                    place = results.places([hit.key for hit in answer])
                     scores = [hit.score for hit, known in zip(answer, place >= 0, strict=True) if known]
                     if len(answer) >= limit and not _settled(scores, answer[-1].score, wanted):
                         again.append((at, 4 * limit, exact))
@@ -331,10 +349,15 @@ class RemoteIndex(Index[Vectors]):
                         scored = self._scored(queries, of_query, own, of_document, settings)
                     hits.append(Hits(of_query, of_document, scored))
                 waiting = again
-        return Hits.joined(hits)
+        return results.finish(Hits.joined(hits))
 
     _falls_short: ClassVar[bool] = False
     """Whether the engine may find fewer documents than asked for though there are more."""
+
+    @classmethod
+    def _compares_all(cls, settings: Any) -> bool:
+        """Whether the engine looks at every document in every search."""
+        return False
 
     def _nearest(self, vector: Vector, limit: int, exact: bool, settings: Any) -> Nearest:
         return Nearest(self.space, vector, limit, exact=exact)
@@ -350,4 +373,4 @@ def _settled(scores: list[float], last: float, wanted: int) -> bool:
 
 def _has_values(vector: Vector) -> bool:
     """Whether there is anything to search by."""
-    return isinstance(vector, list) or len(vector[0]) > 0
+    return not isinstance(vector, tuple) or len(vector[0]) > 0

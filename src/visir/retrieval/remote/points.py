@@ -1,34 +1,34 @@
-"""Ids of documents as ids of points: the engine knows numbers and UUIDs, visir any text."""
+"""Documents as engines get them; Qdrant knows numbers and UUIDs as ids, visir any text."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Any, TypeAlias
 from uuid import NAMESPACE_URL, UUID, uuid5
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-SparseVector = tuple[list[int], list[float]]
+SparseVector: TypeAlias = tuple[NDArray[np.int32], NDArray[np.float32]]
 """Terms, ascending, and their weights."""
-Vector = list[float] | list[list[float]] | SparseVector
-"""A dense vector, several of them, or a sparse one, in plain numbers."""
+Vector: TypeAlias = NDArray[np.float32] | SparseVector
+"""A dense vector (d,), several of them (n, d), or a sparse one."""
+Key: TypeAlias = Any
+"""What an engine calls a document: a UUID in Qdrant, the id itself elsewhere."""
 
 
 @dataclass(frozen=True)
 class Point:
-    """One document in the engine: where it is (`key`), its vectors by name, and its id, kept beside them so that other
-    programs can read it.
-    """
+    """One document in the engine: its id and its vectors by name."""
 
-    key: UUID
     id: str
     vectors: dict[str, Vector]
 
 
 def key_of(id: str) -> UUID:
-    """The point's id: the UUID (version 5, in the namespace of URLs) of "visir:" and the document's id."""
+    """The point's id in Qdrant: the UUID (version 5, in the namespace of URLs) of "visir:" and the document's id."""
     return uuid5(NAMESPACE_URL, f"visir:{id}")
 
 
@@ -37,16 +37,11 @@ def packed(keys: Iterable[UUID]) -> NDArray[np.bytes_]:
     return np.frombuffer(b"".join(key.bytes for key in keys), "S16")
 
 
-def keys_of(ids: pa.StringArray) -> list[UUID]:
-    """The point's id of each document."""
-    return [key_of(identifier) for identifier in ids.to_pylist()]
-
-
 class Places:
     """From points back to documents: where each stands among the sorted ids, by bisection."""
 
     def __init__(self, ids: pa.StringArray) -> None:
-        keys = packed(keys_of(ids)) if len(ids) else np.empty(0, "S16")
+        keys = packed(map(key_of, ids.to_pylist())) if len(ids) else np.empty(0, "S16")
         self._order = np.argsort(keys)
         self._keys = keys[self._order]
 

@@ -1,4 +1,4 @@
-"""The engine behind an address: a Qdrant server or cluster, asked over HTTP by its own client."""
+"""Qdrant behind an address: a server or cluster, asked over HTTP by its own client."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 from uuid import UUID
 
+import numpy as np
+
 from visir.errors import require
-from visir.retrieval.remote.addresses import PORT, check_named, is_loopback, key_for, trust, why_no_key
-from visir.retrieval.remote.engine import Engine, EngineError, EngineHit, Nearest, Space
-from visir.retrieval.remote.points import Point, Vector
+from visir.retrieval.remote.addresses import check_named, is_loopback, key_for, trust, why_no_key
+from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space
+from visir.retrieval.remote.families import QDRANT
+from visir.retrieval.remote.points import Point, Vector, key_of
 from visir.retrieval.remote.settings import Place
 
 T = TypeVar("T")
@@ -21,12 +24,10 @@ _BUSY = (408, 429, 500, 502, 503, 504)
 """Answers after which the same request may succeed. All that is sent here can be sent twice without harm."""
 
 
-class ServerEngine(Engine):
+class ServerEngine(RemoteEngine):
     """A collection on a server.
 
-    The collection's own metadata says which index it is (`index`, a number drawn once), how many changes it has seen
-    (`generation`) and whether its build came to an end (`complete`), so that a folder never works with a collection
-    that is not its own.
+    Its mark is in the collection's own metadata. Points change one request after another.
     """
 
     def __init__(self, collection: str, place: Place) -> None:
@@ -38,18 +39,17 @@ class ServerEngine(Engine):
         """A new collection, marked as not complete. `EngineError` when there is one of this name."""
         models = _models()
         engine = cls(collection, settings)
-        if engine.exists():
-            engine._check_no_collection()
+        engine.check_no_collection()
         dense = {
             space.name: models.VectorParams(
                 size=space.dimension,
                 distance=models.Distance.DOT,
                 multivector_config=models.MultiVectorConfig(comparator=models.MultiVectorComparator.MAX_SIM)
-                if space.several
+                if space.form == "multi-vector"
                 else None,
             )
             for space in spaces
-            if space.dimension
+            if space.form != "sparse"
         }
         graph = models.HnswConfigDiff(m=settings.m, ef_construct=settings.ef_construction) if dense else None
         engine._sent(
@@ -58,7 +58,7 @@ class ServerEngine(Engine):
                 collection,
                 vectors_config=dense,
                 sparse_vectors_config={
-                    space.name: models.SparseVectorParams() for space in spaces if not space.dimension
+                    space.name: models.SparseVectorParams() for space in spaces if space.form == "sparse"
                 },
                 hnsw_config=graph,
                 shard_number=settings.shards or None,
@@ -68,40 +68,30 @@ class ServerEngine(Engine):
         )
         return engine
 
-    def mark(self, index: str, generation: int) -> None:
+    def mark(self, mark: Mark) -> Mark:
         """Say on the server that the collection is complete as of this change."""
-        metadata = {"visir": {"index": index, "generation": generation, "complete": True}}
+        metadata = {"visir": {"index": mark.index, "generation": mark.generation, "complete": True}}
         self._sent("mark the collection", lambda client: client.update_collection(self.collection, metadata=metadata))
+        return mark
 
-    def check(self, index: str, generation: int) -> None:
-        """Raise `EngineError` unless the collection is that of this index and knows no newer change."""
-        metadata = self._said()
-        if metadata.get("index") != index or not metadata.get("complete"):
-            raise EngineError(
-                f"{self._where()} is not the one that this index's folder was made with.",
-                hint="was it deleted and made anew? build the index again (visir index build), into a new folder",
-            )
-        if metadata.get("generation", 0) > generation:
-            raise EngineError(
-                f"{self._where()} was changed through another copy of this index's folder: it knows of "
-                f"{metadata['generation']} changes, this folder of {generation}.",
-                hint="copy that folder here; only one copy may be changed",
-            )
+    def read_mark(self) -> Mark:
+        """What the collection's metadata says of the index."""
+        info = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
+        mark = (info.config.metadata or {}).get("visir", {})
+        if not isinstance(mark, dict):
+            return Mark()
+        return Mark(str(mark.get("index", "")), int(mark.get("generation", 0)), bool(mark.get("complete")))
 
     def exists(self) -> bool:
         """Whether there is a collection of this name."""
         return bool(self._sent("look for the collection", lambda client: client.collection_exists(self.collection)))
-
-    def belongs_to(self, index: str) -> bool:
-        """Whether the collection was made for this index, complete or not."""
-        return self._said().get("index") == index
 
     def put(self, points: Sequence[Point]) -> None:
         """Put points in, and wait until they are there."""
         models = _models()
         made = [
             models.PointStruct(
-                id=str(point.key),
+                id=str(key_of(point.id)),
                 vector={name: _given(vector) for name, vector in point.vectors.items()},
                 payload={"id": point.id},
             )
@@ -109,22 +99,28 @@ class ServerEngine(Engine):
         ]
         self._sent("add points", lambda client: client.upsert(self.collection, made, wait=True))
 
-    def drop(self, keys: Sequence[UUID]) -> None:
+    def drop(self, ids: Sequence[str]) -> None:
         """Take points out."""
-        gone = _models().PointIdsList(points=[str(key) for key in keys])
+        gone = _models().PointIdsList(points=[str(key_of(id)) for id in ids])
         self._sent("delete points", lambda client: client.delete(self.collection, gone, wait=True))
 
     def settle(self) -> None:
         """Nothing: a server builds its graphs by itself; until it has, it looks at every vector."""
 
-    def ask(self, questions: Sequence[Nearest], *, vectors: bool) -> list[list[EngineHit]]:
+    def ask(
+        self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
+    ) -> list[list[EngineHit]]:
         """The nearest points, with or without their vectors."""
         models = _models()
+        among = None
+        if allowed is not None:
+            among = models.Filter(must=[models.HasIdCondition(has_id=[str(key_of(id)) for id in allowed])])
         requests = [
             models.QueryRequest(
                 query=_given(question.vector),
                 using=question.space,
                 limit=question.limit,
+                filter=among,
                 with_vector=[question.space] if vectors else None,
                 params=models.SearchParams(hnsw_ef=question.ef, exact=question.exact),
             )
@@ -138,8 +134,10 @@ class ServerEngine(Engine):
             for question, answer in zip(questions, answers, strict=True)
         ]
 
-    def fuse(self, questions: Sequence[Sequence[Nearest]], limit: int, constant: int) -> list[list[EngineHit]]:
-        """Reciprocal rank fusion by the server (which counts ranks from 0)."""
+    def fuse(
+        self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
+    ) -> list[list[EngineHit]]:
+        """Reciprocal rank fusion by the server (which counts ranks from 0), every list alike."""
         models = _models()
         requests = [
             models.QueryRequest(
@@ -160,15 +158,15 @@ class ServerEngine(Engine):
         answers = self._sent("search", lambda client: client.query_batch_points(self.collection, requests))
         return [[EngineHit(UUID(str(hit.id)), hit.score) for hit in answer.points] for answer in answers]
 
-    def get(self, keys: Sequence[UUID], space: str) -> Mapping[UUID, Vector | None]:
+    def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         """The vectors of these points."""
-        wanted = [str(key) for key in keys]
+        wanted = {str(key_of(id)): id for id in ids}
         records = self._sent(
             "read points",
-            lambda client: client.retrieve(self.collection, wanted, with_payload=False, with_vectors=[space]),
+            lambda client: client.retrieve(self.collection, list(wanted), with_payload=False, with_vectors=[space]),
         )
         return {
-            UUID(str(record.id)): _taken(record.vector[space]) if space in (record.vector or {}) else None
+            wanted[str(record.id)]: _taken(record.vector[space]) if space in (record.vector or {}) else None
             for record in records
         }
 
@@ -190,25 +188,13 @@ class ServerEngine(Engine):
         """Delete the collection: only what a build that failed has left is."""
         self._sent("delete the collection", lambda client: client.delete_collection(self.collection))
 
-    def _said(self) -> dict[str, Any]:
-        """What the collection's metadata says of the index."""
-        info = self._sent("look at the collection", lambda client: client.get_collection(self.collection))
-        mark = (info.config.metadata or {}).get("visir", {})
-        return mark if isinstance(mark, dict) else {}
+    @classmethod
+    def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
+        """The command by which a person deletes a collection."""
+        return f"curl -X DELETE {url.rstrip('/')}/collections/{collection}"
 
-    def _check_no_collection(self) -> None:
-        metadata = self._said()
-        delete = f"delete it (curl -X DELETE {self.place.url.rstrip('/')}/collections/{self.collection})"
-        if metadata and not metadata.get("complete"):
-            raise EngineError(
-                f"{self._where()} is half-made: a build was killed, or is still running.",
-                hint=f"if none is running, {delete}; or name another: collection=NAME",
-            )
-        raise EngineError(
-            f"{self._where()} exists already.", hint=f"name another (collection=NAME), or {delete} if nobody needs it"
-        )
-
-    def _where(self) -> str:
+    def where(self) -> str:
+        """What the collection is called, and where."""
         return f"the collection {self.collection!r} at {self.place.url}"
 
     def _sent(self, what: str, request: Callable[[Any], T]) -> T:
@@ -240,7 +226,7 @@ class ServerEngine(Engine):
             return EngineError(f"{self.place.url}: may not {what} (status {status}).", hint=why_no_key(self.place.url))
         if status == 404:
             return EngineError(
-                f"{self._where()} does not exist.",
+                f"{self.where()} does not exist.",
                 hint="was it deleted? build the index again (visir index build), into a new folder",
             )
         reply = getattr(fault, "content", b"")[:300].decode("utf-8", "replace")
@@ -260,7 +246,7 @@ def _client(place: Place) -> Any:
     parts = urlsplit(place.url)
     return QdrantClient(
         url=place.url,
-        port=parts.port or PORT,
+        port=parts.port or QDRANT.port,
         api_key=key_for(place.url),
         timeout=place.timeout,
         verify=trust(place.url),
@@ -270,11 +256,15 @@ def _client(place: Place) -> Any:
 
 
 def _given(vector: Vector) -> Any:
-    return vector if isinstance(vector, list) else _models().SparseVector(indices=vector[0], values=vector[1])
+    if isinstance(vector, np.ndarray):
+        return vector.tolist()
+    return _models().SparseVector(indices=vector[0].tolist(), values=vector[1].tolist())
 
 
 def _taken(vector: Any) -> Vector:
-    return vector if isinstance(vector, list) else (vector.indices, vector.values)
+    if isinstance(vector, list):
+        return np.array(vector, np.float32)
+    return np.array(vector.indices, np.int32), np.array(vector.values, np.float32)
 
 
 def _models() -> Any:

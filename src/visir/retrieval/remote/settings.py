@@ -1,33 +1,42 @@
-"""Settings of indexes in Qdrant: where the engine is, and how it searches."""
+"""Settings of indexes in engines: where the engine is, and how it searches."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from typing import ClassVar
 
 from visir.errors import ConfigurationError
+from visir.retrieval.remote.families import PGVECTOR, QDRANT, EngineFamily
 from visir.retrieval.settings import setting
-
-KEY = "VISIR_QDRANT_API_KEY"
-"""The environment variable that holds the server's API key. It is read when connecting and never written anywhere."""
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where the engine is."""
+class Server:
+    """Which server, and how patient visir is with it."""
 
-    url: str = setting(
-        "", "address of a Qdrant server or cluster (http://host:6333); without one, the engine is embedded"
-    )
+    family: ClassVar[EngineFamily]
+
+    url: str = setting("", "address of the server")
     collection: str = setting("", "name of the collection on the server; by default made from the folder's name")
-    shards: int = setting(0, "pieces into which a cluster splits the collection; 0: as the server thinks", least=0)
-    replicas: int = setting(1, "copies of each piece in a cluster", least=1)
     timeout: int = setting(60, "seconds to wait for an answer of the server", least=1)
     retries: int = setting(3, "times to ask again when the server does not answer, or is too busy to", least=0)
 
     def __post_init__(self) -> None:
         if self.url:
-            check_address(self.url)
+            self.family.check_address(self.url)
+
+
+@dataclass(frozen=True)
+class Place(Server):
+    """Where Qdrant is."""
+
+    family = QDRANT
+
+    url: str = setting(
+        "", "address of a Qdrant server or cluster (http://host:6333); without one, the engine is embedded"
+    )
+    shards: int = setting(0, "pieces into which a cluster splits the collection; 0: as the server thinks", least=0)
+    replicas: int = setting(1, "copies of each piece in a cluster", least=1)
 
 
 @dataclass(frozen=True)
@@ -85,26 +94,71 @@ class SparseSettings(Place):
     """An index of sparse vectors in Qdrant: its inverted lists have nothing to set."""
 
 
-def check_address(url: str) -> None:
-    """Check the address of a server. The manifest stores it, so it must not contain a secret.
+@dataclass(frozen=True)
+class DatabasePlace(Server):
+    """Where a table of PostgreSQL is. Each index has a table of its own, and touches no other."""
 
-    Raises:
-        ConfigurationError: It is not an address, or it contains a user, a password or a query.
+    family = PGVECTOR
+
+    url: str = setting("", "address of a PostgreSQL database with pgvector (postgresql://user@host:5432/database)")
+    collection: str = setting("", "name of the table; by default made from the folder's name")
+    schema: str = setting("visir", "the schema in which the table is; it is made if it is not there")
+    m: int = setting(
+        16, "neighbours of a vector in the graph, 2 to 100; 0: no graph, every vector is compared", least=0, most=100
+    )
+    ef_construction: int = setting(
+        200,
+        "candidates looked at when a vector is put in, at least 2 m: more build slower and find better",
+        least=4,
+        most=1000,
+    )
+    ef_search: int = setting(
+        48,
+        "candidates kept while searching: more find better, time grows about in step",
+        least=1,
+        most=1000,
+        search=True,
+    )
+    memory: int = setting(
+        512, "megabytes of the server's memory for building the graph (maintenance_work_mem)", least=1
+    )
+    threads: int = setting(1, "processes of the server that build the graph", least=1)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not self.url:
+            raise ConfigurationError(
+                "url: an index in PostgreSQL needs the address of its server.", hint=f"--set url={PGVECTOR.example}"
+            )
+        for name in ("collection", "schema"):
+            value = getattr(self, name)
+            if len(value.encode()) > 63 or "\0" in value:
+                raise ConfigurationError(f"{name}: PostgreSQL takes names of up to 63 bytes, not {value!r}.")
+        if self.m and (self.m < 2 or self.ef_construction < 2 * self.m):
+            raise ConfigurationError(
+                f"m={self.m}, ef_construction={self.ef_construction}: pgvector takes m from 2, and ef_construction "
+                "from 2 m."
+            )
+
+
+@dataclass(frozen=True)
+class PgvectorSettings(DatabasePlace, Scored):
+    """An index of dense vectors in PostgreSQL."""
+
+    precision: str = setting(
+        "float32",
+        "float32 (type vector), or float16 (type halfvec): half the bytes, graphs of up to 4,000 values and not 2,000",
+        among=("float32", "float16"),
+    )
+
+
+@dataclass(frozen=True)
+class PgvectorSparseSettings(DatabasePlace):
+    """An index of sparse vectors in PostgreSQL (type sparsevec).
+
+    A graph is left out by default: it takes vectors of up to 1,000 terms, and finds less than one of dense vectors.
     """
-    try:
-        parts = urlsplit(url)
-        port_is_fine = parts.port is None or parts.port > 0
-    except ValueError:
-        port_is_fine, parts = False, urlsplit("")
-    if parts.scheme not in ("http", "https") or not parts.hostname or not port_is_fine:
-        raise ConfigurationError(
-            f"url: {url!r} is no address of a server.", hint="like http://localhost:6333 or https://host:6333"
-        )
-    if not url.isprintable() or any(letter.isspace() for letter in url):
-        raise ConfigurationError(f"url: {url!r} is no address of a server.", hint="without spaces, on one line")
-    if parts.username or parts.password or parts.query:
-        raise ConfigurationError(
-            f"url: the address of {parts.hostname} holds a user, a password or a query, which would be written into "
-            "the index's folder.",
-            hint=f"leave it out of the address and set the environment variable {KEY}",
-        )
+
+    m: int = setting(
+        0, "neighbours of a document in a graph, 16 or more; 0: no graph, every document is compared", least=0, most=100
+    )

@@ -31,7 +31,7 @@ class QdrantMultiIndex(RemoteIndex[MultiVectorEmbeddings]):
     form = MULTI
     settings_type = SeveralSettings
     space = "multi-vector"
-    _several = True
+    vector_form = "multi-vector"
     _falls_short = True  # among many equal vectors most are out of a graph's reach
 
     @classmethod
@@ -39,16 +39,12 @@ class QdrantMultiIndex(RemoteIndex[MultiVectorEmbeddings]):
         pass  # vectors are finite, and every document has one, or there were no such embeddings
 
     @classmethod
-    def _dimension(cls, documents: MultiVectorEmbeddings) -> int:
-        return documents.dimension
-
-    @classmethod
     def _size(cls, documents: MultiVectorEmbeddings) -> int:
         return len(documents.vectors) * documents.dimension
 
     @classmethod
     def _outgoing(cls, documents: MultiVectorEmbeddings, start: int, stop: int, settings: Any) -> list[Vector]:
-        return [np.asarray(documents.row(at), np.float32).tolist() for at in range(start, stop)]
+        return [np.asarray(documents.row(at), np.float32) for at in range(start, stop)]
 
     @classmethod
     def _sent(cls, documents: MultiVectorEmbeddings, settings: Any) -> MultiVectorEmbeddings:

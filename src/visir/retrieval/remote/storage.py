@@ -1,13 +1,16 @@
 """An index in an engine as it is kept: a folder that says what counts, and a collection that holds the vectors.
 
-The folder holds `visir.json`, the ids (`id_index.py`), what a vector of the index is like (`space`), and, if the
-vectors are there, the embedded engine's files and (in `space`) a copy of the vectors. All that counts is named in
-`visir.json`, which is replaced in one step.
+The folder holds `visir.json`, what a vector of the index is like (`space`), the ids (`id_index.py`; not of an engine
+with transactions), and, if the vectors are there, the embedded engine's files and (in `space`) a copy of the vectors.
+All that counts is named in `visir.json`, which is replaced in one step.
 
 Embedded, every change is made in a copy of the engine's folder, which then takes the place of the old one; who searches
 meanwhile keeps the old one to the end.
 
-On a server, points change in place, and one request after another. So the ids of a change are written down in the
+In an engine with transactions, a change and its mark become visible in one step. The folder writes down the number of
+the change before, so that it knows afterwards whether a change that was killed was done, and counts it after.
+
+On other servers, points change in place, and one request after another. So the ids of a change are written down in the
 folder before anything is sent (`pending`). Points that the id index does not know are passed over by searches, and
 the next change removes those that a killed one has left. A deletion counts from the moment when the id index is without
 it, an addition when all of its points are there.
@@ -38,20 +41,19 @@ from visir.retrieval.folder import (
     new_index,
     read_index,
 )
-from visir.retrieval.remote.build import COLLECTION
+from visir.retrieval.remote.build import COLLECTION, fact_of
 from visir.retrieval.remote.edge import FILES, EdgeEngine, copy_with_holes
-from visir.retrieval.remote.engine import Engine, EngineError, Space
-from visir.retrieval.remote.id_index import IdIndex
-from visir.retrieval.remote.points import Point, keys_of
-from visir.retrieval.remote.server import ServerEngine
+from visir.retrieval.remote.engine import Engine, EngineError, Mark, RemoteEngine, Space, Transactional
+from visir.retrieval.remote.id_index import Documents, EngineIds, IdIndex
+from visir.retrieval.remote.points import Point
 from visir.storage import FolderChange, Manifest, Scratch
 
 Content = dict[str, Any]
 """What `visir.json` says of the index."""
 Batches = Callable[[], Iterator[list[Point]]]
 """The points to put in, piece by piece."""
-WriteSpace = Callable[[IdIndex, Path], None]
-"""Writes what the folder is to keep of the vectors, for the documents of a id_index, into an empty folder."""
+WriteSpace = Callable[[Documents, Path], None]
+"""Writes what the folder is to keep of the vectors, for these documents, into an empty folder."""
 ReadSpace = Callable[[Path, Mapping[str, Any]], Any]
 """Reads it back, given the manifest."""
 _AT_ONCE = 1000
@@ -66,7 +68,7 @@ class RemoteState:
     none of them (but what they are like) on a server.
     """
 
-    id_index: IdIndex
+    documents: Documents
     engine: Engine
     own: Any
     generation: int
@@ -117,17 +119,21 @@ class RemoteStorage:
         if settings.url and not settings.collection:
             settings = replace(settings, collection=_named_after(folder, index))
         with contextlib.ExitStack() as undone, new_index(folder) as change:
-            content: dict[str, Any] = {**facts, "settings": asdict(settings), "ids": "ids-1.parquet"}
+            content: dict[str, Any] = {**facts, "settings": asdict(settings)}
             content |= {"space": "space-1", "space files": list(space_files)}
             _write_space(change, content, write_space)
-            IdIndex.of(ids, facts["modality"]).write(change.file(content["ids"]))
-            if settings.url:
-                content["index"] = index
-                change.note(COLLECTION, {"url": settings.url, "collection": settings.collection, "index": index})
-                server = ServerEngine.create(settings.collection, spaces, settings, index)
+            engine_class = settings.family.engine() if settings.url else None
+            if engine_class is None or not issubclass(engine_class, Transactional):
+                content["ids"] = "ids-1.parquet"
+                IdIndex.of(ids, facts["modality"]).write(change.file(content["ids"]))
+            if engine_class is not None:
+                content |= {"index": index, "changes": 1}
+                change.note(COLLECTION, fact_of(settings, index))
+                server = engine_class.create(settings.collection, spaces, settings, index)
                 undone.callback(_destroyed, server)
                 _fill(server, batches(), len(ids))
-                server.mark(content["index"], 1)
+                server.mark(Mark(index, 1, complete=True))
+                server.close()
             else:
                 content["engine"] = "engine-1"
                 edge = EdgeEngine.create(change.subfolder("engine-1", *FILES), spaces, settings)
@@ -149,16 +155,15 @@ class RemoteStorage:
                 check_files(folder, manifest)
                 with INDEX.reading(folder):
                     settings = settings_type(**content["settings"])
-                    id_index = IdIndex.read(folder / content["ids"], modality_of(content["modality"]))
                     own = read_space(folder / content["space"], content)
-                    engine = _engine(folder, manifest, settings)
-                state = RemoteState(id_index, engine, own, manifest.generation, bytes_of(manifest))
+                    engine, documents = _opened(folder, manifest, settings)
+                state = RemoteState(documents, engine, own, manifest.generation, bytes_of(manifest))
                 return cls(folder, content, settings, state, read_space)
-            except (IndexFolderError, EmbeddingError, OSError) as fault:
+            except (IndexFolderError, EngineError, EmbeddingError, OSError) as fault:
                 # Another process may have replaced files while they were read; then there is a newer list of them.
                 if read_index(folder).generation != manifest.generation:
                     continue
-                if isinstance(fault, IndexFolderError):
+                if isinstance(fault, IndexFolderError | EngineError):
                     raise
                 raise IndexFolderError(
                     f"{folder}: the index is damaged: {type(fault).__name__}: {fault}", hint=BUILD_AGAIN
@@ -177,37 +182,60 @@ class RemoteStorage:
 
         `write_space`: where the folder keeps more of the vectors than what they are like.
         """
-        self.state.id_index.check_not_indexed(ids)
         if len(ids):
-            self._change(self.state.id_index.add(ids), ids, batches, write_space)
+            self.state.documents.check_not_indexed(ids)
+            self._change(self.state.documents.add(ids), ids, batches, write_space)
 
     def delete(self, ids: object, write_space: WriteSpace | None = None) -> None:
         """Delete documents; unknown ids are an error that names them."""
-        id_index, gone = self.state.id_index.delete(ids)
+        documents, gone = self.state.documents.delete(ids)
         if len(gone):
-            self._change(id_index, gone, None, write_space)
+            self._change(documents, gone, None, write_space)
 
     def _change(
-        self, id_index: IdIndex, touched: pa.StringArray, put: Batches | None, write_space: WriteSpace | None
+        self, documents: Documents, touched: pa.StringArray, put: Batches | None, write_space: WriteSpace | None
     ) -> None:
         """Put the points of `put` in, or take those of the touched ids out."""
         with changing_index(self.folder, self.state.generation) as change:
+            if isinstance(documents, EngineIds):
+                self._change_at_once(change, documents, touched, put)
+                return
+            assert isinstance(documents, IdIndex)
             generation = change.manifest.generation + 1
             content = {**change.content, "ids": f"ids-{generation}.parquet"}
             content.pop("pending", None)
-            id_index.write(change.file(content["ids"]))
+            documents.write(change.file(content["ids"]))
             if write_space is not None:
                 content["space"] = f"space-{generation}"
-                _write_space(change, content, lambda folder: write_space(id_index, folder))
+                _write_space(change, content, lambda folder: write_space(documents, folder))
             if self.settings.url:
-                self._change_server(change, id_index, touched, put, content)
+                self._change_server(change, documents, touched, put, content)
             else:
-                self._change_embedded(change, id_index, touched, put, content)
+                self._change_embedded(change, documents, touched, put, content)
+
+    def _change_at_once(
+        self, change: FolderChange, documents: EngineIds, touched: pa.StringArray, put: Batches | None
+    ) -> None:
+        """The change gets a number, which the folder and the mark hold: so it is known whether it was done."""
+        engine, now, number = documents.engine, dict(change.content), uuid4().hex
+        mark = engine.check(now["index"], now["changes"], now.get("pending", ""))
+        now |= {"changes": mark.generation, "pending": number}
+        self._publish(change, self.state.documents, engine, now)
+        try:
+            _drop(engine, touched) if put is None else _fill(engine, put(), len(touched))
+            written = engine.mark(Mark(mark.index, mark.generation + 1, True, number))
+        except BaseException:
+            engine.undo()
+            raise
+        now.pop("pending")
+        self._publish(
+            change, replace(documents, size=written.documents), engine, {**now, "changes": written.generation}
+        )
 
     def _change_embedded(
         self,
         change: FolderChange,
-        id_index: IdIndex,
+        documents: IdIndex,
         touched: pa.StringArray,
         put: Batches | None,
         content: dict[str, Any],
@@ -223,12 +251,12 @@ class RemoteStorage:
         engine.close()
         EdgeEngine.seal(folder)
         change.written(after)
-        self._publish(change, id_index, EdgeEngine.readable(folder), content)
+        self._publish(change, documents, EdgeEngine.readable(folder), content)
 
     def _change_server(
         self,
         change: FolderChange,
-        id_index: IdIndex,
+        documents: IdIndex,
         touched: pa.StringArray,
         put: Batches | None,
         content: dict[str, Any],
@@ -238,31 +266,31 @@ class RemoteStorage:
         A deletion counts from the first step on, an addition from the last.
         """
         engine, now, generation = self.state.engine, dict(change.content), change.manifest.generation
-        assert isinstance(engine, ServerEngine)
+        assert isinstance(engine, RemoteEngine)
         engine.check(now["index"], now.get("changes", 1))
         changes = now.get("changes", 1) + 1
         if "pending" in now:
             left = IdIndex.read(self.folder / now["pending"], now["modality"]).ids
-            _drop(engine, left.filter(pc.invert(pc.is_in(left, self.state.id_index.ids))))
+            _drop(engine, left.filter(pc.invert(pc.is_in(left, self.state.documents.ids))))
         pending = f"pending-{generation + 1}.parquet"
         IdIndex.of(touched, now["modality"]).write(change.file(pending))
         if put is None:
-            self._publish(change, id_index, engine, {**content, "changes": changes, "pending": pending})
+            self._publish(change, documents, engine, {**content, "changes": changes, "pending": pending})
             _drop(engine, touched)
         else:
             # What counts is still the id index before; only the pending ids are new.
-            self._publish(change, self.state.id_index, engine, {**now, "pending": pending})
-            id_index.write(change.file(content["ids"]))
+            self._publish(change, self.state.documents, engine, {**now, "pending": pending})
+            documents.write(change.file(content["ids"]))
             _fill(engine, put(), len(touched))
-        engine.mark(now["index"], changes)
-        self._publish(change, id_index, engine, {**content, "changes": changes})
+        engine.mark(Mark(now["index"], changes, complete=True))
+        self._publish(change, documents, engine, {**content, "changes": changes})
 
-    def _publish(self, change: FolderChange, id_index: IdIndex, engine: Engine, content: dict[str, Any]) -> None:
-        change.keep_only(*(content[name] for name in ("ids", "space", "engine", "pending") if name in content))
+    def _publish(self, change: FolderChange, documents: Documents, engine: Engine, content: dict[str, Any]) -> None:
+        change.keep_only(*(content[name] for name in ("ids", "space", "engine") if name in content), *_pending(content))
         manifest = change.commit(content)
         self.content = content
         own = self._read_space(self.folder / content["space"], content)
-        self.state = RemoteState(id_index, engine, own, manifest.generation, bytes_of(manifest))
+        self.state = RemoteState(documents, engine, own, manifest.generation, bytes_of(manifest))
 
 
 def _write_space(change: FolderChange, content: Mapping[str, Any], write: Callable[[Path], None]) -> None:
@@ -274,11 +302,17 @@ def _write_space(change: FolderChange, content: Mapping[str, Any], write: Callab
     change.written(content["space"])
 
 
-def _engine(folder: Path, manifest: Manifest, settings: Any) -> Engine:
-    content = manifest.content
+def _pending(content: Content) -> list[str]:
+    """The file with the ids of a change that is under way; in an engine with transactions a change has a number."""
+    return [content["pending"]] if "pending" in content and "ids" in content else []
+
+
+def _opened(folder: Path, manifest: Manifest, settings: Any) -> tuple[Engine, Documents]:
+    """The engine, and the documents that count."""
+    content, modality = manifest.content, modality_of(manifest.content["modality"])
     if not settings.url:
         try:
-            return EdgeEngine.readable(folder / content["engine"])
+            return EdgeEngine.readable(folder / content["engine"]), IdIndex.read(folder / content["ids"], modality)
         except Exception as fault:
             if type(fault) is not Exception:  # the engine raises this very type, whatever is wrong
                 raise
@@ -286,9 +320,15 @@ def _engine(folder: Path, manifest: Manifest, settings: Any) -> Engine:
                 f"{folder}: the embedded engine cannot read its files: {fault}",
                 hint="were they written by a newer qdrant-edge-py? else build the index again (visir index build)",
             ) from fault
-    server = ServerEngine(settings.collection, settings)
-    server.check(content["index"], content.get("changes", 1))
-    return server
+    engine = settings.family.engine()(settings.collection, settings)
+    if isinstance(engine, Transactional):
+        mark = engine.check(content["index"], content["changes"], content.get("pending", ""))
+        engine.seen = content["changes"]
+        if mark.change == content.get("pending"):
+            engine.seen = mark.generation
+        return engine, EngineIds(engine, modality, mark.documents)
+    engine.check(content["index"], content.get("changes", 1))
+    return engine, IdIndex.read(folder / content["ids"], modality)
 
 
 def _fill(engine: Engine, batches: Iterator[list[Point]], total: int) -> None:
@@ -300,13 +340,12 @@ def _fill(engine: Engine, batches: Iterator[list[Point]], total: int) -> None:
 
 
 def _drop(engine: Engine, ids: pa.StringArray) -> None:
-    keys = keys_of(ids)
-    for start in range(0, len(keys), _AT_ONCE):
-        engine.drop(keys[start : start + _AT_ONCE])
+    for start in range(0, len(ids), _AT_ONCE):
+        engine.drop(ids[start : start + _AT_ONCE].to_pylist())
     engine.settle()
 
 
-def _destroyed(server: ServerEngine) -> None:
+def _destroyed(server: RemoteEngine) -> None:
     """After a build that failed: leave nothing on the server, if it still answers."""
     with contextlib.suppress(EngineError):
         server.destroy()
@@ -314,5 +353,5 @@ def _destroyed(server: ServerEngine) -> None:
 
 def _named_after(folder: Path, index: str) -> str:
     """A name for the collection: the folder's, and a piece of the index's number, so that no two meet by chance."""
-    stem = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in folder.name)[:60].strip("-")
+    stem = "".join(letter if letter.isalnum() and letter.isascii() else "-" for letter in folder.name)[:40].strip("-")
     return f"visir-{stem}-{index[:12]}" if stem else f"visir-{index[:12]}"

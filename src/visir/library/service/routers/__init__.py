@@ -39,7 +39,8 @@ def registry_of(request: Request) -> LibraryRegistry:
     return registry
 
 
-LibraryName = Annotated[str, Path(max_length=200, description="A name from `/v1/libraries`.")]
+LONGEST_NAME = 200
+LibraryName = Annotated[str, Path(max_length=LONGEST_NAME, description="A name from `/v1/libraries`.")]
 
 
 async def handle_of(request: Request, library: LibraryName) -> LibraryHandle:

@@ -32,6 +32,7 @@ from visir.library.service.request_parsing import (
 )
 from visir.library.service.responses import valid_utf8
 from visir.library.service.routers import LARGE, REFUSALS, InLibrary, OfItem, has_already
+from visir.library.service.routers.direct import DirectRoute
 
 if TYPE_CHECKING:
     from visir.library.filters import FieldCondition
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from visir.library.service.registry import LibraryHandle
     from visir.library.snapshot import LibrarySnapshot
 
-router = APIRouter(prefix="/v1/libraries/{library}", tags=["items"], responses=REFUSALS)
+router = APIRouter(prefix="/v1/libraries/{library}", tags=["items"], responses=REFUSALS, route_class=DirectRoute)
 
 SHOWN = frozenset({"image/jpeg", "image/png", "image/gif", "image/webp", "image/avif", "image/bmp"})
 """Media types of originals that are handed out: pictures that a browser shows, and none that can hold a script."""

@@ -22,8 +22,9 @@ from visir.library.service.request_parsing import (
     unless_gone,
 )
 from visir.library.service.routers import LARGE, REFUSALS, InLibrary, OfItem
+from visir.library.service.routers.direct import DirectRoute
 
-router = APIRouter(prefix="/v1/libraries/{library}", tags=["search"], responses=REFUSALS)
+router = APIRouter(prefix="/v1/libraries/{library}", tags=["search"], responses=REFUSALS, route_class=DirectRoute)
 
 
 @router.post("/search", response_model=wire.Results, openapi_extra=schema(wire.SearchBody), responses=LARGE)

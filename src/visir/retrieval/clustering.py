@@ -31,28 +31,33 @@ def usual_count(vectors: int) -> int:
     return max(1, min(int(2**power), vectors // 8, _MOST))
 
 
-def train_centroids(vectors: Any, count: int, purpose: str) -> NDArray[np.float32]:
+def train_centroids(
+    vectors: Any, count: int, purpose: str, *, unit: bool = False, sample: int = _SAMPLE
+) -> NDArray[np.float32]:
     """Return the (count, d) centroids of k-means over a sample of the vectors; the same at every call.
 
     Args:
         vectors: (m, d) in memory or memory-mapped, m at least `count`.
         count: How many centroids.
         purpose: What needs FAISS, for the error message.
+        unit: Whether the vectors are of length 1, and the centroids shall be (spherical k-means).
+        sample: Vectors for each centroid that k-means looks at.
 
     Raises:
         MissingPackageError: FAISS is not installed.
     """
     faiss = load_faiss(purpose)
-    chosen = np.arange(len(vectors))
-    if len(vectors) > _SAMPLE * count:
-        chosen = np.sort(np.random.default_rng(0).choice(len(vectors), _SAMPLE * count, replace=False))
-    sample = np.ascontiguousarray(vectors[chosen], np.float32)
-    scale = _scale(sample)
+    chosen: Any = slice(None)
+    if len(vectors) > sample * count:
+        chosen = np.sort(np.random.default_rng(0).choice(len(vectors), sample * count, replace=False))
+    looked_at = np.ascontiguousarray(vectors[chosen], np.float32)
+    scale = np.float32(1) if unit else _scale(looked_at)
     kmeans = faiss.Kmeans(
-        sample.shape[1], count, niter=_ROUNDS, seed=1, min_points_per_centroid=1, max_points_per_centroid=_SAMPLE
-    )
+        looked_at.shape[1], count, niter=_ROUNDS, seed=1, spherical=unit,
+        min_points_per_centroid=1, max_points_per_centroid=sample,
+    )  # fmt: skip
     with faiss_threads(faiss, cores()):
-        kmeans.train(sample / scale)
+        kmeans.train(looked_at if scale == 1 else looked_at / scale)
     centroids: NDArray[np.float32] = np.ascontiguousarray(kmeans.centroids * scale, np.float32)
     return centroids
 

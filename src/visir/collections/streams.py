@@ -1,0 +1,282 @@
+"""Files full of pictures (tars, zips, Parquet), here or elsewhere, read once from beginning to end, never copied.
+
+This is the road for what is too large to be opened: nothing is looked into before it is read, and what is read is
+forgotten at once. `InputFiles` lists them; `pictures` gives the bytes of the pictures in one, in the order in which
+`visir.open` has them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import tarfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from lzma import LZMAError
+from pathlib import Path
+from typing import IO, Any, Self
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from visir.collections.archives import check_member_size
+from visir.collections.cells import image_columns
+from visir.collections.picture_kinds import is_picture_name, picture_endings
+from visir.collections.readers.names import escaped
+from visir.collections.readers.webdataset import expand, is_picture_ending, sample_key
+from visir.errors import CollectionError, ImageError, nearest
+from visir.remote import is_url, open_remote, remote_files, remote_state
+
+TARS = (".tar", ".tar.gz", ".tgz", ".tar.bz2", ".tar.xz")
+ENDINGS = (*TARS, ".zip", ".parquet")
+"""What the names of files end in that hold pictures and need no other file."""
+ID_COLUMNS = ("image_id", "id", "key")
+"""Columns of Parquet files that are taken for ids, the first of them that is there."""
+_ROWS = 64
+_COPY = "copy the file again"
+
+
+@dataclass(frozen=True)
+class InputFile:
+    """A file as it was listed.
+
+    Attributes:
+        name: Its path below the folder that was listed.
+        size: Bytes.
+        tag: What changes when its content does: the ETag of an object, the time of the last change of a file.
+    """
+
+    name: str
+    size: int
+    tag: str
+
+
+@dataclass(frozen=True)
+class StreamedPicture:
+    """The bytes of one picture.
+
+    Attributes:
+        id: Within its file.
+        where: Its place, for errors.
+        data: The bytes, or why there are none.
+    """
+
+    id: str
+    where: str
+    data: bytes | ImageError
+
+
+class InputFiles:
+    """The files of pictures of a folder, a pattern (`shards/*.tar`, `{000..099}.tar`) or an address; none is opened.
+
+    Beside tars, Parquet files of the same name are what img2dataset notes about them: they are passed over.
+
+    Args:
+        source: The folder, pattern, file or address.
+
+    Raises:
+        CollectionError: There are none.
+        UnreachableError: An address does not answer.
+    """
+
+    def __init__(self, source: str | Path) -> None:
+        self.source = str(source)
+        self._remote = is_url(source)
+        listed: dict[str, tuple[int, str]] = {}
+        roots = []
+        for pattern in expand(self.source):
+            root, entries = remote_files(pattern) if self._remote else _local_files(pattern)
+            roots.append(root)
+            listed |= entries
+        if len(set(roots)) > 1:
+            raise CollectionError(f"{self.source}: files of several folders.", hint="name the folder above them")
+        self.root = roots[0]
+        tars = {_stem(name) for name in listed if name.lower().endswith(TARS)}
+        self.files = [
+            InputFile(name, *listed[name])
+            for name in sorted(listed)
+            if name.lower().endswith(ENDINGS)
+            and not any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+            and not (name.lower().endswith(".parquet") and _stem(name) in tars)
+        ]
+        if not self.files:
+            raise CollectionError(
+                f"{self.source}: no files of pictures: none of {len(listed):,} ends in {', '.join(ENDINGS)}.",
+                hint="photos in a folder: visir encode without --parts; or pack them into tars, some 10,000 in each",
+            )
+
+    def holds(self, place: str | Path) -> bool:
+        """Whether a place is below the folder whose files are listed."""
+        if self._remote or is_url(place):
+            return f"{str(place).rstrip('/')}/".startswith(f"{self.source.rstrip('/')}/")
+        source = Path(self.source).expanduser()
+        return source.is_dir() and Path(place).expanduser().resolve().is_relative_to(source.resolve())
+
+    def place(self, name: str) -> str:
+        """The path or address of a file."""
+        return f"{self.root}/{name}" if self._remote else str(Path(self.root, name))
+
+    def check(self, file: InputFile) -> None:
+        """Raise `CollectionError` for a file that is gone, or is not the one that was listed."""
+        place = self.place(file.name)
+        state = remote_state(place) if self._remote else _local_state(Path(place))
+        if state is None:
+            raise CollectionError(f"{place}: is no longer there.", hint="put it back, and run the same again")
+        if state != (file.size, file.tag):
+            raise CollectionError(
+                f"{place}: has changed since it was listed ({file.size:,} bytes then, {state[0]:,} now).",
+                hint="put the file back as it was; or encode what is there now: --replace (in Python: replace=True)",
+            )
+
+    def pictures(self, file: InputFile) -> Iterator[StreamedPicture]:
+        """The pictures of a file, one after the other.
+
+        Raises:
+            CollectionError: The file is gone, has changed, is truncated, or is no archive.
+            UnreachableError: A place elsewhere does not answer.
+        """
+        self.check(file)
+        place = self.place(file.name)
+        kind = file.name.lower()
+        read = _of_tar if kind.endswith(TARS) else _of_zip if kind.endswith(".zip") else _of_parquet
+        with open_remote(place) if self._remote else _opened(Path(place)) as stream, _faults(place):
+            yield from _first_of_each(read(stream, place))
+        self.check(file)
+
+
+def _first_of_each(pictures: Iterator[StreamedPicture]) -> Iterator[StreamedPicture]:
+    """The pictures; one whose id was there before is an error instead."""
+    seen: set[str] = set()
+    for picture in pictures:
+        if picture.id in seen:
+            fault = ImageError(f"{picture.where}: its id, {picture.id!r}, was there before.", hint="give it another")
+            picture = replace(picture, data=fault)
+        seen.add(picture.id)
+        yield picture
+
+
+def _of_tar(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
+    """The first picture of each sample, whose files stand together; ids as `visir.open` has them."""
+    endings, last, ended = picture_endings(), "", False
+
+    class Header(tarfile.TarInfo):
+        @classmethod
+        def frombuf(cls, buf: bytes | bytearray, encoding: str, errors: str) -> Self:
+            nonlocal ended
+            ended = len(buf) == tarfile.BLOCKSIZE and not buf.strip(b"\0")
+            return super().frombuf(buf, encoding, errors)
+
+    with tarfile.open(fileobj=stream, mode="r|*", tarinfo=Header) as opened:
+        for member in opened:
+            opened.members = []  # type: ignore[attr-defined]  # it would remember them all
+            name = escaped(member.name)
+            key, ending = sample_key(name)
+            if not member.isreg() or key == last or not is_picture_ending(ending, endings):
+                continue
+            last = key
+            data: bytes | ImageError
+            try:
+                check_member_size(Path(place), name, member.size, member.size)
+                content = opened.extractfile(member)
+                data = content.read() if content is not None else b""
+            except ImageError as fault:
+                data = fault
+            else:
+                if len(data) != member.size:
+                    raise tarfile.ReadError(f"it ends within {name!r}")
+            yield StreamedPicture(key, f"{place}: {name}", data)
+    if not ended:  # `tarfile` takes a header that is cut, or is none, for the end
+        raise tarfile.ReadError("the mark of its end is missing")
+
+
+def _of_zip(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
+    """All pictures, by name, as `visir.collections.readers.photos` has them."""
+    with zipfile.ZipFile(stream) as opened:
+        for member in sorted(opened.infolist(), key=lambda member: member.filename):
+            name = member.filename
+            hidden = any(part.startswith((".", "__MACOSX")) for part in name.split("/"))
+            if member.is_dir() or hidden or not is_picture_name(name):
+                continue
+            data: bytes | ImageError
+            try:
+                check_member_size(Path(place), name, member.file_size, member.compress_size)
+                data = opened.read(member)
+            except ImageError as fault:
+                data = fault
+            except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as fault:
+                data = ImageError(f"{place}: {name!r} is damaged ({fault}).", hint=_COPY)
+            yield StreamedPicture(escaped(name), f"{place}: {name}", data)
+
+
+def _of_parquet(stream: IO[bytes], place: str) -> Iterator[StreamedPicture]:
+    """The cells of the column of pictures; rows without one are left out. Ids are of a column, or numbers of rows."""
+    parquet = pq.ParquetFile(stream)
+    schema = parquet.schema_arrow
+    columns = image_columns(schema)
+    if len(columns) != 1:
+        held = "several columns" if columns else "no column"
+        raise CollectionError(
+            f"{place}: {held} of pictures; there are {', '.join(schema.names)}.",
+            hint="a column of the bytes of pictures, one; name the files that have it: 'FOLDER/*.parquet'",
+        )
+    usual = [name for name in ID_COLUMNS if name in schema.names]
+    row = -1
+    for batch in parquet.iter_batches(_ROWS, columns=[columns[0], *usual[:1]]):
+        ids = batch.column(usual[0]).to_pylist() if usual else None
+        for number, cell in enumerate(batch.column(columns[0])):
+            row += 1
+            value: Any = cell.as_py()
+            value = value.get("bytes") if isinstance(value, dict) else value
+            if value is not None:
+                name = str(row) if ids is None else str(ids[number])
+                yield StreamedPicture(name, f"{place}: {columns[0]}#{row}", value)
+
+
+@contextlib.contextmanager
+def _faults(place: str) -> Iterator[None]:
+    try:
+        yield
+    except (tarfile.TarError, zipfile.BadZipFile, pa.ArrowInvalid, zlib.error, LZMAError, EOFError) as fault:
+        raise CollectionError(f"{place}: damaged or truncated ({fault}).", hint=_COPY) from fault
+
+
+@contextlib.contextmanager
+def _opened(path: Path) -> Iterator[IO[bytes]]:
+    try:
+        stream = path.open("rb")
+    except OSError as fault:
+        raise CollectionError(f"{path}: cannot be read ({fault.strerror}).", hint="check its permissions") from fault
+    with stream:
+        yield stream
+
+
+def _local_files(pattern: str) -> tuple[str, dict[str, tuple[int, str]]]:
+    path = Path(pattern).expanduser()
+    if path.is_dir():
+        root, paths = path, [file for file in path.rglob("*") if file.is_file()]
+    elif path.is_file():
+        root, paths = path.parent, [path]
+    else:
+        plain = re.split(r"[*?\[]", str(path), maxsplit=1)[0]
+        if plain == str(path):
+            beside = [other.name for other in path.parent.iterdir()] if path.parent.is_dir() else []
+            raise CollectionError(f"{path}: no such file or folder.", hint=nearest(path.name, beside))
+        root = Path(plain.rpartition("/")[0] or ("/" if plain.startswith("/") else "."))
+        paths = [file for file in root.glob(str(path.relative_to(root))) if file.is_file()]
+    states = {file.relative_to(root).as_posix(): _local_state(file) for file in paths}
+    return str(root), {escaped(name): state for name, state in states.items() if state is not None}
+
+
+def _local_state(path: Path) -> tuple[int, str] | None:
+    try:
+        status = path.stat()
+    except FileNotFoundError:
+        return None
+    return status.st_size, str(status.st_mtime_ns)
+
+
+def _stem(name: str) -> str:
+    lowered = name.lower()
+    return next((name[: -len(ending)] for ending in ENDINGS if lowered.endswith(ending)), name)

@@ -1,0 +1,171 @@
+"""What is to be encoded, and how: written into the folder of parts once, and read by every process that joins in.
+
+    visir.json             the encoder, the size of batches, how ids are made
+    files/000001.parquet   the input files as they were listed: name, size, tag; later ones add to it
+    parts/, leases/        see `parts.py` and `leases.py`
+
+Each is made by one process and never changed.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from visir.collections.streams import InputFile, InputFiles
+from visir.encoders.leases import SharedPlace
+from visir.errors import CollectionError, EmbeddingError, raise_faults
+from visir.fingerprint import hash_json
+from visir.records import EncoderCard
+from visir.storage import MANIFEST, FolderKind, Manifest
+
+PARTS = FolderKind("parts", "a folder of parts", remedy="name a new folder (--parts)", error=EmbeddingError)
+FILES, FOLDER = "files", "parts"
+_SCHEMA = pa.schema([("name", pa.large_string()), ("size", pa.int64()), ("tag", pa.large_string())])
+
+
+@dataclass(frozen=True)
+class PartOf:
+    """An input file and the name of its part.
+
+    Attributes:
+        number: From 0, in the order in which files were listed.
+        file: The file.
+    """
+
+    number: int
+    file: InputFile
+
+    @property
+    def part(self) -> str:
+        """The name of the part: another file, or another content of the file, has another one."""
+        about = {"name": self.file.name, "size": self.file.size, "tag": self.file.tag}
+        return f"{self.number:08}-{hash_json(about)[:8]}"
+
+    @property
+    def path(self) -> str:
+        """Where the part is, below the place."""
+        return f"{FOLDER}/{self.part}.parquet"
+
+
+def read_plan(place: SharedPlace) -> dict[str, Any] | None:
+    """How the parts of a place are made; None where there are none.
+
+    Raises:
+        EmbeddingError: The place holds something else.
+    """
+    data = place.read(MANIFEST)
+    if data is not None:
+        return dict(Manifest.from_bytes(data, f"{place.place}/{MANIFEST}", PARTS).content)
+    return None
+
+
+def agreed_plan(place: SharedPlace, plan: Mapping[str, Any], given: Mapping[str, Any]) -> dict[str, Any]:
+    """The plan of a place, which is made if there is none.
+
+    Args:
+        place: The place.
+        plan: How this process would make parts.
+        given: Of these settings, those that somebody asked for: another value in the place is an error.
+
+    Raises:
+        EmbeddingError: The place has parts of another encoder or with other settings, or holds other files.
+    """
+    existing = read_plan(place)
+    if existing is None:
+        strangers = sorted(place.listing().keys() - {MANIFEST})
+        if strangers:
+            raise EmbeddingError(
+                f"{place.place}: holds files that visir did not write ({', '.join(strangers[:3])}).",
+                hint="name a new folder (--parts)",
+            )
+        place.create(MANIFEST, Manifest(PARTS.name, plan, version=PARTS.version).to_bytes())
+        existing = read_plan(place) or dict(plan)
+    maker = EncoderCard.from_dict(existing["encoder"])
+    faults = [
+        f"their {name} is {existing[name]!r}, not {value!r}" for name, value in given.items() if existing[name] != value
+    ]
+    mine = EncoderCard.from_dict(plan["encoder"])
+    if mine.identity("image") != maker.identity("image"):
+        differing = mine.differences(maker, "image") or ["dtype or revision"]
+        faults.insert(0, f"made by {maker.name}, not by {mine.name} (they differ in {', '.join(differing)})")
+    raise_faults(
+        EmbeddingError,
+        f"{place.place}: parts that are made in another way",
+        faults,
+        hint="name another folder (--parts)",
+    )
+    return existing
+
+
+def listed_parts(place: SharedPlace) -> list[PartOf]:
+    """The parts that are finished or to be made, in the order in which their files were listed."""
+    return list(_current(_rows(place)).values())
+
+
+def agreed_parts(place: SharedPlace, inputs: InputFiles, *, replace: bool = False) -> list[PartOf]:
+    """The same, after files that are new in the source are added.
+
+    Args:
+        place: The place.
+        inputs: The source as it is now.
+        replace: Whether files that have changed are to be encoded again. The parts of what they were stay, unused.
+
+    Raises:
+        CollectionError: Files have changed, or it is another source.
+    """
+    while True:
+        rows = _rows(place)
+        current = _current(rows)
+        now = {file.name: file for file in inputs.files}
+        if current and not current.keys() & now.keys():
+            raise CollectionError(
+                f"{inputs.source}: has none of the {len(current):,} files that {place.place} is made of, e.g. "
+                f"{next(iter(current))}.",
+                hint="name the same source as before, or another folder (--parts)",
+            )
+        changed = [file for name, file in now.items() if name in current and current[name].file != file]
+        if not replace:
+            raise_faults(
+                CollectionError,
+                f"{inputs.source}: files that have changed since they were listed",
+                [
+                    f"{inputs.place(file.name)}: {current[file.name].file.size:,} bytes then, {file.size:,} now"
+                    for file in changed
+                ],
+                hint="put them back as they were; or encode what is there now: --replace (in Python: replace=True)",
+            )
+        added = [file for name, file in now.items() if name not in current] + changed
+        if not added:
+            return list(current.values())
+        number = len(place.listing(FILES)) + 1
+        place.create(f"{FILES}/{number:06}.parquet", _table(added))  # another process may have: then its rows count
+
+
+def _current(rows: list[PartOf]) -> dict[str, PartOf]:
+    """By the name of each file the last that was listed of it."""
+    return {row.file.name: row for row in rows}
+
+
+def _rows(place: SharedPlace) -> list[PartOf]:
+    rows: list[PartOf] = []
+    for name in sorted(place.listing(FILES)):
+        data = place.read(f"{FILES}/{name}") or b""
+        try:
+            table = pq.read_table(io.BytesIO(data), schema=_SCHEMA)
+        except (pa.ArrowException, OSError) as fault:
+            raise EmbeddingError(f"{place.place}/{FILES}/{name}: damaged ({fault}).", hint=PARTS.remedy) from fault
+        rows += [PartOf(len(rows) + number, InputFile(**row)) for number, row in enumerate(table.to_pylist())]
+    return rows
+
+
+def _table(files: list[InputFile]) -> bytes:
+    stream = io.BytesIO()
+    columns = [[getattr(file, name) for file in files] for name in _SCHEMA.names]
+    pq.write_table(pa.table(columns, schema=_SCHEMA), stream)
+    return stream.getvalue()

@@ -1,0 +1,354 @@
+"""Collections of any size: one input file becomes one part, made by whichever process claims it first.
+
+Nothing is opened to begin with. The input files are listed; each process, on any machine that sees the folder of parts,
+claims one file at a time (`leases.py`), streams it through the encoder (`part_file.py`) and publishes its part in one
+step. Processes may start and stop at any time. The bytes of a part depend on its file, the encoder and the size of
+batches, not on which process made it, when, or how often it was tried.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import pyarrow.parquet as pq
+
+from visir.collections.streams import InputFiles
+from visir.encoders.base import Encoder
+from visir.encoders.compute import ForwardOptions
+from visir.encoders.leases import PartLease, SharedPlace, about_lease, lease_states, open_place
+from visir.encoders.loading import load
+from visir.encoders.part_file import LostError, card_of, read_part, write_part
+from visir.encoders.part_list import FOLDER, PartOf, agreed_parts, agreed_plan, listed_parts, read_plan
+from visir.errors import CollectionError, EmbeddingError, EncoderError, ImageError, VisirError, nearest, raise_faults
+from visir.progress import Progress
+from visir.records import Embeddings, EncoderCard
+from visir.remote import UnreachableError
+from visir.storage import Scratch
+from visir.storage.disk import disk_faults
+
+T = TypeVar("T")
+LEASE_SECONDS = 120.0
+RETRY_SECONDS = (1.0, 5.0, 20.0)
+"""How long to wait before a place elsewhere that did not answer is tried again."""
+_LISTED_SECONDS, _WAIT_SECONDS, _MEASURED = 10.0, 10.0, 32
+
+
+@dataclass
+class PartsEncoding:
+    """What `encode_parts` did in this process.
+
+    Attributes:
+        parts: The folder of parts.
+        files: How many input files it encoded.
+        images: How many pictures have a vector from this process.
+        broken: How many it set aside.
+        seconds: How long it worked, waiting for others included.
+    """
+
+    parts: Parts
+    files: int = 0
+    images: int = 0
+    broken: int = 0
+    seconds: float = 0.0
+
+
+@dataclass(frozen=True)
+class PartsStatus:
+    """How far the parts are.
+
+    Attributes:
+        files: How many input files there are.
+        finished: How many of them have a part.
+        running: Input file → who works on it, and since when.
+        expired: Input file → who had begun it, and gave no sign of life for a lease's time.
+        failed: Input file → why it could not be encoded.
+        images_per_second: Of all processes together, over the last parts; None when fewer than two are finished.
+    """
+
+    files: int
+    finished: int
+    running: Mapping[str, str] = field(default_factory=dict)
+    expired: Mapping[str, str] = field(default_factory=dict)
+    failed: Mapping[str, str] = field(default_factory=dict)
+    images_per_second: float | None = None
+
+    @property
+    def is_complete(self) -> bool:
+        """Whether every input file has its part."""
+        return self.finished == self.files
+
+
+class Parts:
+    """A folder of parts, finished or not. Iterating gives the `Embeddings` of each finished part, one after the other.
+
+    Args:
+        place: The folder, or its address (`s3://bucket/parts`).
+
+    Raises:
+        EmbeddingError: There are no parts in this place.
+    """
+
+    def __init__(self, place: str | Path | SharedPlace) -> None:
+        self._place = open_place(place) if isinstance(place, str | Path) else place
+        plan = read_plan(self._place)
+        if plan is None:
+            raise EmbeddingError(
+                f"{self._place.place}: holds no parts.", hint="visir encode SOURCE --model MODEL --parts FOLDER"
+            )
+        self.place, self.plan = self._place.place, plan
+
+    def __repr__(self) -> str:
+        return f"Parts({self.place!r}, by {self.encoder.name})"
+
+    @property
+    def encoder(self) -> EncoderCard:
+        """The encoder that makes them."""
+        return EncoderCard.from_dict(self.plan["encoder"])
+
+    def __iter__(self) -> Iterator[Embeddings]:
+        finished = self._place.listing(FOLDER)
+        for part in listed_parts(self._place):
+            if f"{part.part}.parquet" in finished:
+                yield self._read(part)[0]
+
+    def broken(self) -> Iterator[tuple[str, str]]:
+        """The id of each picture that was set aside, with the reason."""
+        finished = self._place.listing(FOLDER)
+        for part in listed_parts(self._place):
+            if f"{part.part}.parquet" in finished:
+                yield from self._card(part)["broken"].items()
+
+    def status(self) -> PartsStatus:
+        """How far they are; nothing is touched."""
+        seconds = float(self.plan["lease"])
+        finished, states = self._place.listing(FOLDER), lease_states(self._place)
+        parts = listed_parts(self._place)
+        made = [part for part in parts if f"{part.part}.parquet" in finished]
+        running, expired, failed = dict[str, str](), dict[str, str](), dict[str, str]()
+        for part in set(parts).difference(made):
+            state = states.get(part.part)
+            if state is None or state.ending == "released":
+                continue
+            about = about_lease(self._place, state)
+            who = f"{about.get('owner', 'unknown')}, since {about.get('since', 'unknown')}"
+            if state.ending:
+                failed[part.file.name] = about.get("reason", "unknown")
+            else:
+                (running if state.is_held(seconds) else expired)[part.file.name] = who
+        rate = self._rate({part: finished[f"{part.part}.parquet"] for part in made})
+        running, expired, failed = (dict(sorted(group.items())) for group in (running, expired, failed))
+        return PartsStatus(len(parts), len(made), running, expired, failed, rate)
+
+    def _rate(self, made: Mapping[PartOf, float]) -> float | None:
+        last = sorted(made.items(), key=lambda item: item[1])[-_MEASURED:]
+        if len(last) < 2 or last[-1][1] <= last[0][1]:
+            return None
+        return sum(int(self._card(part)["count"]) for part, _ in last[1:]) / (last[-1][1] - last[0][1])
+
+    def _card(self, part: PartOf) -> dict[str, Any]:
+        with self._place.open(part.path) as stream:
+            return card_of(pq.ParquetFile(stream), f"{self.place}/{part.path}")
+
+    def _read(self, part: PartOf) -> tuple[Embeddings, dict[str, Any]]:
+        with self._place.open(part.path) as stream:
+            return read_part(stream, f"{self.place}/{part.path}")
+
+
+def encode_parts(
+    model: Encoder | str | Path,
+    source: str | Path,
+    parts: str | Path,
+    *,
+    batch_size: int | None = None,
+    workers: int | None = None,
+    skip_broken: bool = False,
+    ids: Literal["file", "key"] | None = None,
+    replace: bool = False,
+    lease: float | None = None,
+) -> PartsEncoding:
+    """Encode the pictures in files of any number and size, together with whoever else calls the same.
+
+    The call returns when all files have their parts, or cannot have them. A killed one loses the file that it was at.
+
+    Args:
+        model: An encoder with a version, or a name that `visir.load` takes.
+        source: A folder, a pattern or an address of tars, zips or Parquet files: "s3://bucket/laion/*.tar". They are
+            streamed.
+        parts: A new folder, or one of such parts, here or elsewhere ("s3://bucket/parts").
+        batch_size: Pictures per forward pass; by default the encoder's own. All processes take that of the first.
+        workers: Threads that decode and preprocess; by default one per core.
+        skip_broken: Set broken pictures aside, and list them in their part. Otherwise a file with one fails.
+        ids: "file" puts the name of the file before the key of a picture ("00012.tar/000120007"); "key" takes the key
+            alone, for keys that are unique over all files. By default "file". All processes take that of the first.
+        replace: Encode again what has changed in the source.
+        lease: Seconds without a sign of life after which a process counts as dead; by default 120. All processes take
+            that of the first. Clocks of machines may differ by less than this.
+
+    Raises:
+        CollectionError: Files could not be encoded; all others are. It names each of them.
+        EmbeddingError: The folder holds something else, or parts of another model.
+        EncoderError: The model encodes no pictures, several vectors for each, or has no version.
+        UnreachableError: A place elsewhere did not answer several times.
+
+    Example:
+        >>> import io, tarfile
+        >>> from pathlib import Path
+        >>> from PIL import Image
+        >>> from visir.encoders import encode_parts
+        >>> Path("shards").mkdir()
+        >>> for number in range(2):
+        ...     Image.new("RGB", (8, 8), (number, 0, 0)).save(f"{number}.png")
+        ...     with tarfile.open(f"shards/{number}.tar", "w") as tar:
+        ...         tar.add(f"{number}.png")
+        >>> encode_parts("pixels", "shards", "parts").files
+        2
+        >>> [vectors.ids.to_pylist() for vectors in encode_parts("pixels", "shards", "parts").parts]
+        [['0.tar/0'], ['1.tar/1']]
+    """
+    started = time.monotonic()
+    encoder = _encoder_of_images(model)
+    inputs = patiently(lambda: InputFiles(source))
+    if inputs.holds(parts):
+        raise EmbeddingError(f"{parts}: lies in the source, {source}.", hint="name a folder elsewhere (--parts)")
+    place = open_place(parts)
+    settings = {"batch size": batch_size, "ids": ids, "lease": lease}
+    if ids not in (None, "file", "key"):
+        raise EncoderError(f"ids={ids!r}: no way to make ids.", hint=nearest(str(ids), ("file", "key")))
+    usual = {"batch size": encoder.batch_size, "ids": "file", "lease": LEASE_SECONDS}
+    given = {name: value for name, value in settings.items() if value is not None}
+    own = {"encoder": encoder.stored_card.to_dict(), **usual, **given}
+    plan = patiently(lambda: agreed_plan(place, own, given))
+    todo = patiently(lambda: agreed_parts(place, inputs, replace=replace))
+    options = ForwardOptions(int(plan["batch size"]), workers, skip_broken)
+    worker = _Worker(place, inputs, encoder, options, plan, PartsEncoding(Parts(place)))
+    worker.work(todo)
+    worker.result.seconds = time.monotonic() - started
+    raise_faults(
+        CollectionError,
+        f"{inputs.source}: {len(worker.failed):,} of {len(todo):,} files could not be encoded",
+        [f"{name}: {reason}" for name, reason in sorted(worker.failed.items())],
+        hint="mend them (broken pictures: --skip-broken), and run the same again: finished files are skipped",
+    )
+    return worker.result
+
+
+class _Worker:
+    """This process among those that make the parts."""
+
+    def __init__(
+        self,
+        place: SharedPlace,
+        inputs: InputFiles,
+        encoder: Encoder,
+        options: ForwardOptions,
+        plan: Mapping[str, Any],
+        result: PartsEncoding,
+    ) -> None:
+        self.place, self.inputs, self.encoder, self.options, self.result = place, inputs, encoder, options, result
+        self.seconds, self.prefixed = float(plan["lease"]), plan["ids"] == "file"
+        self.failed: dict[str, str] = {}
+        self._began = time.time()
+
+    def work(self, parts: list[PartOf]) -> None:
+        """Make parts until all are finished or have failed."""
+        first = random.randrange(len(parts))  # others begin elsewhere
+        todo = parts[first:] + parts[:first]
+        with Progress(f"encoding images with {self.encoder.card.name}", None, "images") as advance:
+            while todo := self._unfinished(todo):
+                if not self._take_one_by_one(todo, advance):
+                    time.sleep(min(_WAIT_SECONDS, self.seconds / 4))  # for the others, or for their leases
+
+    def _unfinished(self, parts: list[PartOf]) -> list[PartOf]:
+        finished = patiently(lambda: self.place.listing(FOLDER))
+        return [part for part in parts if f"{part.part}.parquet" not in finished and part.file.name not in self.failed]
+
+    def _take_one_by_one(self, parts: list[PartOf], advance: Progress) -> bool:
+        """Whether any part was made, or given up, before the listings were too old to go by."""
+        states, listed, worked = patiently(lambda: lease_states(self.place)), time.monotonic(), False
+        for part in parts:
+            state = states.get(part.part)
+            if state is not None and state.ending == "failed" and state.renewed >= self._began:
+                self.failed[part.file.name] = about_lease(self.place, state).get("reason", "failed in another process")
+                worked = True
+                continue
+            if state is not None and state.is_held(self.seconds):
+                continue
+            lease = patiently(lambda part=part, state=state: PartLease.take(self.place, part.part, state, self.seconds))  # type: ignore[misc]
+            if lease is None:
+                if time.monotonic() - listed > _LISTED_SECONDS:
+                    return True
+                continue
+            self._make(part, lease, advance)
+            worked = True
+        return worked
+
+    def _make(self, part: PartOf, lease: PartLease, advance: Progress) -> None:
+        with lease:
+            try:
+                for generation in range(1, lease.state.generation):
+                    self.place.clear(FOLDER, f"{part.part}.{generation:06}")
+                if not patiently(lambda: self.place.exists(part.path)):  # it may have been finished meanwhile
+                    patiently(lambda: self._encode(part, lease, advance))
+            except LostError:
+                return
+            except (ImageError, CollectionError, EmbeddingError) as fault:
+                self.failed[part.file.name] = reason = fault.message
+                patiently(lambda: lease.end("failed", reason))
+            except BaseException:
+                with contextlib.suppress(Exception):
+                    lease.end("released")
+                raise
+
+    def _encode(self, part: PartOf, lease: PartLease, advance: Progress) -> None:
+        source = {"name": part.file.name, "size": part.file.size, "tag": part.file.tag}
+        prefix = f"{part.file.name}/" if self.prefixed else ""
+        with Scratch.temporary("part") as scratch, disk_faults(scratch.path, VisirError):
+            path = scratch.file("part.parquet")
+            pictures = self.inputs.pictures(part.file)
+            images, broken = write_part(
+                path,
+                self.encoder,
+                pictures,
+                self.options,
+                prefix=prefix,
+                facts={"source": source},
+                lost=lambda: lease.lost,
+            )
+            if not patiently(lease.is_held):
+                raise LostError
+            if patiently(lambda: self.place.publish(path, part.path, lease.writer)):
+                self.result.files += 1
+                self.result.images += images
+                self.result.broken += broken
+                advance(images)
+
+
+def patiently(call: Callable[[], T]) -> T:
+    """What a call returns; tried again a few times while a place elsewhere does not answer."""
+    for seconds in RETRY_SECONDS:
+        try:
+            return call()
+        except UnreachableError:
+            time.sleep(seconds)
+    return call()
+
+
+def _encoder_of_images(model: Encoder | str | Path) -> Encoder:
+    encoder = model if isinstance(model, Encoder) else load(model)
+    if encoder.precomputed:
+        raise EncoderError(f"{encoder.card.name}: these vectors are made already; there is nothing to encode.")
+    if "image" not in encoder.modalities:
+        raise encoder.cannot("image")
+    if encoder.form != "dense":
+        raise EncoderError(
+            f"{encoder.card.name} makes several vectors, or weighted words, for each input; parts hold one each.",
+            hint="a model of dense vectors; or visir encode without --parts",
+        )
+    encoder.check_versioned("parts are made by several processes")
+    return encoder

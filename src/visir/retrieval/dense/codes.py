@@ -1,0 +1,140 @@
+"""Short codes of vectors in lists of near vectors (IVF), in memory: trained, filled and searched by FAISS.
+
+A vector belongs to the list of its nearest centroid. Its code is what product quantisation leaves of the difference to
+that centroid (Jégou et al., 2011, "Product Quantization for Nearest Neighbor Search"), 4 bits for each piece, in the
+layout that processors compare 32 at a time (André et al., 2015, "Cache locality is not enough", FAISS "fast scan").
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.retrieval.clustering import train_centroids
+from visir.retrieval.faiss_library import faiss_threads, load_faiss
+from visir.threads import Share, cores, piece, spread
+
+PURPOSE = "an index of kind 'ivf'"
+SAMPLE = 40
+"""Vectors for each centroid that training looks at."""
+_MOST = 16_384
+_LEAST = 16
+"""Centroids of product quantisation (4 bits), and so the fewest vectors it is trained with."""
+_GRAPH = 1024
+"""From this many centroids on, those near a vector are found in a graph over them."""
+_COARSE = 64
+"""Candidates in that graph, at least."""
+
+
+def usual_lists(vectors: int) -> int:
+    """Return how many lists so many vectors get: about 4 √vectors, a power of two, 39 vectors in each, at most 16,384.
+
+    Example:
+        >>> usual_lists(10), usual_lists(1_000_000), usual_lists(10_000_000)
+        (1, 4096, 16384)
+    """
+    power = round(math.log2(4 * math.sqrt(max(vectors, 1))))
+    return max(1, min(int(2**power), vectors // 39, _MOST))
+
+
+def usual_probes(lists: int) -> int:
+    """Return how many of so many lists a search reads: about 4 √lists, at least 16.
+
+    That found some .95 of the best ten among a hundred thousand and a million generated vectors.
+
+    Example:
+        >>> usual_probes(1), usual_probes(4096), usual_probes(16384)
+        (1, 256, 512)
+    """
+    return min(lists, max(16, round(4 * math.sqrt(lists))))
+
+
+def trained(sample: NDArray[np.float32], lists: int, numbers: int, *, unit: bool) -> Any:
+    """Return an empty FAISS index of lists and codes; the same for the same sample.
+
+    Args:
+        sample: (m, d) vectors, m at least 1.
+        lists: The number of lists; at most m.
+        numbers: How many numbers of a vector share a code of 4 bits.
+        unit: Whether the vectors have length 1.
+
+    Raises:
+        MissingPackageError: FAISS is not installed.
+    """
+    faiss = load_faiss(PURPOSE)
+    centroids = train_centroids(sample, lists, PURPOSE, unit=unit, sample=SAMPLE)
+    padded = -(-sample.shape[1] // numbers) * numbers
+    with faiss_threads(faiss, 1):  # a graph made by several threads depends on their timing
+        if unit and lists >= _GRAPH:
+            coarse = faiss.IndexHNSWFlat(padded, 32, faiss.METRIC_INNER_PRODUCT)
+            coarse.hnsw.efConstruction = 100
+            coarse.hnsw.efSearch = _COARSE
+        else:
+            coarse = faiss.IndexFlatIP(padded)
+        coarse.add(_padded(centroids, padded))
+    codes = faiss.IndexIVFPQFastScan(coarse, padded, lists, padded // numbers, 4, faiss.METRIC_INNER_PRODUCT)
+    coarse.this.disown()  # the index frees it
+    codes.own_fields = True
+    codes.pq.cp.min_points_per_centroid = 1  # else it warns of small collections
+    enough = np.resize(sample, (max(len(sample), _LEAST), sample.shape[1]))
+    with faiss_threads(faiss, cores()):
+        codes.train(_padded(enough, padded))
+    return codes
+
+
+def append(codes: Any, vectors: NDArray[np.float32]) -> None:
+    """Give lists and codes to (n, d) more vectors, numbered from `codes.ntotal` on."""
+    faiss = load_faiss(PURPOSE)
+    with faiss_threads(faiss, cores()):
+        codes.add(_padded(vectors, codes.d))
+
+
+def copied(codes: Any) -> Any:
+    """Return a copy, to be changed."""
+    return load_faiss(PURPOSE).clone_index(codes)
+
+
+def nearest_codes(
+    codes: Any, queries: NDArray[np.float32], wanted: int, probes: int, dead: NDArray[np.bool_]
+) -> NDArray[np.int64]:
+    """Return the (n, wanted) rows whose codes are nearest to each query, -1 where there are fewer in the lists read.
+
+    Queries are searched one by one, so what is found for one depends on no other.
+
+    Args:
+        codes: The index.
+        queries: (n, d) vectors.
+        wanted: How many rows.
+        probes: How many lists are read for each query.
+        dead: (rows,) the rows that are passed over.
+    """
+    faiss = load_faiss(PURPOSE)
+    padded = _padded(queries, codes.d)
+    rows = np.empty((len(padded), wanted), np.int64)
+    options: dict[str, Any] = {}
+    if isinstance(faiss.downcast_index(codes.quantizer), faiss.IndexHNSWFlat):
+        options["quantizer_params"] = faiss.SearchParametersHNSW(efSearch=max(_COARSE, 2 * probes))
+    if dead.any():
+        alive = np.packbits(~dead, bitorder="little")
+        options["sel"] = faiss.IDSelectorBitmap(alive)
+    parameters = faiss.SearchParametersIVF(nprobe=probes, **options)
+
+    def share(part: Share) -> None:
+        first, last = piece(len(padded), part)
+        distances = np.empty((1, wanted), np.float32)
+        with faiss_threads(faiss, 1):
+            for query in range(first, last):
+                alone = slice(query, query + 1)
+                codes.search(padded[alone], wanted, params=parameters, D=distances, I=rows[alone])
+
+    spread(share, len(padded))
+    return rows
+
+
+def _padded(vectors: NDArray[np.float32], dimension: int) -> NDArray[np.float32]:
+    """Vectors with zeros at the end, so that they can be cut into equal pieces."""
+    missing = dimension - vectors.shape[1]
+    return np.pad(vectors, ((0, 0), (0, missing))) if missing else np.ascontiguousarray(vectors)

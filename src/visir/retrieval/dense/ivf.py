@@ -1,0 +1,296 @@
+"""Approximate dense search with short codes in memory: codes find candidates, the vectors on disk decide."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from visir.errors import EmbeddingError
+from visir.fingerprint import hash_columns, hash_json
+from visir.mapped import expect_single_rows, release
+from visir.records import Embeddings
+from visir.retrieval import kernels
+from visir.retrieval.answers import Hits
+from visir.retrieval.dense.codes import (
+    PURPOSE,
+    SAMPLE,
+    append,
+    copied,
+    nearest_codes,
+    trained,
+    usual_lists,
+    usual_probes,
+)
+from visir.retrieval.faiss_library import load_faiss
+from visir.retrieval.folder import INDEX, check_new_index
+from visir.retrieval.parts import DENSE
+from visir.retrieval.rows import LARGEST, Rows
+from visir.retrieval.settings import setting, settings_of
+from visir.retrieval.stored import IndexState, StoredIndex
+from visir.retrieval.vectors import BLOCK, Side
+from visir.storage import FolderChange, changing
+
+_PAIRS = 2**12
+"""Candidates that are read from disk at once: where the system maps 64 kB around each, 256 MiB."""
+_GROWTH = 4
+"""With so many times the vectors it was trained for, the quantiser is trained anew."""
+
+
+@dataclass(frozen=True)
+class IvfSettings:
+    """The settings of lists of codes: their cost and their quality."""
+
+    similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
+    lists: int = setting(0, "lists of near vectors; 0: about 4 times the root of all vectors, up to 16,384", least=0)
+    piece: int = setting(
+        2, "numbers of a vector that share a code of 4 bits: fewer find better and take more memory", least=1
+    )
+    probes: int = setting(
+        0, "lists read for each query: more find better, and cost more; 0: 4 times the root of all lists",
+        least=0, search=True,
+    )  # fmt: skip
+    rescore: int = setting(
+        100, "candidates whose vectors are read from disk and scored exactly: more find better", least=1, search=True
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class CodedRows:
+    """The codes of all rows, in lists.
+
+    Attributes:
+        codes: The FAISS index; row r has the number r.
+        rows: How many rows there were when it was trained.
+    """
+
+    codes: Any
+    rows: int
+
+
+class IvfIndex(StoredIndex[Embeddings]):
+    """Kind "ivf": for many vectors in little memory. Codes in memory find candidates, vectors on disk score them.
+
+    Memory holds a short code of each vector (128 bytes for 512 dimensions), sorted into lists of near vectors. A query
+    reads the codes of its nearest `probes` lists. The vectors of the best `rescore` codes (or `k`, if that is more) are
+    read from disk, in the precision that they were given in (float16, say), and scored as in exact search, ties by id.
+    So a pair has the same score as in every search of visir, and a run differs from the exact one only by documents
+    that are no candidates. If a query has fewer than `k` candidates, more lists are read, so an answer is never short.
+    An index of at most `rescore` documents answers exactly.
+
+    The vectors stay memory-mapped, and pages that were read are given back: they do not count as memory.
+
+    An index of more than a million vectors is built part by part. A build that was killed leaves an unfinished folder,
+    which the same call goes on from: at most one part is lost. Centroids and codes come from a seeded sample. The same
+    documents give the same index; another number of threads, or another processor, may change last bits of sums, and so
+    a few candidates.
+
+    Added documents get codes by the centroids that are there. With four times the documents, all is trained anew; when
+    more than half are deleted too. Under similarity "dot", vectors of very unequal lengths are found less well.
+    """
+
+    kind = "ivf"
+    exact = False
+    form = DENSE
+    settings_type = IvfSettings
+
+    @classmethod
+    def build(cls, documents: Embeddings, folder: Path | None = None, **options: Any) -> Self:
+        """Build an index; of many documents in a folder, part by part.
+
+        Args:
+            documents: At least one vector, in memory or memory-mapped.
+            folder: A new or an empty folder, or one in which the same call was killed; None builds it in memory.
+            options: The settings of the kind.
+
+        Raises:
+            ConfigurationError: Settings are wrong; the message lists every fault.
+            EmbeddingError: There are no vectors, or some that have no cosine.
+            IndexFolderError: The folder is not empty.
+        """
+        if folder is None or len(documents) <= LARGEST:
+            return super().build(documents, folder, **options)
+        folder = Path(folder)
+        settings = settings_of(cls.kind, cls.settings_type, options)
+        check_new_index(folder)
+        busy = INDEX.error(f"{folder}: another process is making it.", hint="wait until it is done")
+        with changing(folder, INDEX, busy=busy, resume=True) as change:
+            index = cls(IndexState(Rows.of(cls.form, documents), None), settings)
+            state = index._built_in_parts(change, documents)
+            index._write_state(change, state, state)
+        return cls.load(folder)
+
+    def _built_in_parts(self, change: FolderChange, documents: Embeddings) -> IndexState[Embeddings]:
+        """Write the parts of an index and return its state; go on from what a killed build has left.
+
+        After each part, the codes of all parts so far are written in one step. What was left is used if its vectors are
+        those of the documents, and if it was trained with the same sample and settings.
+        """
+        faiss = load_faiss(PURPOSE)
+        cuts = range(0, len(documents), LARGEST)
+        names = [f"part-{change.manifest.generation + 1}-{number}" for number in range(len(cuts))]
+        pieces = [_slice(documents, start, min(start + LARGEST, len(documents))) for start in cuts]
+        same = 0
+        while same < len(pieces) and _is_written(change, names[same], pieces[same]):
+            same += 1
+        sample = self._sample(Rows.of(self.form, documents))
+        about = {
+            **asdict(self.settings),
+            "encoder": documents.encoder.to_dict(),
+            "sample": hash_columns([pa.array(sample.ravel())], sort=False),
+        }
+        file = f"unfinished-{hash_json(about)}.faiss"
+        codes = None
+        if change.claimed(file) and (change.folder / file).is_file():
+            codes = faiss.read_index(str(change.folder / file))
+        if codes is None or codes.ntotal > sum(map(len, pieces[:same])):
+            codes = self._trained(sample, len(documents))
+        del sample
+        parts: list[Embeddings] = []
+        for number, (name, piece) in enumerate(zip(names, pieces, strict=True)):
+            if number >= same:
+                change.clear(name)
+                self.form.write(piece, change.subfolder(name, *self.form.files))
+                release(piece.vectors)
+            change.written(name)
+            parts.append(self.form.read(change.folder / name, documents.modality, documents.encoder))
+            if codes.ntotal < cuts[number] + len(piece):
+                for block in self._blocks(Rows.of(self.form, parts[-1]), codes.ntotal - cuts[number]):
+                    append(codes, block)
+                with change.replacing(file, counts=False) as path:
+                    faiss.write_index(codes, str(path))
+        rows = Rows(self.form, tuple(parts), np.zeros(len(documents), np.bool_))
+        return IndexState(rows, CodedRows(codes, len(documents)), tuple(names))
+
+    def _construct(self, rows: Rows[Embeddings]) -> CodedRows:
+        codes = self._trained(self._sample(rows), len(rows))
+        return self._grown(codes, rows, len(rows))
+
+    def _extend(self, built: CodedRows, before: Rows[Embeddings], after: Rows[Embeddings]) -> CodedRows:
+        if len(after) == len(before):
+            return built
+        if len(after) >= _GROWTH * built.rows:
+            return self._construct(after)
+        return self._grown(copied(built.codes), after, built.rows)
+
+    def _grown(self, codes: Any, rows: Rows[Embeddings], trained_rows: int) -> CodedRows:
+        """Add all rows to the codes that are not in them."""
+        for block in self._blocks(rows, codes.ntotal):
+            append(codes, block)
+        return CodedRows(codes, trained_rows)
+
+    def _trained(self, sample: NDArray[np.float32], rows: int) -> Any:
+        lists = min(self.settings.lists or usual_lists(rows), len(sample))
+        return trained(sample, lists, self.settings.piece, unit=self.settings.similarity == "cosine")
+
+    def _sample(self, rows: Rows[Embeddings]) -> NDArray[np.float32]:
+        """Return the vectors that the quantiser is trained with, as they are compared."""
+        size = max(SAMPLE * (self.settings.lists or usual_lists(len(rows))), 4096)
+        chosen = np.arange(len(rows))
+        if len(rows) > size:
+            chosen = np.sort(np.random.default_rng(0).choice(len(rows), size, replace=False))
+        return self._vectors(rows, chosen)
+
+    def _blocks(self, rows: Rows[Embeddings], first: int) -> Iterator[NDArray[np.float32]]:
+        """Yield the vectors of the rows from `first` on, as they are compared."""
+        for start in range(first, len(rows), BLOCK):
+            yield self._vectors(rows, np.arange(start, min(start + BLOCK, len(rows))))
+
+    def _vectors(self, rows: Rows[Embeddings], wanted: NDArray[np.int64]) -> NDArray[np.float32]:
+        """Return the (n, d) vectors of these rows, which ascend, as they are compared."""
+        vectors = np.empty((len(wanted), rows.parts[0].dimension), np.float32)
+        edges = np.searchsorted(wanted, rows.starts)
+        for part, start, first, last in zip(rows.parts, rows.starts, edges, edges[1:], strict=False):
+            for begin in range(first, last, BLOCK):
+                end = min(begin + BLOCK, last)
+                side = Side(part, wanted[begin:end] - start, self.settings.similarity)
+                vectors[begin:end] = side.block(0, len(side))
+        return vectors
+
+    def _has_file(self, built: CodedRows) -> bool:
+        return True
+
+    def _write(self, built: CodedRows, path: Path) -> None:
+        load_faiss(PURPOSE).write_index(built.codes, str(path))
+
+    def _facts(self, built: CodedRows) -> dict[str, Any]:
+        return {"trained": built.rows}
+
+    def _read(self, rows: Rows[Embeddings], path: Path | None, facts: Mapping[str, Any]) -> CodedRows:
+        codes = load_faiss(PURPOSE).read_index(str(path))
+        if codes.ntotal != len(rows):
+            raise ValueError(f"codes of {codes.ntotal} vectors for {len(rows)} rows")
+        for part in rows.parts:
+            expect_single_rows(part.vectors)
+        return CodedRows(codes, int(facts["trained"]))
+
+    def _find(
+        self, rows: Rows[Embeddings], built: CodedRows, queries: Embeddings, k: int, settings: IvfSettings
+    ) -> Hits:
+        asking = Side(queries, np.arange(len(queries)), self.settings.similarity).block(0, len(queries))
+        wanted = max(k, settings.rescore)
+        if wanted >= len(rows.live):
+            query = np.repeat(np.arange(len(queries)), len(rows.live))
+            return self._scored(rows, asking, query, np.tile(rows.live, len(queries)))
+        lists = int(built.codes.nlist)
+        probes = min(settings.probes or usual_probes(lists), lists)
+        candidates = nearest_codes(built.codes, asking, wanted, probes, rows.dead)
+        short = np.flatnonzero((candidates >= 0).sum(axis=1) < k)
+        while len(short) and probes < lists:
+            probes = min(4 * probes, lists)
+            candidates[short] = nearest_codes(built.codes, asking[short], wanted, probes, rows.dead)
+            short = short[(candidates[short] >= 0).sum(axis=1) < k]
+        query, rank = np.nonzero(candidates >= 0)
+        return self._scored(rows, asking, query, candidates[query, rank])
+
+    def _scored(
+        self, rows: Rows[Embeddings], asking: NDArray[np.float32], query: NDArray[np.int64], row: NDArray[np.int64]
+    ) -> Hits:
+        """Score pairs of a query and a row exactly."""
+        scores = np.empty(len(query), np.float32)
+        for start in range(0, len(query), _PAIRS):
+            some = slice(start, start + _PAIRS)
+            needed, place = np.unique(row[some], return_inverse=True)
+            kernels.score_pairs(asking, query[some], self._vectors(rows, needed), place, scores[some])
+        return Hits(query, rows.places[row], scores)
+
+    def _details(self, rows: Rows[Embeddings], built: CodedRows) -> dict[str, Any]:
+        codes = built.codes
+        lists = int(codes.nlist)
+        return {
+            "lists": lists,
+            "probes": min(self.settings.probes or usual_probes(lists), lists),
+            "dtype": str(rows.parts[0].vectors.dtype),
+            "bytes_in_memory": int(codes.code_size) * len(rows) + 8 * len(rows) + 4 * lists * codes.d,
+        }
+
+
+def _slice(documents: Embeddings, start: int, end: int) -> Embeddings:
+    return Embeddings(
+        documents.modality, documents.ids.slice(start, end - start), documents.vectors[start:end], documents.encoder,
+        documents.normalised,
+    )  # fmt: skip
+
+
+def _is_written(change: FolderChange, name: str, part: Embeddings) -> bool:
+    """Whether a killed build has written this part, with the same ids and vectors."""
+    folder = change.folder / name
+    if not all(change.claimed(f"{name}/{file}") and (folder / file).is_file() for file in DENSE.files):
+        return False
+    try:
+        written = DENSE.read(folder, part.modality, part.encoder)
+    except (EmbeddingError, OSError, ValueError):
+        return False  # killed while it was written
+    if written.vectors.shape != part.vectors.shape or written.vectors.dtype != part.vectors.dtype:
+        return False
+    for start in range(0, len(part), BLOCK):
+        if not np.array_equal(written.vectors[start : start + BLOCK], part.vectors[start : start + BLOCK]):
+            return False
+        release(written.vectors)
+        release(part.vectors)
+    return written.normalised == part.normalised and written.ids.equals(part.ids)

@@ -1,0 +1,133 @@
+"""The engines behind addresses, as data: how an address of each looks, where its secret is, and the class that asks it.
+
+A new engine is one entry here, one file with a `RemoteEngine`, its settings, and its kinds in `visir.retrieval.kinds`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+from urllib.parse import urlsplit
+
+from visir.errors import ConfigurationError
+
+
+@dataclass(frozen=True)
+class EngineFamily:
+    """One engine.
+
+    Attributes:
+        name: The name of the family, which its kinds begin with.
+        title: What people call it.
+        schemes: With what its addresses begin.
+        port: Of a server whose address names none.
+        example: An address.
+        addresses: The environment variable with the servers that the user trusts, and that the secret is for.
+        key: The environment variable with the secret. It is read when connecting and never written anywhere.
+        certificate: The environment variable with a PEM file of certificates to trust.
+        engine_class: "package.module:Class" of its `RemoteEngine`.
+        place_class: "package.module:Class" of the settings that say where a server is.
+        takes_user: Whether an address may name a user.
+    """
+
+    name: str
+    title: str
+    schemes: tuple[str, ...]
+    port: int
+    example: str
+    addresses: str
+    key: str
+    certificate: str
+    engine_class: str
+    place_class: str
+    takes_user: bool = False
+
+    def engine(self) -> type[Any]:
+        """The `RemoteEngine` that asks a server of this family."""
+        engine: type[Any] = _named(self.engine_class)
+        return engine
+
+    def place(self) -> type[Any]:
+        """The settings that say where a server of this family is."""
+        place: type[Any] = _named(self.place_class)
+        return place
+
+    def check_address(self, url: str) -> None:
+        """Check the address of a server. The manifest stores it, so it must not contain a secret.
+
+        Raises:
+            ConfigurationError: It is not an address, or it contains a password or a query.
+        """
+        try:
+            parts = urlsplit(url)
+            port_is_fine = parts.port is None or parts.port > 0
+        except ValueError:
+            port_is_fine, parts = False, urlsplit("")
+        if parts.scheme not in self.schemes or not parts.hostname or not port_is_fine:
+            raise ConfigurationError(
+                f"url: {url!r} is no address of a server of {self.title}.", hint=f"like {self.example}"
+            )
+        if not url.isprintable() or any(letter.isspace() for letter in url):
+            raise ConfigurationError(
+                f"url: {url!r} is no address of a server of {self.title}.", hint="without spaces, on one line"
+            )
+        if (parts.username and not self.takes_user) or parts.password or parts.query:
+            secrets = "a password or a query" if self.takes_user else "a user, a password or a query"
+            raise ConfigurationError(
+                f"url: the address of {parts.hostname} holds {secrets}, which would be written into the index's "
+                "folder.",
+                hint=f"leave it out of the address and set the environment variable {self.key}",
+            )
+
+
+QDRANT = EngineFamily(
+    name="qdrant",
+    title="Qdrant",
+    schemes=("http", "https"),
+    port=6333,
+    example="http://localhost:6333 or https://host:6333",
+    addresses="VISIR_QDRANT_URL",
+    key="VISIR_QDRANT_API_KEY",
+    certificate="VISIR_QDRANT_CERTIFICATE",
+    engine_class="visir.retrieval.remote.server:ServerEngine",
+    place_class="visir.retrieval.remote.settings:Place",
+)
+PGVECTOR = EngineFamily(
+    name="pgvector",
+    title="PostgreSQL",
+    schemes=("postgresql", "postgres"),
+    port=5432,
+    example="postgresql://user@localhost:5432/database",
+    addresses="VISIR_PGVECTOR_URL",
+    key="VISIR_PGVECTOR_PASSWORD",
+    certificate="VISIR_PGVECTOR_CERTIFICATE",
+    engine_class="visir.retrieval.remote.postgres:PostgresEngine",
+    place_class="visir.retrieval.remote.settings:DatabasePlace",
+    takes_user=True,
+)
+FAMILIES = (QDRANT, PGVECTOR)
+
+
+def family_of(url: str) -> EngineFamily:
+    """The family of the server at this address, by its scheme.
+
+    Raises:
+        ConfigurationError: No engine has addresses of this scheme.
+
+    Example:
+        >>> family_of("postgresql://me@localhost/photos").name
+        'pgvector'
+    """
+    scheme = url.partition(":")[0]
+    for family in FAMILIES:
+        if scheme in family.schemes:
+            return family
+    raise ConfigurationError(
+        f"url: {url!r} is no address of a server.", hint=" or ".join(f"like {family.example}" for family in FAMILIES)
+    )
+
+
+def _named(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(module), name)

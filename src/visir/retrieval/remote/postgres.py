@@ -1,0 +1,377 @@
+"""A table of PostgreSQL with pgvector: one for each index, with its mark in the table's comment.
+
+A change is one transaction together with its mark. Vectors go up by COPY in binary; the graphs of a new table are built
+when all rows are there. Nothing but the index's own table is written: a table without the mark is refused, and only the
+table that the mark names is dropped. The schema and the extension are made when they are not there, and stay.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import asdict
+from dataclasses import replace as with_values
+from typing import Any, Self
+
+import pyarrow as pa
+
+from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, Space, Transactional
+from visir.retrieval.remote.points import Point, Vector
+from visir.retrieval.remote.postgres_client import LEAST, Binary, PostgresClient
+from visir.retrieval.remote.postgres_format import HEADER, TRAILER, array, packed, row, unpacked
+from visir.retrieval.remote.settings import DatabasePlace
+
+_OPERATORS = {"vector": "vector_ip_ops", "halfvec": "halfvec_ip_ops", "sparsevec": "sparsevec_ip_ops"}
+_DEEPEST = 1_000
+"""The most candidates that pgvector keeps in a search; beyond, it searches on (`hnsw.iterative_scan`)."""
+Columns = dict[str, tuple[str, int]]
+"""By the name of a space: its type and its dimension."""
+
+
+class PostgresEngine(Transactional):
+    """A table in a database. A search sees the rows up to the generation `seen`."""
+
+    def __init__(self, collection: str, place: DatabasePlace) -> None:
+        self.collection, self.place = collection, place
+        self.seen = 0
+        self._client = PostgresClient(place)
+        self._mark = Mark()
+        self._columns: Columns = {}
+        self._numbers: dict[str, int] = {}
+        self._change: Any = None  # the connection of a change that is under way
+        self._changed = 0  # documents that it has added, less those that it has deleted
+        self._graphs: dict[str, int] = {}  # to be built when all rows of a new table are there
+
+    @classmethod
+    def create(cls, collection: str, spaces: Sequence[Space], settings: Any, index: str) -> Self:
+        """A new table, which others see when it is marked. `EngineError` when there is one of this name."""
+        engine = cls(collection, settings)
+        engine.check_no_collection()
+        engine._mark = Mark(index)
+        dense = "halfvec" if getattr(settings, "precision", "") == "float16" else "vector"
+        engine._columns = {
+            space.name: ("sparsevec" if space.form == "sparse" else dense, space.dimension) for space in spaces
+        }
+        engine._graphs = {
+            space.name: settings.m for space in spaces if settings.m and (space.form != "sparse" or len(spaces) == 1)
+        }
+        with engine._writing("create the table") as connection:
+            engine._prepare(connection)
+            engine._execute(
+                connection,
+                'CREATE TABLE {table} (id text COLLATE "C" NOT NULL, generation integer NOT NULL, '
+                + ", ".join(f"{name} {type_}({size}) NOT NULL" for name, (type_, size) in engine._columns.items())
+                + ")",
+            )
+        return engine
+
+    def exists(self) -> bool:
+        """Whether there is a table, view or index of this name in the schema."""
+        return self._client.read("look for the table", self._described) is not None
+
+    def read_mark(self) -> Mark:
+        """What the table's comment says of the index."""
+        if self._change is not None:
+            return self._mark
+        described = self._client.read("look at the table", self._described)
+        if described is None:
+            raise EngineError(
+                f"{self.where()} does not exist.",
+                hint="was it deleted? build the index again (visir index build), into a new folder",
+            )
+        self._mark, self._columns = _read_comment(described)
+        return self._mark
+
+    def put(self, points: Sequence[Point]) -> None:
+        """Put documents in, in the place of those that are there under the same id, by one COPY."""
+        generation = (self._mark.generation + 1).to_bytes(4, "big")
+        with self._writing("add documents") as connection:
+            if self._mark.complete:
+                self._delete(connection, [point.id for point in points])
+            names = ", ".join(["id", "generation", *self._columns])
+            copy = self._statement(f"COPY {{table}} ({names}) FROM STDIN (FORMAT BINARY)")
+            with connection.cursor() as cursor, cursor.copy(copy) as stream:
+                stream.write(HEADER)
+                for point in points:
+                    vectors = (packed(point.vectors[name], *column) for name, column in self._columns.items())
+                    stream.write(row([point.id.encode(), generation, *vectors]))
+                stream.write(TRAILER)
+            self._changed += len(points)
+
+    def drop(self, ids: Sequence[str]) -> None:
+        """Take documents out."""
+        with self._writing("delete documents") as connection:
+            self._delete(connection, ids)
+
+    def settle(self) -> None:
+        """Build the graphs of a new table."""
+        if self._change is None or self._mark.complete:
+            return
+        with self._writing("build the graph") as connection:
+            self._execute(connection, "ALTER TABLE {table} ADD PRIMARY KEY (id)")
+            self._execute(connection, f"SET LOCAL maintenance_work_mem = '{self.place.memory}MB'")
+            self._execute(connection, f"SET LOCAL max_parallel_maintenance_workers = {self.place.threads - 1}")
+            for name, m in self._graphs.items():
+                self._execute(
+                    connection,
+                    f"CREATE INDEX ON {{table}} USING hnsw ({name} {_OPERATORS[self._columns[name][0]]}) "
+                    f"WITH (m = {m}, ef_construction = {self.place.ef_construction})",
+                )
+            self._execute(connection, "ANALYZE {table}")
+
+    def mark(self, mark: Mark) -> Mark:
+        """Write the mark, and make the change visible."""
+        mark = with_values(mark, documents=self._mark.documents + self._changed)
+        comment = json.dumps({"visir": {**asdict(mark), "columns": self._columns}})
+        with self._writing("mark the table") as connection:
+            self._execute(connection, "COMMENT ON TABLE {table} IS {comment}", comment=comment)
+            self._execute(connection, "COMMIT")
+        self._mark, self.seen = mark, mark.generation
+        self._end(broken=False)
+        return mark
+
+    def undo(self) -> None:
+        """Take back what was done since the last mark."""
+        self._end(broken=True)
+
+    def destroy(self) -> None:
+        """Drop the table."""
+        if self._change is not None:  # nobody else has seen it yet
+            self._end(broken=True)
+            return
+        with self._client.connection("drop the table") as connection:
+            self._execute(connection, "DROP TABLE {table}")
+
+    def ask(
+        self, questions: Sequence[Nearest], *, vectors: bool, allowed: Sequence[str] | None = None
+    ) -> list[list[EngineHit]]:
+        """The nearest documents, with or without their vectors; one statement for all questions that are alike."""
+        answers: list[list[EngineHit]] = [[] for _ in questions]
+        alike: dict[tuple[str, int, int | None, bool], list[int]] = {}
+        for at, question in enumerate(questions):
+            alike.setdefault((question.space, question.limit, question.ef, question.exact), []).append(at)
+        for (space, limit, ef, exact), places in alike.items():
+            type_, size = self._columns[space]
+            among = "" if allowed is None else "AND id = ANY(%(allowed)b::text[])"
+            statement = self._statement(
+                f"""
+                SELECT q.n, h.* FROM unnest(%(queries)b::{type_}[]) WITH ORDINALITY AS q(v, n) CROSS JOIN LATERAL (
+                    SELECT id, {space} <#> q.v AS s {f", {space}" if vectors else ""} FROM {{table}}
+                    WHERE generation <= {self.seen} {among} ORDER BY {space} <#> q.v LIMIT {limit}
+                ) h ORDER BY q.n, h.s
+                """
+            )
+            given: dict[str, Any] = {"allowed": None if allowed is None else list(allowed)}
+            given["queries"] = self._array([packed(questions[at].vector, type_, size) for at in places], type_)
+            for n, id, distance, *rest in self._found(statement, given, ef, exact):
+                if type_ != "sparsevec" or distance < 0:  # what shares no term is no answer
+                    vector = unpacked(rest[0], type_) if rest else None
+                    answers[places[n - 1]].append(EngineHit(id, -distance, vector))
+        return answers
+
+    def fuse(
+        self, questions: Sequence[Sequence[Nearest]], weights: Sequence[Sequence[float]], limit: int, constant: int
+    ) -> list[list[EngineHit]]:
+        """Reciprocal rank fusion in one statement."""
+        vectors: dict[str, list[bytes | None]] = {name: [None] * len(questions) for name in self._columns}
+        weight: dict[str, float] = {}
+        depth, ef = 1, None
+        for at, several in enumerate(questions):
+            for question, share in zip(several, weights[at], strict=True):
+                vectors[question.space][at] = packed(question.vector, *self._columns[question.space])
+                weight[question.space] = share
+                depth, ef = question.limit, question.ef or ef
+        used = [name for name in vectors if name in weight]
+        lists = " UNION ALL ".join(
+            f"""
+            SELECT id, {weight[name]!r}::float8 / ({constant} + row_number() OVER (ORDER BY s, id)) AS w FROM (
+                SELECT id, {name} <#> q.{name} AS s FROM {{table}}
+                WHERE generation <= {self.seen} AND q.{name} IS NOT NULL
+                ORDER BY {name} <#> q.{name}{", id" if self._columns[name][0] == "sparsevec" else ""} LIMIT {depth}
+            ) AS {name}_list {"WHERE s < 0" if self._columns[name][0] == "sparsevec" else ""}
+            """
+            for name in used
+        )
+        arrays = ", ".join(f"%({name})b::{self._columns[name][0]}[]" for name in used)
+        statement = self._statement(
+            f"""
+            SELECT q.n, h.* FROM unnest({arrays}) WITH ORDINALITY AS q({", ".join(used)}, n) CROSS JOIN LATERAL (
+                SELECT id, sum(w) AS score FROM ({lists}) AS every GROUP BY id ORDER BY score DESC, id LIMIT {limit}
+            ) h ORDER BY q.n, h.score DESC, h.id
+            """
+        )
+        given = {name: self._array(vectors[name], self._columns[name][0]) for name in used}
+        answers: list[list[EngineHit]] = [[] for _ in questions]
+        for n, id, score in self._found(statement, given, ef, False):
+            answers[n - 1].append(EngineHit(id, score))
+        return answers
+
+    def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
+        """The vectors of these documents."""
+        type_ = self._columns[space][0]
+        statement = f"SELECT id, {space} FROM {{table}} WHERE id = ANY(%(ids)b::text[]) AND generation <= {self.seen}"
+        rows = self._found(self._statement(statement), {"ids": list(ids)}, None, False)
+        return {id: unpacked(data, type_) for id, data in rows}
+
+    def ids(self) -> pa.StringArray:
+        """The ids of all documents that are seen, sorted."""
+        statement = self._statement(f"SELECT id FROM {{table}} WHERE generation <= {self.seen} ORDER BY id")
+        return pa.array([id for (id,) in self._found(statement, {}, None, False)], pa.string())
+
+    def held(self, ids: pa.StringArray) -> pa.StringArray:
+        """Those of these ids that are there."""
+        statement = self._statement("SELECT id FROM {table} WHERE id = ANY(%(ids)b::text[]) ORDER BY id")
+        return pa.array([id for (id,) in self._found(statement, {"ids": ids.to_pylist()}, None, False)], pa.string())
+
+    def about(self) -> dict[str, Any]:
+        """What the server says of the table."""
+        statement = self._statement("SELECT pg_total_relation_size(oid), version() FROM pg_class WHERE oid = {name}")
+        [(size, version)] = self._found(statement, {}, None, False)
+        return {"table": f"{self.place.schema}.{self.collection}", "bytes on the server": size, "server": version[:40]}
+
+    def close(self) -> None:
+        """Close the connections; a change that is under way is taken back."""
+        self._end(broken=True)
+        self._client.close()
+
+    def where(self) -> str:
+        """What the table is called, and where."""
+        return f"the table {self.place.schema}.{self.collection} at {self.place.url}"
+
+    @classmethod
+    def removal(cls, url: str, collection: str, settings: Mapping[str, Any]) -> str:
+        """The command by which a person deletes a table."""
+        table = ".".join('"' + name.replace('"', '""') + '"' for name in (settings["schema"], collection))
+        return f"psql {shlex.quote(url)} -c {shlex.quote(f'DROP TABLE {table}')}"
+
+    @contextmanager
+    def _writing(self, what: str) -> Iterator[Any]:
+        """The connection of the change that is under way, or of one that begins. A fault takes the change back."""
+        import psycopg
+
+        if self._change is None:
+            self._change, self._changed = self._client.take(what), 0
+            self._begin(what)
+        try:
+            yield self._change
+        except psycopg.Error as fault:
+            self._end(broken=True)
+            raise self._client.explained(what, fault) from fault
+        except BaseException:
+            self._end(broken=True)
+            raise
+
+    def _begin(self, what: str) -> None:
+        """Begin a transaction; no other changes the table before it has ended, and none has since it was checked."""
+        with self._writing(what) as connection:
+            connection.execute("BEGIN")
+            connection.execute(f"SET LOCAL lock_timeout = '{self.place.timeout}s'")
+            if self._mark.complete:
+                self._execute(connection, "LOCK TABLE {table} IN SHARE UPDATE EXCLUSIVE MODE")
+                described = self._described(connection)
+                if described is None or _read_comment(described)[0] != self._mark:
+                    raise EngineError(
+                        f"{self.where()} was changed by another process meanwhile; nothing was done here.",
+                        hint="try again",
+                    )
+            connection.execute("SET LOCAL statement_timeout = 0")
+
+    def _end(self, *, broken: bool) -> None:
+        """End the change: its connection is used again, or closed, which takes back what was not committed."""
+        connection, self._change = self._change, None
+        if connection is not None and broken:
+            connection.close()
+        elif connection is not None:
+            self._client.give(connection)
+
+    def _prepare(self, connection: Any) -> None:
+        """The extension and the schema, made where they are not there."""
+        encoding, version, schema = connection.execute(
+            "SELECT current_setting('server_encoding'), "
+            "(SELECT extversion FROM pg_extension WHERE extname = 'vector'), to_regnamespace(quote_ident(%s))",
+            (self.place.schema,),
+        ).fetchone()
+        if encoding != "UTF8":
+            raise EngineError(
+                f"{self.place.url}: the database stores texts as {encoding}, which lacks letters that ids may have.",
+                hint="createdb --encoding=UTF8 --template=template0 NAME",
+            )
+        if version is None:
+            available = connection.execute("SELECT 1 FROM pg_available_extensions WHERE name = 'vector'").fetchone()
+            if available is None:
+                raise EngineError(
+                    f"{self.place.url}: this server does not have the extension pgvector.",
+                    hint="install it there (https://github.com/pgvector/pgvector), or use the image pgvector/pgvector",
+                )
+            connection.execute("CREATE EXTENSION vector")
+            version = connection.execute("SELECT extversion FROM pg_extension WHERE extname = 'vector'").fetchone()[0]
+        if tuple(int(part) for part in version.split(".")[:2]) < LEAST:
+            raise EngineError(
+                f"{self.place.url}: pgvector {version} is too old; {'.'.join(map(str, LEAST))} is the least.",
+                hint="update it on the server, then: ALTER EXTENSION vector UPDATE",
+            )
+        if schema is None:
+            self._execute(connection, "CREATE SCHEMA {schema}")
+
+    def _delete(self, connection: Any, ids: Sequence[str]) -> None:
+        statement = self._statement("DELETE FROM {table} WHERE id = ANY(%(ids)b::text[])")
+        self._changed -= connection.execute(statement, {"ids": list(ids)}).rowcount
+
+    def _described(self, connection: Any) -> tuple[str | None] | None:
+        """The comment of the table; None where there is none."""
+        described: tuple[str | None] | None = connection.execute(
+            "SELECT obj_description(c.oid, 'pg_class') FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
+            "WHERE n.nspname = %s AND c.relname = %s",
+            (self.place.schema, self.collection),
+        ).fetchone()
+        return described
+
+    def _found(self, statement: Any, given: Mapping[str, Any], ef: int | None, exact: bool) -> list[Any]:
+        """The rows that a statement finds."""
+
+        def ask(connection: Any) -> list[Any]:
+            self._client.tune(
+                connection,
+                ("hnsw.iterative_scan", "strict_order"),
+                ("hnsw.ef_search", str(min(ef or 40, _DEEPEST))),
+                ("enable_indexscan", "off" if exact else "on"),
+            )
+            with connection.cursor(binary=True) as cursor:
+                rows: list[Any] = cursor.execute(statement, given).fetchall()
+            return rows
+
+        return self._client.read("search", ask)
+
+    def _array(self, items: Sequence[bytes | None], type_: str) -> Binary:
+        if type_ not in self._numbers:
+            statement = "SELECT %s::regtype::oid"
+            number = self._client.read("look at the types", lambda c: c.execute(statement, (type_,)).fetchone())
+            self._numbers[type_] = number[0]
+        return Binary(array(items, self._numbers[type_]))
+
+    def _execute(self, connection: Any, statement: str, **values: Any) -> None:
+        connection.execute(self._statement(statement, **values))
+
+    def _statement(self, statement: str, **values: Any) -> Any:
+        """A statement with the names of schema and table put in, and values as literals."""
+        from psycopg import sql
+
+        names = {
+            "table": sql.Identifier(self.place.schema, self.collection),
+            "schema": sql.Identifier(self.place.schema),
+        }
+        literals = {name: sql.Literal(value) for name, value in values.items()}
+        name = sql.SQL("{}::regclass").format(sql.Literal(names["table"].as_string()))
+        return sql.SQL(statement).format(**names, name=name, **literals)
+
+
+def _read_comment(described: tuple[str | None]) -> tuple[Mark, Columns]:
+    """The mark and the columns; an empty mark for a table of somebody else."""
+    try:
+        comment = dict(json.loads(described[0] or "")["visir"])
+        columns = {name: (str(type_), int(size)) for name, (type_, size) in comment.pop("columns").items()}
+        return Mark(**comment), columns
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return Mark(), {}

@@ -1,0 +1,76 @@
+"""Vectors as PostgreSQL sends and receives them in binary: types vector, halfvec and sparsevec of pgvector.
+
+The layouts are those of `vector_recv`, `halfvec_recv` and `sparsevec_recv` (pgvector 0.8), and of COPY (PostgreSQL's
+manual, "COPY, binary format"). All numbers are big-endian.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+
+from visir.retrieval.remote.points import Vector
+
+HEADER = b"PGCOPY\n\xff\r\n\0" + bytes(8)
+"""With what a COPY begins."""
+TRAILER = b"\xff\xff"
+"""With what it ends."""
+_NULL = struct.pack(">i", -1)
+_FLOATS = {"vector": ">f4", "halfvec": ">f2"}
+
+
+def packed(vector: Vector, type_: str, dimension: int) -> bytes:
+    """A vector as the server takes it.
+
+    Args:
+        vector: (d,) values, or terms and weights.
+        type_: "vector", "halfvec" or "sparsevec".
+        dimension: The number of values, or the size of the vocabulary.
+
+    Example:
+        >>> packed(np.array([1, 2], np.float32), "vector", 2).hex()
+        '000200003f80000040000000'
+    """
+    if isinstance(vector, tuple):
+        terms, weights = vector
+        head = struct.pack(">iii", dimension, len(terms), 0)
+        return head + np.asarray(terms, ">i4").tobytes() + np.asarray(weights, ">f4").tobytes()
+    return struct.pack(">hh", dimension, 0) + np.asarray(vector, _FLOATS[type_]).tobytes()
+
+
+def unpacked(data: bytes, type_: str) -> Vector:
+    """What `packed` made, as the server sends it.
+
+    Example:
+        >>> unpacked(packed(np.array([1, 2], np.float32), "halfvec", 2), "halfvec").tolist()
+        [1.0, 2.0]
+    """
+    if type_ != "sparsevec":
+        return np.frombuffer(data, _FLOATS[type_], offset=4).astype(np.float32)
+    count = int.from_bytes(data[4:8], "big")
+    terms = np.frombuffer(data, ">i4", count, 12).astype(np.int32)
+    return terms, np.frombuffer(data, ">f4", count, 12 + 4 * count).astype(np.float32)
+
+
+def row(fields: Iterable[bytes | None]) -> bytes:
+    """One row of a COPY.
+
+    Example:
+        >>> row([b"a", None]).hex()
+        '00020000000161ffffffff'
+    """
+    parts = [_NULL if field is None else struct.pack(">i", len(field)) + field for field in fields]
+    return struct.pack(">h", len(parts)) + b"".join(parts)
+
+
+def array(items: Sequence[bytes | None], oid: int) -> bytes:
+    """An array of one dimension, of elements of the type with this number.
+
+    Example:
+        >>> array([b"a"], 25).hex()
+        '00000001000000000000001900000001000000010000000161'
+    """
+    parts = [_NULL if item is None else struct.pack(">i", len(item)) + item for item in items]
+    return struct.pack(">iiiii", 1, int(None in items), oid, len(items), 1) + b"".join(parts)

@@ -1,0 +1,535 @@
+"""Parts: whoever makes them, and however often they are killed, each is what one process makes of its file."""
+
+from __future__ import annotations
+
+import io
+import os
+import random
+import resource
+import signal
+import subprocess
+import sys
+import tarfile
+import time
+import zipfile
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, ClassVar
+
+import fsspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from encoder_toys import Means
+from fsspec.implementations.memory import MemoryFileSystem
+from PIL import Image
+
+from verbs import say
+from visir.cli.encode import encode as encode_verb
+from visir.collections import open_collection
+from visir.collections.streams import InputFiles
+from visir.encoders import Encoder, Parts, Store, encode, encode_parts, load
+from visir.encoders import parts as working
+from visir.encoders.leases import LeaseState, PartLease, SharedPlace, lease_states, open_place
+from visir.errors import CollectionError, EmbeddingError, EncoderError, VisirError
+from visir.records import EncoderCard
+
+WORKER = Path(__file__).with_name("parts_worker.py")
+
+
+def picture(*colour: int) -> bytes:
+    stream = io.BytesIO()
+    Image.new("RGB", (8, 8), (colour[0] % 256, colour[1] % 256, colour[2] % 256)).save(stream, "PNG")
+    return stream.getvalue()
+
+
+def tar_of(members: dict[str, bytes], mode: str = "w") -> bytes:
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode=mode) as tar:  # type: ignore[call-overload]
+        for name, data in members.items():
+            about = tarfile.TarInfo(name)
+            about.size = len(data)
+            tar.addfile(about, io.BytesIO(data))
+    return stream.getvalue()
+
+
+def members(number: int, count: int) -> dict[str, bytes]:
+    """Samples as img2dataset has them."""
+    return {
+        f"{number:05}{row:04}.{ending}": data
+        for row in range(count)
+        for ending, data in (("jpg", picture(number, row, 3)), ("json", b"{}"), ("txt", b"a dog"))
+    }
+
+
+def shards(folder: Path, files: int = 5, pictures: int = 10) -> Path:
+    folder.mkdir(parents=True)
+    for number in range(files):
+        (folder / f"{number:05}.tar").write_bytes(tar_of(members(number, pictures)))
+        (folder / f"{number:05}.parquet").write_bytes(b"what img2dataset notes")
+        (folder / f"{number:05}_stats.json").write_bytes(b"{}")
+    return folder
+
+
+def contents(parts: Path) -> dict[str, bytes]:
+    """Everything but who did what."""
+    files = [path for path in sorted(parts.rglob("*")) if path.is_file() and path.parent.name != "leases"]
+    return {path.relative_to(parts).as_posix(): path.read_bytes() for path in files}
+
+
+@pytest.fixture
+def source(tmp_path: Path) -> Path:
+    return shards(tmp_path / "shards")
+
+
+@pytest.fixture
+def whole(source: Path, tmp_path: Path) -> dict[str, bytes]:
+    """What one process makes that nothing disturbs."""
+    encode_parts(Means(), source, tmp_path / "whole", batch_size=4, lease=1.5)
+    return contents(tmp_path / "whole")
+
+
+# -- what a part holds
+
+
+def zip_of(parts: dict[str, bytes]) -> bytes:
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w") as archive:
+        for name, data in parts.items():
+            archive.writestr(name, data)
+    return stream.getvalue()
+
+
+@pytest.mark.parametrize("kind", ["a.tar", "a.zip"])
+def test_a_part_has_the_ids_and_vectors_of_encoding_its_file_alone(tmp_path: Path, kind: str) -> None:
+    class Network(Means):
+        def __init__(self) -> None:
+            super().__init__()
+            self.dimension = 17
+
+        def embed_images(self, batch: Any) -> Any:
+            vectors: Any = np.stack(batch).reshape(len(batch), -1).astype(np.float32) @ WEIGHTS
+            return vectors
+
+    files = members(1, 11) | {"notes.md": b"", "deep/x.y.PNG": picture(9, 9, 9)}
+    folder = tmp_path / "in"
+    folder.mkdir()
+    (folder / kind).write_bytes(tar_of(files) if kind.endswith("tar") else zip_of(files))
+    made = encode_parts(Network(), folder / kind, tmp_path / "parts", batch_size=3, ids="key")
+    (part,) = made.parts
+    alone = encode(Network(), open_collection(folder / kind), "image", batch_size=3, store=Store(tmp_path / "store"))
+    assert part.ids.equals(alone.ids) and len(part) == 12 == made.images
+    assert np.array_equal(part.vectors, alone.vectors)
+    assert part.encoder == Network().stored_card and part.encoder.weights == "w1"
+
+
+WEIGHTS = np.random.default_rng(0).standard_normal((192, 17)).astype(np.float32)
+
+
+def test_a_parquet_file_of_pictures(tmp_path: Path) -> None:
+    cells = [{"bytes": picture(row, 0, 0), "path": None} if row != 2 else None for row in range(5)]
+    (tmp_path / "in").mkdir()
+    pq.write_table(pa.table({"image": cells, "key": list("abcde")}), tmp_path / "in" / "named.parquet")
+    pq.write_table(pa.table({"image": [picture(7, 7, 7)]}), tmp_path / "in" / "plain.parquet")
+    named, plain = encode_parts(Means(), tmp_path / "in", tmp_path / "parts").parts
+    assert named.ids.to_pylist() == [f"named.parquet/{key}" for key in "abde"]
+    assert named.vectors[:, 0].tolist() == [0, 1, 3, 4]
+    assert plain.ids.to_pylist() == ["plain.parquet/0"] and plain.vectors.tolist() == [[7, 7, 7]]
+
+
+def test_other_tools_read_a_part(source: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    path = next((tmp_path / "whole" / "parts").iterdir())
+    schema = pq.read_schema(path)
+    assert schema.field("image_id").type == pa.large_string()
+    assert schema.field("vector").type == pa.list_(pa.float32(), 3)
+    assert load(f"parquet:{path}").dimension == 3  # visir's own reader of vectors made elsewhere
+
+
+def test_of_a_head_its_own_vectors_are_kept(tmp_path: Path) -> None:
+    class Halved(Means):
+        def base_encoder(self, modality: Any) -> Encoder:
+            return Means()
+
+        def project(self, modality: Any, vectors: Any) -> Any:
+            return (vectors / 2).astype(np.float32)
+
+    (part, *_) = encode_parts(Halved(weights="h"), shards(tmp_path / "in", 1), tmp_path / "parts").parts
+    assert part.vectors[4].tolist() == [0, 2, 1.5] and part.encoder.weights == "h"  # picture 4 of tar 0: (0, 4, 3) / 2
+
+
+def test_a_file_without_pictures_is_an_empty_part(tmp_path: Path) -> None:
+    (tmp_path / "a.tar").write_bytes(tar_of({"a.json": b"{}"}))
+    made = encode_parts(Means(), tmp_path / "a.tar", tmp_path / "parts")
+    assert (made.files, made.images) == (1, 0) and [len(part) for part in made.parts] == [0]
+
+
+# -- many processes
+
+
+def start(source: Path, parts: Path, pause: float = 0.0, lease: float = 1.5, **options: Any) -> subprocess.Popen[str]:
+    arguments = [sys.executable, str(WORKER), str(source), str(parts), str(pause), str(lease)]
+    return subprocess.Popen(arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, **options)
+
+
+def until(condition: Any, seconds: float = 60) -> None:
+    limit = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < limit, "it did not happen"
+        time.sleep(0.02)
+
+
+def has_part(parts: Path, count: int = 1) -> bool:
+    return (parts / "parts").is_dir() and len(
+        [p for p in (parts / "parts").iterdir() if p.suffix == ".parquet"]
+    ) >= count
+
+
+def test_two_processes_share_the_work_and_make_the_same(source: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    both = [start(source, tmp_path / "parts", pause=0.15) for _ in range(2)]
+    counts = [int(worker.communicate(timeout=120)[0]) for worker in both]
+    assert sum(counts) == 5 and contents(tmp_path / "parts") == whole
+
+
+def test_killed_at_several_moments_others_finish_with_the_same_bytes(
+    source: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    parts = tmp_path / "parts"
+    moments = [lambda: (parts / "leases").is_dir(), lambda: has_part(parts), lambda: has_part(parts, 3)]
+    for moment in moments:
+        worker = start(source, parts, pause=0.2)
+        until(moment)
+        worker.kill()
+        worker.communicate()
+    states = lease_states(open_place(parts))
+    assert len(states) >= 3
+    finished = len(list((parts / "parts").glob("*.parquet")))
+    last = start(source, parts)
+    output, errors = last.communicate(timeout=120)
+    assert int(output) == 5 - finished, errors
+    assert contents(parts) == whole
+
+
+def test_one_that_slept_beyond_its_lease_damages_nothing(source: Path, whole: dict[str, bytes], tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    sleeper = start(source, parts, pause=0.4)
+    until(lambda: (parts / "leases").is_dir() and any((parts / "leases").iterdir()))
+    os.kill(sleeper.pid, signal.SIGSTOP)
+    try:
+        other = start(source, parts)
+        assert int(other.communicate(timeout=120)[0]) == 5  # it has waited for the lease, and taken the part
+        made = {path: path.stat().st_mtime_ns for path in (parts / "parts").iterdir()}
+    finally:
+        os.kill(sleeper.pid, signal.SIGCONT)
+    output, errors = sleeper.communicate(timeout=120)
+    assert sleeper.returncode == 0 and int(output) == 0, errors
+    assert contents(parts) == whole
+    assert {path: path.stat().st_mtime_ns for path in (parts / "parts").iterdir()} == made
+
+
+def test_what_a_killed_one_had_begun_to_copy_is_cleared_away(source: Path, whole: Any, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    encode_parts(Means(), source, parts, batch_size=4, lease=1.5)
+    (first,) = sorted((parts / "parts").iterdir())[:1]
+    first.unlink()
+    begun = first.with_name(f".new-{first.stem}.000001")
+    begun.write_bytes(b"half")
+    strange = first.with_name(".new-thesis")
+    strange.write_bytes(b"mine")
+    os.utime(parts / "leases" / f"{first.stem}.000001", (0, 0))
+    assert encode_parts(Means(), source, parts).files == 1
+    assert not begun.exists() and strange.read_bytes() == b"mine"
+    strange.unlink()
+    assert contents(parts) == whole
+
+
+def test_only_one_of_many_gets_a_lease(tmp_path: Path) -> None:
+    place = open_place(tmp_path / "parts")
+
+    def take(_: int) -> PartLease | None:
+        return PartLease.take(place, "p", None, 60)
+
+    with ThreadPoolExecutor(16) as pool:
+        taken = [lease for lease in pool.map(take, range(64)) if lease is not None]
+    assert len(taken) == 1 and taken[0].is_held()
+    (state,) = lease_states(place).values()
+    assert state.is_held(60) and not state.is_held(-1) and (state.generation, state.ending) == (1, "")
+    second = PartLease.take(place, "p", state, 60)
+    assert second is not None and not taken[0].is_held() and taken[0].lost and second.is_held()
+    taken[0].end("released")  # of an earlier claim: the later one stands
+    assert lease_states(place)["p"].ending == "" and lease_states(place)["p"].generation == 2
+    second.end("failed", "why")
+    assert lease_states(place)["p"].ending == "failed" and not lease_states(place)["p"].is_held(60)
+
+
+def test_a_lease_is_renewed_while_it_is_held(tmp_path: Path) -> None:
+    place = open_place(tmp_path)
+    lease = PartLease.take(place, "p", None, 0.4)
+    assert lease is not None
+    os.utime(tmp_path / "leases" / "p.000001", (0, 0))
+    assert not lease_states(place)["p"].is_held(60)
+    with lease:
+        until(lambda: lease_states(place)["p"].is_held(60), 10)
+        PartLease.take(place, "p", LeaseState("p", 1, 0.0), 60)
+        until(lambda: lease.lost, 10)
+
+
+# -- what can be wrong
+
+
+def test_a_broken_picture_fails_its_file_or_is_listed_in_its_part(tmp_path: Path) -> None:
+    source = shards(tmp_path / "in", 2)
+    (source / "00000.tar").write_bytes(tar_of(members(0, 10) | {"bad.jpg": b"no picture"}))
+    with pytest.raises(CollectionError, match=r"1 of 2 files(.|\n)*00000.tar: .*bad\.jpg(.|\n)*--skip-broken"):
+        encode_parts(Means(), source, tmp_path / "parts")
+    status = Parts(tmp_path / "parts").status()
+    assert (status.files, status.finished, list(status.failed)) == (2, 1, ["00000.tar"])
+    made = encode_parts(Means(), source, tmp_path / "parts", skip_broken=True)
+    assert (made.files, made.images, made.broken) == (1, 10, 1) and made.parts.status().is_complete
+    ((name, reason),) = made.parts.broken()
+    assert name == "00000.tar/bad" and "not an image" in reason
+
+
+def test_truncated_vanished_and_changed_files_are_named_and_all_others_made(tmp_path: Path) -> None:
+    source, parts = shards(tmp_path / "in", 4), tmp_path / "parts"
+    good = (source / "00001.tar").read_bytes()
+    (source / "00001.tar").write_bytes(good[:2300])
+    with pytest.raises(CollectionError, match=r"1 of 4 files(.|\n)*00001.tar: damaged or truncated"):
+        encode_parts(Means(), source, parts)
+    (source / "00001.tar").write_bytes(good)
+    with pytest.raises(CollectionError, match=r"have changed(.|\n)*00001.tar: 2,300 bytes then(.|\n)*--replace"):
+        encode_parts(Means(), source, parts)
+    made = encode_parts(Means(), source, parts, replace=True)
+    assert made.files == 1 and [len(part) for part in made.parts] == [10] * 4
+    (source / "00009.tar").write_bytes(good)  # a later call adds what is new
+    for name in ("00002.tar", "00002.parquet"):  # what is finished is not missed
+        (source / name).unlink()
+    made = encode_parts(Means(), source, parts)
+    assert made.files == 1 and made.parts.status().files == 5 and made.parts.status().is_complete
+
+
+def test_a_file_that_changes_while_it_is_read_is_not_believed(tmp_path: Path) -> None:
+    source = shards(tmp_path / "in", 1)
+    inputs = InputFiles(source)
+    reading = inputs.pictures(inputs.files[0])
+    next(reading)
+    with (source / "00000.tar").open("ab") as stream:
+        stream.write(bytes(512))
+    with pytest.raises(CollectionError, match="has changed since it was listed"):
+        list(reading)
+    (source / "00000.tar").unlink()
+    with pytest.raises(CollectionError, match="is no longer there"):
+        next(inputs.pictures(inputs.files[0]))
+
+
+def test_other_models_settings_and_sources_are_refused(source: Path, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    encode_parts(Means(), source, parts, batch_size=4)
+    assert encode_parts(Means(), source, parts).files == 0  # the settings are those of the first
+    with pytest.raises(EmbeddingError, match=r"made by means, not by other(.|\n)*batch size is 4, not 8"):
+        encode_parts(Means(name="other", weights="w2"), source, parts, batch_size=8)
+    with pytest.raises(CollectionError, match="has none of the 5 files"):
+        (tmp_path / "b.tar").write_bytes(tar_of(members(1, 1)))
+        encode_parts(Means(), tmp_path / "b.tar", parts)
+    with pytest.raises(EmbeddingError, match="lies in the source"):
+        encode_parts(Means(), source, source / "parts")
+    with pytest.raises(EncoderError, match="neither weights nor a revision"):
+        encode_parts(Means(weights=None), source, tmp_path / "new")
+    with pytest.raises(CollectionError, match="no files of pictures"):
+        (tmp_path / "empty").mkdir()
+        encode_parts(Means(), tmp_path / "empty", tmp_path / "new")
+    with pytest.raises(EmbeddingError, match="holds no parts"):
+        Parts(tmp_path / "empty")
+
+
+def test_files_of_others_stay(source: Path, tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    parts.mkdir()
+    (parts / "thesis.tex").write_bytes(b"mine")
+    with pytest.raises(EmbeddingError, match=r"did not write \(thesis.tex\)"):
+        encode_parts(Means(), source, parts)
+    assert [path.name for path in parts.iterdir()] == ["thesis.tex"]
+    (parts / "thesis.tex").unlink()
+    encode_parts(Means(), source, parts)
+    strange = [parts / "parts" / "x.parquet", parts / "leases" / "notes", parts / "thesis.tex"]
+    for path in strange:
+        path.write_bytes(b"mine")
+    assert encode_parts(Means(), source, parts).files == 0
+    assert all(path.read_bytes() == b"mine" for path in strange) and len(list(Parts(parts))) == 5
+
+
+def test_a_full_disk_stops_with_a_message_and_the_same_goes_on(
+    source: Path, whole: dict[str, bytes], tmp_path: Path
+) -> None:
+    def limited() -> None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (700, 700))  # smaller than a part
+
+    worker = start(source, tmp_path / "parts", preexec_fn=limited)
+    _, errors = worker.communicate(timeout=120)
+    assert worker.returncode != 0 and "File too large" in errors and "make room" in errors
+    assert not list((tmp_path / "parts").rglob(".new*")) and not has_part(tmp_path / "parts")
+    encode_parts(Means(), source, tmp_path / "parts")
+    assert contents(tmp_path / "parts") == whole
+
+
+def test_a_damaged_part_is_refused(source: Path, tmp_path: Path) -> None:
+    made = encode_parts(Means(), source, tmp_path / "parts")
+    path = next((tmp_path / "parts" / "parts").iterdir())
+    data = bytearray(path.read_bytes())
+    data[data.index(b".tar/")] ^= 1
+    path.write_bytes(bytes(data))
+    with pytest.raises(EmbeddingError, match="damaged"):
+        list(made.parts)
+
+
+# -- elsewhere
+
+
+class Flaky(MemoryFileSystem):  # type: ignore[misc]
+    """A store that loses one connection in five."""
+
+    protocol = "flaky"
+    store: ClassVar[dict[str, Any]] = {}
+    pseudo_dirs: ClassVar[list[str]] = [""]
+    luck = random.Random(0)
+    lost = 0
+
+    @classmethod
+    def _strip_protocol(cls, path: str) -> Any:
+        return super()._strip_protocol(path.replace("flaky://", "memory://"))
+
+    def _maybe(self) -> None:
+        if self.luck.random() < 1 / 5:
+            type(self).lost += 1
+            raise ConnectionResetError("peer went away")
+
+    def info(self, path: str, **options: Any) -> Any:
+        self._maybe()
+        return super().info(path, **options)
+
+    def put_file(self, *arguments: Any, **options: Any) -> None:
+        self._maybe()
+        super().put_file(*arguments, **options)
+
+
+@pytest.fixture
+def memory() -> Iterator[Any]:
+    files = fsspec.filesystem("memory")
+    yield files
+    files.rm("/", recursive=True) if files.ls("/") else None
+
+
+def remote_contents(place: SharedPlace) -> dict[str, bytes]:
+    return {
+        f"{folder}/{name}": place.read(f"{folder}/{name}") or b""
+        for folder in ("files", "parts")
+        for name in place.listing(folder)
+    }
+
+
+def test_elsewhere_parts_hold_what_they_hold_here(source: Path, tmp_path: Path, memory: Any) -> None:
+    for path in source.iterdir():
+        memory.pipe(f"/bucket/in/{path.name}", path.read_bytes())
+    made = encode_parts(Means(), "memory://bucket/in/*.tar", "memory://bucket/parts", batch_size=4)
+    here = encode_parts(Means(), source, tmp_path / "parts", batch_size=4)
+    for there, own in zip(made.parts, here.parts, strict=True):
+        assert there.ids.equals(own.ids) and np.array_equal(there.vectors, own.vectors)
+    assert encode_parts(Means(), "memory://bucket/in", "memory://bucket/parts").files == 0
+    assert memory.exists("/bucket/in/00000.tar") and made.parts.status().is_complete
+
+
+def test_a_store_that_often_does_not_answer_is_asked_again(source: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fsspec.register_implementation("flaky", Flaky, clobber=True)
+    monkeypatch.setattr(working, "RETRY_SECONDS", (0.0,) * 4)
+    Flaky.store.clear()
+    for path in source.glob("*.tar"):
+        MemoryFileSystem.pipe_file(Flaky(), f"/in/{path.name}", path.read_bytes())
+    for _ in range(20):
+        try:
+            made = encode_parts(Means(), "flaky://in", "flaky://parts", batch_size=4)
+            break
+        except VisirError as fault:  # while it is listed: the user repeats the command
+            assert "cannot be reached" in str(fault) or "no files" in str(fault)
+    for _ in range(20):
+        try:
+            sizes = [len(part) for part in made.parts]
+            break
+        except VisirError:
+            continue
+    assert sizes == [10] * 5 and Flaky.lost
+
+
+def test_on_a_server_that_speaks_s3(source: Path, s3: Any, tmp_path: Path) -> None:
+    s3.mkdir("bucket")
+    for path in source.glob("*.tar"):
+        s3.pipe(f"bucket/in/{path.name}", path.read_bytes())
+    place = open_place("s3://bucket/parts")
+    assert place.create("leases/x.000001", b"a") and not place.create("leases/x.000001", b"b")  # conditional
+    assert place.read("leases/x.000001") == b"a"
+    s3.rm("bucket/parts", recursive=True)
+    worker = start(source, Path("s3://bucket/parts"))  # a process that is killed, over a source of the same files
+    worker.kill()
+    worker.communicate()
+    made = encode_parts(Means(), "s3://bucket/in/*.tar", "s3://bucket/parts", batch_size=4, lease=1.5)
+    assert made.files == 5 and made.parts.status().is_complete
+    here = encode_parts(Means(), source, tmp_path / "parts", batch_size=4)
+    for there, own in zip(made.parts, here.parts, strict=True):
+        assert there.ids.equals(own.ids) and np.array_equal(there.vectors, own.vectors)
+    s3.pipe("bucket/in/00000.tar", tar_of(members(7, 3)))
+    with pytest.raises(CollectionError, match=r"s3://bucket/in/00000\.tar: .* bytes then"):
+        encode_parts(Means(), "s3://bucket/in/*.tar", "s3://bucket/parts")
+
+
+@pytest.fixture
+def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
+    if find_spec("moto") is None or find_spec("s3fs") is None:
+        pytest.skip("needs an S3 server to talk to: pip install s3fs 'moto[server]'")
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    settings = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": "a",
+                "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}  # fmt: skip
+    for name, value in settings.items():
+        monkeypatch.setenv(name, value)
+    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
+        monkeypatch.delenv(name)
+
+    def answers() -> bool:
+        with socket.socket() as client:
+            return client.connect_ex(("127.0.0.1", port)) == 0
+
+    try:
+        until(answers)
+        fsspec.filesystem("s3").clear_instance_cache()
+        yield fsspec.filesystem("s3")
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+# -- the verb
+
+
+def test_the_verb_encodes_and_tells_how_far_the_parts_are(source: Path, tmp_path: Path) -> None:
+    command = (source, "--model", "pixels", "--parts", tmp_path / "parts")
+    done = say(encode_verb, *command, "--key-ids")
+    assert done.status == 0 and "5 files with 50 images encoded here" in done.text and "5 of 5 files" in done.text
+    assert next(iter(Parts(tmp_path / "parts"))).ids[0].as_py() == "000000000"
+    assert say(encode_verb, *command, "--status", "--json").json["finished"] == 5
+    wrong = say(encode_verb, *command, "--split", "test", "--merge")
+    assert wrong.status == 2 and "--split does not go" in wrong.text and "--merge does not go" in wrong.text
+    assert "name their folder" in say(encode_verb, source, "--model", "pixels", "--status").text
+
+
+def test_the_card_is_that_of_the_encoder(source: Path, tmp_path: Path) -> None:
+    made = encode_parts("pixels", source, tmp_path / "parts")
+    assert isinstance(made.parts.encoder, EncoderCard) and made.parts.encoder == load("pixels").stored_card

@@ -1,0 +1,335 @@
+"""What every engine must do, whichever it is: one suite, run against real ones.
+
+Qdrant embedded, Qdrant's protocol behind an address (its client, and points held by qdrant-client), and PostgreSQL with
+pgvector. What only one of them has is tested in `test_qdrant.py` and `test_pgvector.py`.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from index_data import MAKE, PARTS, TRUTH, random_dense, same_run, vectors
+
+pytest.importorskip("qdrant_edge", reason="the embedded engine (extra qdrant) is not installed")
+pytest.importorskip("qdrant_client", reason="Qdrant's client (extra qdrant) is not installed")
+pytest.importorskip("psycopg", reason="PostgreSQL's client (extra pgvector) is not installed")
+
+from postgres_server import PASSWORD, PostgresServer
+from qdrant_wire import WireServer
+
+from visir.errors import EmbeddingError, RunError
+from visir.records import Run
+from visir.retrieval.filtered import FilteredIndex, search_among
+from visir.retrieval.folder import read_index
+from visir.retrieval.kinds import build_index, open_index
+from visir.retrieval.remote import build, postgres_client
+from visir.retrieval.remote import server as server_module
+from visir.retrieval.remote.engine import EngineError
+from visir.retrieval.remote.families import PGVECTOR, QDRANT
+from visir.retrieval.remote.hybrid import HybridCollection
+
+FORMS = ("dense", "sparse")
+
+
+@dataclass
+class Place:
+    """An engine under test: the kinds and settings by which visir gets there, and what others see and do there."""
+
+    kinds: dict[str, str]
+    settings: dict[str, Any] = field(default_factory=dict)
+    names: Callable[[], list[str]] = list
+    make_strange: Callable[[str], Any] = lambda name: None
+    read_strange: Callable[[str], Any] = lambda name: None
+    away: Callable[[], None] = lambda: None
+    back: Callable[[], None] = lambda: None
+    secret: str = ""
+
+    def build(self, documents: Any, form: str, folder: Path, **options: Any) -> Any:
+        more = {"ef_search": 200} if form == "dense" else {}  # of a graph of so few documents: all of them
+        return build_index(documents, self.kinds[form], folder, **self.settings, **more, **options)
+
+
+QDRANT_KINDS = {"dense": "qdrant", "sparse": "qdrant-sparse"}
+
+
+@pytest.fixture(scope="module")
+def postgres() -> Iterator[PostgresServer]:
+    with PostgresServer() as server:
+        yield server
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr(server_module, "_PAUSE", 0.001)
+    monkeypatch.setattr(postgres_client, "_PAUSE", 0.001)
+    monkeypatch.delenv(QDRANT.key, raising=False)
+    monkeypatch.setenv(PGVECTOR.key, PASSWORD)
+
+
+@pytest.fixture
+def embedded() -> Place:
+    return Place(QDRANT_KINDS)
+
+
+@pytest.fixture
+def qdrant() -> Iterator[Place]:
+    from qdrant_client import models
+
+    with WireServer(key="secret") as server:
+
+        def make(name: str) -> None:
+            server.held.create_collection(name, vectors_config=models.VectorParams(size=1, distance="Dot"))
+            server.held.upsert(name, [models.PointStruct(id=1, vector=[0.5], payload={"theirs": 1})])
+
+        with pytest.MonkeyPatch.context() as environment:
+            environment.setenv(QDRANT.key, "secret")
+            yield Place(
+                QDRANT_KINDS,
+                {"url": server.url, "retries": 0},
+                names=lambda: sorted(entry.name for entry in server.held.get_collections().collections),
+                make_strange=make,
+                read_strange=lambda name: [
+                    entry.model_dump() for entry in server.held.scroll(name, with_vectors=True)[0]
+                ],
+                away=lambda: setattr(server, "away", True),
+                back=lambda: setattr(server, "away", False),
+                secret=QDRANT.key,
+            )
+
+
+@pytest.fixture
+def pgvector(postgres: PostgresServer) -> Iterator[Place]:
+    def names() -> list[str]:
+        return [
+            name
+            for (name,) in postgres.ask(
+                "SELECT relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = relnamespace "
+                "WHERE nspname = 'visir' AND relkind = 'r' ORDER BY 1"
+            )
+        ]
+
+    def make(name: str) -> None:
+        postgres.ask("CREATE SCHEMA IF NOT EXISTS visir")
+        postgres.ask(f'CREATE TABLE visir."{name}" (id text, theirs int)')
+        postgres.ask(f"COMMENT ON TABLE visir.\"{name}\" IS 'theirs'")
+        postgres.ask(f"INSERT INTO visir.\"{name}\" VALUES ('x', 1)")
+
+    yield Place(
+        {"dense": "pgvector", "sparse": "pgvector-sparse"},
+        {"url": postgres.url, "retries": 0},
+        names=names,
+        make_strange=make,
+        read_strange=lambda name: postgres.ask(
+            f'SELECT *, (SELECT obj_description(\'visir."{name}"\'::regclass)) FROM visir."{name}"'
+        ),
+        away=postgres.stop,
+        back=postgres.start,
+        secret=PGVECTOR.key,
+    )
+    for name in names():
+        postgres.ask(f'DROP TABLE visir."{name}"')
+
+
+ENGINES = pytest.mark.parametrize("place", ["embedded", "qdrant", "pgvector"])
+SERVERS = pytest.mark.parametrize("place", ["qdrant", "pgvector"])
+
+
+@pytest.fixture
+def at(place: str, request: pytest.FixtureRequest) -> Place:
+    found: Place = request.getfixturevalue(place)
+    return found
+
+
+def truth(documents: Any, form: str, queries: Any, k: int) -> Run:
+    return build_index(documents, TRUTH[form]).search(queries, k)
+
+
+@ENGINES
+@pytest.mark.parametrize("form", FORMS)
+def test_a_history_of_changes_is_the_index_of_what_is_left(form: str, at: Place, tmp_path: Path) -> None:
+    documents, queries = vectors(form, "image", 90, 1), vectors(form, "text", 7, 2)
+    ids = documents.ids.to_pylist()
+    index = at.build(documents.select(ids[:70]), form, tmp_path / "index")
+    index.add(documents.select(ids[70:]))
+    index.delete(ids[10:30])
+    index.add(documents.select(ids[12:15]))  # again
+    with pytest.raises(EmbeddingError, match="2 ids are in the index already: 'i0012', 'i0013'"):
+        index.add(documents.select([*ids[20:22], *ids[12:14]]))
+    with pytest.raises(EmbeddingError, match="1 ids are not in the index: 'i0011'"):
+        index.delete([ids[0], ids[11]])
+    left = documents.select([*ids[:10], *ids[12:15], *ids[30:]])
+    for opened in (index, open_index(tmp_path / "index")):
+        assert opened.ids.equals(left.ids) and opened.info().documents == len(left)
+        run, wanted = opened.search(queries, 9), truth(left, form, queries, 9)
+        assert all(run.answer(query) == wanted.answer(query) for query in queries.ids.to_pylist())
+        assert run.gallery.fingerprint == wanted.gallery.fingerprint
+        back = opened.select(left.ids[5:9])
+        if form == "sparse":
+            expected = left.select(left.ids[5:9])
+            assert all(np.array_equal(getattr(back, part), getattr(expected, part)) for part in PARTS[form])
+        else:
+            assert back.ids.equals(left.ids[5:9]) and np.allclose(np.linalg.norm(back.vectors, axis=1), 1)
+
+
+@ENGINES
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("allowed", [1, 20, 75])
+def test_the_best_among_allowed_documents(
+    form: str, allowed: int, at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visir.retrieval.remote.index.SCANNED", 30)
+    documents, queries = vectors(form, "image", 80, 3), vectors(form, "text", 5, 4)
+    chosen = sorted(np.random.default_rng(5).permutation(documents.ids.to_pylist())[:allowed].tolist())
+    index = at.build(documents, form, tmp_path / "index")
+    run = search_among(index, queries, [*chosen, "unknown"], 6)
+    wanted = truth(documents.select(chosen), form, queries, 6)
+    assert all(run.answer(query) == wanted.answer(query) for query in queries.ids.to_pylist())
+    assert FilteredIndex(index, chosen).index_filters is bool(at.settings)
+
+
+@ENGINES
+def test_an_index_that_was_emptied_takes_documents_again(at: Place, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 12, 1), random_dense("text", 3, 2)
+    index = at.build(documents, "dense", tmp_path / "index")
+    index.delete(documents.ids)
+    assert len(index.ids) == 0
+    with pytest.raises(RunError, match="the index is empty"):
+        index.search(queries, 3)
+    index.add(documents)
+    assert same_run(open_index(tmp_path / "index").search(queries, 12), truth(documents, "dense", queries, 12))
+
+
+@ENGINES
+@pytest.mark.parametrize("form", FORMS)
+def test_ids_may_be_any_text(form: str, at: Place, tmp_path: Path) -> None:
+    ids = ["ø/🙂.jpg", "a'b\"c\\d", "{x,y}", "%s %(a)s", "NULL", "\t\n", "z" * 500, "Ａ"]
+    documents = vectors(form, "image", len(ids), 1)
+    named = MAKE[form]("image", documents.vectors if form == "dense" else documents.to_scipy(), ids)
+    index = at.build(named, form, tmp_path / "index")
+    assert index.ids.to_pylist() == sorted(ids, key=lambda id: id.encode())
+    queries = vectors(form, "text", 4, 2)
+    assert same_run(index.search(queries, 8), truth(named, form, queries, 8))
+    among = search_among(index, queries, ids[:5], 5)
+    wanted = truth(named.select(ids[:5]), form, queries, 5)
+    assert all(among.answer(query) == wanted.answer(query) for query in queries.ids.to_pylist())
+    index.delete(ids[:7])
+    assert index.select(["Ａ"]).ids.to_pylist() == ["Ａ"]
+
+
+@SERVERS
+def test_what_strangers_have_there_stays_as_it_is(at: Place, tmp_path: Path) -> None:
+    at.make_strange("photos")
+    before = at.read_strange("photos")
+    documents = random_dense("image", 20, 1)
+    with pytest.raises(EngineError, match=r"photos.* exists already"):
+        at.build(documents, "dense", tmp_path / "index", collection="photos")
+    assert not (tmp_path / "index").exists()
+    index = at.build(documents, "dense", tmp_path / "index", collection="mine")
+    index.delete(documents.ids[:3])
+    fact = build.fact_of(index.settings, read_index(tmp_path / "index").content["index"])
+    assert before and at.read_strange("photos") == before and at.names() == ["mine", "photos"]
+    # What is removed is what the mark names.
+    assert not build.forget({**fact, "collection": "photos"}) and not build.forget({**fact, "index": "0" * 32})
+    assert not build.forget({**fact, "collection": "none"}) and at.names() == ["mine", "photos"]
+    assert build.forget(fact) and at.names() == ["photos"]
+    with pytest.raises(EngineError, match=r"mine.* does not exist"):
+        open_index(tmp_path / "index")
+    assert at.read_strange("photos") == before
+
+
+@SERVERS
+def test_an_index_that_was_changed_through_another_copy_says_so(at: Place, tmp_path: Path) -> None:
+    documents = random_dense("image", 20, 1)
+    here = at.build(documents.select(documents.ids[:15]), "dense", tmp_path / "index", collection="mine")
+    shutil.copytree(tmp_path / "index", tmp_path / "copy")
+    open_index(tmp_path / "copy").add(documents.select(documents.ids[15:]))
+    for ask in (lambda: open_index(tmp_path / "index"), lambda: here.delete(documents.ids[:1])):
+        with pytest.raises(EngineError, match=r"through another copy .* knows of 2 changes, this folder of 1"):
+            ask()
+    assert len(open_index(tmp_path / "copy").ids) == 20
+
+
+@SERVERS
+def test_a_server_that_is_away_is_named_and_is_used_again_when_it_is_back(at: Place, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 20, 1), random_dense("text", 2, 2)
+    index = at.build(documents.select(documents.ids[:15]), "dense", tmp_path / "index")
+    wanted = index.search(queries, 5)
+    at.away()
+    try:
+        for ask in (
+            lambda: index.search(queries, 5),
+            lambda: index.add(documents.select(documents.ids[15:])),
+            lambda: index.delete(documents.ids[:1]),
+            lambda: open_index(tmp_path / "index"),
+            lambda: at.build(documents, "dense", tmp_path / "other"),
+        ):
+            with pytest.raises(EngineError, match="no answer, asked 1 times to") as caught:
+                ask()
+            assert at.settings["url"] in str(caught.value) and "is the server running" in str(caught.value)
+        assert not (tmp_path / "other").exists()
+    finally:
+        at.back()
+    assert same_run(index.search(queries, 5), wanted)
+    index.add(documents.select(documents.ids[15:]))
+    assert same_run(open_index(tmp_path / "index").search(queries, 5), truth(documents, "dense", queries, 5))
+
+
+@SERVERS
+def test_a_wrong_secret_is_said_and_none_is_written(at: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    documents = random_dense("image", 20, 1)
+    at.build(documents, "dense", tmp_path / "index")
+    monkeypatch.setenv(at.secret, "wrong horse")
+    for ask in (lambda: open_index(tmp_path / "index"), lambda: at.build(documents, "dense", tmp_path / "other")):
+        with pytest.raises(EngineError, match=f"{at.secret} is set, and is not accepted"):
+            ask()
+    monkeypatch.delenv(at.secret)
+    with pytest.raises(EngineError, match=f"{at.secret} is not set"):
+        open_index(tmp_path / "index")
+    written = b"".join(path.read_bytes() for path in (tmp_path / "index").rglob("*") if path.is_file())
+    assert b"horse" not in written and b"secret" not in written
+
+
+@ENGINES
+@pytest.mark.parametrize("weights", [(1.0, 1.0), (0.25, 2.0)])
+def test_both_forms_in_one_request_are_the_two_searches_fused(
+    weights: tuple[float, float], at: Place, tmp_path: Path
+) -> None:
+    rng = np.random.default_rng(7)
+    dense = MAKE["dense"]("image", rng.standard_normal((60, 12)))
+    sparse = MAKE["sparse"]("image", rng.random((60, 40)) * (rng.random((60, 40)) < 0.4))  # no two scores are equal
+    queries = (
+        MAKE["dense"]("text", rng.standard_normal((6, 12))),
+        MAKE["sparse"]("text", rng.random((6, 40)) * (rng.random((6, 40)) < 0.4)),
+    )
+    engine = at.kinds["dense"]
+    mixed = HybridCollection.build(
+        dense, sparse, tmp_path / "mixed", engine=engine, **{**at.settings, "ef_search": 200}
+    )
+    gone = dense.ids[:5]
+    mixed.delete(gone)
+    mixed = HybridCollection.load(tmp_path / "mixed")
+    left = dense.ids[5:]
+    lists = [
+        truth(dense.select(left), "dense", queries[0], 20),
+        truth(sparse.select(left), "sparse", queries[1], 20),
+    ]
+    if engine == "qdrant" and weights != (1.0, 1.0):
+        with pytest.raises(RunError, match="Qdrant weights lists by a formula of its own"):
+            mixed.search(*queries, 10, weights=weights)
+        return
+    run = mixed.search(*queries, 10, depth=20, constant=60, weights=weights)
+    for query in queries[0].ids.to_pylist():
+        sums: dict[str, float] = {}
+        for share, ranked in zip(weights, lists, strict=True):
+            for rank, (document, _) in enumerate(ranked.answer(query), 1):
+                sums[document] = sums.get(document, 0) + share / (60 + rank)
+        best = sorted(sums.values(), reverse=True)[:10]
+        assert np.allclose([score for _, score in run.answer(query)], best, rtol=1e-5)
+        assert all(np.isclose(sums[document], score, rtol=1e-5) for document, score in run.answer(query))

@@ -1,0 +1,247 @@
+"""What only PostgreSQL has: one transaction for a change, limits of its types, and no list of ids in the folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from index_data import dense, random_dense, random_sparse, same_run
+
+pytest.importorskip("psycopg", reason="PostgreSQL's client (extra pgvector) is not installed")
+
+from postgres_server import PASSWORD, PostgresServer
+
+from visir.errors import ConfigurationError, EmbeddingError
+from visir.retrieval.folder import read_index
+from visir.retrieval.kinds import build_index, open_index
+from visir.retrieval.remote import id_index, postgres_client
+from visir.retrieval.remote.engine import EngineError
+from visir.retrieval.remote.families import PGVECTOR
+from visir.retrieval.remote.postgres import PostgresEngine
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[PostgresServer]:
+    with PostgresServer() as running:
+        yield running
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.fsync", lambda _: None)
+    monkeypatch.setattr(postgres_client, "_PAUSE", 0.001)
+    monkeypatch.setenv(PGVECTOR.key, PASSWORD)
+
+
+def rows(server: PostgresServer, table: str) -> int:
+    return int(server.ask(f'SELECT count(*) FROM visir."{table}"')[0][0])
+
+
+def test_the_folder_holds_no_ids_and_the_table_holds_all_of_them(server: PostgresServer, tmp_path: Path) -> None:
+    documents = random_dense("image", 30, 1)
+    index = build_index(documents, "pgvector", tmp_path / "index", url=server.url)
+    files = {name.split("/")[0] for name in read_index(tmp_path / "index").files}
+    assert files == {"space-1"}  # what a vector is like, and none of them
+    table = index.settings.collection
+    assert table.startswith("visir-index-") and rows(server, table) == 30
+    [(id, generation, vector)] = server.ask(f'SELECT id, generation, dense::text FROM visir."{table}" LIMIT 1')
+    sent = documents.select([id]).vectors[0]
+    assert generation == 1
+    assert np.allclose(np.fromstring(vector.strip("[]"), sep=","), sent / np.linalg.norm(sent), atol=1e-6)
+
+
+@pytest.mark.parametrize("change", ["add", "delete"])
+@pytest.mark.parametrize("broken", ["put or drop", "mark"])
+def test_a_connection_that_breaks_during_a_change_takes_it_back(
+    change: str, broken: str, server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("visir.retrieval.remote.index.VALUES", 60)  # a few documents in each COPY
+    monkeypatch.setattr("visir.retrieval.remote.storage._AT_ONCE", 4)
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 3, 2)
+    first, last = documents.select(documents.ids[:25]), documents.select(documents.ids[25:])
+    index = build_index(first, "pgvector", tmp_path / "index", url=server.url, retries=0, ef_search=100)
+    wanted = index.search(queries, 9)
+    name = "mark" if broken == "mark" else {"add": "put", "delete": "drop"}[change]
+    plain, calls = getattr(PostgresEngine, name), []
+
+    def cut(self: PostgresEngine, *arguments: object) -> None:
+        calls.append(1)
+        if len(calls) == (1 if broken == "mark" else 3):
+            server.ask("SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'visir'")
+        plain(self, *arguments)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(PostgresEngine, name, cut)
+        with pytest.raises(EngineError, match="no answer, asked 1 times to"):
+            index.add(last) if change == "add" else index.delete(first.ids[:12])
+    for opened in (index, open_index(tmp_path / "index")):
+        assert same_run(opened.search(queries, 9), wanted) and len(opened.ids) == 25
+    index.add(last) if change == "add" else index.delete(first.ids[:12])
+    assert rows(server, index.settings.collection) == (40 if change == "add" else 13)
+
+
+KILLED = """
+import os, sys
+from index_data import random_dense
+from visir.retrieval.kinds import open_index
+from visir.retrieval.remote.postgres import PostgresEngine
+from visir.retrieval.remote.storage import RemoteStorage
+
+when, folder = sys.argv[1:]
+if when == "before":
+    PostgresEngine.mark = lambda *_: os._exit(9)
+else:
+    plain = RemoteStorage._publish
+    def publish(self, change, documents, engine, content):
+        if "pending" not in content:
+            os._exit(9)
+        plain(self, change, documents, engine, content)
+    RemoteStorage._publish = publish
+documents = random_dense("image", 40, 1)
+open_index(folder).add(documents.select(documents.ids[25:]))
+"""
+
+
+@pytest.mark.parametrize("when", ["before", "after"])
+def test_a_process_that_is_killed_around_the_commit(when: str, server: PostgresServer, tmp_path: Path) -> None:
+    """Before it the index is as it was; after it, as it is to be, although the folder does not say so yet."""
+    documents, queries = random_dense("image", 40, 1), random_dense("text", 3, 2)
+    folder = tmp_path / "index"
+    build_index(documents.select(documents.ids[:25]), "pgvector", folder, url=server.url, ef_search=100)
+    environment = {**os.environ, PGVECTOR.addresses: server.url, "PYTHONPATH": os.pathsep.join(sys.path)}
+    done = subprocess.run([sys.executable, "-c", KILLED, when, str(folder)], env=environment)
+    assert done.returncode == 9 and "pending" in read_index(folder).content
+    there = documents.select(documents.ids[:25]) if when == "before" else documents
+    index = open_index(folder)
+    assert index.ids.equals(there.ids)
+    assert same_run(index.search(queries, 9), build_index(there, "exact").search(queries, 9))
+    index.delete(documents.ids[:5])
+    left = there.select(there.ids[5:])
+    assert "pending" not in read_index(folder).content and rows(server, index.settings.collection) == len(left)
+    assert same_run(open_index(folder).search(queries, 9), build_index(left, "exact").search(queries, 9))
+
+
+def test_who_searches_while_documents_are_added_does_not_see_them(server: PostgresServer, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 60, 1), random_dense("text", 5, 2)
+    build_index(documents.select(documents.ids[:40]), "pgvector", tmp_path / "index", url=server.url, ef_search=100)
+    mine, theirs = open_index(tmp_path / "index"), open_index(tmp_path / "index")
+    wanted = mine.search(queries, 10)
+    theirs.add(documents.select(documents.ids[40:]))
+    assert same_run(mine.search(queries, 10), wanted) and len(mine.ids) == 40
+    assert len(open_index(tmp_path / "index").ids) == 60
+
+
+def test_a_build_that_fails_leaves_no_table(
+    server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = server.ask("SELECT relname FROM pg_class ORDER BY 1")
+    for name in ("put", "settle", "mark"):
+        with monkeypatch.context() as patched:
+            patched.setattr(PostgresEngine, name, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+            with pytest.raises(KeyboardInterrupt):
+                build_index(random_dense("image", 20, 1), "pgvector", tmp_path / "index", url=server.url)
+        assert not (tmp_path / "index").exists()
+        assert server.ask("SELECT relname FROM pg_class ORDER BY 1") == before or name == "put"
+        before = server.ask("SELECT relname FROM pg_class ORDER BY 1")
+    assert not server.ask("SELECT 1 FROM pg_stat_activity WHERE application_name = 'visir' AND state LIKE 'idle in%'")
+
+
+def test_of_many_documents_the_gallery_of_a_run_is_stated(
+    server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(id_index, "LISTED", 20)
+    documents, queries = random_dense("image", 30, 1), random_dense("text", 5, 2)
+    index = build_index(documents, "pgvector", tmp_path / "index", url=server.url, ef_search=100)
+    monkeypatch.setattr(PostgresEngine, "ids", lambda _: pytest.fail("all ids were asked for"))
+    run, wanted = index.search(queries, 7), build_index(documents, "exact").search(queries, 7)
+    assert run.gallery.ids is None and run.gallery.size == 30
+    assert [run.answer(q) for q in queries.ids.to_pylist()] == [wanted.answer(q) for q in queries.ids.to_pylist()]
+
+
+def test_limits_of_the_types_are_said_before_anything_is_sent(server: PostgresServer, tmp_path: Path) -> None:
+    wide = dense("image", np.ones((2, 2001)))
+    with pytest.raises(EmbeddingError, match=r"up to 2,000 values \(float32\); these have 2,001") as caught:
+        build_index(wide, "pgvector", tmp_path / "a", url=server.url)
+    assert "precision=float16 takes up to 4,000, m=0" in str(caught.value)
+    assert len(build_index(wide, "pgvector", tmp_path / "b", url=server.url, precision="float16").ids) == 2
+    assert len(build_index(wide, "pgvector", tmp_path / "c", url=server.url, m=0).ids) == 2
+    with pytest.raises(EmbeddingError, match="up to 4,000 values"):
+        build_index(dense("image", np.ones((2, 4001))), "pgvector", tmp_path / "d", url=server.url, precision="float16")
+    with pytest.raises(EmbeddingError, match="stores vectors of up to 16,000 values"):
+        build_index(dense("image", np.ones((2, 16001))), "pgvector", tmp_path / "e", url=server.url, m=0)
+    small = random_sparse("image", 5, 1)
+    assert len(build_index(small, "pgvector-sparse", tmp_path / "f", url=server.url, m=16).ids) == 5
+
+
+def test_sparse_vectors_of_more_than_a_thousand_terms() -> None:
+    from visir.retrieval.remote.settings import PgvectorSparseSettings
+    from visir.retrieval.remote.sparse import PgvectorSparseIndex
+
+    class Long:
+        offsets = np.array([0, 1000, 2001])
+        ids = random_sparse("image", 2, 1).ids
+
+    settings = PgvectorSparseSettings(url="postgresql://me@here/db", m=16)
+    with pytest.raises(EmbeddingError, match="up to 1,000 terms; that of 'i0001' has 1,001, and 1 have more") as caught:
+        PgvectorSparseIndex._check(Long, settings)  # type: ignore[arg-type]
+    assert "m=0" in str(caught.value)
+    PgvectorSparseIndex._check(Long, PgvectorSparseSettings(url="postgresql://me@here/db"))  # type: ignore[arg-type]
+
+
+def test_half_precision_comes_back_in_half_precision(server: PostgresServer, tmp_path: Path) -> None:
+    documents, queries = random_dense("image", 30, 1), random_dense("text", 4, 2)
+    index = build_index(documents, "pgvector", tmp_path / "index", url=server.url, precision="float16", ef_search=100)
+    unit = documents.vectors / np.linalg.norm(documents.vectors, axis=1, keepdims=True)
+    assert np.array_equal(index.documents().vectors, unit.astype(np.float16).astype(np.float32))
+    wanted = build_index(documents, "exact").search(queries, 30)
+    run = index.search(queries, 30)
+    for query in queries.ids.to_pylist():
+        exact = dict(wanted.answer(query))
+        assert all(abs(score - exact[document]) < 2e-3 for document, score in run.answer(query))
+
+
+@pytest.mark.parametrize(
+    ("url", "fault"),
+    [
+        ("", "needs the address of its server"),
+        ("http://here:5432/db", "is no address of a server"),
+        ("postgresql:///db", "is no address of a server of PostgreSQL"),
+        ("postgresql://me:pass@here/db", "holds a password or a query"),
+        ("postgresql://me@here/db?sslmode=disable", "holds a password or a query"),
+    ],
+)
+def test_addresses_that_are_none_or_hold_a_secret(url: str, fault: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigurationError, match=fault) as caught:
+        build_index(random_dense("image", 5, 1), "pgvector", tmp_path / "index", url=url)
+    assert "pass@" not in str(caught.value)
+
+
+def test_nothing_is_sent_to_a_server_that_nobody_has_named(
+    server: PostgresServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from visir.retrieval.remote import addresses
+
+    build_index(random_dense("image", 5, 1), "pgvector", tmp_path / "index", url=server.url)
+    monkeypatch.setattr(addresses, "_named", set())
+    with pytest.raises(EngineError, match="nobody has named here; nothing was sent") as caught:
+        open_index(tmp_path / "index")
+    assert f"export {PGVECTOR.addresses}={server.url}" in str(caught.value)
+    monkeypatch.setenv(PGVECTOR.addresses, f"postgresql://127.0.0.1:{server.port}")  # a server, whatever is in it
+    assert len(open_index(tmp_path / "index").ids) == 5
+
+
+def test_settings_that_the_server_would_refuse(tmp_path: Path) -> None:
+    documents, url = random_dense("image", 5, 1), "postgresql://me@here/db"
+    for options, fault in (
+        ({"m": 1}, "m=1"),
+        ({"m": 64, "ef_construction": 100}, "ef_construction from 2 m"),
+        ({"collection": "é" * 32}, "names of up to 63 bytes"),
+        ({"precision": "float8"}, "float32 or float16"),
+    ):
+        with pytest.raises(ConfigurationError, match=fault):
+            build_index(documents, "pgvector", tmp_path / "index", url=url, **options)
