@@ -106,9 +106,10 @@ def dirty_log(folder: Path, rows: int, visitors: int, files: int = 2, seed: int 
 
 
 def rows(folder: Path, part: str, order: list[str]) -> pa.Table:
-    table = pa.concat_tables(pq.read_table(file) for file in sorted((folder / part).glob("*.parquet")))
-    table = table.sort_by([(name, "ascending") for name in order])
-    return pa.table(dict(zip(table.schema.names, table.columns, strict=True)))  # engines differ in what may be null
+    tables = [pq.read_table(file) for file in sorted((folder / part).glob("*.parquet"))]
+    # Files differ in what may be null.
+    tables = [pa.table(dict(zip(table.schema.names, table.columns, strict=True))) for table in tables]
+    return pa.concat_tables(tables).sort_by([(name, "ascending") for name in order])
 
 
 def same_folders(one: Path, other: Path) -> None:

@@ -8,8 +8,6 @@ be in two partitions.
 
 Spark's own SQL was tried: its windows sort the rows once for each order, and its plans read the log several times.
 
-This file has more than 400 lines: what Spark needs to be told about a log stands beside what is done with it.
-
 The Python of the workers needs visir with the extra "sessions". What Spark reads is Parquet, one event a row.
 """
 
@@ -25,12 +23,10 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from itertools import accumulate
 from pathlib import Path
 from typing import TYPE_CHECKING
-from urllib.parse import unquote
 
-from visir.errors import ConfigurationError, VisirError, raise_faults, require
+from visir.errors import ConfigurationError, VisirError, require
 from visir.sessions.advice import advice
 from visir.sessions.bucket import PARTS, write_bucket
 from visir.sessions.counts import LogCounts, counts_document
@@ -39,7 +35,15 @@ from visir.sessions.engine import duckdb_engine
 from visir.sessions.folder import SESSIONS
 from visir.sessions.mapping import LogMapping
 from visir.sessions.reading import reading_error
-from visir.sessions.source import log_files, passed_over, table_sql
+from visir.sessions.source import log_files, passed_over
+from visir.sessions.spark_log import (
+    ARRIVAL,
+    columns_as_duckdb_reads_them,
+    log_session,
+    numbered_rows,
+    reason_of,
+    types_of_files,
+)
 from visir.storage import Scratch, new_folder
 
 if TYPE_CHECKING:
@@ -52,7 +56,6 @@ ROWS_PER_PARTITION = 500_000
 MEMORY = "2GB"
 """What DuckDB may hold in one task; more is spilled to the worker's disk."""
 
-_ARRIVAL = "number of the row in the log"  # beside the log's own columns
 _VISITOR = "visitor_of_row"
 _PURPOSE = "Finding sessions with Spark"
 
@@ -103,7 +106,7 @@ def sessionise_spark(
     work = _Work(_suits(mapping), _positive(idle_minutes), memory)
     with Scratch.beside(out) as scratch:
         files = [file.absolute() for file in log_files(source, mapping, scratch)]
-        work.expected = _types_of_files(files, mapping)
+        work.expected = types_of_files(files, mapping)
         with new_folder(out, SESSIONS, replace=replace) as change, _python_of_workers(spark):
             rows, partitions = _by_visitor(spark, files, work)
             for part in PARTS:
@@ -194,10 +197,10 @@ class _Work:
         import pyarrow.parquet as pq
 
         self.log = pa.schema([field.with_name(name) for field, name in zip(log, names, strict=True)])
-        columns = [quoted(_ARRIVAL), *self._columns_as_duckdb_reads_them()]
-        present = [name for name in names if name != _ARRIVAL]
+        columns = [quoted(ARRIVAL), *columns_as_duckdb_reads_them(self.log, self.expected)]
+        present = [name for name in names if name != ARRIVAL]
         source = f"(SELECT {', '.join(columns)} FROM log)"
-        self.rows = rows_sql(self.mapping, source, present, arrival=quoted(_ARRIVAL))
+        self.rows = rows_sql(self.mapping, source, present, arrival=quoted(ARRIVAL))
         with Scratch.temporary("sessions") as scratch:
             try:
                 self.write(iter(()), scratch, "none.parquet")
@@ -239,33 +242,6 @@ class _Work:
                 engine.register("log", pa.Table.from_arrays(batch.columns, schema=self.log))
                 texts = pa.array([row[0] for row in engine.execute(query).fetchall()], pa.string())
                 yield pa.RecordBatch.from_arrays([*batch.columns, texts], names=[*batch.schema.names, _VISITOR])
-
-    def _columns_as_duckdb_reads_them(self) -> list[str]:
-        import duckdb
-
-        assert self.log is not None
-        with duckdb.connect() as engine:
-            engine.register("log", self.log.empty_table())
-            types = {row[0]: row[1] for row in engine.execute("DESCRIBE log").fetchall()}
-        del types[_ARRIVAL]
-        pairs = {
-            name: (types.get(name), self.expected.get(name, type)) for name, type in (types | self.expected).items()
-        }
-        faults = [
-            f"{name}: {type} for DuckDB, {f'{of_spark} for Spark' if of_spark else 'not seen by Spark'}"
-            for name, (of_spark, type) in pairs.items()
-            if of_spark is None or not (type == of_spark or _same_value(of_spark, type))
-        ]
-        raise_faults(
-            ConfigurationError,
-            "Spark reads columns of the log otherwise than DuckDB",
-            faults,
-            hint="write these columns as texts or numbers into the files, or use sessionise, on one machine",
-        )
-        return [
-            f"CAST({quoted(name)} AS {type}) AS {quoted(name)}" if type != of_spark else quoted(name)
-            for name, (of_spark, type) in pairs.items()
-        ]
 
 
 def _written(work: _Work, folder: Path, batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
@@ -348,13 +324,13 @@ def _by_visitor(spark: SparkSession, files: Sequence[str | Path], work: _Work) -
     from pyspark.sql import functions as f
     from pyspark.sql.types import StringType, StructField, StructType
 
-    session = _session(spark)
+    session = log_session(spark)
     try:
-        rows, names, count = _numbered_rows(session, files, work.mapping)
+        rows, names, count = numbered_rows(session, files, work.mapping)
         work.learn(rows.limit(0).toArrow().schema, names)
     except (PySparkException, Py4JJavaError) as fault:
         raise VisirError(
-            f"Spark cannot read the log: {_reason(str(fault))}",
+            f"Spark cannot read the log: {reason_of(str(fault))}",
             hint="the same column must have the same type in all files, and a type that Spark has",
         ) from fault
     partitions = max(1, -(-count // ROWS_PER_PARTITION))
@@ -364,24 +340,8 @@ def _by_visitor(spark: SparkSession, files: Sequence[str | Path], work: _Work) -
             work.with_visitor, StructType([*rows.schema.fields, StructField(_VISITOR, StringType())])
         )
         return rows.repartition(partitions, _VISITOR).drop(_VISITOR), partitions
-    column, arrival = (f.col(rows.columns[names.index(name)]).cast("string") for name in (column, _ARRIVAL))
+    column, arrival = (f.col(rows.columns[names.index(name)]).cast("string") for name in (column, ARRIVAL))
     return rows.repartition(partitions, f.coalesce(column, arrival)), partitions
-
-
-def _session(spark: SparkSession) -> SparkSession:
-    session = spark.newSession()
-    session.conf.set("spark.sql.session.timeZone", "UTC")
-    session.conf.set("spark.sql.ansi.enabled", "true")
-    session.conf.set("spark.sql.caseSensitive", "false")  # as DuckDB
-    session.conf.set("spark.sql.files.ignoreCorruptFiles", "false")  # a log that is read in part has other sessions
-    session.conf.set("spark.sql.files.ignoreMissingFiles", "false")
-    session.conf.set("spark.sql.parquet.binaryAsString", "false")
-    session.conf.set("spark.sql.parquet.inferTimestampNTZ.enabled", "true")
-    for name in ("datetimeRebaseModeInRead", "int96RebaseModeInRead"):
-        session.conf.set(f"spark.sql.parquet.{name}", "CORRECTED")
-    session.conf.set("spark.sql.adaptive.enabled", "false")  # which would merge partitions: their number is known
-    session.conf.set("spark.sql.shuffle.partitions", "8")  # for counts of rows; `_by_visitor` sets its own
-    return session
 
 
 @contextmanager
@@ -425,81 +385,6 @@ def _suits(mapping: LogMapping) -> LogMapping:
             hint="bring the log into the layout of the preset 'events' first (docs/reference/session-logs.md)",
         )
     return mapping
-
-
-def _numbered_rows(
-    session: SparkSession, files: Sequence[str | Path], mapping: LogMapping
-) -> tuple[DataFrame, list[str], int]:
-    """The mapping's columns with the number of each row, from 1 (Parquet knows a row's place in its file); their names
-    in the log; and how many rows there are.
-
-    Spark's own names are c0, c1, …: PySpark cannot call a column by every name.
-    """
-    from pyspark.sql import functions as f
-
-    hidden = [f"{file}" for file in files if str(file).rpartition("/")[2].startswith((".", "_"))]
-    hint = "give these files other names, or name the others one by one"
-    raise_faults(VisirError, 'Spark passes over files whose names begin with "." or "_"', hidden, hint=hint)
-    addresses = {str(file): _address(file) if isinstance(file, Path) else file for file in files}  # a file twice: once
-    log = session.read.option("mergeSchema", "true").parquet(*addresses.values())
-    rows_sql(mapping, "log", log.columns)  # names that the log does not have
-    names = dict.fromkeys(name for columns in mapping.raw.values() for name in columns if name in log.columns)
-    columns = [f.col(_quoted_for_spark(name)).alias(f"c{number}") for number, name in enumerate(names)]
-    place = (f.col("_metadata.file_path").alias("file_of_row"), f.col("_metadata.row_index").alias("row_of_file"))
-    where = log.select(*columns, *place)
-    rows = {_plain(unquote(row["file_of_row"])): row for row in where.groupBy("file_of_row").count().collect()}
-    plain = [_plain(f"file://{file.absolute()}" if isinstance(file, Path) else file) for file in files]
-    counts = [rows[file] for file in plain if file in rows]  # a file without rows is in no row
-    before = list(accumulate((count["count"] for count in counts), initial=0))
-    starts = [(count["file_of_row"], start) for count, start in zip(counts, before, strict=False)]
-    table = session.createDataFrame(starts, "file_of_row string, rows_before bigint")
-    joined = where.join(f.broadcast(table), "file_of_row")  # a file that the log has twice is in the table twice
-    arrival = f.col("rows_before") + f.col("row_of_file") + 1
-    own = [f"c{number}" for number in range(len(columns))]
-    return joined.select(*own, arrival.alias(f"c{len(own)}")), [*names, _ARRIVAL], before[-1]
-
-
-def _types_of_files(files: Sequence[Path], mapping: LogMapping) -> dict[str, str]:
-    """The columns of the mapping that the files have, with the types that DuckDB reads."""
-    import duckdb
-
-    wanted = {name for columns in mapping.raw.values() for name in columns}
-    with duckdb.connect() as engine:
-        try:
-            rows = engine.execute(f"DESCRIBE SELECT * FROM {table_sql(files, mapping)}").fetchall()
-        except duckdb.Error as fault:
-            raise reading_error(mapping, fault) from fault
-    return {row[0]: row[1] for row in rows if row[0] in wanted}
-
-
-def _same_value(of_spark: str, of_duckdb: str) -> bool:
-    """Whether a value that Spark read as one type is, cast to the other, what DuckDB reads."""
-    whole = re.compile(r"U?(TINY|SMALL|BIG|HUGE)?INT(EGER)?|DECIMAL\(20,0\)")
-    if whole.fullmatch(of_spark) and whole.fullmatch(of_duckdb):
-        return True
-    as_they_are = (("TIMESTAMP WITH TIME ZONE", "TIMESTAMP"), ("VARCHAR", "JSON"))  # INT96; times are in UTC here
-    return of_spark == '"NULL"' or (of_spark, of_duckdb) in as_they_are
-
-
-def _quoted_for_spark(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
-
-
-def _reason(message: str) -> str:
-    """The line of a message of Spark that tells most: the last cause, without Java's lines."""
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    causes = [line.removeprefix("Caused by: ") for line in lines if line.startswith("Caused by: ")]
-    return (causes or lines)[-1 if causes else 0]
-
-
-def _address(path: Path) -> str:
-    """A path as Spark reads it: it is not decoded, but *, ?, [, { are patterns."""
-    return "file://" + re.sub(r"([*?\[\]{}\\])", r"\\\1", str(path.absolute()))
-
-
-def _plain(address: str) -> str:
-    """A file's address without the slashes that `file:/a` and `file:///a` differ in."""
-    return address.partition(":")[2].lstrip("/")
 
 
 def _name(number: int) -> str:
