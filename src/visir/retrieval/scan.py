@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from visir.jit import pays
 from visir.progress import Progress
 from visir.records import Ties
-from visir.retrieval import kernels
+from visir.retrieval import few, kernels
 from visir.retrieval.pairs import score_places
 from visir.retrieval.vectors import BLOCK, Side
 from visir.threads import Share, cores, one_blas_thread, piece, spread
@@ -139,6 +140,21 @@ def scan(rows: Side, columns: Side, forward: SearchState, backward: SearchState 
                 precise = precise or looked > tile.size * dimension // 4
                 advance(tile.size)
         return [_answers(state, queries, candidates) for state, queries, candidates in both]
+
+
+def best_of(queries: Side, documents: Side, depth: int) -> Answers:
+    """The best documents of each query; of equal ones the first. Few vectors are searched without compiled loops.
+
+    Args:
+        queries: The queries.
+        documents: At least `depth`.
+        depth: How many for each query.
+    """
+    if not pays(len(queries) * len(documents) * documents.embeddings.dimension):
+        return few.best(queries.block(0, len(queries)), documents.block(0, len(documents)), depth)
+    none = np.zeros(len(queries) + 1, np.int64)
+    state = SearchState(np.arange(len(queries)), none, np.empty(0, np.int64), depth)
+    return scan(queries, documents, state, None, "id")[0]
 
 
 def _look(

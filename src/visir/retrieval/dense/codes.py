@@ -24,9 +24,9 @@ _MOST = 16_384
 _LEAST = 16
 """Centroids of product quantisation (4 bits), and so the fewest vectors it is trained with."""
 _GRAPH = 1024
-"""From this many centroids on, those near a vector are found in a graph over them."""
+"""From this many centroids on, the list of a vector that is added is found in a graph over them."""
 _COARSE = 64
-"""Candidates in that graph, at least."""
+"""Candidates in that graph."""
 
 
 def usual_lists(vectors: int) -> int:
@@ -97,8 +97,19 @@ def copied(codes: Any) -> Any:
     return load_faiss(PURPOSE).clone_index(codes)
 
 
+def centroids_of(codes: Any) -> NDArray[np.float32]:
+    """Return the (lists, d) centroids, with zeros at the end as `codes` has them."""
+    centroids: NDArray[np.float32] = codes.quantizer.reconstruct_n(0, codes.nlist)
+    return centroids
+
+
 def nearest_codes(
-    codes: Any, queries: NDArray[np.float32], wanted: int, probes: int, dead: NDArray[np.bool_]
+    codes: Any,
+    queries: NDArray[np.float32],
+    lists: NDArray[np.int32],
+    products: NDArray[np.float32],
+    wanted: int,
+    dead: NDArray[np.bool_],
 ) -> NDArray[np.int64]:
     """Return the (n, wanted) rows whose codes are nearest to each query, -1 where there are fewer in the lists read.
 
@@ -107,28 +118,31 @@ def nearest_codes(
     Args:
         codes: The index.
         queries: (n, d) vectors.
+        lists: (n, probes) the lists that are read for each query.
+        products: (n, probes) the products of the query with the centroids of these lists.
         wanted: How many rows.
-        probes: How many lists are read for each query.
         dead: (rows,) the rows that are passed over.
     """
     faiss = load_faiss(PURPOSE)
-    padded = _padded(queries, codes.d)
+    padded, products = _padded(queries, codes.d), np.ascontiguousarray(products)
     rows = np.empty((len(padded), wanted), np.int64)
     options: dict[str, Any] = {}
-    if isinstance(faiss.downcast_index(codes.quantizer), faiss.IndexHNSWFlat):
-        options["quantizer_params"] = faiss.SearchParametersHNSW(efSearch=max(_COARSE, 2 * probes))
     if dead.any():
         alive = np.packbits(~dead, bitorder="little")
         options["sel"] = faiss.IDSelectorBitmap(alive)
-    parameters = faiss.SearchParametersIVF(nprobe=probes, **options)
+    parameters = faiss.SearchParametersIVF(nprobe=lists.shape[1], **options)
+    numbers = lists.astype(np.int64)
 
     def share(part: Share) -> None:
         first, last = piece(len(padded), part)
         distances = np.empty((1, wanted), np.float32)
         with faiss_threads(faiss, 1):
             for query in range(first, last):
-                alone = slice(query, query + 1)
-                codes.search(padded[alone], wanted, params=parameters, D=distances, I=rows[alone])
+                own = slice(query, query + 1)
+                given = map(faiss.swig_ptr, (padded[own], numbers[own], products[own], distances, rows[own]))
+                vector, some, scores, best_scores, best_rows = given
+                # The method without "_c" takes no parameters.
+                codes.search_preassigned_c(1, vector, wanted, some, scores, best_scores, best_rows, False, parameters)
 
     spread(share, len(padded))
     return rows

@@ -9,13 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from visir.jit import pays
 from visir.records import Embeddings
-from visir.retrieval import few
 from visir.retrieval.answers import Hits
 from visir.retrieval.parts import DENSE
 from visir.retrieval.rows import Rows
-from visir.retrieval.scan import SearchState, scan
+from visir.retrieval.scan import best_of
 from visir.retrieval.settings import setting
 from visir.retrieval.stored import StoredIndex
 from visir.retrieval.vectors import Side
@@ -64,12 +62,7 @@ class FlatIndex(StoredIndex[Embeddings]):
             if len(places) == 0:
                 continue
             depth = min(k, len(places))
-            if pays(len(queries) * rows.parts[part].vectors.size):
-                none = np.zeros(len(queries) + 1, np.int64)
-                state = SearchState(np.arange(len(queries)), none, np.empty(0, np.int64), depth)
-                ((indices, scores),) = scan(asking, built[part], state, None, "id")
-            else:
-                indices, scores = few.best(asking.block(0, len(queries)), built[part].block(0, len(places)), depth)
+            indices, scores = best_of(asking, built[part], depth)
             row = places[indices.ravel()] + rows.starts[part]
             hits.append(Hits(np.repeat(np.arange(len(queries)), depth), rows.places[row], scores.ravel()))
         return Hits.joined(hits)

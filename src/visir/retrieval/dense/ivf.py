@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,13 +15,14 @@ from numpy.typing import NDArray
 from visir.errors import EmbeddingError
 from visir.fingerprint import hash_columns, hash_json
 from visir.mapped import expect_single_rows, release
-from visir.records import Embeddings
+from visir.records import Embeddings, EncoderCard
 from visir.retrieval import kernels
 from visir.retrieval.answers import Hits
 from visir.retrieval.dense.codes import (
     PURPOSE,
     SAMPLE,
     append,
+    centroids_of,
     copied,
     nearest_codes,
     trained,
@@ -31,6 +33,7 @@ from visir.retrieval.faiss_library import load_faiss
 from visir.retrieval.folder import INDEX, check_new_index
 from visir.retrieval.parts import DENSE
 from visir.retrieval.rows import LARGEST, Rows
+from visir.retrieval.scan import best_of
 from visir.retrieval.settings import setting, settings_of
 from visir.retrieval.stored import IndexState, StoredIndex
 from visir.retrieval.vectors import BLOCK, Side
@@ -71,6 +74,11 @@ class CodedRows:
 
     codes: Any
     rows: int
+
+    @cached_property
+    def centroids(self) -> Side:
+        """The centroid of each list, for exact search."""
+        return _side(centroids_of(self.codes))
 
 
 class IvfIndex(StoredIndex[Embeddings]):
@@ -239,14 +247,23 @@ class IvfIndex(StoredIndex[Embeddings]):
             return self._scored(rows, asking, query, np.tile(rows.live, len(queries)))
         lists = int(built.codes.nlist)
         probes = min(settings.probes or usual_probes(lists), lists)
-        candidates = nearest_codes(built.codes, asking, wanted, probes, rows.dead)
+        candidates = self._candidates(built, asking, wanted, probes, rows.dead)
         short = np.flatnonzero((candidates >= 0).sum(axis=1) < k)
         while len(short) and probes < lists:
             probes = min(4 * probes, lists)
-            candidates[short] = nearest_codes(built.codes, asking[short], wanted, probes, rows.dead)
+            candidates[short] = self._candidates(built, asking[short], wanted, probes, rows.dead)
             short = short[(candidates[short] >= 0).sum(axis=1) < k]
         query, rank = np.nonzero(candidates >= 0)
         return self._scored(rows, asking, query, candidates[query, rank])
+
+    def _candidates(
+        self, built: CodedRows, asking: NDArray[np.float32], wanted: int, probes: int, dead: NDArray[np.bool_]
+    ) -> NDArray[np.int64]:
+        """Return (n, wanted) rows whose codes are near, -1 where there are fewer."""
+        centroids = built.centroids
+        padded = np.pad(asking, ((0, 0), (0, centroids.embeddings.dimension - asking.shape[1])))
+        lists, products = best_of(_side(padded), centroids, probes)
+        return nearest_codes(built.codes, asking, lists, products, wanted, dead)
 
     def _scored(
         self, rows: Rows[Embeddings], asking: NDArray[np.float32], query: NDArray[np.int64], row: NDArray[np.int64]
@@ -268,6 +285,12 @@ class IvfIndex(StoredIndex[Embeddings]):
             "dtype": str(rows.parts[0].vectors.dtype),
             "bytes_in_memory": int(codes.code_size) * len(rows) + 8 * len(rows) + 4 * lists * codes.d,
         }
+
+
+def _side(vectors: NDArray[np.float32]) -> Side:
+    """Vectors without a meaning of their own, as they are compared by dot product."""
+    ids = pa.array([str(row) for row in range(len(vectors))], pa.string())
+    return Side(Embeddings("image", ids, vectors, EncoderCard("centroids", "imported")), np.arange(len(vectors)), "dot")
 
 
 def _slice(documents: Embeddings, start: int, end: int) -> Embeddings:
