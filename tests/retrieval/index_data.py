@@ -8,7 +8,9 @@ import numpy as np
 import pyarrow as pa
 from scipy.sparse import csr_array
 
+from visir.errors import ConfigurationError
 from visir.records import Embeddings, EncoderCard, MultiVectorEmbeddings, SparseEmbeddings, Vocabulary
+from visir.retrieval.kinds import Kind
 
 CARD = EncoderCard("test", "imported")
 TERMS = 40
@@ -75,3 +77,12 @@ def same_run(one, other) -> bool:  # type: ignore[no-untyped-def]
         and one.documents.equals(other.documents)
         and all(np.array_equal(getattr(one, part), getattr(other, part)) for part in ("offsets", "indices", "scores"))
     )
+
+
+def lies_in_a_folder(kind: Kind) -> bool:
+    """Whether an index of this kind needs no server; `test_engines.py` has the others."""
+    settings = getattr(kind.described(), "settings_type", None)
+    try:
+        return settings is None or settings() is not None
+    except ConfigurationError:
+        return False

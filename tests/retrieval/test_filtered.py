@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from index_data import TRUTH, dense, vectors
+from index_data import TRUTH, dense, lies_in_a_folder, vectors
 
 from visir.errors import RunError
+from visir.records import Run
 from visir.retrieval import filtered
 from visir.retrieval.filtered import FilteredIndex, search_among
 from visir.retrieval.kinds import KINDS, build_index
 
-EVERY = [name for name, kind in KINDS.items() if all(map(find_spec, kind.packages))]
+EVERY = [name for name, kind in KINDS.items() if all(map(find_spec, kind.packages)) and lies_in_a_folder(kind)]
 EXACT = [name for name in EVERY if KINDS.get(name).exact]
 
 
@@ -84,11 +85,14 @@ def test_an_index_that_filters_itself_is_asked_to() -> None:
     index = build_index(documents, "exact")
 
     class Own(type(index)):  # type: ignore[misc]
+        filters_up_to = 3
+
         def search_among(self, queries, allowed, k=10, **options):  # type: ignore[no-untyped-def]
             return ("asked", allowed.to_pylist(), k)
 
     index.__class__ = Own
-    assert search_among(index, queries, ["i0003", "nowhere", "i0001"], 2) == ("asked", ["i0001", "i0003"], 2)
+    assert search_among(index, queries, ["i0003", "nowhere", "i0001"], 2) == ("asked", ["i0001", "i0003", "nowhere"], 2)
+    assert isinstance(search_among(index, queries, documents.ids[:4], 2), Run)  # more than it filters by itself
 
 
 def test_nothing_allowed_and_nothing_there() -> None:

@@ -13,25 +13,26 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from index_data import MAKE, PARTS, TRUTH, WIDTH, dense, random_dense, random_sparse, same_run, vectors
+from index_data import (
+    MAKE,
+    PARTS,
+    TRUTH,
+    WIDTH,
+    dense,
+    lies_in_a_folder,
+    random_dense,
+    random_sparse,
+    same_run,
+    vectors,
+)
 
 from visir.errors import ConfigurationError, EmbeddingError, RunError, VisirError
 from visir.records import Embeddings, EncoderCard, SparseEmbeddings
 from visir.retrieval.exact import search
 from visir.retrieval.folder import IndexFolderError
-from visir.retrieval.kinds import KINDS, Kind, build_index, form_of, kinds_for, open_index, settings_of_kind
+from visir.retrieval.kinds import KINDS, build_index, form_of, kinds_for, open_index, settings_of_kind
 from visir.retrieval.settings import settings_of
 from visir.storage import MANIFEST, Manifest
-
-
-def lies_in_a_folder(kind: Kind) -> bool:
-    """Whether an index of this kind needs no server; `test_engines.py` has the others."""
-    settings = getattr(kind.described(), "settings_type", None)
-    try:
-        return settings is None or settings() is not None
-    except ConfigurationError:
-        return False
-
 
 EVERY = [name for name, kind in KINDS.items() if all(map(find_spec, kind.packages)) and lies_in_a_folder(kind)]
 EXACT = [name for name in EVERY if KINDS.get(name).exact]

@@ -26,8 +26,8 @@ def steps_of(weights: NDArray[np.float32]) -> tuple[NDArray[np.int8], NDArray[np
 
     Example:
         >>> codes, steps = steps_of(np.array([[1.27, -0.64], [0, 0]], np.float32))
-        >>> codes.tolist(), steps.round(4).tolist()
-        ([[127, -64], [0, 0]], [[0.01], [1.0]])
+        >>> codes.tolist(), [round(step, 4) for step in steps.ravel().tolist()]
+        ([[127, -64], [0, 0]], [0.01, 1.0])
     """
     largest = np.abs(weights).max(axis=1, keepdims=True)
     steps = np.where(largest > 0, largest / _LEVELS, 1).astype(np.float32)
