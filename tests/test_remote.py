@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import io
-import os
-import socket
-import subprocess
-import sys
 import tarfile
 import time
 import zipfile
@@ -19,6 +15,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from s3_server import s3_server
 from visir.collections import open_collection
 from visir.collections.images import ImageReader
 from visir.encoders import Store, encode, encode_detailed, load
@@ -204,25 +201,7 @@ def test_addresses_that_lead_nowhere(memory: fsspec.AbstractFileSystem, monkeypa
 
 
 def test_on_a_server_that_speaks_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    if find_spec("moto") is None or find_spec("s3fs") is None:
-        pytest.skip("needs an S3 server to talk to: pip install s3fs 'moto[server]'")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen([sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-                              stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)  # fmt: skip
-    try:
-        for name, value in (("AWS_ENDPOINT_URL", f"http://127.0.0.1:{port}"), ("AWS_ACCESS_KEY_ID", "a"),
-                            ("AWS_SECRET_ACCESS_KEY", "b"), ("AWS_DEFAULT_REGION", "us-east-1")):  # fmt: skip
-            monkeypatch.setenv(name, value)
-        for name in [one for one in os.environ if one.lower().endswith("_proxy")]:
-            monkeypatch.delenv(name)
-        for _ in range(200):
-            with socket.socket() as asked:
-                if asked.connect_ex(("127.0.0.1", port)) == 0:
-                    break
-            time.sleep(0.1)
-        files = fsspec.filesystem("s3")
+    with s3_server(monkeypatch) as files:
         files.mkdir("bucket")
         files.pipe("bucket/photos/a.png", picture(10))
         files.pipe("bucket/photos/b.png", picture(20))
@@ -235,6 +214,3 @@ def test_on_a_server_that_speaks_s3(tmp_path: Path, monkeypatch: pytest.MonkeyPa
             local_copy("s3://bucket/nothing")
         with pytest.raises(VisirError, match="check address, permissions and credentials"):
             RemoteFolder("s3://no-such-bucket-here").put(tmp_path, "x", ["y"])
-    finally:
-        server.terminate()
-        server.wait(20)

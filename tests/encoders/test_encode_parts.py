@@ -14,7 +14,6 @@ import time
 import zipfile
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,6 +26,7 @@ from encoder_toys import Means
 from fsspec.implementations.memory import MemoryFileSystem
 from PIL import Image
 
+from s3_server import s3_server
 from verbs import say
 from visir.cli.encode import encode as encode_verb
 from visir.collections import open_collection
@@ -484,36 +484,8 @@ def test_on_a_server_that_speaks_s3(source: Path, s3: Any, tmp_path: Path) -> No
 
 @pytest.fixture
 def s3(monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    if find_spec("moto") is None or find_spec("s3fs") is None:
-        pytest.skip("needs an S3 server to talk to: pip install s3fs 'moto[server]'")
-    import socket
-
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    settings = {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{port}", "AWS_ACCESS_KEY_ID": "a",
-                "AWS_SECRET_ACCESS_KEY": "b", "AWS_DEFAULT_REGION": "us-east-1"}  # fmt: skip
-    for name, value in settings.items():
-        monkeypatch.setenv(name, value)
-    for name in [name for name in os.environ if name.lower().endswith("_proxy")]:
-        monkeypatch.delenv(name)
-
-    def answers() -> bool:
-        with socket.socket() as client:
-            return client.connect_ex(("127.0.0.1", port)) == 0
-
-    try:
-        until(answers)
-        fsspec.filesystem("s3").clear_instance_cache()
-        yield fsspec.filesystem("s3")
-    finally:
-        server.terminate()
-        server.wait(20)
+    with s3_server(monkeypatch) as files:
+        yield files
 
 
 # -- the verb

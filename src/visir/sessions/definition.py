@@ -27,7 +27,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from datetime import datetime
 
-from visir.errors import ConfigurationError, nearest, raise_faults
+from visir.errors import ConfigurationError, VisirError, nearest, raise_faults
 from visir.sessions.mapping import ACTIONS, COLUMNS, COUNTED, LogMapping
 from visir.sessions.sql import local_sql, text_literal, weekday_sql
 
@@ -301,6 +301,17 @@ SELECT visitor, session, customer, began, ended, CAST(hour({local}) AS TINYINT) 
   CAST({weekday_sql(local)} AS TINYINT) AS weekday, length, events, {", ".join(map(_plural, ACTIONS))},
   unique_queries, purchase, device, devices, channel
 FROM grouped"""
+
+
+def positive_minutes(idle_minutes: float) -> float:
+    """Return the minutes.
+
+    Raises:
+        VisirError: They would end every session, or none: not a number above 0.
+    """
+    if not 0 < idle_minutes < float("inf"):
+        raise VisirError(f"{idle_minutes} idle minutes: not a number above 0.", hint=f"the thesis uses {IDLE_MINUTES}")
+    return idle_minutes
 
 
 def _idle(idle_minutes: float) -> str:

@@ -23,6 +23,11 @@ def parts_of(folder: str | Path) -> list[tuple[Path, Path]]:
     return [(folder / "sessions" / name, folder / "events" / name) for name in names]
 
 
+def part_name(number: int) -> str:
+    """The name of a part, counted from 0: names are in the order of the parts."""
+    return f"part-{number:05d}.parquet"
+
+
 def table_of(*files: Path) -> str:
     """The table expression of Parquet files that are read as one."""
     return f"read_parquet([{', '.join(map(path_literal, files))}])"

@@ -14,14 +14,13 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from visir.errors import VisirError
 from visir.progress import Progress
 from visir.sessions.advice import advice
 from visir.sessions.bucket import PARTS, write_bucket
 from visir.sessions.counts import LogCounts, counts_document
-from visir.sessions.definition import IDLE_MINUTES
+from visir.sessions.definition import IDLE_MINUTES, positive_minutes
 from visir.sessions.engine import duckdb_engine
-from visir.sessions.folder import SESSIONS
+from visir.sessions.folder import SESSIONS, part_name
 from visir.sessions.mapping import LogMapping
 from visir.sessions.reading import read_events, write_malformed
 from visir.sessions.source import log_files, passed_over
@@ -76,8 +75,7 @@ def sessionise(
         >>> counts.sessions, counts.purchases, counts.rejected["no_visitor"]
         (1, 1, 1)
     """
-    if idle_minutes <= 0:
-        raise VisirError(f"{idle_minutes} idle minutes end every session.", hint="the thesis uses 30")
+    positive_minutes(idle_minutes)
     out = Path(out)
     purpose, kept_order = "Finding sessions in a log", {"preserve_insertion_order": True}
     with (
@@ -107,7 +105,7 @@ def _write(
 ) -> Counter[str]:
     for number in range(len(buckets)):
         for part in PARTS:
-            change.file(f"{part}/{_name(number)}")
+            change.file(f"{part}/{part_name(number)}")
     threads = _threads(engine)
     workers = max(1, min(threads, len(buckets)))
     engine.execute(f"SET threads = {threads - workers + 1}")  # those who work on buckets, and who helps them
@@ -115,7 +113,7 @@ def _write(
 
     def write(number: int) -> Counter[str]:
         with engine.cursor() as cursor:
-            name, folder = _name(number), change.folder
+            name, folder = part_name(number), change.folder
             return write_bucket(cursor, buckets[number], name, folder, idle_minutes=idle_minutes, zone=mapping.zone)
 
     with ThreadPoolExecutor(workers) as pool, Progress("finding sessions", len(buckets), "buckets") as advance:
@@ -128,7 +126,3 @@ def _write(
             pool.shutdown(cancel_futures=True)
             raise
     return total
-
-
-def _name(number: int) -> str:
-    return f"part-{number:05d}.parquet"

@@ -30,9 +30,9 @@ from visir.errors import ConfigurationError, VisirError, require
 from visir.sessions.advice import advice
 from visir.sessions.bucket import PARTS, write_bucket
 from visir.sessions.counts import LogCounts, counts_document
-from visir.sessions.definition import IDLE_MINUTES, events_sql, quoted, rows_sql
+from visir.sessions.definition import IDLE_MINUTES, events_sql, positive_minutes, quoted, rows_sql
 from visir.sessions.engine import duckdb_engine
-from visir.sessions.folder import SESSIONS
+from visir.sessions.folder import SESSIONS, part_name
 from visir.sessions.mapping import LogMapping
 from visir.sessions.reading import reading_error
 from visir.sessions.source import log_files, passed_over
@@ -103,7 +103,7 @@ def sessionise_spark(
     import pyspark
 
     out = Path(out).absolute()
-    work = _Work(_suits(mapping), _positive(idle_minutes), memory)
+    work = _Work(_suits(mapping), positive_minutes(idle_minutes), memory)
     with Scratch.beside(out) as scratch:
         files = [file.absolute() for file in log_files(source, mapping, scratch)]
         work.expected = types_of_files(files, mapping)
@@ -111,7 +111,7 @@ def sessionise_spark(
             rows, partitions = _by_visitor(spark, files, work)
             for part in PARTS:
                 for number in range(partitions):
-                    change.file(f"{part}/{_name(number)}")
+                    change.file(f"{part}/{part_name(number)}")
             with _writable((change.folder, change.folder.parent, *(change.folder / part for part in PARTS))):
                 counts = _counted(rows.mapInArrow(partial(_written, work, change.folder), "counts string"))
             counts = dataclasses.replace(counts, passed_over=passed_over(source, mapping, scratch))
@@ -142,13 +142,13 @@ def spark_sessions(
         memory: What DuckDB may hold in one task ("2GB"); more is spilled to the worker's disk. Changes no result.
 
     Raises:
-        VisirError: The idle time is not positive.
+        VisirError: The idle time is not a number above 0.
         ConfigurationError: The mapping does not fit the log, or Spark; or the workers have no visir.
     """
     require("pyspark", extra="spark", purpose=_PURPOSE)
     from pyspark.sql.pandas.types import from_arrow_schema
 
-    work = _Work(_suits(mapping), _positive(idle_minutes), memory)
+    work = _Work(_suits(mapping), positive_minutes(idle_minutes), memory)
     with _python_of_workers(spark):
         rows, _ = _by_visitor(spark, files, work)
         schemas = {part: from_arrow_schema(schema).simpleString() for part, schema in work.schemas.items()}
@@ -250,7 +250,7 @@ def _written(work: _Work, folder: Path, batches: Iterator[pa.RecordBatch]) -> It
 
     context = TaskContext.get()
     assert context is not None
-    name = _name(context.partitionId())
+    name = part_name(context.partitionId())
     with Scratch.beside(folder / name) as scratch:
         counts = work.write(batches, scratch, name)
         for part in PARTS:
@@ -371,12 +371,6 @@ def _python_of_workers(spark: SparkSession) -> Iterator[None]:
         context.pythonExec = before
 
 
-def _positive(idle_minutes: float) -> float:
-    if idle_minutes <= 0:
-        raise VisirError(f"{idle_minutes} idle minutes end every session.", hint="the thesis uses 30")
-    return idle_minutes
-
-
 def _suits(mapping: LogMapping) -> LogMapping:
     if mapping.format != "parquet" or mapping.unnest is not None:
         raise ConfigurationError(
@@ -385,7 +379,3 @@ def _suits(mapping: LogMapping) -> LogMapping:
             hint="bring the log into the layout of the preset 'events' first (docs/reference/session-logs.md)",
         )
     return mapping
-
-
-def _name(number: int) -> str:
-    return f"part-{number:05d}.parquet"

@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 
 from visir.errors import ConfigurationError, raise_faults
 from visir.progress import Progress
+from visir.sessions.folder import part_name
 from visir.sessions.mapping import ACTIONS
 from visir.sessions.simulator.arrays import causes_of
 from visir.sessions.simulator.dirt import Dirt, add_dirt
@@ -86,7 +87,7 @@ def generate(
         people = simulated = bought = rows = 0
         dirt_counts: Counter[str] = Counter()
         for number, part in enumerate(simulated_parts(sessions, seed=seed, shop=shop)):
-            name = f"part-{number:05d}.parquet"
+            name = part_name(number)
             log = code_events(part)
             if dirt is not None:
                 log, counted = add_dirt(log, dirt, seed)
