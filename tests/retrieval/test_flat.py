@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import resource
+import subprocess
+import sys
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -98,3 +102,28 @@ def test_a_zero_vector_is_refused_when_it_comes_in() -> None:
         index.search(dense("text", zero))
     by_dot = FlatIndex.build(dense("image", zero), similarity="dot").search(dense("text", np.eye(4)), 4)
     assert by_dot.answer("t0002") == [(f"i000{i}", 0.0) for i in range(4)]
+
+
+def test_opening_takes_the_memory_of_the_ids(tmp_path: Path) -> None:
+    """What Parquet needs to decode ids is given back: 200 bytes an id were held before."""
+    count = 300_000
+    ids = [f"{number * 7919 % count:015d}" for number in range(count)]
+    vectors = np.ones((count, 1), np.float16)
+    FlatIndex.build(Embeddings("image", pa.array(ids), vectors, CARD), tmp_path / "index")
+    program = """
+import sys
+from pathlib import Path
+from visir.retrieval.dense.flat import FlatIndex
+
+def resident():
+    return int(Path("/proc/self/statm").read_text().split()[1])
+
+FlatIndex.load(Path(sys.argv[2]))
+before = resident()
+index = FlatIndex.load(Path(sys.argv[1]))
+print(resident() - before)
+"""
+    FlatIndex.build(Embeddings("image", ["a"], vectors[:1], CARD), tmp_path / "small")
+    command = [sys.executable, "-c", program, str(tmp_path / "index"), str(tmp_path / "small")]
+    pages = int(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    assert pages * resource.getpagesize() < 80 * count

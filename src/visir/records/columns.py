@@ -12,6 +12,17 @@ from numpy.typing import NDArray
 from visir.errors import CollectionError, EmbeddingError
 
 
+def is_sorted(ids: pa.StringArray) -> bool:
+    """Whether ids ascend, by their bytes.
+
+    Example:
+        >>> is_sorted(pa.array(["a", "b", "b"])), is_sorted(pa.array(["b", "a"]))
+        (True, False)
+    """
+    ascend = pc.all(pc.less_equal(ids[:-1], ids[1:])).as_py()
+    return bool(ascend) or len(ids) < 2
+
+
 def strings(values: object) -> pa.StringArray:
     """Return a list, a NumPy array, a chunked array or a dictionary array as one contiguous `pa.StringArray`.
 

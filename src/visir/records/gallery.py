@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from visir.display import Displayed, brief, counted, listed
 from visir.errors import RunError
 from visir.fingerprint import hash_columns
-from visir.records.columns import strings
+from visir.records.columns import is_sorted, strings
 from visir.records.items import Modality
 
 TITLES: dict[Modality, str] = {"image": "images", "text": "captions", "text+image": "documents"}
@@ -85,7 +85,8 @@ class Gallery(Displayed):
             ['1', '2']
         """
         array = strings(ids)
-        array = array.take(pc.sort_indices(array))
+        if not is_sorted(array):
+            array = array.take(pc.sort_indices(array))
         if len(array) == 0:
             raise RunError(
                 f"the gallery ({description or modality}) is empty.", hint="is the split, or the filter, right?"

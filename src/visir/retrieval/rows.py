@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from visir.errors import EmbeddingError
 from visir.records import Embeddings, Gallery, MultiVectorEmbeddings, SparseEmbeddings, strings
+from visir.records.columns import is_sorted
 from visir.retrieval.index import Vectors
 from visir.retrieval.parts import Form
 
@@ -63,8 +64,8 @@ class Rows(Generic[Vectors]):
     def live(self) -> NDArray[np.int64]:
         """The rows that are not deleted, in order of their ids."""
         rows = np.flatnonzero(~self.dead)
-        order: NDArray[np.int64] = rows[pc.sort_indices(self._ids.take(pa.array(rows))).to_numpy()]
-        return order
+        ids = self._ids if len(rows) == len(self) else self._ids.take(pa.array(rows))
+        return rows if is_sorted(ids) else rows[pc.sort_indices(ids).to_numpy()]
 
     @cached_property
     def ids(self) -> pa.StringArray:
@@ -162,6 +163,8 @@ class Rows(Generic[Vectors]):
 
     @property
     def _ids(self) -> pa.StringArray:
+        if len(self.parts) == 1:
+            return self.parts[0].ids
         return pa.concat_arrays([part.ids for part in self.parts])
 
 

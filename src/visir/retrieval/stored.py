@@ -322,6 +322,7 @@ class StoredIndex(Index[Vectors]):
                 path = folder / content["built"] if "built" in content else None
                 built = index._read(rows, path, content["facts"])
                 index._state = IndexState(rows, built, names, manifest.generation, bytes_of(manifest))
+                pa.default_memory_pool().release_unused()  # what reading needed: up to 170 bytes for each id
                 return index
         except (OSError, RuntimeError, EmbeddingError, ConfigurationError) as fault:
             raise IndexFolderError(
