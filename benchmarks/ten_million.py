@@ -230,6 +230,52 @@ def faiss_search(folder: Path, size: int, name: str, probes: int, rescore: int) 
     return {"settings": about, "open": opened, **result, "peak": memory.peak()}
 
 
+def usearch_build(folder: Path, size: int) -> dict[str, Any]:
+    """Build usearch's graph over vectors of int8."""
+    from usearch.index import Index
+
+    memory = Memory()
+    memory.start()
+    start = time.perf_counter()
+    index = Index(
+        ndim=np.load(folder / "queries.npy", mmap_mode="r").shape[1], metric="ip", dtype="i8", connectivity=32
+    )
+    first = 0
+    for block in blocks(folder, size):
+        index.add(np.arange(first, first + len(block)), block, threads=len(os.sched_getaffinity(0)))
+        first += len(block)
+    seconds = time.perf_counter() - start
+    index.save(str(folder / "usearch.index"))
+    codes = (folder / "usearch.index").stat().st_size / size
+    vectors = 2 * index.ndim  # float16, for re-scoring
+    return {"build": seconds, "peak": memory.peak(), "disk": codes + vectors, "memory": codes}
+
+
+def usearch_search(folder: Path, size: int, expansion: int, rescore: int) -> dict[str, Any]:
+    """Search usearch's graph, and score its best exactly by the vectors on disk."""
+    from usearch.index import Index
+
+    queries = np.load(folder / "queries.npy")
+    vectors = np.load(folder / "vectors.npy", mmap_mode="r")
+    memory = Memory()
+    memory.start()
+    start = time.perf_counter()
+    index = Index.restore(str(folder / "usearch.index"))
+    opened = time.perf_counter() - start
+    index.expansion_search = expansion
+
+    def search() -> np.ndarray:
+        near = index.search(queries, rescore, threads=1).keys.astype(np.int64)
+        for query, rows in enumerate(near):
+            whole = vectors[rows].astype(np.float32)
+            scores = whole @ queries[query] / np.linalg.norm(whole, axis=1)
+            near[query] = rows[np.argsort(-scores, kind="stable")]
+        return near[:, :DEPTH]
+
+    about = f"expansion {expansion}, {rescore} re-scored"
+    return {"settings": about, "open": opened, **measured(search, folder, size), "peak": memory.peak()}
+
+
 def measured(search: Callable[[], np.ndarray], folder: Path, size: int) -> dict[str, Any]:
     """Return the recall of a search, and its speed by processor time: the best of three after a first one."""
     rows, truth = search(), np.load(folder / f"truth-{size}.npy")
@@ -244,7 +290,7 @@ def measured(search: Callable[[], np.ndarray], folder: Path, size: int) -> dict[
 
 STEPS: dict[str, Callable[..., Any]] = {
     "generate": generate, "ivf_build": ivf_build, "ivf_search": ivf_search, "faiss_build": faiss_build,
-    "faiss_search": faiss_search,
+    "faiss_search": faiss_search, "usearch_build": usearch_build, "usearch_search": usearch_search,
 }  # fmt: skip
 
 
@@ -267,6 +313,7 @@ def main() -> None:
     parser.add_argument("--folder", type=Path, help="where scratch goes; it is removed")
     parser.add_argument("--hnsw-up-to", type=float, default=1e6)
     parser.add_argument("--refine-up-to", type=float, default=1e6)
+    parser.add_argument("--usearch-up-to", type=float, default=0, help="1e5 takes a minute, 1e6 some twenty")
     parser.add_argument("--probes", type=int, nargs="*", default=[])
     parser.add_argument("--rescore", type=int, default=0)
     parser.add_argument("--step", help=argparse.SUPPRESS)
@@ -302,6 +349,10 @@ def main() -> None:
                     built = alone("faiss_build", cores, folder, size, factory, name)
                     row(size, f"FAISS {factory}", built, alone("faiss_search", 1, folder, size, name, *about))
                     (folder / f"{name}.faiss").unlink()
+            if size <= options.usearch_up_to:
+                built = alone("usearch_build", cores, folder, size)
+                for expansion in (100, 200, 400):
+                    row(size, "usearch, int8", built, alone("usearch_search", 1, folder, size, expansion, 100))
 
 
 def row(size: int, index: str, built: dict[str, Any], searched: dict[str, Any]) -> None:

@@ -31,25 +31,54 @@ plan, tail = script("scale_plan"), script("shard_tail")
 
 
 def test_a_plan_by_hand() -> None:
-    """10⁹ images of 100 dimensions on nodes of 64 GB, of which .75 × 64 = 48 are for the index."""
-    made = plan.Plan(images=1e9, dimension=100, memory=64, usable=0.75, m=16, pq=25, queries=1000, load=0.5, cores=10)
+    """10⁹ images of 100 dimensions on nodes of 64 GB, of which .75 × 64 = 48 are for the index; 12 bytes for an id."""
+    made = plan.Plan(images=1e9, dimension=100, memory=64, usable=0.75, m=16, pq=25, queries=1000, load=0.5, cores=10,
+                     id_bytes=12.0)  # fmt: skip
     assert made.vector_bytes() == {"float32": 400, "float16": 200, "int8": 100, "PQ, 25 bytes": 25}
     assert made.graph_bytes() == 128  # 2 × 16 neighbours of 4 bytes
-    assert made.kinds()["HNSW, float32"] == 528
-    assert made.shards(528) == 11  # 10⁹ × 528 = 528 GB; 528 / 48 = 11
-    assert made.shards(200) == 5  # 200 GB; 200 / 48 = 4.17
+    kinds = made.kinds()
+    exact, graph, codes = kinds["exact, float16"], kinds["HNSW, float32"], kinds["HNSW, int8, re-scored"]
+    assert (graph.memory, graph.disk, graph.reads) == (528, 0, 0)
+    assert (codes.memory, codes.disk, codes.reads) == (228, 200, 100)
+    assert made.shards(graph) == 12  # 10⁹ × 540 = 540 GB; 540 / 48 = 11.25
+    assert made.shards(exact) == 5  # 212 GB; 212 / 48 = 4.4
     # Exact: 68.5 million scores a second and core at 512 dimensions: × 5.12 at 100, × 10 cores, over 2 × 10⁸ documents
     rate = 137e6 / 2 * 5.12 * 10 / 2e8
-    assert made.node_rate("exact, float16", 2e8) == pytest.approx(rate)  # 17.5 a second
+    assert made.node_rate("exact, float16", exact, 2e8) == pytest.approx(rate)  # 17.5 a second
     # 1,000 queries a second at half of that: 1000 / 8.77 = 114.1 → 115 copies of each of the five shards
-    shards, copies, total = made.nodes("exact, float16", 200)
+    shards, copies, total = made.nodes("exact, float16", exact)
     assert (shards, copies) == (5, 115) and total == pytest.approx(115 * rate)
-    assert made.month(5, 115)[0] == 5 * 115 * 730
+    # One query reads 200 × 2 × 10⁸ bytes = 40 GB of memory, at 100 GB/s: longer than the 57 ms of computing
+    assert made.milliseconds("exact, float16", exact, 2e8) == pytest.approx(400)
+    assert made.month(exact, 5, 115)[0] == 5 * 115 * 730
     # the store: 400 GB; thumbnails: 10,277 GB; items: 500 GB; twice, at .1 a GB
-    assert made.month(5, 115)[1] == pytest.approx(2 * (400 + 10_277 + 500) * 0.1)
+    assert made.month(exact, 5, 115)[1] == pytest.approx(2 * (400 + 10_277 + 500) * 0.1)
+    # and three copies of the 200 GB of vectors that re-scoring reads
+    assert made.month(codes, 5, 3)[1] == pytest.approx((2 * (400 + 10_277 + 500) + 3 * 200) * 0.1)
     assert plan.Plan(images=3.6e6 * 12, gpus=4, gpu_rate=1000).encoding_hours() == pytest.approx(3)
-    assert made.build_hours("sparse, inverted", 100) == pytest.approx(25.5 * 10 / 3600)  # 10 million a shard, one core
+    assert plan.Plan(images=3.6e6 * 12, upload=1000, uploads=4).upload_hours() == pytest.approx(3)
+    assert made.build_hours("sparse, inverted", 100) == pytest.approx(
+        plan.MEASURED["sparse build, core seconds a million"] * 10 / 3600
+    )  # 10 million a shard, one core
     assert made.build_hours("exact, float16", 5) == 0
+
+
+def test_reads_from_disk_bound_the_rate_and_add_to_the_time() -> None:
+    """100 reads a query: 500,000 a second are 5,000 queries; 32 at once of 100 µs are 312.5 µs."""
+    made = plan.Plan()
+    for name, kind in made.kinds().items():
+        cores = made.core_rate(name, 1e6) * made.cores
+        assert made.node_rate(name, kind, 1e6) == pytest.approx(min(cores, 5_000) if kind.reads else cores)
+        if kind.reads:
+            assert made.milliseconds(name, kind, 1e6) == pytest.approx(1000 / made.core_rate(name, 1e6) + 0.3125)
+
+
+@pytest.mark.parametrize(("million", "name"), [(1, "a million"), (10, "ten million")])
+def test_the_curve_of_ivf_leads_through_what_was_measured(million: int, name: str) -> None:
+    made = plan.Plan(images=million * 1e6, cores=1)
+    rate, build = plan.MEASURED[f"ivf q/s at .99, {name}, one core"], plan.MEASURED[f"ivf build, core seconds, {name}"]
+    assert made.core_rate("ivf", million * 1e6) == pytest.approx(rate)
+    assert made.build_hours("ivf", 1) == pytest.approx(build / 0.7 / 3600)
 
 
 def test_what_is_lost_by_asking_shards_for_fewer() -> None:
