@@ -3,12 +3,13 @@
     python benchmarks/ten_million.py [--sizes 1e5 1e6] [--dimension 512] [--queries 1000] [--hnsw-up-to 1e6]
     python benchmarks/ten_million.py --sizes 1e7 --folder /some/disk --hnsw-up-to 0 --refine-up-to 0
 
-Vectors are generated, seeded, block by block, into a file of float16: clusters of very unequal sizes, variances that
-fall by a power law as those of text and image encoders do, 2 % equal and 2 % nearly equal to another vector. Queries
-are new draws. The truth is exact search over what the file holds, in the same pass. A size is the first so many
-vectors. Each build and each search is a process of its own: builds use all cores, searches one thread. Memory is the
-highest resident set, mapped pages included, less what the process had before. With --probes and --rescore, kind "ivf"
-is searched with other settings too.
+Vectors are generated, seeded, block by block, into a file of float16: a tree of topics of very unequal sizes, variances
+that fall by a power law as those of text and image encoders do, 2 % equal and 2 % nearly equal to another vector. They
+are somewhat harder to search than real ones: --beside REAL.npy measures that, and nothing else. Queries are new draws.
+The truth is exact search over what the file holds, in the same pass. A size is the first so many vectors. Each build
+and each search is a process of its own: builds use all cores, searches one thread. Memory is the highest resident set,
+mapped pages included, less what the process had before. With --probes and --rescore, kind "ivf" is searched with other
+settings too.
 
 Ten million vectors of 512 dimensions take 10.2 GB for the file, and up to 15 GB for the index while it is built.
 """
@@ -30,22 +31,28 @@ from typing import Any
 import numpy as np
 
 BLOCK = 65_536
-CLUSTERS = 20_000
+BRANCHES = 128
+WEIGHTS = (0.25, 0.15, 0.1)
+NOISE = 0.5
+BANK = 4096
 DEPTH = 10
 
 
 class Vectors:
-    """Generated vectors of length 1, the same at every call."""
+    """Generated vectors of length 1, the same at every call.
+
+    A vector is the sum of a common mean, one direction for each level of a tree of topics, and noise. A topic has 128
+    topics below it, of very unequal frequency. All have the same spectrum: variances fall by a power law.
+    """
 
     def __init__(self, dimension: int) -> None:
         rng = np.random.default_rng(0)
-        rank = np.arange(1, dimension + 1)
-        variance = (rank + 1) ** -1.05
-        self.spread = scale = np.sqrt(0.5 * variance / variance.sum()).astype(np.float32)
-        self.centres = rng.standard_normal((CLUSTERS, dimension), np.float32) * scale
-        self.mean = 0.7 * rng.standard_normal(dimension, np.float32) * scale
+        variance = (np.arange(dimension) + 2) ** -1.05
+        self.spread = np.sqrt(variance / variance.sum()).astype(np.float32)
+        self.bank = rng.standard_normal((BANK, dimension), np.float32) * self.spread
+        self.mean = 0.5 * rng.standard_normal(dimension, np.float32) * self.spread
         self.turn = np.linalg.qr(rng.standard_normal((dimension, dimension)))[0].astype(np.float32)
-        share = 1 / (np.arange(CLUSTERS) + 50)
+        share = 1 / (np.arange(BRANCHES) + 4)
         self.cumulated = np.cumsum(share / share.sum())
 
     def block(self, number: int) -> np.ndarray:
@@ -63,9 +70,18 @@ class Vectors:
         return self._finished(self._drawn(np.random.default_rng(2), count))
 
     def _drawn(self, rng: np.random.Generator, count: int) -> np.ndarray:
-        cluster = np.minimum(np.searchsorted(self.cumulated, rng.random(count)), CLUSTERS - 1)
-        noise = rng.standard_normal((count, len(self.spread)), np.float32)
-        return noise * self.spread + self.centres[cluster] + self.mean
+        vectors = rng.standard_normal((count, len(self.spread)), np.float32) * self.spread * np.float32(NOISE**0.5)
+        vectors += self.mean
+        topic = np.zeros(count, np.uint64)
+        for weight in WEIGHTS:
+            branch = np.minimum(np.searchsorted(self.cumulated, rng.random(count)), BRANCHES - 1)
+            topic = topic * np.uint64(BRANCHES) + branch.astype(np.uint64) + np.uint64(1)
+            mixed = topic * np.uint64(0x9E3779B97F4A7C15)  # a direction of the bank for each topic, by a hash
+            mixed ^= mixed >> np.uint64(29)
+            mixed *= np.uint64(0xBF58476D1CE4E5B9)
+            mixed ^= mixed >> np.uint64(32)
+            vectors += np.float32(weight**0.5) * self.bank[(mixed % np.uint64(BANK)).astype(np.int64)]
+        return vectors
 
     def _finished(self, vectors: np.ndarray) -> np.ndarray:
         turned = vectors @ self.turn
@@ -288,6 +304,34 @@ def measured(search: Callable[[], np.ndarray], folder: Path, size: int) -> dict[
     return {"recall": hits / truth.size, "speed": len(rows) / min(seconds)}
 
 
+def hardness(vectors: np.ndarray, queries: np.ndarray, lists: int = 1024) -> list[str]:
+    """Return which share of all vectors has to be read, list by list, for .9, .95 and .99 of the best ten."""
+    import faiss
+
+    inner = faiss.METRIC_INNER_PRODUCT
+    best = faiss.knn(queries, vectors, DEPTH, metric=inner)[1]
+    kmeans = faiss.Kmeans(vectors.shape[1], lists, niter=6, seed=1, spherical=True, max_points_per_centroid=40)
+    kmeans.train(vectors)
+    of_vector = faiss.knn(vectors, kmeans.centroids, 1, metric=inner)[1][:, 0]
+    order = faiss.knn(queries, kmeans.centroids, lists, metric=inner)[1]
+    place = np.argsort(order, axis=1)
+    needed = np.take_along_axis(place, of_vector[best], axis=1)
+    read = np.cumsum(np.bincount(of_vector, minlength=lists)[order], axis=1).mean(axis=0) / len(vectors)
+    return [f"{read[int(np.quantile(needed, recall))]:.2%}" for recall in (0.9, 0.95, 0.99)]
+
+
+def beside(path: Path) -> None:
+    """Print how hard generated vectors are to search, and as many real ones, of which 1,000 are the queries."""
+    real = np.load(path).astype(np.float32)
+    real = np.random.default_rng(0).permutation(real / np.linalg.norm(real, axis=1, keepdims=True))
+    count = len(real) - 1000
+    source = Vectors(512)
+    generated = np.concatenate([source.block(number) for number in range(-(-count // BLOCK))])[:count]
+    print(f"{count:,} vectors each in 1,024 lists; shares that are read for .9, .95 and .99 of the best ten")
+    print("real:", *hardness(real[1000:], real[:1000]))
+    print("generated:", *hardness(generated, source.queries(1000)))
+
+
 STEPS: dict[str, Callable[..., Any]] = {
     "generate": generate, "ivf_build": ivf_build, "ivf_search": ivf_search, "faiss_build": faiss_build,
     "faiss_search": faiss_search, "usearch_build": usearch_build, "usearch_search": usearch_search,
@@ -316,11 +360,15 @@ def main() -> None:
     parser.add_argument("--usearch-up-to", type=float, default=0, help="1e5 takes a minute, 1e6 some twenty")
     parser.add_argument("--probes", type=int, nargs="*", default=[])
     parser.add_argument("--rescore", type=int, default=0)
+    parser.add_argument("--beside", type=Path, help="a file of real vectors, (n, d)")
     parser.add_argument("--step", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.step:
         step, folder, *given = json.loads(options.step)
         print(json.dumps(STEPS[step](Path(folder), *given)))
+        return
+    if options.beside:
+        beside(options.beside)
         return
     sizes, cores = sorted(int(size) for size in options.sizes), len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory(dir=options.folder) as scratch:

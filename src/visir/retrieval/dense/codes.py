@@ -41,15 +41,15 @@ def usual_lists(vectors: int) -> int:
 
 
 def usual_probes(lists: int) -> int:
-    """Return how many of so many lists a search reads: about 4 √lists, at least 16.
+    """Return how many of so many lists a search reads: about 2 √lists, at least 16.
 
-    That found some .95 of the best ten among a hundred thousand and a million generated vectors.
+    That finds some .99 of the best ten (docs/background/scale.md).
 
     Example:
         >>> usual_probes(1), usual_probes(4096), usual_probes(16384)
-        (1, 256, 512)
+        (1, 128, 256)
     """
-    return min(lists, max(16, round(4 * math.sqrt(lists))))
+    return min(lists, max(16, round(2 * math.sqrt(lists))))
 
 
 def trained(sample: NDArray[np.float32], lists: int, numbers: int, *, unit: bool) -> Any:

@@ -55,7 +55,7 @@ class IvfSettings:
         2, "numbers of a vector that share a code of 4 bits: fewer find better and take more memory", least=1
     )
     probes: int = setting(
-        0, "lists read for each query: more find better, and cost more; 0: 4 times the root of all lists",
+        0, "lists read for each query: more find better, and cost more; 0: 2 times the root of all lists",
         least=0, search=True,
     )  # fmt: skip
     rescore: int = setting(
