@@ -92,3 +92,7 @@ class Share:
         mine = parts[process] if len(parts[process]) else rows[:1]
         chunks = np.array_split(mine, math.ceil(len(mine) / chunk) if chunk else 1)
         return cls(rows, tuple(map(len, parts)), len(parts[process]), tuple(chunks))
+
+    def first(self, process: int) -> int:
+        """Where in the batch the rows of a process begin."""
+        return sum(self.sizes[:process])

@@ -18,7 +18,7 @@ from visir.training.batches import Share
 from visir.training.gradient_cache import Vectors, backward
 from visir.training.inputs.base import Side, TrainingBatch, TrainingData
 from visir.training.learner import Learner
-from visir.training.objectives.base import Losses, VectorPairs
+from visir.training.objectives.base import Losses, OwnQueries, VectorPairs
 from visir.training.optimiser import parameters_of, set_rates
 from visir.training.precision import Precision
 from visir.training.processes import Processes
@@ -161,7 +161,9 @@ class Loop:
                 return self.learner.losses(own)
             both = torch.cat([anchors, positives], dim=1)[: share.own]
             widths = [anchors.shape[1], positives.shape[1]]
-            anchors, positives = processes.gather(both, share.sizes).split(widths, dim=1)
+            local = self.learner.local_loss
+            gathered = processes.gather_both_ways(both, share.sizes) if local else processes.gather(both, share.sizes)
+            anchors, positives = gathered.split(widths, dim=1)
             anchor_rows, classes = self.train.labels(share.rows)
             classes = None if classes is None else classes.to(device, non_blocking=True)
             rows_of = [rows if rows is None else processes.gather(rows[: share.own], share.sizes) for rows in rows_of]
@@ -172,6 +174,7 @@ class Loop:
                 classes=classes,
                 negative_rows=rows_of[1],
                 anchor_negative_rows=rows_of[0],
+                queries=OwnQueries(share.first(processes.rank), share.own, processes.count) if local else None,
             ).split()
             return self.learner.losses(own, everyone, share.own * processes.count / len(share.rows))
 

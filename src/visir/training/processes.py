@@ -86,6 +86,18 @@ class Processes:
         gathered: Tensor = _Gather.apply(own, tuple(sizes), self.rank)
         return gathered
 
+    def gather_both_ways(self, own: Tensor, sizes: Sequence[int]) -> Tensor:
+        """As `gather`, for functions of the gathered rows that differ from process to process.
+
+        Its backward pass sums the gradients of each process's rows over all processes, which takes a message.
+        """
+        if self.count == 1:
+            return own
+        from torch.distributed.nn.functional import all_gather
+
+        every = all_gather(_filled_up(own, sizes))
+        return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
+
     def average(self, gradients: Iterable[Tensor]) -> None:
         """Replace each gradient by its mean over the processes, in messages of many."""
         if self.count == 1:
@@ -136,9 +148,7 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, own: Tensor, sizes: tuple[int, ...], rank: int) -> Tensor:
         ctx.sizes, ctx.rank = sizes, rank
-        # All must send equally much: the short ones are filled up.
-        padded = own.new_zeros((max(sizes), *own.shape[1:]))
-        padded[: len(own)] = own
+        padded = _filled_up(own, sizes)
         every = [torch.empty_like(padded) for _ in sizes]
         distributed.all_gather(every, padded)
         return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
@@ -147,6 +157,11 @@ class _Gather(torch.autograd.Function):
     def backward(ctx: Any, *gradients: Tensor) -> tuple[Tensor, None, None]:
         own = gradients[0].split(ctx.sizes)[ctx.rank]
         return own * len(ctx.sizes), None, None
+
+
+def _filled_up(own: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The rows with zeros below them: all processes must send equally much."""
+    return torch.cat([own, own.new_zeros((max(sizes) - len(own), *own.shape[1:]))])
 
 
 def _buckets(gradients: Iterable[Tensor]) -> Iterator[list[Tensor]]:
