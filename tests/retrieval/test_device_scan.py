@@ -125,9 +125,12 @@ def test_ranks_among_scores_that_are_close_are_counted_in_double_precision(monke
     monkeypatch.setattr(device_scan, "COLUMNS", 512)
     many: list[bool] = []
     count = device_ranks.Standings.count
-    monkeypatch.setattr(
-        device_ranks.Standings, "count", lambda self, *given: many.append(count(self, *given)) or many[-1]
-    )
+
+    def noted(self: device_ranks.Standings, *given: Any) -> bool:
+        many.append(count(self, *given))
+        return many[-1]
+
+    monkeypatch.setattr(device_ranks.Standings, "count", noted)
     rng = np.random.default_rng(5)
     images = dense("image", 1 + rng.standard_normal((3000, 64)) * 0.015)
     texts = dense("text", 1 + rng.standard_normal((40, 64)) * 0.015)

@@ -14,16 +14,18 @@ import torch
 from numpy.typing import NDArray
 from planted import objective, planted, recipe, towers
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
 from torch.nn import functional
 
 from visir.encoders.towers.base import Inputs
 from visir.errors import VisirError
 from visir.launched import launched
+from visir.training import gradient_mean
 from visir.training.batches import Share
 from visir.training.curve import Epoch
 from visir.training.dual_encoder import DualEncoder
 from visir.training.fit import FitResult, fit
+from visir.training.gradient_mean import GradientMean
 from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
 from visir.training.inputs.negatives import HardNegatives, Mined
 from visir.training.mining import right_pairs
@@ -109,10 +111,62 @@ def gradients(case: str, processes: Processes) -> dict[str, Tensor]:
     total.backward()
     learnt = {name: one.grad for name, one in loss.named_parameters() if one.grad is not None}
     shared = {"loss": total.detach(), **learnt}
-    for value in shared.values():
-        processes.average([value])
+    shared = {name: processes.sum(value) / processes.count for name, value in shared.items()}
     sides = {"anchors": leaves[0].grad, "positives": leaves[1].grad}
     return {**shared, **{name: grad / processes.count for name, grad in sides.items() if grad is not None}}
+
+
+class Stacked(nn.Module):
+    """Layers one after the other; the spare one is used when it is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(4)])
+        self.spare = nn.Linear(8, 8)
+        self.scale = nn.Parameter(torch.ones((), dtype=torch.float64))
+
+    def forward(self, vectors: Tensor, *, spare: bool) -> Tensor:
+        for layer in self.layers:
+            vectors = layer(vectors).tanh()
+        return (self.spare(vectors) if spare else vectors).square().sum() * self.scale
+
+
+def means(folder: Path) -> None:
+    """Gradients that are averaged while the backward pass runs, beside those that are averaged one by one behind it."""
+    processes = Processes.join("cpu")
+    torch.manual_seed(0)
+    net = Stacked()
+    gradient_mean.BUCKET = 70  # a layer has 72 numbers
+    mean = GradientMean(list(net.parameters()), processes.count)
+    inputs = torch.randn(5, 8, generator=torch.Generator().manual_seed(processes.rank))
+    found: dict[str, Tensor] = {}
+    # The spare layer stands behind the others, so its bucket is the first; in the third update it comes unexpected.
+    for update, (spare, frozen) in enumerate([(False, False), (False, False), (True, False), (False, True)]):
+        net.layers[0].requires_grad_(not frozen)
+        net.zero_grad()
+        net(inputs, spare=spare).backward()
+        for name, weight in net.named_parameters():
+            if weight.grad is not None:
+                found[f"{update} {name} expected"] = processes.sum(weight.grad.clone()) / processes.count
+        net.zero_grad()
+        with mean.sending():
+            net(inputs, spare=spare).backward()
+            found[f"sent {update}"] = torch.tensor(mean.sent)
+        mean.finish()
+        for name, weight in net.named_parameters():
+            if weight.grad is not None:
+                found[f"{update} {name} found"] = weight.grad.clone()
+    save_file(found, folder / f"means-{processes.rank}.safetensors")
+    assert mean.sent == 0 and not any(weight._post_accumulate_grad_hooks for weight in net.parameters())
+    net.zero_grad()
+    try:
+        with mean.sending():
+            for _ in range(2):
+                net(inputs, spare=False).backward()
+    except VisirError as fault:
+        (folder / f"twice-{processes.rank}.txt").write_text(str(fault))
+    mean.finish()
+    gradient_mean.BUCKET = 1 << 23
 
 
 class Spoilt:
@@ -150,6 +204,7 @@ def work(folder: Path) -> None:
     rank = launched()[0]
     # Not accelerate's "cpu:0": frozen encoders are loaded for it, and onnxruntime knows "cpu" alone.
     assert Processes.join("cpu").device == torch.device("cpu")
+    means(folder)
     for name in LOCAL:
         case = f"{name}, local loss"
         save_file(gradients(case, Processes.join("cpu")), folder / f"{case}-gradients-{rank}.safetensors")

@@ -77,7 +77,7 @@ class Standings:
             positive, column = open_ones.nonzero().cpu().numpy().T
             self._decide(positive + a + self.begin, column + first)
             near += len(positive)
-        return near * MANY > (end - begin) * width
+        return bool(near * MANY > (end - begin) * width)
 
     def finish(self) -> None:
         """Add what was counted on the device to the state."""
