@@ -88,7 +88,7 @@ class Scale:
 
 
 FULL = Scale(False, 128, 4096, 1000, 224, 128, 20_000, 500, 500_000, 5000)
-QUICK = Scale(True, 8, 16, 10, 32, 16, 60, 5, 3000, 40)
+QUICK = Scale(True, 8, 16, 40, 64, 16, 60, 5, 3000, 40)
 
 
 @dataclass(frozen=True)
