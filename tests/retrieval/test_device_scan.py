@@ -58,7 +58,7 @@ def test_both_directions_are_those_of_the_cores_whatever_the_blocks(
     monkeypatch.setattr(device_scan, "COLUMNS", int(rng.integers(1, 60)))
     monkeypatch.setattr(device_scan, "PRODUCTS", int(rng.integers(1, 900)))
     monkeypatch.setattr(device_scan, "QUERIES", int(rng.integers(1, 5000)))
-    monkeypatch.setattr(device_scan, "DEEPEST", int(rng.choice([1, 200, 2**13])))
+    monkeypatch.setattr(device_scan, "DEEPEST", int(rng.choice([1, 200, 2**12])))
     monkeypatch.setattr(device_ranks, "COMPARED", int(rng.integers(1, 300)))
     pool = rng.standard_normal((distinct, int(rng.choice([1, 3, 17, 64])))).astype(np.float32)
     if rng.random() < 0.5:
@@ -124,13 +124,13 @@ def test_more_copies_than_are_ever_kept(rounds: list[tuple[int, int]], ties: Any
 def test_ranks_among_scores_that_are_close_are_counted_in_double_precision(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(device_scan, "COLUMNS", 512)
     many: list[bool] = []
-    count = device_ranks.Standings.count
+    count = device_ranks.DeviceRanks.count
 
-    def noted(self: device_ranks.Standings, *given: Any) -> bool:
+    def noted(self: device_ranks.DeviceRanks, *given: Any) -> bool:
         many.append(count(self, *given))
         return many[-1]
 
-    monkeypatch.setattr(device_ranks.Standings, "count", noted)
+    monkeypatch.setattr(device_ranks.DeviceRanks, "count", noted)
     rng = np.random.default_rng(5)
     images = dense("image", 1 + rng.standard_normal((3000, 64)) * 0.015)
     texts = dense("text", 1 + rng.standard_normal((40, 64)) * 0.015)

@@ -19,7 +19,7 @@ MANY = 256
 """Where more than one of so many scores is too close to tell, double precision pays."""
 
 
-class Standings:
+class DeviceRanks:
     """How many candidates stand before each positive of some queries.
 
     Args:
@@ -105,5 +105,5 @@ class Standings:
         own = self.state.documents[self.begin : self.begin + len(self.query)]
         wanted, positives = query * width + document, self.query * width + own  # both ascend, as those of the state do
         place = np.minimum(np.searchsorted(positives, wanted), len(positives) - 1)
-        found: NDArray[np.bool_] = positives[place] == wanted
-        return found
+        is_positive: NDArray[np.bool_] = positives[place] == wanted
+        return is_positive

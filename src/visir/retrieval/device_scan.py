@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from visir.progress import Progress
 from visir.records import Ties
-from visir.retrieval.device_ranks import Standings
+from visir.retrieval.device_ranks import DeviceRanks
 from visir.retrieval.pairs import score_places
 from visir.retrieval.scan import Answers, SearchState, exact_answers, slack_of_double, slack_of_product
 from visir.retrieval.torch_device import TorchDevice
@@ -30,7 +30,7 @@ QUERIES = 2**30
 """Bytes of queries, and of the best candidates so far, that are on the device together."""
 DEEPER = 8
 """So many times as many candidates are kept where the scores of the last ones were too close to tell."""
-DEEPEST = 2**13
+DEEPEST = 2**12
 """Candidates that are kept at most, unless more are wanted; queries with more are searched on the cores."""
 
 
@@ -78,8 +78,8 @@ def _search(
     precise: bool = False,
 ) -> Answers:
     """The answers of one task; queries whose last candidates are too close to tell are searched again, deeper."""
-    kept = min(state.keys.shape[1], len(candidates))
-    each = 4 * candidates.embeddings.dimension + 12 * kept
+    width = min(state.keys.shape[1], len(candidates))
+    each = 4 * candidates.embeddings.dimension + 12 * width
     size = max(QUERIES // each, 1)
     undecided = []
     for start in range(0, len(state), size):
@@ -90,7 +90,7 @@ def _search(
             advance((stop - start) * len(block))
         undecided.append(start + group.finish())
     again = np.concatenate([*undecided, np.empty(0, np.int64)])
-    deeper = kept * DEEPER
+    deeper = width * DEEPER
     if len(again) and deeper > DEEPEST:
         state.crowded[again] = True
         again = again[:0]
@@ -148,11 +148,11 @@ class _Group:
         self.keep = self.double if precise else self.single
         vectors, places = queries.gather(state.row_of[span[0] : span[1]])
         self.vectors = on.moved(vectors[places])
-        kept = min(state.keys.shape[1], len(candidates))
-        self.values = self.torch.full((len(places), kept), -np.inf, device=on.device)
-        self.places = self.torch.zeros((len(places), kept), dtype=self.torch.int64, device=on.device)
-        self.complete = kept == len(candidates)
-        self.standings = Standings(on, state, queries, candidates, span, ties)
+        width = min(state.keys.shape[1], len(candidates))
+        self.values = self.torch.full((len(places), width), -np.inf, device=on.device)
+        self.places = self.torch.zeros((len(places), width), dtype=self.torch.int64, device=on.device)
+        self.complete = width == len(candidates)
+        self.ranks = DeviceRanks(on, state, queries, candidates, span, ties)
 
     def look(self, block: Any, first: int) -> None:
         """Compare all queries with a block of candidates, the first of which has the position `first`."""
@@ -166,14 +166,14 @@ class _Group:
             self._keep_best(scores, start, stop, first)
             slack = self.double if self.precise else self.single
             # With close scores (a model after little training) double precision leaves almost none to be looked at.
-            self.precise |= self.standings.count(scores, start, stop, first, slack)
+            self.precise |= self.ranks.count(scores, start, stop, first, slack)
 
     def _keep_best(self, scores: Any, start: int, stop: int, first: int) -> None:
-        kept = self.values.shape[1]
-        values, places = scores.topk(min(kept, scores.shape[1]), dim=1)
+        width = self.values.shape[1]
+        values, places = scores.topk(min(width, scores.shape[1]), dim=1)
         values = self.torch.cat([self.values[start:stop], values], dim=1)
         places = self.torch.cat([self.places[start:stop], places + first], dim=1)
-        self.values[start:stop], best = values.topk(kept, dim=1)
+        self.values[start:stop], best = values.topk(width, dim=1)
         self.places[start:stop] = places.gather(1, best)
 
     def finish(self) -> NDArray[np.int64]:
@@ -186,12 +186,12 @@ class _Group:
             The queries, from the first of the group, of which candidates that are not kept may be among the best too.
         """
         start, stop = self.span
-        values, kept = self.values.cpu().numpy(), self.values.shape[1]
+        values, width = self.values.cpu().numpy(), self.values.shape[1]
         low = values[:, self.state.depth - 1] - np.float32(2.0) * self.keep
         fill = (values >= low[:, None]).sum(axis=1)
-        undecided = np.zeros(len(fill), np.bool_) if self.complete else fill == kept
+        undecided = np.zeros(len(fill), np.bool_) if self.complete else fill == width
         # Only places: the scores that belong into a key are filled in by `exact_answers`.
-        self.state.keys[start:stop, :kept] = self.places.cpu().numpy().astype(np.uint64)
+        self.state.keys[start:stop, :width] = self.places.cpu().numpy().astype(np.uint64)
         self.state.fill[start:stop] = np.where(undecided, 0, fill)
-        self.standings.finish()
+        self.ranks.finish()
         return np.flatnonzero(undecided)
