@@ -14,7 +14,8 @@ smallest scale on a machine without a GPU.
 - training: steps a second of the second epoch, and the peak memory of the device (of the process on a CPU), for a CLIP
   that is tuned, and for a ResNet and a GRU from nothing
 - sparse: the same for a sparse head over that CLIP
-- search: MaxSim over all documents; the answers have to be those of the CPU
+- search: exact search over single vectors (an index, whose vectors stay on the device after the first search), ranks of
+  all positives in both directions, and MaxSim over all documents; scores, order and ranks have to be those of the CPU
 
 A check that fails, or a part that cannot be run, is named in the table; then the command ends with status 1. The JSON
 file has every figure, the versions, the device and the protocol.
@@ -46,8 +47,9 @@ from PIL import Image
 import random_models
 import visir
 from visir.errors import EncoderError
-from visir.records import EncoderCard, MultiVectorEmbeddings, strings
-from visir.retrieval.exact import search
+from visir.records import Embeddings, EncoderCard, MultiVectorEmbeddings, Qrels, strings
+from visir.retrieval.dense.flat import FlatIndex
+from visir.retrieval.exact import search, search_both
 from visir.threads import usable_cores
 from visir.training.memory import peak_memory
 
@@ -68,7 +70,9 @@ class Scale:
         photos: JPEG files that are encoded.
         scenes: Pictures that are trained on, of `side` pixels, with five captions each.
         batch: Pairs per step.
-        documents, queries: Of the search.
+        documents, queries: Of the search with several vectors for each.
+        vectors: Documents of the search with single ones.
+        pictures: Of the ranks in both directions, with five texts each.
     """
 
     small: bool
@@ -79,10 +83,12 @@ class Scale:
     batch: int
     documents: int
     queries: int
+    vectors: int
+    pictures: int
 
 
-FULL = Scale(False, 128, 4096, 1000, 224, 128, 20_000, 500)
-QUICK = Scale(True, 8, 16, 10, 32, 16, 60, 5)
+FULL = Scale(False, 128, 4096, 1000, 224, 128, 20_000, 500, 500_000, 5000)
+QUICK = Scale(True, 8, 16, 40, 64, 16, 60, 5, 3000, 40)
 
 
 @dataclass(frozen=True)
@@ -249,7 +255,7 @@ def sparse(bench: Bench) -> Iterator[Row]:
 
 
 def searching(bench: Bench) -> Iterator[Row]:
-    """MaxSim over all documents, on the cores and on the device."""
+    """Exact search on the cores and on the device: several vectors for each, single vectors, ranks."""
     rng = np.random.default_rng(0)
     queries = tokens(rng, "text", bench.scale.queries, 32)
     documents = tokens(rng, "image", bench.scale.documents, 64)
@@ -263,6 +269,47 @@ def searching(bench: Bench) -> Iterator[Row]:
     same = answers["cores"].to_arrow().equals(answers["device"].to_arrow())
     figures = {f"queries/s, {place}": round(bench.scale.queries / spent, 1) for place, spent in seconds.items()}
     yield Row("search", f"MaxSim, {bench.scale.documents:,} documents", figures, "" if same else "other answers")
+    yield _single_vectors(bench, rng)
+    yield _ranks(bench, rng)
+
+
+def _single_vectors(bench: Bench, rng: np.random.Generator) -> Row:
+    """An index on the cores and on the device, where the second search finds the vectors already."""
+    index = FlatIndex.build(vectors(rng, "image", bench.scale.vectors))
+    queries = vectors(rng, "text", bench.scale.queries)
+    few = queries.take(np.arange(2))
+    index.search(few, 10)  # warms up
+    runs, figures = {}, {}
+    for place, device in (("cores", ""), ("device, first", bench.device), ("device", bench.device)):
+        began = time.perf_counter()
+        runs[place] = index.search(queries, 10, device=device)
+        figures[f"queries/s, {place}"] = round(bench.scale.queries / (time.perf_counter() - began), 1)
+        began = time.perf_counter()
+        index.search(few.take(np.arange(1)), 10, device=device)
+        figures[f"ms for one, {place}"] = round(1000 * (time.perf_counter() - began), 2)
+    del figures["ms for one, device, first"]
+    same = all(run.to_arrow().equals(runs["cores"].to_arrow()) for run in runs.values())
+    return Row("search", f"exact, {bench.scale.vectors:,} vectors", figures, "" if same else "other answers")
+
+
+def _ranks(bench: Bench, rng: np.random.Generator) -> Row:
+    """The exact ranks of all positives, five texts for each picture, as an evaluation takes them."""
+    pictures, texts = vectors(rng, "image", bench.scale.pictures), vectors(rng, "text", 5 * bench.scale.pictures)
+    owners = np.repeat(pictures.ids.to_pylist(), 5)
+    qrels = {"t2i": Qrels.of(texts.ids, owners), "i2t": Qrels.of(owners, texts.ids)}
+    found: dict[str, Any] = {}
+    seconds: dict[str, float] = {}
+    for place, device in (("cores", None), ("device", bench.device)):
+        began = time.perf_counter()
+        found[place] = search_both(pictures, texts, qrels=qrels, device=device)
+        seconds[f"seconds, {place}"] = round(time.perf_counter() - began, 3)
+    same = all(
+        np.array_equal(one.ranks.ranks, found["device"][task].ranks.ranks)
+        and one.run.to_arrow().equals(found["device"][task].run.to_arrow())
+        for task, one in found["cores"].items()
+    )
+    subject = f"ranks, {bench.scale.pictures:,} pictures, {5 * bench.scale.pictures:,} texts"
+    return Row("search", subject, seconds, "" if same else "other ranks")
 
 
 class BusyTime:
@@ -348,6 +395,14 @@ def caption(number: int) -> str:
     """A caption of two to eight known words."""
     rng = np.random.default_rng(number)
     return " ".join(rng.choice(random_models.WORDS, 2 + number % 7))
+
+
+def vectors(rng: np.random.Generator, modality: Any, count: int) -> Embeddings:
+    """Random unit vectors of 512 numbers."""
+    matrix = rng.standard_normal((count, 512), np.float32)
+    matrix /= np.linalg.norm(matrix, axis=1, keepdims=True)
+    ids = strings([f"{modality}{number:06d}" for number in range(count)])
+    return Embeddings(modality, ids, matrix, EncoderCard("random", "test"))
 
 
 def tokens(rng: np.random.Generator, modality: Any, count: int, length: int) -> MultiVectorEmbeddings:

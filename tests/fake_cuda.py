@@ -130,6 +130,7 @@ def gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeCuda]:
     monkeypatch.setattr(torch.amp.autocast_mode, "amp_definitely_not_available", lambda: False, raising=False)
     monkeypatch.setattr(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False)
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda *_, **__: True)
+    monkeypatch.setattr(torch.cuda, "mem_get_info", lambda device: (2**34, 2**35))
     monkeypatch.setattr(torch.cuda, "Event", Event)
     monkeypatch.setattr(torch.cuda, "current_stream", lambda device: None)
     with stack:

@@ -30,8 +30,19 @@ def test_a_section_runs_on_the_cores_and_nothing_is_overwritten(tmp_path: Path) 
     done = run(*options)
     assert done.returncode == 0, done.stderr
     written = json.loads(out.read_text())
-    (row,) = written["rows"]
-    assert row["section"] == "search" and not row["fault"] and row["figures"]["queries/s, device"] > 0
+    several, single, ranks = written["rows"]
+    assert all(row["section"] == "search" and not row["fault"] for row in written["rows"])
+    assert several["subject"] == "MaxSim, 60 documents" and several["figures"]["queries/s, device"] > 0
+    assert single["subject"] == "exact, 3,000 vectors" and single["figures"].keys() == {
+        *(
+            "queries/s, cores",
+            "ms for one, cores",
+            "queries/s, device, first",
+            "queries/s, device",
+            "ms for one, device",
+        )
+    }
+    assert ranks["subject"] == "ranks, 40 pictures, 200 texts" and ranks["figures"]["seconds, device"] > 0
     assert written["protocol"]["versions"]["torch"] == torch.__version__
     again = run(*options)
     assert again.returncode == 1 and "is there already" in again.stderr

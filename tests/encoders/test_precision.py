@@ -29,17 +29,24 @@ from visir.encoders.models.forward import inference
 
 PARTS = (b.cuda.matmul, b.cudnn.conv, b.cudnn.rnn, b.mkldnn.matmul, b.mkldnn.conv, b.mkldnn.rnn)
 
+def legacy():
+    try:
+        return torch.get_float32_matmul_precision()
+    except RuntimeError:  # both ways were mixed
+        return "mixed"
+
 def modes():
     return [part.fp32_precision for part in PARTS] + [b.cudnn.benchmark, b.cudnn.deterministic, b.cudnn.enabled]
 
 {allowed}
-before = modes()
+before, said = modes(), legacy()
 for turn in range(3):
     with inference():
         inside = modes()
         assert set(inside[:6]) <= {{"none", "ieee"}}, inside
         assert inside[6:] == [False, True, True], inside
     assert modes() == before, (turn, before, modes())
+    assert legacy() == said, (turn, said, legacy())
 
 """
 

@@ -52,6 +52,19 @@ def test_ranks_by_hand(four: tuple[Collection, list[Embeddings]]) -> None:
     assert result.values("i2t", "mean_rank").tolist() == [1, 3, 3, 4]
 
 
+@pytest.mark.parametrize("tasks", [None, ["t2i"]])
+def test_a_search_device_changes_no_number(four: tuple[Collection, list[Embeddings]], tasks: list[str] | None) -> None:
+    plain = evaluate(*four, tasks, ties="pessimistic")
+    other = evaluate(*four, tasks, ties="pessimistic", search_device="cpu")
+    for task, run in plain.runs.items():
+        assert other.runs[task].to_arrow().equals(run.to_arrow())
+        assert other.result.per_query[task].equals(plain.result.per_query[task])
+    with pytest.raises(EncoderError, match="the device 'cuda:99' cannot be used"):
+        evaluate(*four, search_device="cuda:99")
+    with pytest.raises(ConfigurationError, match=r"search_device = 'cpu': .* is not searched by vectors"):
+        evaluate(four[0], plain.runs["t2i"], search_device="cpu")
+
+
 def test_pessimistic_ties_by_hand(four: tuple[Collection, list[Embeddings]]) -> None:
     """i0's caption ties with another: rank 2 instead of 1; i1's with i2#0: 4; i2's with none: 3; i3's with i0#0: 4."""
     result = evaluate(*four, ties="pessimistic").result

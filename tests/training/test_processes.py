@@ -12,7 +12,7 @@ import pytest
 import torch
 import two_processes
 from safetensors.torch import load_file
-from two_processes import CASES
+from two_processes import CASES, LOCAL
 
 from visir.errors import ConfigurationError
 from visir.training.folder import STATE_FILE
@@ -58,6 +58,31 @@ def test_two_processes_equal_one_with_the_union_batch(launched: Path, tmp_path: 
     for found, wanted in zip(steps, union, strict=True):
         assert found.losses == pytest.approx(wanted.losses, rel=1e-5, abs=1e-5)
         assert found.facts == pytest.approx(wanted.facts, rel=1e-5)
+
+
+@pytest.mark.parametrize("name", LOCAL)
+def test_local_losses_have_the_gradients_of_the_whole_batch_in_double_precision(launched: Path, name: str) -> None:
+    case = f"{name}, local loss"
+    expected = two_processes.gradients(case, Processes(0, 1, torch.device("cpu")))
+    one, other = (load_file(launched / f"{case}-gradients-{rank}.safetensors") for rank in range(2))
+    assert one.keys() == expected.keys() >= {"loss", "anchors", "positives"}
+    for part, whole in expected.items():
+        found = torch.cat([one[part], other[part]]) if part in ("anchors", "positives") else one[part]
+        torch.testing.assert_close(found, whole, rtol=0, atol=1e-14)
+
+
+def test_gradients_are_averaged_to_the_bit_while_the_backward_pass_runs(launched: Path) -> None:
+    """Six buckets, from the last weight to the first: spare, four layers, and the scale in its own precision."""
+    one, other = (load_file(launched / f"means-{rank}.safetensors") for rank in range(2))
+    names = [name.removesuffix(" expected") for name in one if name.endswith(" expected")]
+    assert len(names) == 9 + 9 + 11 + 7
+    for name in names:
+        assert torch.equal(one[f"{name} found"], one[f"{name} expected"])
+        assert torch.equal(one[f"{name} found"], other[f"{name} found"])
+    # The spare layer is waited for in the first update, and in the fourth again, because the third one used it.
+    assert [int(one[f"sent {update}"]) for update in range(4)] == [0, 6, 6, 0]
+    assert (launched / "twice-0.txt").read_text() == (launched / "twice-1.txt").read_text()
+    assert "a part of its gradient after the gradient was sent" in (launched / "twice-0.txt").read_text()
 
 
 def test_after_a_failure_of_one_process_both_go_on_exactly(launched: Path) -> None:

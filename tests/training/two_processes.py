@@ -14,17 +14,22 @@ import torch
 from numpy.typing import NDArray
 from planted import objective, planted, recipe, towers
 from safetensors.torch import save_file
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn import functional
 
 from visir.encoders.towers.base import Inputs
 from visir.errors import VisirError
 from visir.launched import launched
+from visir.training import gradient_mean
+from visir.training.batches import Share
 from visir.training.curve import Epoch
 from visir.training.dual_encoder import DualEncoder
 from visir.training.fit import FitResult, fit
+from visir.training.gradient_mean import GradientMean
 from visir.training.inputs.base import EpochRandom, InputSource, TrainingExamples
 from visir.training.inputs.negatives import HardNegatives, Mined
 from visir.training.mining import right_pairs
+from visir.training.objectives.base import OwnQueries, VectorPairs
 from visir.training.processes import Processes
 from visir.training.recipe import Recipe
 
@@ -50,12 +55,20 @@ CASES: dict[str, dict[str, Any]] = {
     "tiny": {**LOSSES, "optimiser": {**SHORT, "epochs": 2, "batch": 2}},
     "last of all": {**LOSSES, "optimiser": {**SHORT, "epochs": 1, "batch": 2}, "schedule": {"warmup": 0}},
 }
+LOCAL = ("constraint", "sigmoid", "several", "hard", "triplet", "last of all")
+CASES |= {
+    f"{name}, local loss": {**CASES[name], "objective": {**CASES[name]["objective"], "local_loss": True}}
+    for name in LOCAL
+}
+ROWS = 9
+"""Of the batch whose gradients are computed in double precision: five of the first process, four of the second."""
 
 
 def run(case: str, folder: Path | None = None, **options: Any) -> FitResult[DualEncoder]:
     settings = recipe(**CASES[case])
     # Three captions in batches of two: the second batch has one, fewer than there are processes.
-    train = small() if case == "last of all" else hard(settings) if case == "hard" else TRAIN
+    kind = case.removesuffix(", local loss")
+    train = small() if kind == "last of all" else hard(settings) if kind == "hard" else TRAIN
     sides = towers(hidden=(32,), seed=launched()[0])  # the first process's weights are everybody's
     return fit(settings, DualEncoder(sides, objective(settings)), train, VALIDATION, folder=folder, **options)
 
@@ -79,6 +92,81 @@ def weights(fitted: FitResult[DualEncoder]) -> dict[str, Tensor]:
         for side, tower in fitted.learner.towers.items()
         for name, one in tower.state_dict().items()
     }
+
+
+def gradients(case: str, processes: Processes) -> dict[str, Tensor]:
+    """In float64, the loss of a batch and its gradients by the vectors of both sides and by what the objective learns.
+
+    Of one of two processes: by its own vectors; the mean of its part of the loss and of the objective's gradients.
+    """
+    share = Share.of(np.arange(ROWS), process=processes.rank, processes=processes.count)
+    own = slice(share.first(processes.rank), share.first(processes.rank) + share.own)
+    drawn = torch.randn(2, ROWS, 16, dtype=torch.float64, generator=torch.Generator().manual_seed(3))
+    leaves = [functional.normalize(side, dim=1)[own].requires_grad_() for side in drawn]
+    anchors, positives = processes.gather_both_ways(torch.cat(leaves, dim=1), share.sizes).split(16, dim=1)
+    queries = OwnQueries(own.start, share.own, 2) if processes.count == 2 else None
+    settings = recipe(**CASES[case])
+    loss = objective(settings).contrastive.double()
+    total = loss(VectorPairs(anchors, positives, torch.tensor([0, 1, 1, 2, 3, 4, 4, 0, 5]), queries=queries))
+    total.backward()
+    learnt = {name: one.grad for name, one in loss.named_parameters() if one.grad is not None}
+    shared = {"loss": total.detach(), **learnt}
+    shared = {name: processes.sum(value) / processes.count for name, value in shared.items()}
+    sides = {"anchors": leaves[0].grad, "positives": leaves[1].grad}
+    return {**shared, **{name: grad / processes.count for name, grad in sides.items() if grad is not None}}
+
+
+class Stacked(nn.Module):
+    """Layers one after the other; the spare one is used when it is said."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layers = nn.ModuleList([nn.Linear(8, 8) for _ in range(4)])
+        self.spare = nn.Linear(8, 8)
+        self.scale = nn.Parameter(torch.ones((), dtype=torch.float64))
+
+    def forward(self, vectors: Tensor, *, spare: bool) -> Tensor:
+        for layer in self.layers:
+            vectors = layer(vectors).tanh()
+        return (self.spare(vectors) if spare else vectors).square().sum() * self.scale
+
+
+def means(folder: Path) -> None:
+    """Gradients that are averaged while the backward pass runs, beside those that are averaged one by one behind it."""
+    processes = Processes.join("cpu")
+    torch.manual_seed(0)
+    net = Stacked()
+    gradient_mean.BUCKET = 70  # a layer has 72 numbers
+    mean = GradientMean(list(net.parameters()), processes.count)
+    inputs = torch.randn(5, 8, generator=torch.Generator().manual_seed(processes.rank))
+    found: dict[str, Tensor] = {}
+    # The spare layer stands behind the others, so its bucket is the first; in the third update it comes unexpected.
+    for update, (spare, frozen) in enumerate([(False, False), (False, False), (True, False), (False, True)]):
+        net.layers[0].requires_grad_(not frozen)
+        net.zero_grad()
+        net(inputs, spare=spare).backward()
+        for name, weight in net.named_parameters():
+            if weight.grad is not None:
+                found[f"{update} {name} expected"] = processes.sum(weight.grad.clone()) / processes.count
+        net.zero_grad()
+        with mean.sending():
+            net(inputs, spare=spare).backward()
+            found[f"sent {update}"] = torch.tensor(mean.sent)
+        mean.finish()
+        for name, weight in net.named_parameters():
+            if weight.grad is not None:
+                found[f"{update} {name} found"] = weight.grad.clone()
+    save_file(found, folder / f"means-{processes.rank}.safetensors")
+    assert mean.sent == 0 and not any(weight._post_accumulate_grad_hooks for weight in net.parameters())
+    net.zero_grad()
+    try:
+        with mean.sending():
+            for _ in range(2):
+                net(inputs, spare=False).backward()
+    except VisirError as fault:
+        (folder / f"twice-{processes.rank}.txt").write_text(str(fault))
+    mean.finish()
+    gradient_mean.BUCKET = 1 << 23
 
 
 class Spoilt:
@@ -116,6 +204,10 @@ def work(folder: Path) -> None:
     rank = launched()[0]
     # Not accelerate's "cpu:0": frozen encoders are loaded for it, and onnxruntime knows "cpu" alone.
     assert Processes.join("cpu").device == torch.device("cpu")
+    means(folder)
+    for name in LOCAL:
+        case = f"{name}, local loss"
+        save_file(gradients(case, Processes.join("cpu")), folder / f"{case}-gradients-{rank}.safetensors")
     for case in CASES:
         save_file(weights(run(case, folder / case)), folder / f"{case}-{rank}.safetensors")
     save_file(weights(run("constraint", folder / "failed", resume=True)), folder / f"failed-{rank}.safetensors")

@@ -21,6 +21,7 @@ from visir.cli.options import (
     OptionalModelOption,
     RecallOption,
     ReplaceOption,
+    SearchDeviceOption,
     ShortcutsOption,
     SkipBrokenOption,
     SplitOption,
@@ -163,6 +164,7 @@ def evaluate(
     skip_broken: SkipBrokenOption = False,
     device: DeviceOption = None,
     dtype: DtypeOption = "float32",
+    search_device: SearchDeviceOption = None,
     batch_size: BatchSizeOption = None,
     out: Annotated[Path | None, out_option("a folder for result.json, per-query values, runs and report")] = None,
     replace: ReplaceOption = False,
@@ -235,6 +237,7 @@ def evaluate(
         fusion=fusion,  # type: ignore[arg-type]
         name=name or (_stem(embeddings[0], rerank) if embeddings else None),
         skip_broken=skip_broken,
+        search_device=search_device,
         **options,
     )
     baseline = None

@@ -191,6 +191,14 @@ DeviceOption = Annotated[
         autocompletion=complete_device,
     ),
 ]
+SearchDeviceOption = Annotated[
+    str | None,
+    typer.Option(
+        help="Where vectors are searched: cuda, cuda:1, …; the numbers are the same. Default: the cores.",
+        rich_help_panel=COMPUTE,
+        autocompletion=complete_device,
+    ),
+]
 ComposeOption = Annotated[
     str | None,
     typer.Option(

@@ -64,6 +64,7 @@ def evaluate(
     skip_broken: bool = False,
     device: str | None = None,
     dtype: str = "float32",
+    search_device: str | None = None,
     **encoding: Any,
 ) -> Evaluation:
     """Search the tasks of a source with a system and measure the answers, under a protocol that the result carries.
@@ -125,6 +126,8 @@ def evaluate(
         skip_broken: Leave out images that cannot be read, and count them in the notes, instead of stopping.
         device: Where models that are named are run: "cpu", "cuda", …
         dtype: The arithmetic of models that are named.
+        search_device: A device of torch ("cuda") that searches the vectors, dense ones or several for each item; None
+            is the cores of this machine. The numbers are the same. Pools are scored on the cores.
         **encoding: Options of `visir.encoders.encode_items` (`store`, `batch_size`, `workers`).
 
     Returns:
@@ -170,6 +173,7 @@ def evaluate(
             "rerank": rerank,
             "compose": compose,
             "conditions": conditions,
+            "search_device": search_device,
             **encoding,
         }
         given_options = [option for option, value in needless.items() if value is not None and value is not False]
@@ -209,6 +213,12 @@ def evaluate(
     if stage is not None and not isinstance(given, Encoder):
         encoding = {name: value for name, value in encoding.items() if name not in ("store", "workers")}
     subject = system_of(given, similarity, name, **encoding)
+    if isinstance(subject, VectorSystem | EncoderSystem):
+        subject.search_device = search_device
+    elif search_device is not None:
+        raise ConfigurationError(
+            f"search_device = {search_device!r}: {subject.name} is not searched by vectors.", hint="leave it out"
+        )
     if isinstance(subject, RunSystem) and stage is not None and isinstance(estimator, str) and estimator == "self":
         raise ConfigurationError(
             "a run's own scores cannot be the gains of dcg_cm once it is re-ranked: matching scores are no cosines.",

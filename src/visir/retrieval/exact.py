@@ -27,11 +27,12 @@ from visir.records import (
     task_name,
 )
 from visir.retrieval.answers import check_finite_scores
+from visir.retrieval.best import scan_on
 from visir.retrieval.depth import check_depth
 from visir.retrieval.kinds import form_of
 from visir.retrieval.multi_vector.scan import scan_tokens
 from visir.retrieval.multi_vector.sides import TokenSide
-from visir.retrieval.scan import Answers, SearchState, scan
+from visir.retrieval.scan import Answers, SearchState
 from visir.retrieval.sparse import scan as sparse
 from visir.retrieval.vectors import Side, Similarity, check_same_dimension
 
@@ -105,12 +106,13 @@ def search(
         qrels: The judgements. Exactly the judged queries are searched, and the ranks of their positives are exact to
             the end of the gallery. None searches all `queries`.
         name: The name of the run; None takes the names of the encoders.
-        device: For multi-vectors: a device of torch ("cuda") that makes the matrix products; None is the cores of this
-            machine. The result is the same.
+        device: A device of torch ("cuda") that makes the matrix products; None is the cores of this machine. The result
+            is the same. Sparse vectors are searched on the cores only.
 
     Raises:
         EmbeddingError: Vectors are missing, zero (under cosine) or too long, scores exceed float32, dimensions or
-            vocabularies differ, or the two sides are of different forms (dense, sparse, multi-vector).
+            vocabularies differ, the two sides are of different forms (dense, sparse, multi-vector), or a device is
+            named for sparse ones.
         EncoderError: There is no such device.
         RunError: The gallery is not listed, or there is no query.
 
@@ -183,7 +185,9 @@ def search_both(
             "t2i": _one(t2i, texts, images, depth, similarity, ties, name, device),
         }
     forward, backward = _asked(t2i, i2t.gallery.ids, depth), _asked(i2t, t2i.gallery.ids, depth)
-    to_images, to_texts = _scan(texts, i2t.gallery.ids, images, t2i.gallery.ids, similarity, forward, backward, ties)
+    to_images, to_texts = _scan(
+        texts, i2t.gallery.ids, images, t2i.gallery.ids, similarity, forward, backward, ties, device
+    )
     return {
         "i2t": _searched(i2t, backward, to_texts, name, depth, similarity, images, texts),
         "t2i": _searched(t2i, forward, to_images, name, depth, similarity, texts, images),
@@ -257,7 +261,7 @@ def _one(
         right = TokenSide(candidates, _rows(candidates, plan.gallery.ids))
         answers = scan_tokens(left, right, forward, ties, device)
         return _searched(plan, forward, answers, name, depth, similarity, queries, candidates)
-    (answers,) = _scan(queries, plan.queries, candidates, plan.gallery.ids, similarity, forward, None, ties)
+    (answers,) = _scan(queries, plan.queries, candidates, plan.gallery.ids, similarity, forward, None, ties, device)
     return _searched(plan, forward, answers, name, depth, similarity, queries, candidates)
 
 
@@ -270,9 +274,15 @@ def _scan(
     forward: SearchState,
     backward: SearchState | None,
     ties: Ties,
+    device: str | None,
 ) -> list[Answers]:
     """Scan both sides, dense or sparse."""
     if isinstance(rows, SparseEmbeddings) and isinstance(columns, SparseEmbeddings):
+        if device:
+            raise EmbeddingError(
+                f"sparse vectors (by {rows.encoder.name}) are searched on the cores; the device {device!r} was named.",
+                hint="leave the device out",
+            )
         sparse.check_same_vocabulary(rows, columns)
         down = sparse.SparseSide(rows, _rows(rows, row_ids))
         across = sparse.SparseSide(columns, _rows(columns, column_ids))
@@ -280,7 +290,7 @@ def _scan(
     assert isinstance(rows, Embeddings) and isinstance(columns, Embeddings), "similarity_of refuses a mixture"
     check_same_dimension(rows, columns)
     left, right = Side(rows, _rows(rows, row_ids), similarity), Side(columns, _rows(columns, column_ids), similarity)
-    return scan(left, right, forward, backward, ties)
+    return scan_on(device, left, right, forward, backward, ties)
 
 
 def _plan(

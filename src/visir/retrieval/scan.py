@@ -8,10 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.jit import pays
 from visir.progress import Progress
 from visir.records import Ties
-from visir.retrieval import few, kernels
+from visir.retrieval import kernels
 from visir.retrieval.pairs import score_places
 from visir.retrieval.vectors import BLOCK, Side
 from visir.threads import Share, cores, one_blas_thread, piece, spread
@@ -42,21 +41,27 @@ class SearchState:
         documents: (positives,) positions on the candidate side, ascending within a query.
         known: (positives,) the score of each positive.
         better: (positives,) how many candidates are before each positive.
-        depth: How many candidates per query to keep.
-        keys: (queries, a little more than depth) the best candidates so far, by approximate score (see `kernels`).
+        depth: How many candidates per query are wanted.
+        keys: (queries, width) the best candidates so far, by approximate score (see `kernels`).
         fill: (queries,) how many of the keys are in use.
         floor: (queries,) the depth-th best approximate score.
         crowded: (queries,) whether there were more near-equal scores than fit into `keys`.
     """
 
     def __init__(
-        self, query_of: NDArray[np.int64], offsets: NDArray[np.int64], documents: NDArray[np.int64], depth: int
+        self,
+        query_of: NDArray[np.int64],
+        offsets: NDArray[np.int64],
+        documents: NDArray[np.int64],
+        depth: int,
+        width: int | None = None,
     ) -> None:
         queries = len(offsets) - 1
         self.query_of, self.offsets, self.documents, self.depth = query_of, offsets, documents, depth
         self.row_of = np.empty(queries, np.int64)
         self.row_of[query_of[query_of >= 0]] = np.flatnonzero(query_of >= 0)
-        self.keys = np.empty((queries, depth + 16 + depth // 8), np.uint64)
+        # A little more than wanted: candidates that are too close to the last one are kept and scored exactly.
+        self.keys = np.empty((queries, width or depth + 16 + depth // 8), np.uint64)
         self.fill = np.zeros(queries, np.int64)
         self.floor = np.full(queries, -np.inf, np.float32)
         self.crowded = np.zeros(queries, np.bool_)
@@ -113,7 +118,7 @@ def scan(rows: Side, columns: Side, forward: SearchState, backward: SearchState 
         The answers of each task.
     """
     lengths, dimension = rows.longest * columns.longest, rows.embeddings.dimension
-    single, double = np.float32(slack_of_product(dimension, lengths)), np.float32(_slack_of_double(dimension, lengths))
+    single, double = np.float32(slack_of_product(dimension, lengths)), np.float32(slack_of_double(dimension, lengths))
     width = min(WIDTH, len(columns))
     only_answers = backward is None and len(forward.documents) == 0
     if len(rows) <= FEW_ROWS and only_answers and columns.stride >= len(columns):  # in memory: fewer and wider blocks
@@ -139,22 +144,7 @@ def scan(rows: Side, columns: Side, forward: SearchState, backward: SearchState 
                 # twice as much, and leaves almost no near-equal scores.
                 precise = precise or looked > tile.size * dimension // 4
                 advance(tile.size)
-        return [_answers(state, queries, candidates) for state, queries, candidates in both]
-
-
-def best_of(queries: Side, documents: Side, depth: int) -> Answers:
-    """The best documents of each query; of equal ones the first. Few vectors are searched without compiled loops.
-
-    Args:
-        queries: The queries.
-        documents: At least `depth`.
-        depth: How many for each query.
-    """
-    if not pays(len(queries) * len(documents) * documents.embeddings.dimension):
-        return few.best(queries.block(0, len(queries)), documents.block(0, len(documents)), depth)
-    none = np.zeros(len(queries) + 1, np.int64)
-    state = SearchState(np.arange(len(queries)), none, np.empty(0, np.int64), depth)
-    return scan(queries, documents, state, None, "id")[0]
+        return [exact_answers(state, queries, candidates) for state, queries, candidates in both]
 
 
 def _look(
@@ -217,8 +207,14 @@ def _multiply_few(rows: NDArray[np.float32], columns: NDArray[np.float32], out: 
         out[:, left : left + width] = (columns[left : left + width] @ rows.T).T
 
 
-def _answers(state: SearchState, queries: Side, candidates: Side) -> Answers:
-    """Score the kept candidates exactly, and put them in order."""
+def exact_answers(state: SearchState, queries: Side, candidates: Side) -> Answers:
+    """Score the kept candidates exactly, and put them in order.
+
+    Args:
+        state: Its keys hold, for each query that is not crowded, all candidates that may be among the best.
+        queries: The queries.
+        candidates: The candidates.
+    """
     for first in range(0, len(candidates), step := candidates.stride):
         block = candidates.block(first, min(first + step, len(candidates)))
         for start in range(0, len(state), queries.stride):
@@ -246,7 +242,7 @@ def _answer_crowded(state: SearchState, queries: Side, candidates: Side) -> None
     """
     crowded = np.flatnonzero(state.crowded)
     state.fill[crowded] = 0
-    slack = _slack_of_double(queries.embeddings.dimension, queries.longest * candidates.longest)
+    slack = slack_of_double(queries.embeddings.dimension, queries.longest * candidates.longest)
     for first in range(0, len(candidates) if len(crowded) else 0, BLOCK):
         block = candidates.block(first, min(first + BLOCK, len(candidates)))
         exact = block.astype(np.float64).T
@@ -277,6 +273,6 @@ def slack_of_product(dimension: int, lengths: float, u: float = 2.0**-24) -> flo
     return unit / (1.0 - unit) * lengths * 1.01 + dimension * 2.0**-125
 
 
-def _slack_of_double(dimension: int, lengths: float) -> float:
+def slack_of_double(dimension: int, lengths: float) -> float:
     """Return the same for products in double precision, with the rounding of the score to float32."""
     return slack_of_product(dimension, lengths, 2.0**-53) + 2.0**-23 * lengths

@@ -41,6 +41,7 @@ class Side:
 
     Attributes:
         longest: The length of the longest vector; 1 for cosine.
+        on_devices: The vectors as blocks of tensors, by the device of torch that holds them (`device_scan`).
 
     Raises:
         EmbeddingError: A vector is zero (under cosine) or too long for float32; the message names it.
@@ -52,6 +53,7 @@ class Side:
         self.similarity = similarity
         self._in_order = bool((np.diff(rows) == 1).all())
         self._whole: NDArray[np.float32] | None = None
+        self.on_devices: dict[str, list[Any]] = {}
         if len(rows) * embeddings.dimension * 4 <= IN_MEMORY:
             self._whole = self._convert(0, len(rows))
         self.longest = 1.0 if similarity == "cosine" else self._longest()

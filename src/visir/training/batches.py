@@ -78,12 +78,14 @@ class Share:
         chunks: The rows that go through this process's towers, cut; never empty. A process for which nothing is left (a
             batch of fewer captions than processes) takes the batch's first caption, and none of it counts.
         own: How many of this process's rows count.
+        is_cut: Whether the rows of some process, this one or another, go through the towers in several chunks.
     """
 
     rows: Rows
     sizes: tuple[int, ...]
     own: int
     chunks: tuple[Rows, ...]
+    is_cut: bool
 
     @classmethod
     def of(cls, rows: Rows, *, process: int = 0, processes: int = 1, chunk: int | None = None) -> Share:
@@ -91,4 +93,9 @@ class Share:
         parts = np.array_split(rows, processes)
         mine = parts[process] if len(parts[process]) else rows[:1]
         chunks = np.array_split(mine, math.ceil(len(mine) / chunk) if chunk else 1)
-        return cls(rows, tuple(map(len, parts)), len(parts[process]), tuple(chunks))
+        is_cut = chunk is not None and len(parts[0]) > chunk  # the first is the longest
+        return cls(rows, tuple(map(len, parts)), len(parts[process]), tuple(chunks), is_cut)
+
+    def first(self, process: int) -> int:
+        """Where in the batch the rows of a process begin."""
+        return sum(self.sizes[:process])

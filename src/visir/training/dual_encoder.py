@@ -55,6 +55,11 @@ class DualEncoder(Learner[TrainingExamples]):
         return {**self.towers, "objective": self.objective}
 
     @property
+    def local_loss(self) -> bool:
+        """See `Learner.local_loss`."""
+        return self.objective.local_loss
+
+    @property
     def pretrained(self) -> list[nn.Module]:
         """See `Learner.pretrained`."""
         return [

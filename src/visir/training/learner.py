@@ -58,6 +58,11 @@ class Learner(nn.Module, ABC, Generic[E]):
         """
 
     @property
+    def local_loss(self) -> bool:
+        """Whether each of several processes computes the losses of its own pairs only, among everyone's vectors."""
+        return False
+
+    @property
     def pretrained(self) -> Sequence[nn.Module]:
         """The modules that came trained, and which `schedule.frozen_epochs` holds fixed for a while."""
         return ()

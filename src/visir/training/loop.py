@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import torch
@@ -16,9 +18,10 @@ from visir.encoders.towers.base import Inputs, to_device
 from visir.errors import VisirError
 from visir.training.batches import Share
 from visir.training.gradient_cache import Vectors, backward
+from visir.training.gradient_mean import GradientMean
 from visir.training.inputs.base import Side, TrainingBatch, TrainingData
 from visir.training.learner import Learner
-from visir.training.objectives.base import Losses, VectorPairs
+from visir.training.objectives.base import Losses, OwnQueries, VectorPairs
 from visir.training.optimiser import parameters_of, set_rates
 from visir.training.precision import Precision
 from visir.training.processes import Processes
@@ -92,6 +95,13 @@ class Loop:
     seed: int
     clip: float | None
 
+    @cached_property
+    def mean(self) -> GradientMean:
+        """Of the gradients over the processes."""
+        moved = {id(weight) for weight in parameters_of(self.optimiser)}
+        weights = [weight for weight in self.learner.parameters() if id(weight) in moved]
+        return GradientMean(weights, self.processes.count)
+
     def update(self, shares: Sequence[Share], batches: Iterator[TrainingBatch], position: StepPosition) -> StepResult:
         """Move the weights once, by the gradient of the mean loss over the pairs of several batches.
 
@@ -107,7 +117,13 @@ class Loop:
         set_rates(self.optimiser, position.factor)
         self.optimiser.zero_grad()
         pairs = sum(len(share.rows) for share in shares)
-        on_device = [self._backward(share, batches, position, number, pairs) for number, share in enumerate(shares)]
+        on_device = []
+        for number, share in enumerate(shares):
+            # Of several batches each adds to the gradients, and the last one sends them; chunks send them when all are
+            # through. Every process does the same, so that their messages have one order.
+            sends = number == len(shares) - 1 and not share.is_cut
+            with self.mean.sending() if sends else nullcontext():
+                on_device.append(self._backward(share, batches, position, number, pairs))
         norm = self._gradient_norm()
         facts, ahead = self.learner.facts(), self._moves_ahead
         if ahead:
@@ -161,7 +177,9 @@ class Loop:
                 return self.learner.losses(own)
             both = torch.cat([anchors, positives], dim=1)[: share.own]
             widths = [anchors.shape[1], positives.shape[1]]
-            anchors, positives = processes.gather(both, share.sizes).split(widths, dim=1)
+            local = self.learner.local_loss
+            gathered = processes.gather_both_ways(both, share.sizes) if local else processes.gather(both, share.sizes)
+            anchors, positives = gathered.split(widths, dim=1)
             anchor_rows, classes = self.train.labels(share.rows)
             classes = None if classes is None else classes.to(device, non_blocking=True)
             rows_of = [rows if rows is None else processes.gather(rows[: share.own], share.sizes) for rows in rows_of]
@@ -172,6 +190,7 @@ class Loop:
                 classes=classes,
                 negative_rows=rows_of[1],
                 anchor_negative_rows=rows_of[0],
+                queries=OwnQueries(share.first(processes.rank), share.own, processes.count) if local else None,
             ).split()
             return self.learner.losses(own, everyone, share.own * processes.count / len(share.rows))
 
@@ -186,7 +205,7 @@ class Loop:
     def _gradient_norm(self) -> Tensor:
         """The length of the gradient, averaged over the processes and in its own scale."""
         gradients = [weight.grad for weight in parameters_of(self.optimiser) if weight.grad is not None]
-        self.processes.average(gradients)
+        self.mean.finish()
         self.precision.unscale(self.optimiser)
         return get_total_norm(gradients)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import atexit
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any, TypeVar
@@ -19,9 +19,6 @@ T = TypeVar("T")
 
 _PATIENCE = timedelta(hours=1)
 """How long a process waits for another one: longer than a validation by the first alone, shorter than for ever."""
-
-_BUCKET = 1 << 23
-"""Numbers per outcome when gradients are averaged: one outcome per weight would pay its delay hundreds of times."""
 
 
 @dataclass(frozen=True)
@@ -79,23 +76,24 @@ class Processes:
 
         Its backward pass gives each process the gradient of its own rows, times `count`, without another outcome:
         every process computes the same function of the gathered rows, so each holds the whole gradient already; the
-        factor makes the mean over the processes (`average`) the sum over all rows.
+        factor makes the mean over the processes (`GradientMean`) the sum over all rows.
         """
         if self.count == 1:
             return own
         gathered: Tensor = _Gather.apply(own, tuple(sizes), self.rank)
         return gathered
 
-    def average(self, gradients: Iterable[Tensor]) -> None:
-        """Replace each gradient by its mean over the processes, in messages of many."""
+    def gather_both_ways(self, own: Tensor, sizes: Sequence[int]) -> Tensor:
+        """As `gather`, for functions of the gathered rows that differ from process to process.
+
+        Its backward pass sums the gradients of each process's rows over all processes, which takes a message.
+        """
         if self.count == 1:
-            return
-        for bucket in _buckets(gradients):
-            flat = torch.cat([gradient.reshape(-1) for gradient in bucket])
-            distributed.all_reduce(flat)
-            flat /= self.count
-            for gradient, mean in zip(bucket, flat.split([part.numel() for part in bucket]), strict=True):
-                gradient.copy_(mean.view_as(gradient))
+            return own
+        from torch.distributed.nn.functional import all_gather
+
+        every = all_gather(_filled_up(own, sizes))
+        return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
 
     def sum(self, values: Tensor) -> Tensor:
         """The sum of `values` over the processes."""
@@ -136,9 +134,7 @@ class _Gather(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, own: Tensor, sizes: tuple[int, ...], rank: int) -> Tensor:
         ctx.sizes, ctx.rank = sizes, rank
-        # All must send equally much: the short ones are filled up.
-        padded = own.new_zeros((max(sizes), *own.shape[1:]))
-        padded[: len(own)] = own
+        padded = _filled_up(own, sizes)
         every = [torch.empty_like(padded) for _ in sizes]
         distributed.all_gather(every, padded)
         return torch.cat([rows[:size] for rows, size in zip(every, sizes, strict=True)])
@@ -149,15 +145,9 @@ class _Gather(torch.autograd.Function):
         return own * len(ctx.sizes), None, None
 
 
-def _buckets(gradients: Iterable[Tensor]) -> Iterator[list[Tensor]]:
-    """The gradients of each type of number, in order, in lists of about `_BUCKET` numbers."""
-    open_ones: dict[torch.dtype, list[Tensor]] = {}
-    for gradient in gradients:
-        bucket = open_ones.setdefault(gradient.dtype, [])
-        bucket.append(gradient)
-        if sum(gradient.numel() for gradient in bucket) >= _BUCKET:
-            yield open_ones.pop(gradient.dtype)
-    yield from open_ones.values()
+def _filled_up(own: Tensor, sizes: Sequence[int]) -> Tensor:
+    """The rows with zeros below them: all processes must send equally much."""
+    return torch.cat([own, own.new_zeros((max(sizes) - len(own), *own.shape[1:]))])
 
 
 def _part() -> None:

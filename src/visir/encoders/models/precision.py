@@ -45,6 +45,7 @@ def _change() -> Iterator[Callable[[], None]]:
     cudnn = backends.cudnn
     for name, value in (("enabled", True), ("benchmark", False), ("deterministic", True)):
         yield _set(cudnn, name, value)
+    yield from _change_legacy()
     for place in (backends.cuda.matmul, cudnn):
         try:
             allowed = place.allow_tf32
@@ -60,6 +61,33 @@ def _change() -> Iterator[Callable[[], None]]:
         mode = getattr(part, "fp32_precision", "none")
         if mode not in _FULL:  # a mode that is that of the whole is inherited, as it was
             yield _set(part, "fp32_precision", "ieee", "none" if mode == whole.fp32_precision else mode)
+
+
+def _change_legacy() -> Iterator[Callable[[], None]]:
+    """Change what `torch.set_float32_matmul_precision` set, by itself: PyTorch remembers which way was taken."""
+    import torch
+
+    try:
+        before = torch.get_float32_matmul_precision()
+    except RuntimeError:  # set by fp32_precision, in a way that the older setting cannot say
+        return
+    if before == "highest":
+        return
+    parts = [whole.matmul for whole in (torch.backends.cuda, torch.backends.mkldnn) if hasattr(whole, "matmul")]
+    modes = [_mode(part) for part in parts]
+    torch.set_float32_matmul_precision("highest")
+
+    def restore() -> None:
+        torch.set_float32_matmul_precision(before)
+        for part, mode in zip(parts, modes, strict=True):
+            if _mode(part) != mode:
+                part.fp32_precision = mode
+
+    yield restore
+
+
+def _mode(part: Any) -> str:
+    return str(getattr(part, "fp32_precision", "none"))
 
 
 def _set(place: Any, name: str, value: object, before: object = None) -> Callable[[], None]:

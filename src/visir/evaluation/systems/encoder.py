@@ -36,9 +36,14 @@ class EncoderSystem(System):
             finds nothing, and a note counts these queries.
         **options: Options of `visir.encoders.encode` (`store`, `batch_size`, `workers`).
 
+    Attributes:
+        search_device: As of `VectorSystem`.
+
     Raises:
         ConfigurationError: An option is unknown.
     """
+
+    search_device: str | None = None
 
     def __init__(
         self,
@@ -140,7 +145,9 @@ class EncoderSystem(System):
         for task in tasks:
             self.vectors(task.queries, "query")
             self.vectors(task.documents, "document")
-        return _Prepared(self.by_modality(), self._similarity, self.name, self)
+        system = _Prepared(self.by_modality(), self._similarity, self.name, self)
+        system.search_device = self.search_device
+        return system
 
     def _answerable(self, task: Task) -> Task:
         """The task without the queries with a zero vector, if these find nothing (a bag of words knows no typo)."""

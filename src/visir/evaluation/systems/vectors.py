@@ -30,9 +30,15 @@ class VectorSystem(System):
             item are scored with "maxsim".
         name: The name in tables; None takes the names of the encoders.
 
+    Attributes:
+        search_device: A device of torch that searches (`visir.retrieval.exact.search`); None is the cores. Pools are
+            scored on the cores in any case.
+
     Raises:
         ConfigurationError: The vectors are not of one space, or forms are mixed.
     """
+
+    search_device: str | None = None
 
     def __init__(
         self, vectors: Mapping[str, Vectors], similarity: Similarity | None = None, name: str | None = None
@@ -124,6 +130,7 @@ class VectorSystem(System):
                         ties=ties,
                         qrels={task.name: task.judgements() for task in tasks},
                         name=self.name,
+                        device=self.search_device,
                     )
                     return [both[task.name] for task in tasks]
         return [self._search(task, depth, ties) for task in tasks]
@@ -142,6 +149,7 @@ class VectorSystem(System):
                 ties=ties,
                 qrels=qrels,
                 name=self.name,
+                device=self.search_device,
             )
         pools = task.pools.select(qrels.queries)
         run = search_pools(

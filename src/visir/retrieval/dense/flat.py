@@ -11,9 +11,9 @@ import numpy as np
 
 from visir.records import Embeddings
 from visir.retrieval.answers import Hits
+from visir.retrieval.best import best_of
 from visir.retrieval.parts import DENSE
 from visir.retrieval.rows import Rows
-from visir.retrieval.scan import best_of
 from visir.retrieval.settings import setting
 from visir.retrieval.stored import StoredIndex
 from visir.retrieval.vectors import Side
@@ -24,6 +24,7 @@ class FlatSettings:
     """The settings of an exact index."""
 
     similarity: str = setting("cosine", "cosine, or dot: vectors as they are", among=("cosine", "dot"))
+    device: str = setting("", "a device of torch (cuda) for the matrix products; empty: the cores", search=True)
 
 
 class FlatIndex(StoredIndex[Embeddings]):
@@ -32,7 +33,8 @@ class FlatIndex(StoredIndex[Embeddings]):
     Its answers are those of `visir.retrieval.exact.search` over the same documents, bit by bit, in whatever order
     documents were added and deleted. The score of a pair depends on its two vectors alone, so the parts can be searched
     one by one. Parts of up to 1 GiB as float32 stay in memory after the first search; larger parts are read block by
-    block.
+    block. With `device` they are searched on a GPU, to the same answers; what fits into half of its free memory stays
+    there after the first search.
     """
 
     kind = "exact"
@@ -62,7 +64,7 @@ class FlatIndex(StoredIndex[Embeddings]):
             if len(places) == 0:
                 continue
             depth = min(k, len(places))
-            indices, scores = best_of(asking, built[part], depth)
+            indices, scores = best_of(asking, built[part], depth, settings.device)
             row = places[indices.ravel()] + rows.starts[part]
             hits.append(Hits(np.repeat(np.arange(len(queries)), depth), rows.places[row], scores.ravel()))
         return Hits.joined(hits)

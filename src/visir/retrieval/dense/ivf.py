@@ -18,6 +18,7 @@ from visir.mapped import expect_single_rows, release
 from visir.records import Embeddings, EncoderCard
 from visir.retrieval import kernels
 from visir.retrieval.answers import Hits
+from visir.retrieval.best import best_of
 from visir.retrieval.dense.codes import (
     PURPOSE,
     SAMPLE,
@@ -33,7 +34,6 @@ from visir.retrieval.faiss_library import load_faiss
 from visir.retrieval.folder import INDEX, check_new_index
 from visir.retrieval.parts import DENSE
 from visir.retrieval.rows import LARGEST, Rows
-from visir.retrieval.scan import best_of
 from visir.retrieval.settings import setting, settings_of
 from visir.retrieval.stored import IndexState, StoredIndex
 from visir.retrieval.vectors import BLOCK, Side

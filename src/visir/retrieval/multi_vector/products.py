@@ -7,16 +7,14 @@ leave open, so the answers of a search are the same on every device.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterator
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from visir.encoders.devices import pick_device
-from visir.errors import require
 from visir.retrieval.multi_vector import kernels
 from visir.retrieval.multi_vector.sides import Tokens, cut
+from visir.retrieval.torch_device import TorchDevice
 from visir.threads import Share, one_blas_thread, spread
 
 ROWS, COLUMNS = 512, 1024
@@ -86,29 +84,14 @@ class OnCores:
         return one_blas_thread()
 
 
-class OnDevice:
-    """MatrixProducts by torch, in full float32, whatever precision the process has chosen for its models.
-
-    Args:
-        device: "cuda", "cuda:1", "cpu", …
-
-    Raises:
-        EncoderError: There is no such device.
-        MissingPackageError: torch is not installed.
-    """
-
-    def __init__(self, device: str) -> None:
-        require("torch", extra="torch", purpose=f"a search on the device {device!r}")
-        import torch
-
-        self.torch: Any = torch
-        self.device = torch.device(pick_device(device))
+class OnDevice(TorchDevice):
+    """MatrixProducts by torch."""
 
     def queries(self, tokens: Tokens) -> Any:
         """Return the vectors on the device, the query of each, and where each query starts."""
         vectors, offsets = tokens
         owner = np.repeat(np.arange(len(offsets) - 1), np.diff(offsets))
-        return self._moved(vectors), self._moved(owner), offsets
+        return self.moved(vectors), self.moved(owner), offsets
 
     def documents(self, tokens: Tokens) -> Any:
         """Return groups of documents of similar length: their positions, and their (documents, t, d) vectors.
@@ -116,7 +99,7 @@ class OnDevice:
         Shorter documents repeat their last vector, which changes no maximum.
         """
         vectors, offsets = tokens
-        whole, counts = self._moved(vectors), np.diff(offsets)
+        whole, counts = self.moved(vectors), np.diff(offsets)
         order = np.argsort(counts, kind="stable")
         ascending = counts[order]
         groups, start = [], 0
@@ -124,7 +107,7 @@ class OnDevice:
             stop = int(np.searchsorted(ascending, ascending[start] * UNEQUAL, side="right"))
             items = order[start:stop]
             steps = np.minimum(np.arange(ascending[stop - 1]), counts[items, None] - 1)
-            groups.append((items, whole[self._moved(offsets[items, None] + steps)]))
+            groups.append((items, whole[self.moved(offsets[items, None] + steps)]))
             start = stop
         return groups
 
@@ -141,21 +124,6 @@ class OnDevice:
                 sums = torch.zeros((last - first, count), dtype=torch.float32, device=self.device)
                 sums.index_add_(0, owner[a:b] - first, best.T)
                 out[first:last, items] = sums.cpu().numpy()
-
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """Full precision: the bound on the error holds for no less."""
-        before = self.torch.get_float32_matmul_precision()
-        self.torch.set_float32_matmul_precision("highest")
-        try:
-            with self.torch.inference_mode():
-                yield
-        finally:
-            self.torch.set_float32_matmul_precision(before)
-
-    def _moved(self, array: NDArray[Any]) -> Any:
-        # A copy: torch warns about arrays that cannot be written to.
-        return self.torch.from_numpy(np.array(array)).to(self.device)
 
 
 def products_on(device: str | None) -> MatrixProducts:

@@ -9,6 +9,21 @@ import torch
 from torch import Tensor
 
 
+@dataclass(frozen=True)
+class OwnQueries:
+    """The queries of a batch whose losses one of several processes computes.
+
+    Attributes:
+        first: The row of the first one.
+        count: How many there are, one after the other.
+        processes: How many processes share the batch.
+    """
+
+    first: int
+    count: int
+    processes: int
+
+
 @dataclass(frozen=True, eq=False)
 class VectorPairs:
     """A batch of pairs as vectors; row i of the anchors belongs to row i of the positives.
@@ -25,6 +40,8 @@ class VectorPairs:
         negative_rows: (n, h) integers, the anchors to which they belong; -1 is none.
         anchor_negatives: (n, h, d) vectors of hard negatives for the positives, on the side of the anchors, or None.
         anchor_negative_rows: (n, h) integers, which anchors they are.
+        queries: Those whose losses are wanted, among all n candidates. The loss is then the sum of theirs times the
+            number of processes, divided by n, so that its mean over the processes is that of the batch. None: all.
     """
 
     anchors: Tensor
@@ -38,6 +55,7 @@ class VectorPairs:
     negative_rows: Tensor | None = None
     anchor_negatives: Tensor | None = None
     anchor_negative_rows: Tensor | None = None
+    queries: OwnQueries | None = None
 
     def split(self) -> VectorPairs:
         """The same, from (n, (1 + h) · d) vectors of a side that has hard negatives: those stand behind each pair's."""

@@ -6,9 +6,10 @@ from typing import Literal
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 
 from visir.training.objectives.base import VectorPairs
-from visir.training.objectives.candidates import candidates
+from visir.training.objectives.candidates import Candidates, candidates
 from visir.training.objectives.false_negatives import FalseNegatives
 from visir.training.objectives.similarity import cross_entropy
 from visir.training.objectives.temperature import OwnScale, Temperature
@@ -23,12 +24,15 @@ class InfoNCESettings(Settings):
         temperature: τ; "own" is the pretrained model's (CLIP comes with a learnt one).
         learn_temperature: Go on learning it.
         false_negatives: Other captions of the same image in a batch are "masked" (left out), or "kept" as negatives.
+        local_loss: In several processes, each computes the losses of its own pairs among the candidates of the whole
+            batch, instead of all losses: less memory for scores, the same gradients up to rounding.
     """
 
     name: Literal["infonce"] = "infonce"
     temperature: Positive | Literal["own"] = 0.05
     learn_temperature: bool = False
     false_negatives: FalseNegatives = "masked"
+    local_loss: bool = False
 
     def build(self, own: OwnScale) -> InfoNCE:
         """The loss."""
@@ -62,8 +66,12 @@ class InfoNCE(nn.Module):
 
     def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
-        losses = [
-            cross_entropy(self.temperature(of.scores).masked_fill(of.left_out(self.false_negatives), -torch.inf))
-            for of in candidates(pairs)
-        ]
+        losses = [self._mean(of) for of in candidates(pairs)]
         return (losses[0] + losses[1]) / 2
+
+    def _mean(self, of: Candidates) -> Tensor:
+        logits = self.temperature(of.scores).masked_fill(of.left_out(self.false_negatives), -torch.inf)
+        if of.queries is None:
+            return cross_entropy(logits)
+        own = torch.arange(of.first, of.first + len(logits), device=logits.device)
+        return of.mean(functional.cross_entropy(logits, own, reduction="none"))

@@ -25,12 +25,15 @@ class MultiPositiveSettings(Settings):
         temperature: τ; "own" is the pretrained model's.
         learn_temperature: Go on learning it.
         demand: "every" positive has to be likely, or "any" of them.
+        local_loss: In several processes, each computes the losses of its own pairs among the candidates of the whole
+            batch, instead of all losses: less memory for scores, the same gradients up to rounding.
     """
 
     name: Literal["multi-positive"] = "multi-positive"
     temperature: Positive | Literal["own"] = 0.05
     learn_temperature: bool = False
     demand: Demand = "every"
+    local_loss: bool = False
 
     def build(self, own: OwnScale) -> MultiPositive:
         """The loss."""
@@ -66,11 +69,11 @@ class MultiPositive(nn.Module):
         return (self._mean(of_anchors) + self._mean(of_positives)) / 2
 
     def _mean(self, of: Candidates) -> Tensor:
-        right = torch.eye(*of.scores.shape, dtype=torch.bool, device=of.scores.device)
+        right = of.right
         right[:, : of.batch] |= of.siblings[:, : of.batch]
         logits = self.temperature(of.scores).masked_fill(of.left_out("kept"), -torch.inf)
         log_p = torch.log_softmax(logits, dim=1)
         count = right.sum(1).to(log_p.dtype)
         if self.demand == "any":
-            return (count.log() - torch.logsumexp(log_p.masked_fill(~right, -torch.inf), dim=1)).mean()
-        return -(log_p.masked_fill(~right, 0.0).sum(1) / count).mean()
+            return of.mean(count.log() - torch.logsumexp(log_p.masked_fill(~right, -torch.inf), dim=1))
+        return -of.mean(log_p.masked_fill(~right, 0.0).sum(1) / count)

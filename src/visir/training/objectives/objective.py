@@ -20,6 +20,9 @@ class Objective(nn.Module):
 
     `auxiliary` and `joins` have the same keys, which name the parts of the loss. Weights of decoders and a learnt
     temperature are its parameters; multipliers are buffers. It is no part of the model that is kept.
+
+    Attributes:
+        local_loss: Whether each of several processes computes the contrastive losses of its own pairs only.
     """
 
     def __init__(
@@ -27,8 +30,11 @@ class Objective(nn.Module):
         contrastive: nn.Module,
         auxiliary: Mapping[str, nn.Module] | None = None,
         joins: Mapping[str, Dual | Constraint] | None = None,
+        *,
+        local_loss: bool = False,
     ) -> None:
         super().__init__()
+        self.local_loss = local_loss
         self.contrastive = contrastive
         self.auxiliary = nn.ModuleDict(dict(auxiliary or {}))
         self.joins = nn.ModuleDict(dict(joins or {}))
@@ -37,9 +43,10 @@ class Objective(nn.Module):
         """The loss of a batch.
 
         With several processes, `pairs` are those of this one and `everyone` those of all, whose vectors are each
-        other's negatives: the contrastive loss is of everyone, in every process alike, and each reconstruction loss is
-        of `pairs` times `weight`, which is (this process's share of the pairs) × (number of processes). So the mean of
-        total and parts over the processes is what one process with the whole batch computes.
+        other's negatives: the contrastive loss is of everyone, in every process alike (or of the process's own pairs
+        among everyone's, where `everyone.queries` says so), and each reconstruction loss is of `pairs` times `weight`,
+        which is (this process's share of the pairs) × (number of processes). So the mean of total and parts over the
+        processes is what one process with the whole batch computes.
 
         The parts are "contrastive" and, for each auxiliary loss, `weight` · L_rec before β or λ, all detached.
         """
@@ -127,7 +134,8 @@ def build_objective(
         modules["ltd"], joins["ltd"] = LTD(dimension, target_width, auxiliary.ltd), _join(auxiliary.ltd)
     if auxiliary.itd is not None and vocabulary is not None:
         modules["itd"], joins["itd"] = ITD(dimension, vocabulary, auxiliary.itd), _join(auxiliary.itd)
-    return Objective(contrastive.build(OwnScale(own_temperature, own_bias)), modules, joins)
+    local_loss = getattr(contrastive, "local_loss", False)
+    return Objective(contrastive.build(OwnScale(own_temperature, own_bias)), modules, joins, local_loss=local_loss)
 
 
 def _join(settings: JoinSettings) -> Dual | Constraint:

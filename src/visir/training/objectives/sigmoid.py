@@ -27,6 +27,8 @@ class SigmoidSettings(Settings):
         learn_bias: Go on learning it.
         false_negatives: Other captions of the same image in a batch are "masked" (left out), "kept" as negatives, or
             "positives".
+        local_loss: In several processes, each computes the losses of its own pairs among the candidates of the whole
+            batch, instead of all losses: less memory for scores, the same gradients up to rounding.
     """
 
     name: Literal["sigmoid"] = "sigmoid"
@@ -35,6 +37,7 @@ class SigmoidSettings(Settings):
     bias: float | Literal["own"] = -10.0
     learn_bias: bool = True
     false_negatives: Siblings = "masked"
+    local_loss: bool = False
 
     def build(self, own: OwnScale) -> Sigmoid:
         """The loss."""
@@ -79,15 +82,15 @@ class Sigmoid(nn.Module):
     def forward(self, pairs: VectorPairs) -> Tensor:
         """The loss of a batch, a scalar."""
         of_anchors, of_positives = candidates(pairs)
-        n = of_anchors.batch
         # The pairs of the batch are the same in both directions; only the hard negatives differ.
-        return (self._sum(of_anchors, 0) + self._sum(of_positives, n)) / n
+        total = self._sum(of_anchors, 0) + self._sum(of_positives, of_anchors.batch)
+        return of_anchors.share(total)
 
     def _sum(self, of: Candidates, first: int) -> Tensor:
         """−Σ log σ over the candidates from `first` on."""
         if first == of.scores.shape[1]:
             return of.scores.new_zeros(())
-        right = torch.eye(*of.scores.shape, dtype=torch.bool, device=of.scores.device)
+        right = of.right
         siblings = of.siblings.clone()
         siblings[:, of.batch :] = False
         if self.false_negatives == "positives":

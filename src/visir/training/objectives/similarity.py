@@ -15,8 +15,13 @@ def cosines(pairs: VectorPairs) -> Tensor:
 
     Divided by a temperature of 0.05, the last bit of a cosine near 1 in bfloat16 (2⁻⁸) is worth 0.08 in the exponent.
     """
-    with torch.autocast(pairs.anchors.device.type, enabled=False):
-        return precise(pairs.anchors) @ precise(pairs.positives).T
+    return products(pairs.anchors, pairs.positives)
+
+
+def products(queries: Tensor, candidates: Tensor) -> Tensor:
+    """(q, c) dot products, at least in float32."""
+    with torch.autocast(queries.device.type, enabled=False):
+        return precise(queries) @ precise(candidates).T
 
 
 def precise(vectors: Tensor) -> Tensor:

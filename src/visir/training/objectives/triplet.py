@@ -26,6 +26,8 @@ class TripletSettings(Settings):
         negatives: The "hardest" of the batch (VSE++), or the "sum" over all of them.
         false_negatives: Other captions of the same image in a batch are "masked" (left out), or "kept" as negatives.
         reduction: The "mean" over the queries of both directions, or their "sum" (the papers' code).
+        local_loss: In several processes, each computes the losses of its own pairs among the candidates of the whole
+            batch, instead of all losses: less memory for scores, the same gradients up to rounding.
     """
 
     name: Literal["triplet"] = "triplet"
@@ -33,6 +35,7 @@ class TripletSettings(Settings):
     negatives: Negatives = "hardest"
     false_negatives: FalseNegatives = "masked"
     reduction: Reduction = "mean"
+    local_loss: bool = False
 
     def build(self, own: OwnScale) -> Triplet:
         """The loss."""
@@ -82,10 +85,10 @@ class Triplet(nn.Module):
         """The loss of a batch, a scalar."""
         costs = []
         for of in candidates(pairs):  # a row per image, then a row per caption
-            own = of.scores.diagonal()
-            apart = of.left_out(self.false_negatives) | torch.eye(
-                *of.scores.shape, dtype=torch.bool, device=of.scores.device
-            )
-            costs.append((self.margin + of.scores - own[:, None]).clamp(min=0).masked_fill(apart, 0.0))
+            apart = of.left_out(self.false_negatives) | of.right
+            costs.append((self.margin + of.scores - of.of_right[:, None]).clamp(min=0).masked_fill(apart, 0.0))
         of_query = torch.cat([cost.amax(1) if self.negatives == "hardest" else cost.sum(1) for cost in costs])
+        if pairs.queries is not None:
+            total = of_query.sum() * pairs.queries.processes
+            return total / (2 * len(pairs.anchors)) if self.reduction == "mean" else total
         return of_query.mean() if self.reduction == "mean" else of_query.sum()

@@ -1,0 +1,56 @@
+"""A device of torch on which products are made whose error is bounded."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from visir.encoders.devices import pick_device
+from visir.encoders.models.precision import full_precision
+from visir.errors import require
+from visir.retrieval.vectors import IN_MEMORY
+
+
+class TorchDevice:
+    """A device for products in full float32, whatever precision the process has chosen for its models.
+
+    Args:
+        device: "cuda", "cuda:1", "cpu", …
+
+    Attributes:
+        torch: The module.
+        device: The device.
+
+    Raises:
+        EncoderError: There is no such device.
+        MissingPackageError: torch is not installed.
+    """
+
+    def __init__(self, device: str) -> None:
+        require("torch", extra="torch", purpose=f"a search on the device {device!r}")
+        import torch
+
+        self.torch: Any = torch
+        self.device = torch.device(pick_device(device))
+
+    @contextlib.contextmanager
+    def running(self) -> Iterator[None]:
+        """The context of all products: the bound on their error holds for full precision only."""
+        with full_precision(), self.torch.inference_mode(), self.torch.autocast(self.device.type, enabled=False):
+            yield
+
+    def moved(self, array: NDArray[Any]) -> Any:
+        """Return a copy of an array as a tensor on the device."""
+        # A copy on the CPU too: torch warns about arrays that cannot be written to.
+        return self.torch.from_numpy(np.array(array)).to(self.device)
+
+    @property
+    def room(self) -> int:
+        """How many bytes of vectors may stay on the device between searches: half of what is free of a GPU."""
+        if self.device.type == "cuda":
+            return int(self.torch.cuda.mem_get_info(self.device)[0]) // 2
+        return IN_MEMORY
