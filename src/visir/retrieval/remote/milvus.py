@@ -1,8 +1,8 @@
 """A collection of Milvus: a row for each document, and the mark among the collection's properties.
 
 Milvus has no transactions: rows change one request after another, as in Qdrant, and the folder lists the ids that
-count. A row has `key_of(id)` as its key, and the id beside it. The collection is made with the consistency level Strong:
-a search sees every change that was answered before it was sent.
+count. A row has `key_of(id)` as its key, and the id beside it. The collection's consistency level is Strong: a search
+sees every change that was answered before it was sent.
 """
 
 from __future__ import annotations

@@ -98,8 +98,8 @@ class MilvusConnection:
         if _is_away(fault):
             return EngineError(
                 f"{url}: no answer, asked {self.place.retries + 1} times to {what}: {text}",
-                hint="is the server running, and is this its address? "
-                f"curl http://{urlsplit(url).hostname}:9091/healthz (a port of its own for that); for a slow one, a longer wait: timeout={2 * self.place.timeout}",
+                hint=f"is the server running, and is this its address? {_check(url)}; for a slow one, a longer wait: "
+                f"timeout={2 * self.place.timeout}",
             )
         if status == "UNAUTHENTICATED":
             return EngineError(f"{url}: may not {what}: {text}", hint=why_no_key(url))
@@ -108,6 +108,11 @@ class MilvusConnection:
                 f"{url}: may not {what}: {text}", hint=f"whose token is in {MILVUS.key}? grant this right to its role"
             )
         return EngineError(f"{url}: cannot {what}: {text}", hint="the server's own log says more")
+
+
+def _check(url: str) -> str:
+    """The command that asks a full server how it is, at the port that it has for that."""
+    return f"curl http://{urlsplit(url).hostname}:9091/healthz"
 
 
 def is_missing(fault: BaseException | None) -> bool:
