@@ -81,6 +81,26 @@ def test_what_lies_on_the_server_is_what_the_documents_say(server: MilvusServer,
     assert json.loads(held.schema.properties["visir"])["generation"] == 2 and len(server.rows(name)) == 26
 
 
+def test_how_thorough_a_search_is_reaches_the_graph(
+    server: MilvusServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from milvus_lite.index.faiss_hnsw import FaissHnswIndex
+
+    documents, query = random_dense("image", 60, 1), random_dense("text", 1, 2)
+    index = build_index(documents, "milvus", tmp_path / "index", url=server.url)
+    asked: list[int] = []
+    plain = FaissHnswIndex.search
+
+    def search(self: Any, *given: Any, **named: Any) -> Any:
+        asked.append(int(named["params"]["ef"]))
+        return plain(self, *given, **named)
+
+    monkeypatch.setattr(FaissHnswIndex, "search", search)
+    index.search(query, 3)
+    index.search(query, 3, ef_search=77)
+    assert asked[0] == 48 and 77 in asked and max(asked) <= 32_768
+
+
 def test_without_a_graph_every_vector_is_compared(server: MilvusServer, tmp_path: Path) -> None:
     documents, queries = random_dense("image", 60, 1), random_dense("text", 5, 2)
     index = build_index(documents, "milvus", tmp_path / "index", url=server.url, m=0, ef_search=1)

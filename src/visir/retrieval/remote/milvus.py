@@ -57,7 +57,8 @@ class MilvusEngine(RemoteEngine):
             schema.add_field(space.name, types.FLOAT_VECTOR, dim=space.dimension)
             graph = {"M": settings.m, "efConstruction": settings.ef_construction} if settings.m else {}
             kind = "HNSW" if settings.m else "FLAT"
-            graphs.add_index(space.name, index_type=kind, metric_type="IP", params=graph)
+            # As one value "params", which every server reads: milvus-lite passes over values beside it.
+            graphs.add_index(space.name, index_type=kind, metric_type="IP", params={"params": graph})
         engine._sent(
             "create the collection",
             "create_collection",
