@@ -126,7 +126,7 @@ def test_a_library_goes_to_milvus_and_away_and_answers_the_same(
         assert update(None, at).same
         assert not {name for name, _ in milvus.door.requests} & set(CHANGES)
         away = CliRunner().invoke(app, ["library", "update", str(at), "--kind", "exact", "--kind", "inverted"])
-        assert away.exit_code == 0 and ".drop_collection('f8k_dense')" in away.output, away.output
+        assert away.exit_code == 0 and '.drop_collection("f8k_dense")' in away.output, away.output
         assert milvus.names() == ["f8k_captions", "f8k_dense", "f8k_sparse"]  # told, not deleted
     assert answers(at) == local and check(at) == []
 

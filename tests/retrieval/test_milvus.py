@@ -15,7 +15,8 @@ from typing import Any
 
 import numpy as np
 import pytest
-from index_data import PARTS, TERMS, TRUTH, dense, random_dense, same_run, sparse, vectors
+from cut_off import cut_off_at_every_request
+from index_data import PARTS, TERMS, dense, random_dense, same_run, sparse
 
 pytest.importorskip("pymilvus", reason="Milvus's client (extra milvus) is not installed")
 
@@ -127,41 +128,16 @@ def test_a_kill_between_two_requests_leaves_the_index_as_it_was_or_as_it_is_to_b
 ) -> None:
     monkeypatch.setattr("visir.retrieval.remote.index.VALUES", 60)  # a few rows in each request
     monkeypatch.setattr("visir.retrieval.remote.storage._AT_ONCE", 4)
-    documents, queries = vectors(form, "image", 40, 4), vectors(form, "text", 6, 5)
-    ids = documents.ids.to_pylist()
-    before, after = (ids[:30], ids) if change == "add" else (ids, ids[:30])
-    truth = {
-        len(kept): build_index(documents.select(kept), TRUTH[form]).search(queries, 10) for kept in (before, after)
-    }
-    build_index(documents.select(before), KIND[form], tmp_path / "first", url=server.url, retries=0, collection="mine")
-    kills = 0
-    while True:
-        folder = tmp_path / f"index-{kills}"
-        build_index(documents.select(before), KIND[form], folder, url=server.url, retries=0)
-        index = open_index(folder)
-        server.door.fail_after = kills
-        try:
-            index.add(documents.select(ids[30:])) if change == "add" else index.delete(ids[30:])
-        except EngineError as fault:
-            assert "no answer, asked 1 times to" in str(fault)
-        else:
-            break
-        finally:
-            server.door.fail_after = None
-        found = open_index(folder)  # as another process sees it
-        assert same_run(found.search(queries, 10), truth[found.info().documents])
-        assert "pending" in read_index(folder).content
-        if found.info().documents == len(before):
-            found.add(documents.select(ids[30:])) if change == "add" else found.delete(ids[30:])
-        else:
-            found.add(documents.select(ids[30:]))  # the next change, whatever it is, removes what was left
-            found.delete(ids[30:])
-        assert same_run(open_index(folder).search(queries, 10), truth[len(after)])
-        assert len(server.rows(found.settings.collection)) == len(after)
-        assert "pending" not in read_index(folder).content
-        kills += 1
-    assert kills >= 3, "too few requests; is a change still sent piece by piece?"
-    assert len(server.rows("mine")) == len(before)  # whatever was killed, the neighbour is as it was
+    neighbour = random_dense("image", 9, 1)
+    build_index(neighbour, "milvus", tmp_path / "neighbour", url=server.url, collection="theirs")
+
+    def fail_after(requests: int | None) -> None:
+        server.door.fail_after = requests
+
+    cut_off_at_every_request(
+        KIND[form], form, change, server.url, fail_after, lambda name: len(server.rows(name)), tmp_path
+    )
+    assert len(server.rows("theirs")) == 9
 
 
 def test_a_build_that_fails_at_any_request_leaves_nothing(server: MilvusServer, tmp_path: Path) -> None:
@@ -194,7 +170,7 @@ def test_the_command_that_is_printed_drops_a_collection(tmp_path: Path, monkeypa
         _, *arguments = shlex.split(command)
         subprocess.run([sys.executable, *arguments], check=True, capture_output=True)
         assert open_server.names() == []
-    assert "MilvusClient('https://here:1/db')" in MilvusEngine.removal("milvus+tls://here:1/db", "mine", {})
+    assert 'MilvusClient("https://here:1/db")' in MilvusEngine.removal("milvus+tls://here:1/db", "mine", {})
 
 
 def test_a_copy_of_an_index_has_a_collection_of_its_own(server: MilvusServer, tmp_path: Path) -> None:

@@ -8,19 +8,18 @@ sees every change that was answered before it was sent.
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from typing import Any, Self
 from urllib.parse import urlsplit
 from uuid import UUID
 
 import numpy as np
 
-from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space
+from visir.retrieval.remote.engine import EngineError, EngineHit, Mark, Nearest, RemoteEngine, Space, alike
 from visir.retrieval.remote.families import MILVUS
 from visir.retrieval.remote.milvus_client import MilvusConnection, is_missing, is_not_loaded, package
 from visir.retrieval.remote.points import Point, Vector, key_of
-from visir.retrieval.remote.settings import MilvusPlace
 
 _KEY, _ID, _MARK = "key", "id", "visir"
 _THOROUGH = 32_768
@@ -34,7 +33,7 @@ _EMPTY = 2**31
 class MilvusEngine(RemoteEngine):
     """A collection on a server. Rows change one request after another."""
 
-    def __init__(self, collection: str, place: MilvusPlace) -> None:
+    def __init__(self, collection: str, place: Any) -> None:
         self.collection, self.place = collection, place
         self._connection = MilvusConnection(place)
         self._is_new = False
@@ -110,24 +109,20 @@ class MilvusEngine(RemoteEngine):
     ) -> list[list[EngineHit]]:
         """The nearest documents, with or without their vectors; one request for all questions that are alike."""
         answers: list[list[EngineHit]] = [[] for _ in questions]
-        alike: dict[tuple[str, int, int | None, bool], list[int]] = {}
-        for at, question in enumerate(questions):
-            alike.setdefault((question.space, question.limit, question.ef, question.exact), []).append(at)
         among = "" if allowed is None else f"{_KEY} in {json.dumps([_key(id) for id in allowed])}"
-        for (space, _, _, _), places in alike.items():
-            first = questions[places[0]]
-            found = self._loaded(
+        for first, places in alike(questions):
+            hits_of_each = self._loaded(
                 "search",
                 [_given(questions[at].vector) for at in places],
-                anns_field=space,
+                anns_field=first.space,
                 filter=among,
                 limit=min(first.limit, MILVUS.most_answers),
-                output_fields=[space] if vectors else [_KEY],
-                search_params=_thoroughness(first),
+                output_fields=[first.space] if vectors else [_KEY],
+                search_params=self._thoroughness(first),
             )
-            for at, hits in zip(places, found, strict=True):
+            for at, hits in zip(places, hits_of_each, strict=True):
                 answers[at] = [
-                    EngineHit(UUID(hit[_KEY]), hit["distance"], _taken(hit["entity"][space]) if vectors else None)
+                    EngineHit(UUID(hit[_KEY]), hit["distance"], _taken(hit["entity"][first.space]) if vectors else None)
                     for hit in hits
                 ]
         return answers
@@ -147,29 +142,30 @@ class MilvusEngine(RemoteEngine):
         answers = []
         for several in questions:
             if len(several) == 1:
-                [hits] = self.ask(several, vectors=False)
-                ranked = [EngineHit(hit.key, 1 / (constant + rank)) for rank, hit in enumerate(hits[:limit], 1)]
-                answers.append(ranked)
+                [nearest] = self.ask(several, vectors=False)
+                answers.append(
+                    [EngineHit(hit.key, 1 / (constant + rank)) for rank, hit in enumerate(nearest[:limit], 1)]
+                )
                 continue
             requests = [
                 package().AnnSearchRequest(
-                    [_given(question.vector)], question.space, _thoroughness(question), question.limit
+                    [_given(question.vector)], question.space, self._thoroughness(question), question.limit
                 )
                 for question in several
             ]
             ranker = package().RRFRanker(constant)
-            [found] = self._loaded("hybrid_search", requests, ranker, limit=limit, output_fields=[_KEY])
-            answers.append([EngineHit(UUID(hit[_KEY]), hit["distance"]) for hit in found])
+            [hits] = self._loaded("hybrid_search", requests, ranker, limit=limit, output_fields=[_KEY])
+            answers.append([EngineHit(UUID(hit[_KEY]), hit["distance"]) for hit in hits])
         return answers
 
     def get(self, ids: Sequence[str], space: str) -> Mapping[str, Vector | None]:
         """The vectors of these documents."""
-        found: dict[str, Vector | None] = {}
+        vectors: dict[str, Vector | None] = {}
         for start in range(0, len(ids), _ROWS):
             keys = [_key(id) for id in ids[start : start + _ROWS]]
             for row in self._loaded("get", keys, output_fields=[_ID, space]):
-                found[row[_ID]] = _taken(row[space])
-        return found
+                vectors[row[_ID]] = _taken(row[space])
+        return vectors
 
     def about(self) -> dict[str, Any]:
         """What the server says of the collection."""
@@ -194,8 +190,15 @@ class MilvusEngine(RemoteEngine):
         """The command by which a person drops a collection; a token is given as `token=…` beside the address."""
         parts = urlsplit(url)
         scheme = "https" if parts.scheme == MILVUS.encrypted else "http"
-        address = f"{scheme}://{parts.netloc}{parts.path}"
-        return f"python -c \"import pymilvus; pymilvus.MilvusClient('{address}').drop_collection('{collection}')\""
+        address, name = json.dumps(f"{scheme}://{parts.netloc}{parts.path}"), json.dumps(collection)
+        return f"python -c {shlex.quote(f'import pymilvus; pymilvus.MilvusClient({address}).drop_collection({name})')}"
+
+    def _thoroughness(self, question: Nearest) -> dict[str, Any]:
+        """How many candidates the search of a graph keeps; it has no other way to be thorough."""
+        if question.ef is None or not self.place.m:
+            return {}
+        wanted = _THOROUGH if question.exact else max(question.ef, question.limit)
+        return {"params": {"ef": min(wanted, _THOROUGH)}}
 
     def _sent(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
         """Send a request about this collection."""
@@ -225,16 +228,7 @@ def _key(id: str) -> str:
 
 
 def _property(mark: Mark) -> dict[str, str]:
-    kept = {name: value for name, value in asdict(mark).items() if name in ("index", "generation", "complete")}
-    return {_MARK: json.dumps(kept)}
-
-
-def _thoroughness(question: Nearest) -> dict[str, Any]:
-    """How many candidates the search of a graph keeps; it has no other way to be thorough."""
-    if question.ef is None:
-        return {}
-    wanted = _THOROUGH if question.exact else max(question.ef, question.limit)
-    return {"params": {"ef": min(wanted, _THOROUGH)}}
+    return {_MARK: json.dumps({"index": mark.index, "generation": mark.generation, "complete": mark.complete})}
 
 
 def _given(vector: Vector) -> Any:
