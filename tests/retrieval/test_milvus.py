@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 import os
 import shlex
@@ -191,6 +192,20 @@ def test_a_collection_that_somebody_released_is_loaded_again(server: MilvusServe
     server.held.get_collection(index.settings.collection).release()
     assert same_run(index.search(queries, 5), wanted)
     assert [name for name, _ in server.door.requests].count("LoadCollection") == 2
+
+
+def test_an_index_that_is_let_go_of_leaves_no_connection(server: MilvusServer, tmp_path: Path) -> None:
+    from pymilvus.client.connection_manager import ConnectionManager
+
+    def connections() -> int:
+        gc.collect()
+        return int(ConnectionManager.get_instance().get_stats()["dedicated_connections"])
+
+    before = connections()
+    index: Any = build_index(random_dense("image", 20, 1), "milvus", tmp_path / "index", url=server.url)
+    assert connections() == before + 1
+    del index
+    assert connections() == before
 
 
 def test_more_answers_than_milvus_gives_are_refused(

@@ -6,6 +6,7 @@ import logging
 import os
 import threading
 import time
+import weakref
 from typing import Any
 from urllib.parse import unquote, urlsplit
 
@@ -32,6 +33,7 @@ class MilvusConnection:
         check_named(place.url)
         self.place = place
         self._client: Any = None
+        self._closing: Any = None
         self._lock = threading.Lock()
 
     def send(self, what: str, method: str, *given: Any, timeout: int | None = None, **named: Any) -> Any:
@@ -65,14 +67,16 @@ class MilvusConnection:
     def close(self) -> None:
         """Close the channel; the next request makes another."""
         with self._lock:
-            client, self._client = self._client, None
-        if client is not None:
-            client.close()
+            closing, self._closing, self._client = self._closing, None, None
+        if closing is not None:
+            closing()
 
     def _connected(self) -> Any:
         with self._lock:
             if self._client is None:
                 self._client = package().MilvusClient(**self._arguments())
+                # pymilvus keeps every channel: one of an index that is let go of is closed as it goes.
+                self._closing = weakref.finalize(self, self._client.close)
             return self._client
 
     def _arguments(self) -> dict[str, Any]:
